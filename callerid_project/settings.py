@@ -1,0 +1,257 @@
+"""All settings, each from the environment, each with a default for the embedded profile.
+
+Two profiles, one code path. Embedded (no `DATABASE_URL`): SQLite and in-process counters, one process, keys generated
+into the data directory. Production (`DATABASE_URL`, usually `REDIS_URL`): PostgreSQL and Redis, keys from the
+environment. A value that cannot work raises ImproperlyConfigured here, at start, with what to write instead.
+docs/settings.md lists every name.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import environ
+from django.core.exceptions import ImproperlyConfigured
+
+from callerid_project import keys
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+
+def _number(name: str, default: float, *, least: float = 1, most: float = 10**9) -> Any:
+    """A whole number, or any number where `default` is a float, within the bounds."""
+    kind = "a number" if isinstance(default, float) else "a whole number"
+    try:
+        value = env.get_value(name, cast=type(default), default=default)
+    except ValueError:
+        value = None
+    if value is None or not least <= value <= most:
+        raise ImproperlyConfigured(f"{name} must be {kind} from {least} to {most}, for example {name}={default}.")
+    return value
+
+
+def _flag(name: str, default: bool) -> bool:
+    value = env.str(name, "true" if default else "false").strip().lower()
+    if value not in ("true", "false", "1", "0", "yes", "no", "on", "off"):
+        raise ImproperlyConfigured(f"{name} must be true or false.")
+    return value in ("true", "1", "yes", "on")
+
+
+def _rate(name: str, default: str) -> tuple[int, int]:
+    """'30/m' → (30, 60): how many in how many seconds."""
+    count, _, period = env.str(name, default).strip().partition("/")
+    seconds = {"s": 1, "m": 60, "h": 3600}.get(period)
+    if seconds is None or not (count.isascii() and count.isdigit() and int(count) > 0):
+        raise ImproperlyConfigured(f"{name} must be N/s, N/m or N/h with N at least 1, for example {name}={default}.")
+    return int(count), seconds
+
+
+# --- Profile -----------------------------------------------------------------------------------------------------
+
+DATABASE_URL = env.str("DATABASE_URL", "").strip()
+REDIS_URL = env.str("REDIS_URL", "").strip()
+EMBEDDED = not DATABASE_URL
+DATA_DIR = Path(env.str("CALLERID_DATA_DIR", "") or BASE_DIR / "var").expanduser().absolute()
+
+HOST = env.str("HOST", "127.0.0.1")
+PORT = _number("PORT", 8000, most=65_535)
+WORKERS = _number("WORKERS", 1, most=1_000)
+THREADS = _number("THREADS", 4, most=1_000)
+if WORKERS > 1 and not REDIS_URL:
+    raise ImproperlyConfigured(
+        "WORKERS is more than 1 but REDIS_URL is not set: processes must share their rate limits. "
+        "Set REDIS_URL=redis://host:6379/0, or WORKERS=1."
+    )
+
+if EMBEDDED:
+    _keys = keys.load_or_create(DATA_DIR, overrides=env.ENVIRON)
+else:
+    _keys = keys.from_environment(env.ENVIRON)
+SECRET_KEY = _keys["SECRET_KEY"]
+JWT_SIGNING_KEY = _keys["JWT_SIGNING_KEY"]
+NUMBER_HASH_KEY = _keys["NUMBER_HASH_KEY"]
+JWT_PREVIOUS_KEYS = [key for key in env.list("JWT_PREVIOUS_KEYS", default=[]) if key]
+keys.require_strong(_keys, JWT_PREVIOUS_KEYS)
+
+DEBUG = False
+# A '.' before a name admits its subdomains; '*' would admit every Host header, so it must be asked for by name.
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+# How many proxies of the operator's stand in front.
+TRUSTED_PROXIES = _number("TRUSTED_PROXIES", 0, least=0, most=100)
+
+# --- The search --------------------------------------------------------------------------------------------------
+
+RATE_LIMIT = _rate("RATE_LIMIT", "30/m")
+AUTH_FAILURE_RATE = _rate("AUTH_FAILURE_RATE", "60/m")
+ADMIN_LOGIN_RATE = (10, 60)
+SEARCH_DEADLINE_S = _number("SEARCH_DEADLINE_S", 1.5, least=0.05, most=60)
+TOKEN_DAYS = _number("TOKEN_DAYS", 365, most=36_500)
+CHARGE_EMPTY = _flag("CHARGE_EMPTY", True)
+COMPLAINT_THRESHOLD = _number("COMPLAINT_THRESHOLD", 2)
+COMPLAINT_WINDOW_DAYS = _number("COMPLAINT_WINDOW_DAYS", 90, most=36_500)
+SOURCE_A = env.str("SOURCE_A", "directory,geography")
+SOURCE_B = env.str("SOURCE_B", "complaints")
+MAX_BODY_BYTES = 16 * 1024
+
+# --- Applications and middleware ---------------------------------------------------------------------------------
+
+INSTALLED_APPS = [
+    "callerid_project.apps.ProjectConfig",
+    "callerid_project.apps.AdminConfig",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "accounts",
+    "lookup",
+]
+MIDDLEWARE = [
+    "callerid_project.middleware.RequestMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "callerid_project.urls"
+WSGI_APPLICATION = "callerid_project.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+STATIC_URL = "/static/"
+# Served straight from the packages that bring them: nothing to collect, nothing to go stale.
+WHITENOISE_USE_FINDERS = True
+LANGUAGE_CODE = "en-us"
+USE_I18N = False
+DATE_FORMAT, DATETIME_FORMAT = "Y-m-d", "Y-m-d H:i:s"
+TIME_ZONE = "UTC"
+USE_TZ = True
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LOGIN_URL = "admin:login"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+# --- Stores ------------------------------------------------------------------------------------------------------
+
+if EMBEDDED:
+    # Private from the start: SQLite gives its -wal and -shm files the same mode.
+    (DATA_DIR / "callerid.sqlite3").touch(mode=0o600)
+    DATABASES = {
+        "default": {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": DATA_DIR / "callerid.sqlite3",
+            "CONN_MAX_AGE": None,  # one connection a thread: opening it and its PRAGMAs cost more than a search
+            "OPTIONS": {
+                # IMMEDIATE with a patient busy timeout: a write waits for its turn instead of "database is locked".
+                "transaction_mode": "IMMEDIATE",
+                "timeout": 10,
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+            },
+        }
+    }
+else:
+    try:
+        _database = env.db_url("DATABASE_URL")
+    except Exception:
+        _database = {}
+    if _database.get("ENGINE") != "django.db.backends.postgresql":
+        raise ImproperlyConfigured("DATABASE_URL must be postgres://user:password@host:5432/name.")
+    # Set by wsgi.py: while serving, no statement may outlast a search. Migrations and imports may.
+    _statement_timeout_ms = _number("DB_STATEMENT_TIMEOUT_MS", 0, least=0)
+    _database["CONN_MAX_AGE"] = 0  # the pool keeps connections, Django must not
+    _database["CONN_HEALTH_CHECKS"] = True  # one that the server has closed costs a round trip, not a search
+    _database["OPTIONS"] = {
+        **_database.get("OPTIONS", {}),
+        "options": f"-c statement_timeout={_statement_timeout_ms}",
+        "pool": {"min_size": 1, "max_size": THREADS + 2, "timeout": 3},
+    }
+    DATABASES = {"default": _database}
+
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"},
+    # django-ratelimit's counters for failed authentications: room for 100,000 addresses, for culling drops counters.
+    "brake": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 100_000}},
+}
+if REDIS_URL:
+    CACHES["brake_local"] = CACHES["brake"]
+    CACHES["brake"] = {
+        "BACKEND": "accounts.brake.RedisOrLocalCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "callerid",
+    }
+RATELIMIT_USE_CACHE = "brake"
+RATELIMIT_IP_META_KEY = "accounts.brake.client_address"
+# The shared store has this long to answer; then a process counts alone and asks again after the pause.
+REDIS_TIMEOUT_S = 0.1
+REDIS_PAUSE_S = 5.0
+
+# --- REST framework and schema ------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["lookup.parsers.StrictJSONParser"],
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "lookup.negotiation.AlwaysJSON",
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "callerid_project.errors.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Caller ID",
+    "DESCRIPTION": "Who is calling? What two independent sources know about a phone number.",
+    "VERSION": "1.0.0",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": [],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "SWAGGER_UI_SETTINGS": {"validatorUrl": None, "docExpansion": "full", "defaultModelsExpandDepth": 0},
+}
+
+# --- Security ----------------------------------------------------------------------------------------------------
+
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_HTTPONLY = True
+SILENCED_SYSTEM_CHECKS = [
+    # Redirecting a POST to HTTPS would come after the token was sent in clear: the proxy must refuse plain HTTP.
+    "security.W008",
+    # Whether the operator's other hosts speak HTTPS, or want a browser's preload list, is not ours to say.
+    "security.W005",
+    "security.W021",
+]
+if not EMBEDDED:
+    SESSION_COOKIE_SECURE = True
+    CSRF_COOKIE_SECURE = True
+    SECURE_HSTS_SECONDS = 365 * 24 * 3600
+    if TRUSTED_PROXIES > 0:
+        SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+LOGGING_CONFIG = "callerid_project.logging.configure"
+LOGGING = {"level": env.str("LOG_LEVEL", "INFO").upper()}

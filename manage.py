@@ -1,0 +1,23 @@
+#!/usr/bin/env python
+"""Django's command line, with configuration mistakes told in one sentence."""
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "callerid_project.settings")
+    from django.conf import settings
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    try:
+        # Read first: Django would bury the sentence under a traceback or "Unknown command".
+        settings.INSTALLED_APPS  # noqa: B018
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.exit(f"Configuration error: {error}")
+
+
+if __name__ == "__main__":
+    main()

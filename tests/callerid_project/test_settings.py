@@ -1,0 +1,159 @@
+"""A setting that cannot work ends the start with one sentence that says what to write instead."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plugin import ROOT, generated_keys, our_settings
+
+PRODUCTION = {"DATABASE_URL": "postgres://u:hunter2@db.test/callerid"}
+
+
+def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if name not in our_settings()}
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env={**clean, "CALLERID_DATA_DIR": str(tmp_path / "var"), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def show(tmp_path: Path, expression: str, **environment: str) -> str:
+    script = f"from django.conf import settings; print({expression})"
+    done = manage(tmp_path, "shell", "--no-imports", "-c", script, **environment)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        (PRODUCTION, "SECRET_KEY, JWT_SIGNING_KEY, NUMBER_HASH_KEY"),
+        ({**PRODUCTION, "SECRET_KEY": "s" * 50, "JWT_SIGNING_KEY": "j" * 50}, "set NUMBER_HASH_KEY"),
+        ({"DATABASE_URL": "mysql://db.test/x", **generated_keys()}, "postgres://"),
+        ({"DATABASE_URL": "junk", **generated_keys()}, "postgres://"),
+        ({"WORKERS": "4"}, "REDIS_URL"),
+        ({**PRODUCTION, **generated_keys(), "WORKERS": "2"}, "REDIS_URL"),
+        ({"JWT_SIGNING_KEY": "short"}, "at least 32 bytes"),
+        ({"NUMBER_HASH_KEY": "short"}, "at least 32 bytes"),
+        ({"JWT_SIGNING_KEY": "s" * 40, "SECRET_KEY": "s" * 40}, "three different keys"),
+        ({"JWT_PREVIOUS_KEYS": "p" * 40 + ",short"}, "at least 32 bytes"),
+        ({"RATE_LIMIT": "30"}, "RATE_LIMIT=30/m"),
+        ({"RATE_LIMIT": "0/m"}, "RATE_LIMIT=30/m"),
+        ({"RATE_LIMIT": "30/d"}, "RATE_LIMIT=30/m"),
+        ({"RATE_LIMIT": "٣٠/m"}, "RATE_LIMIT=30/m"),
+        ({"AUTH_FAILURE_RATE": "many"}, "AUTH_FAILURE_RATE=60/m"),
+        ({"SEARCH_DEADLINE_S": "soon"}, "SEARCH_DEADLINE_S"),
+        ({"SEARCH_DEADLINE_S": "0"}, "SEARCH_DEADLINE_S"),
+        ({"SEARCH_DEADLINE_S": "nan"}, "SEARCH_DEADLINE_S"),
+        ({"TRUSTED_PROXIES": "-1"}, "TRUSTED_PROXIES"),
+        ({"TRUSTED_PROXIES": "yes"}, "TRUSTED_PROXIES"),
+        ({"SEARCH_DEADLINE_S": "inf"}, "SEARCH_DEADLINE_S"),
+        ({"TOKEN_DAYS": "0"}, "TOKEN_DAYS"),
+        ({"COMPLAINT_WINDOW_DAYS": "1000000"}, "COMPLAINT_WINDOW_DAYS"),
+        ({"CHARGE_EMPTY": "maybe"}, "CHARGE_EMPTY"),
+        ({"SOURCE_A": "directory,nowhere"}, "unknown source 'nowhere'"),
+        ({"SOURCE_B": "complaints,,directory"}, "SOURCE_B must name a source"),
+        ({"SOURCE_A": "no.such.Thing"}, "cannot be imported"),
+        ({"SOURCE_A": "json.JSONDecoder"}, "not a lookup.connectors.base.Connector"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_told_and_nothing_starts(
+    tmp_path: Path, environment: dict[str, str], told: str
+) -> None:
+    done = manage(tmp_path, "check", **environment)
+    assert done.returncode != 0
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not any(secret in done.stderr for secret in ("hunter2", "s" * 40, "j" * 50, "p" * 40))
+
+
+def test_the_embedded_profile_needs_nothing_and_is_secure(tmp_path: Path) -> None:
+    assert manage(tmp_path, "check").returncode == 0
+    assert show(tmp_path, "settings.DEBUG, settings.ALLOWED_HOSTS") == "False ['localhost', '127.0.0.1', '[::1]']"
+
+
+def test_keys_are_generated_once_private_and_different(tmp_path: Path) -> None:
+    manage(tmp_path, "check")
+    path = tmp_path / "var" / "keys.json"
+    kept = path.read_text()
+    manage(tmp_path, "check")
+    assert path.read_text() == kept
+    assert len(set(json.loads(kept).values())) == 3
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (path.parent, path, path.parent / "callerid.sqlite3")] == [
+        0o700,
+        0o600,
+        0o600,
+    ]
+
+
+def test_processes_that_start_at_once_agree_on_the_keys(tmp_path: Path) -> None:
+    script = "from django.conf import settings; print(settings.JWT_SIGNING_KEY)"
+    command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", script]
+    environment = {**os.environ, "CALLERID_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": "", "REDIS_URL": ""}
+    for name in ("SECRET_KEY", "JWT_SIGNING_KEY", "NUMBER_HASH_KEY"):
+        environment.pop(name, None)
+    running = [
+        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(6)
+    ]
+    assert len({process.communicate()[0] for process in running}) == 1
+    assert [path.name for path in (tmp_path / "var").glob(".keys-*")] == []
+
+
+def test_a_damaged_key_file_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "keys.json").write_text("{}")
+    done = manage(tmp_path, "check")
+    assert done.returncode != 0
+    assert "Restore it" in done.stderr
+    assert (tmp_path / "var" / "keys.json").read_text() == "{}"
+
+
+def test_a_data_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = manage(tmp_path, "check", CALLERID_DATA_DIR=str(tmp_path / "file" / "var"))
+    assert done.returncode != 0
+    assert "CALLERID_DATA_DIR" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_sqlite_is_durable_and_patient(tmp_path: Path) -> None:
+    pragmas = (
+        "[__import__('django.db').db.connection.cursor().execute('PRAGMA ' + name).fetchone()[0]"
+        " for name in ('journal_mode', 'synchronous', 'busy_timeout', 'foreign_keys')]"
+    )
+    assert show(tmp_path, pragmas) == "['wal', 2, 10000, 1]"
+
+
+def test_production_is_strict(tmp_path: Path) -> None:
+    shown = show(
+        tmp_path,
+        "settings.SESSION_COOKIE_SECURE, settings.CSRF_COOKIE_SECURE, settings.SECURE_HSTS_SECONDS > 0, "
+        "settings.SECURE_PROXY_SSL_HEADER, settings.DEBUG",
+        **PRODUCTION,
+        **generated_keys(),
+    )
+    assert shown == "True True True None False"
+
+
+def test_the_forwarded_scheme_is_believed_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
+    shown = show(tmp_path, "settings.SECURE_PROXY_SSL_HEADER", TRUSTED_PROXIES="1", **PRODUCTION, **generated_keys())
+    assert shown == "('HTTP_X_FORWARDED_PROTO', 'https')"
+
+
+def test_check_deploy_is_clean_on_the_production_profile(tmp_path: Path) -> None:
+    done = manage(tmp_path, "check", "--deploy", "--fail-level", "WARNING", **PRODUCTION, **generated_keys())
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_setting_is_documented() -> None:
+    documented = (ROOT / "docs" / "settings.md").read_text()
+    assert {name for name in our_settings() if f"`{name}`" not in documented} <= {"DJANGO_SETTINGS_MODULE"}

@@ -1,0 +1,73 @@
+"""Settles the environment before Django reads it (pyproject.toml loads this first, with `-p`).
+
+A developer's or a CI machine's settings must not leak into the tests, and the tests must not touch its data. The same
+suite runs on both profiles: `CALLERID_TEST_PROFILE=production` takes PostgreSQL and Redis from TEST_DATABASE_URL and
+TEST_REDIS_URL (or DATABASE_URL and REDIS_URL), and where they are not set starts temporary servers. A Redis that is
+named is emptied: name none that holds anything.
+"""
+
+import atexit
+import os
+import re
+import secrets
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+KEYS = ("SECRET_KEY", "JWT_SIGNING_KEY", "NUMBER_HASH_KEY")
+
+#: The servers that the environment named, by the name of their setting.
+named: dict[str, str] = {}
+
+
+def our_settings() -> set[str]:
+    """Every name that settings.py reads, the keys, and what `run` reads beside them."""
+    source = (ROOT / "callerid_project" / "settings.py").read_text(encoding="utf-8")
+    read = re.findall(r'(?:env\.\w+|_number|_flag|_rate)\(\s*"([A-Z0-9_]+)"', source)
+    return {*read, *KEYS, "PYTHON", "DJANGO_SETTINGS_MODULE"}
+
+
+def generated_keys() -> dict[str, str]:
+    return {name: secrets.token_urlsafe(48) for name in KEYS}
+
+
+def production() -> bool:
+    return os.environ.get("CALLERID_TEST_PROFILE", "embedded") == "production"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests() -> Iterator[None]:
+    # `timeout` and CI send SIGTERM: like Ctrl-C, it has to end the servers too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    profile = os.environ.get("CALLERID_TEST_PROFILE", "embedded")
+    if profile not in ("embedded", "production"):
+        raise pytest.UsageError("CALLERID_TEST_PROFILE is embedded or production.")
+    for name in ("DATABASE_URL", "REDIS_URL"):
+        fallback = os.environ.get(name) if profile == "production" else None
+        if url := os.environ.pop(f"TEST_{name}", None) or fallback:
+            named[name] = url
+    for name in our_settings():
+        os.environ.pop(name, None)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "callerid_project.settings"
+    os.environ["CALLERID_DATA_DIR"] = tempfile.mkdtemp(prefix="callerid-test-data-")
+    atexit.register(shutil.rmtree, os.environ["CALLERID_DATA_DIR"], ignore_errors=True)
+    if profile == "production":
+        os.environ |= generated_keys()
+        for name in ("DATABASE_URL", "REDIS_URL"):
+            os.environ[name] = named[name] = named.get(name) or _own_server(name)
+    return (yield)
+
+
+def _own_server(name: str) -> str:
+    from tests import servers
+
+    try:
+        server = (servers.PostgresServer() if name == "DATABASE_URL" else servers.RedisServer()).start()
+    except servers.Unavailable as error:
+        raise pytest.UsageError(f"The production profile needs TEST_{name}: {error}") from error
+    return server.url
