@@ -1,0 +1,197 @@
+"""Issue, verify, rotate and revoke tokens.
+
+A token is a JWT (HS256) with `jti`, `iat`, `exp` and its type, nothing else; only the `jti` is stored. It is returned
+once, by `issue` or `rotate`, and never logged.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any, cast
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import IntegrityError, connection, transaction
+from django.utils import timezone
+from rest_framework_simplejwt.backends import TokenBackend
+from rest_framework_simplejwt.exceptions import TokenBackendError
+from rest_framework_simplejwt.tokens import Token
+
+from accounts import credits
+from accounts.models import ApiToken, CreditEntry
+
+MAX_LENGTH = 2048
+MAX_DAYS = 36_500
+MAX_GRACE = timedelta(days=90)
+LEEWAY = timedelta(seconds=30)
+_JTI = re.compile(r"[0-9a-f]{32}")
+
+
+class InvalidToken(Exception):
+    """Missing, malformed, forged, expired, revoked or unknown: a caller is not told which."""
+
+
+class TokenRevoked(Exception):
+    """A revoked token stays revoked: it cannot be rotated."""
+
+
+class AlreadyIssued(ValueError):
+    """The reference has issued a token before: `token_id`."""
+
+    def __init__(self, token_id: int) -> None:
+        super().__init__(f"This reference has issued token {token_id} already.")
+        self.token_id = token_id
+
+
+class InvalidLifetime(ValueError):
+    """Days or grace out of range; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A token's row and, this once, its JWT."""
+
+    token: ApiToken
+    api_key: str
+
+
+class KeyRing(TokenBackend):
+    """Signs with the current key; verifies with that one or, so that tokens in use outlive it, a previous one."""
+
+    def __init__(self, current: str, previous: tuple[str, ...]) -> None:
+        super().__init__("HS256", current, leeway=LEEWAY)
+        self._previous = [TokenBackend("HS256", key, leeway=LEEWAY) for key in previous]
+
+    def decode(self, token: Any, verify: bool = True) -> dict[str, Any]:
+        refused = TokenBackendError("no key")
+        for decode in (super().decode, *(backend.decode for backend in self._previous)):
+            try:
+                return decode(token, verify)
+            except TokenBackendError as error:
+                refused = error
+        raise refused
+
+
+@lru_cache(maxsize=4)
+def _key_ring(current: str, previous: tuple[str, ...]) -> KeyRing:
+    return KeyRing(current, previous)
+
+
+class ApiKey(Token):
+    """The JWT. Without an argument simplejwt mints a valid one, so only `_sign` may call it so."""
+
+    token_type = "api_key"  # noqa: S105  (the claim's value, not a secret)
+    lifetime = timedelta(days=1)  # simplejwt wants one; `_sign` sets the real one
+
+    def get_token_backend(self) -> KeyRing:
+        return _key_ring(settings.JWT_SIGNING_KEY, tuple(settings.JWT_PREVIOUS_KEYS))
+
+
+def _sign(jti: str, lifetime: timedelta) -> str:
+    api_key = ApiKey()
+    api_key["jti"] = jti
+    api_key.set_exp(lifetime=lifetime)
+    return str(api_key)
+
+
+def _lifetime(days: int) -> timedelta:
+    if not 1 <= days <= MAX_DAYS:
+        raise InvalidLifetime(f"A token lives 1 to {MAX_DAYS} days.")
+    return timedelta(days=days)
+
+
+def issue(
+    *, name: str, initial_credits: int, actor: str, days: int | None = None, reason: str = "", reference: str = ""
+) -> Issued:
+    """A new token with `initial_credits` (0 or more) credits that lives `days` (default TOKEN_DAYS) days.
+
+    A `reference`, where given, issues once: a form that is sent twice makes one token. Raises AlreadyIssued,
+    InvalidLifetime, credits.InvalidAmount, and ValueError for a name that is empty or over 100 characters.
+    """
+    name = " ".join(name.split())
+    if not name or len(name) > 100 or not name.isprintable():
+        raise ValueError("A token needs a name of 1 to 100 printable characters.")
+    days = settings.TOKEN_DAYS if days is None else days
+    lifetime = _lifetime(days)
+    now = timezone.now()
+    jti = uuid4().hex
+    try:
+        with transaction.atomic():
+            token = ApiToken.objects.create(
+                name=name, jti=jti, lifetime_days=days, created_at=now, expires_at=now + lifetime
+            )
+            credits.move(
+                token=token,
+                amount=initial_credits,
+                kind=CreditEntry.Kind.ISSUE,
+                actor=actor,
+                reason=reason,
+                reference=reference,
+            )
+            token.refresh_from_db()
+    except IntegrityError as error:
+        earlier = CreditEntry.objects.filter(kind=CreditEntry.Kind.ISSUE, reference=reference).exclude(reference="")
+        if (entry := earlier.first()) is None:
+            raise
+        raise AlreadyIssued(entry.token_id) from error
+    return Issued(token, _sign(jti, lifetime))
+
+
+_ACTIVE_BY_JTI = """
+SELECT id, credits FROM accounts_apitoken
+WHERE (jti = %s OR (previous_jti = %s AND previous_until > %s)) AND revoked_at IS NULL
+"""
+
+
+def verify(api_key: object) -> ApiToken:
+    """The row (`id` and `credits` loaded) of a token that this service signed, unexpired and not revoked.
+
+    One SQL statement, and none for a forgery. Raises InvalidToken, whatever is wrong with it.
+    """
+    if not isinstance(api_key, str) or not 0 < len(api_key) <= MAX_LENGTH:
+        raise InvalidToken
+    try:
+        jti = ApiKey(cast(Any, api_key))["jti"]
+    except Exception as error:  # whatever a parser makes of it (RecursionError too), we did not sign it
+        raise InvalidToken from error
+    if not (isinstance(jti, str) and _JTI.fullmatch(jti)):
+        raise InvalidToken
+    now = connection.ops.adapt_datetimefield_value(timezone.now())
+    with connection.cursor() as cursor:
+        cursor.execute(_ACTIVE_BY_JTI, [jti, jti, now])
+        row = cursor.fetchone()
+    if row is None:
+        raise InvalidToken
+    return ApiToken.from_db(connection.alias, ["id", "credits"], row)
+
+
+def rotate(*, token: ApiToken, grace: timedelta = timedelta(0), days: int | None = None) -> Issued:
+    """A new JWT for the same row, with a fresh lifetime; the present one works on until `grace` has passed.
+
+    A second rotation ends the first one's grace. Raises TokenRevoked, InvalidLifetime.
+    """
+    if not timedelta(0) <= grace <= MAX_GRACE:
+        raise InvalidLifetime(f"A grace lasts 0 to {MAX_GRACE.days} days.")
+    with transaction.atomic():
+        row = ApiToken.objects.select_for_update().get(pk=token.pk)
+        if row.revoked_at is not None:
+            raise TokenRevoked
+        now = timezone.now()
+        if days is not None:
+            row.lifetime_days = days
+        lifetime = _lifetime(row.lifetime_days)
+        row.previous_jti, row.previous_until = (row.jti, now + grace) if grace else (None, None)
+        row.jti = uuid4().hex
+        row.expires_at = now + lifetime
+        row.save(update_fields=["jti", "previous_jti", "previous_until", "lifetime_days", "expires_at"])
+    return Issued(row, _sign(row.jti, lifetime))
+
+
+def revoke(*, token: ApiToken, reason: str = "") -> bool:
+    """From the next request on, neither the token nor its predecessor works. False when it was revoked before."""
+    return bool(
+        ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(
+            revoked_at=timezone.now(), revoked_reason=reason[:200]
+        )
+    )

@@ -1,0 +1,186 @@
+"""Money: one guarded change and one ledger row at a time, or neither."""
+
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db.models import Sum
+from pytest_django import DjangoAssertNumQueries
+
+from accounts import credits, tokens
+from accounts.models import ApiToken, CreditEntry
+
+pytestmark = pytest.mark.django_db
+NUMBER = "493023125042"
+
+
+@pytest.fixture
+def token() -> ApiToken:
+    return tokens.issue(name="pbx", initial_credits=3, actor="test").token
+
+
+def charge(token: ApiToken, **options: Any) -> credits.Charge:
+    return credits.charge(**{"token": token, "request_id": "r", "number": NUMBER, "answer": {"x": 1}, **options})
+
+
+def top_up(token: ApiToken, amount: int = 10, reference: str = "") -> CreditEntry:
+    return credits.top_up(token=token, amount=amount, actor="op", reason="invoice", reference=reference)
+
+
+def balance(token: ApiToken) -> int:
+    return ApiToken.objects.get(pk=token.pk).credits
+
+
+def ledger(token: ApiToken) -> list[int]:
+    return list(CreditEntry.objects.filter(token=token).order_by("pk").values_list("amount", flat=True))
+
+
+def test_a_charge_takes_one_credit_and_writes_one_row(token: ApiToken) -> None:
+    assert charge(token, request_id="abc").body == {"x": 1, "credits_remaining": 2}
+    entry = CreditEntry.objects.get(kind="search")
+    assert (entry.amount, entry.balance_after, entry.request_id) == (-1, 2, "abc")
+    row = ApiToken.objects.get(pk=token.pk)
+    assert (row.credits, row.last_charged_at) == (2, entry.created_at)
+
+
+def test_the_ledger_holds_no_number(token: ApiToken) -> None:
+    charge(token)
+    row = CreditEntry.objects.filter(kind="search").values().get()
+    assert len(bytes(row["number_hash"] or b"")) == 32
+    assert not any(NUMBER in str(value) for value in row.values())
+
+
+def test_the_hand_written_debit_says_what_the_orm_would(token: ApiToken) -> None:
+    charge(token, request_id="abc")
+    written = CreditEntry.objects.get(kind="search")
+    by_orm = CreditEntry(
+        token=token,
+        amount=-1,
+        balance_after=2,
+        kind=CreditEntry.Kind.SEARCH,
+        request_id="abc",
+        number_hash=written.number_hash,
+        created_at=written.created_at,
+    )
+    fields = [field.attname for field in CreditEntry._meta.concrete_fields if not field.primary_key]
+    assert {name: getattr(written, name) for name in fields} == {name: getattr(by_orm, name) for name in fields}
+
+
+def test_a_debit_is_one_statement_on_postgresql_and_two_on_sqlite(
+    token: ApiToken, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_num_queries(1 if connection.vendor == "postgresql" else 2):
+        charge(token)
+
+
+def test_a_refused_charge_leaves_balance_and_ledger_unchanged(token: ApiToken) -> None:
+    for _ in range(3):
+        charge(token)
+    with pytest.raises(credits.NoCreditsLeft):
+        charge(token)
+    assert balance(token) == 0
+    assert ledger(token) == [3, -1, -1, -1]
+
+
+def test_a_refused_charge_leaves_no_idempotency_record(token: ApiToken) -> None:
+    empty = tokens.issue(name="empty", initial_credits=0, actor="test").token
+    with pytest.raises(credits.NoCreditsLeft):
+        charge(empty, idempotency_key="k")
+    top_up(empty, 1)
+    assert not charge(empty, idempotency_key="k").replayed
+
+
+def test_an_answer_given_away_costs_nothing_and_writes_no_row(token: ApiToken) -> None:
+    assert charge(token, cost=0).body["credits_remaining"] == 3
+    assert ledger(token) == [3]
+
+
+def test_a_top_up_says_who_and_why(token: ApiToken) -> None:
+    entry = top_up(token)
+    assert (entry.kind, entry.amount, entry.balance_after, entry.actor, entry.reason) == (
+        ("top-up", 10, 13, "op", "invoice")
+    )
+    assert balance(token) == 13
+
+
+def test_the_same_reference_again_is_the_same_top_up(token: ApiToken) -> None:
+    assert top_up(token, reference="inv-1").pk == top_up(token, reference="inv-1").pk
+    assert ledger(token) == [3, 10]
+
+
+def test_the_same_reference_with_another_amount_is_an_error(token: ApiToken) -> None:
+    top_up(token, reference="inv-1")
+    with pytest.raises(credits.ReferenceConflict):
+        top_up(token, 11, reference="inv-1")
+    with pytest.raises(credits.ReferenceConflict):
+        credits.adjust(token=token, amount=10, actor="op", reason="x", reference="inv-1")
+    assert ledger(token) == [3, 10]
+
+
+def test_a_reference_is_a_tokens_own_and_none_is_no_reference(token: ApiToken) -> None:
+    other = tokens.issue(name="other", initial_credits=0, actor="test").token
+    top_up(token, reference="inv-1")
+    top_up(other, reference="inv-1")
+    top_up(token)
+    top_up(token)
+    assert ledger(token) == [3, 10, 10, 10]
+    assert balance(other) == 10
+
+
+def test_the_database_itself_refuses_a_reference_twice(token: ApiToken) -> None:
+    top_up(token, reference="inv-1")
+    with pytest.raises(IntegrityError), transaction.atomic():
+        credits.move(token=token, amount=10, kind=CreditEntry.Kind.TOP_UP, actor="", reason="x", reference="inv-1")
+    assert balance(token) == 13
+
+
+@pytest.mark.parametrize("amount", [0, -1, 10**9 + 1])
+def test_a_top_up_out_of_range_changes_nothing(token: ApiToken, amount: int) -> None:
+    with pytest.raises(credits.InvalidAmount):
+        top_up(token, amount)
+    assert ledger(token) == [3]
+
+
+@pytest.mark.parametrize("amount", [-4, 0])
+def test_an_adjustment_never_goes_below_zero(token: ApiToken, amount: int) -> None:
+    with pytest.raises(credits.InvalidAmount):
+        credits.adjust(token=token, amount=amount, actor="op", reason="x")
+    assert balance(token) == 3
+    assert credits.adjust(token=token, amount=-3, actor="op", reason="x").balance_after == 0
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "x" * 201])
+def test_a_booking_without_a_reason_changes_nothing(token: ApiToken, reason: str) -> None:
+    with pytest.raises(ValueError, match="reason"):
+        credits.top_up(token=token, amount=1, actor="op", reason=reason)
+    assert ledger(token) == [3]
+
+
+def test_the_balance_cannot_be_made_negative_by_anybody(token: ApiToken) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        ApiToken.objects.filter(pk=token.pk).update(credits=-1)
+
+
+@pytest.mark.parametrize("change", ["UPDATE accounts_creditentry SET amount = 99", "DELETE FROM accounts_creditentry"])
+def test_the_ledger_refuses_change(token: ApiToken, change: str) -> None:
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(change)
+    assert ledger(token) == [3]
+
+
+def test_a_token_with_a_ledger_cannot_be_deleted(token: ApiToken) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        token.delete()
+
+
+def test_the_audit_finds_what_does_not_add_up(token: ApiToken) -> None:
+    assert credits.audit() == []
+    ApiToken.objects.filter(pk=token.pk).update(credits=99)
+    assert credits.audit() == [credits.Disagreement(token.pk, "pbx", 99, 3)]
+
+
+def test_the_audit_is_one_statement(token: ApiToken, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    charge(token)
+    with django_assert_num_queries(1):
+        assert credits.audit() == []
+    assert CreditEntry.objects.aggregate(Sum("amount"))["amount__sum"] == 2

@@ -1,0 +1,219 @@
+"""Only what this service signed is a token, for as long as it is meant to be one."""
+
+import base64
+import hashlib
+import hmac
+import json
+import time
+from datetime import timedelta
+from typing import Any
+
+import jwt
+import pytest
+from django.utils import timezone
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from pytest_django import DjangoAssertNumQueries
+
+from accounts import tokens
+from accounts.models import ApiToken, CreditEntry
+
+pytestmark = pytest.mark.django_db
+
+
+def issue(**options: Any) -> tokens.Issued:
+    return tokens.issue(**{"name": "pbx", "initial_credits": 5, "actor": "test", **options})
+
+
+def claims(api_key: str) -> dict[str, Any]:
+    return jwt.decode(api_key, options={"verify_signature": False})
+
+
+def test_an_issued_token_carries_no_more_than_it_must() -> None:
+    issued = issue(days=30)
+    assert jwt.get_unverified_header(issued.api_key) == {"alg": "HS256", "typ": "JWT"}
+    assert claims(issued.api_key).keys() == {"jti", "iat", "exp", "token_type"}
+    assert claims(issued.api_key)["exp"] - claims(issued.api_key)["iat"] == 30 * 24 * 3600
+    assert tokens.verify(issued.api_key).pk == issued.token.pk
+
+
+def test_only_the_jti_is_stored() -> None:
+    issued = issue()
+    row = ApiToken.objects.values().get(pk=issued.token.pk)
+    assert row["jti"] == claims(issued.api_key)["jti"]
+    assert not any(issued.api_key in str(value) for value in row.values())
+
+
+def test_the_first_credits_are_a_ledger_row() -> None:
+    entry = CreditEntry.objects.get(token=issue(initial_credits=7).token)
+    assert (entry.kind, entry.amount, entry.balance_after, entry.actor) == ("issue", 7, 7, "test")
+
+
+def test_verifying_costs_one_statement_and_a_forgery_none(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
+    issued = issue()
+    with django_assert_num_queries(1):
+        assert tokens.verify(issued.api_key).credits == 5
+    with django_assert_num_queries(0), pytest.raises(tokens.InvalidToken):
+        tokens.verify(issued.api_key[:-2] + "xx")
+
+
+def encode(part: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode()
+
+
+def forgeries(api_key: str, key: str) -> dict[str, str]:
+    header, payload, signature = api_key.split(".")
+    ours = claims(api_key)
+    hour = int(time.time()) + 3600
+
+    def signed(members: dict[str, Any], *, by: str = key, algorithm: str = "HS256", **header: Any) -> str:
+        return jwt.encode(members, by, algorithm=algorithm, headers=header)
+
+    def without(name: str) -> dict[str, Any]:
+        return {claim: value for claim, value in ours.items() if claim != name}
+
+    return {
+        "alg none": f"{encode({'alg': 'none', 'typ': 'JWT'})}.{payload}.",
+        "alg None with the signature": f"{encode({'alg': 'None', 'typ': 'JWT'})}.{payload}.{signature}",
+        "no alg": f"{encode({'typ': 'JWT'})}.{payload}.{signature}",
+        "HS512 with our key": signed(ours, algorithm="HS512"),
+        "another key": signed(ours, by="k" * 48),
+        "empty key": f"{header}.{payload}."
+        + base64.urlsafe_b64encode(hmac.digest(b"\0" * 32, f"{header}.{payload}".encode(), "sha256")).decode(),
+        "SHA-256 without a key": f"{header}.{payload}."
+        + base64.urlsafe_b64encode(hashlib.sha256(f"{header}.{payload}".encode()).digest()).decode(),
+        "no signature": f"{header}.{payload}.",
+        "two parts": f"{header}.{payload}",
+        "four parts": f"{api_key}.x",
+        "another payload": f"{header}.{encode({**ours, 'exp': hour})}.{signature}",
+        "expired": signed({**ours, "exp": int(time.time()) - 31}),
+        "no exp": signed(without("exp")),
+        "exp is text": signed({**ours, "exp": "soon"}),
+        "exp is huge": signed({**ours, "exp": 10**30}),
+        "issued in the future": signed({**ours, "iat": hour}),
+        "no jti": signed(without("jti")),
+        "unknown jti": signed({**ours, "jti": "0" * 32}),
+        "jti is a list": signed({**ours, "jti": [ours["jti"]]}),
+        "jti is null": signed({**ours, "jti": None}),
+        "jti with NUL": signed({**ours, "jti": ours["jti"] + "\0"}),
+        "no type": signed(without("token_type")),
+        "another type": signed({**ours, "token_type": "access"}),
+        "unknown critical header": signed(ours, crit=["x"], x=1),
+        "payload is a list": f"{header}.{encode([1])}.{signature}",
+        "1,400 nested brackets in the header": base64.urlsafe_b64encode(b"[" * 1_400).decode() + f".{payload}.x",
+        "white space": f"{api_key} ",
+    }
+
+
+@pytest.mark.parametrize("forgery", sorted(forgeries(jwt.encode({"jti": "x"}, "k" * 32), "k" * 32)))
+def test_a_forgery_is_refused(forgery: str, settings: Any) -> None:
+    issued = issue()
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(forgeries(issued.api_key, settings.JWT_SIGNING_KEY)[forgery])
+
+
+@hypothesis_settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.one_of(st.text(), st.binary(), st.none(), st.integers(), st.from_regex(r"e[\w-]+\.[\w-]*\.[\w-]*")))
+def test_junk_is_refused_and_never_crashes(junk: Any) -> None:
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(junk)
+
+
+def test_30_seconds_of_leeway_and_no_more(settings: Any) -> None:
+    issued = issue()
+    ours = claims(issued.api_key)
+    late = jwt.encode({**ours, "exp": int(time.time()) - 25}, settings.JWT_SIGNING_KEY, algorithm="HS256")
+    assert tokens.verify(late).pk == issued.token.pk
+    too_late = jwt.encode({**ours, "exp": int(time.time()) - 31}, settings.JWT_SIGNING_KEY, algorithm="HS256")
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(too_late)
+
+
+def test_signing_keys_rotate_without_breaking_tokens_in_use(settings: Any) -> None:
+    issued = issue()
+    settings.JWT_PREVIOUS_KEYS = ["unrelated" * 8, settings.JWT_SIGNING_KEY]
+    settings.JWT_SIGNING_KEY = "n" * 48
+    assert tokens.verify(issued.api_key).pk == issued.token.pk
+    with pytest.raises(jwt.InvalidSignatureError):
+        jwt.decode(issue().api_key, settings.JWT_PREVIOUS_KEYS[1], algorithms=["HS256"])
+    settings.JWT_PREVIOUS_KEYS = []
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(issued.api_key)
+
+
+def test_a_previous_key_does_not_revive_an_expired_token(settings: Any) -> None:
+    issued = issue()
+    expired = jwt.encode(
+        {**claims(issued.api_key), "exp": int(time.time()) - 60}, settings.JWT_SIGNING_KEY, algorithm="HS256"
+    )
+    settings.JWT_PREVIOUS_KEYS, settings.JWT_SIGNING_KEY = [settings.JWT_SIGNING_KEY], "n" * 48
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(expired)
+
+
+def test_rotation_keeps_the_row_and_ends_the_earlier_token_at_once() -> None:
+    first = issue(days=30)
+    second = tokens.rotate(token=first.token)
+    assert tokens.verify(second.api_key).pk == first.token.pk
+    assert tokens.verify(second.api_key).credits == 5
+    assert claims(second.api_key)["exp"] - claims(second.api_key)["iat"] == 30 * 24 * 3600
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(first.api_key)
+
+
+def test_a_grace_lets_one_earlier_token_work_until_it_ends() -> None:
+    first = issue()
+    second = tokens.rotate(token=first.token, grace=timedelta(minutes=5))
+    assert tokens.verify(first.api_key).pk == tokens.verify(second.api_key).pk
+    ApiToken.objects.update(previous_until=timezone.now())
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(first.api_key)
+    assert tokens.verify(second.api_key)
+
+
+def test_a_second_rotation_ends_the_firsts_grace() -> None:
+    first = issue()
+    second = tokens.rotate(token=first.token, grace=timedelta(hours=1))
+    third = tokens.rotate(token=first.token, grace=timedelta(hours=1))
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(first.api_key)
+    assert tokens.verify(second.api_key).pk == tokens.verify(third.api_key).pk
+
+
+def test_revocation_ends_both_tokens_and_forbids_rotation() -> None:
+    first = issue()
+    second = tokens.rotate(token=first.token, grace=timedelta(hours=1))
+    assert tokens.revoke(token=first.token, reason="lost")
+    assert not tokens.revoke(token=first.token, reason="again")
+    for api_key in (first.api_key, second.api_key):
+        with pytest.raises(tokens.InvalidToken):
+            tokens.verify(api_key)
+    with pytest.raises(tokens.TokenRevoked):
+        tokens.rotate(token=first.token)
+    first.token.refresh_from_db()
+    assert (first.token.state, first.token.revoked_reason) == ("revoked", "lost")
+
+
+def test_the_state_tells_expiry() -> None:
+    token = issue(days=1).token
+    assert token.state == "active"
+    assert token.state_at(token.expires_at) == "expired"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": " "}, {"name": "x" * 101}, {"days": 0}, {"days": 40_000}, {"initial_credits": -1}]
+)
+def test_a_token_that_cannot_be_is_not_issued(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        issue(**wrong)
+    assert not ApiToken.objects.exists()
+
+
+def test_a_grace_out_of_range_changes_nothing() -> None:
+    issued = issue()
+    with pytest.raises(tokens.InvalidLifetime):
+        tokens.rotate(token=issued.token, grace=timedelta(days=91))
+    assert tokens.verify(issued.api_key)
