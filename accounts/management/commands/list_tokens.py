@@ -1,0 +1,20 @@
+from typing import Any
+
+from accounts.management.commands._output import TokenCommand, as_json
+from accounts.models import ApiToken
+
+
+class Command(TokenCommand):
+    help = "List all tokens with their balance and state (active, revoked, expired)."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        tokens = [as_json(token) for token in ApiToken.objects.order_by("pk").iterator()]
+        if options["json"]:
+            self.result(tokens)
+            return
+        self.stdout.write(f"{'ID':>6}  {'CREDITS':>10}  {'STATE':<8}  {'EXPIRES':<20}  NAME")
+        for token in tokens:
+            self.stdout.write(
+                f"{token['id']:>6}  {token['credits']:>10}  {token['state']:<8}  {token['expires_at']:<20}  "
+                f"{token['name']}"
+            )

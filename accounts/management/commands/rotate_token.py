@@ -1,0 +1,42 @@
+from argparse import ArgumentParser
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from accounts import tokens
+from accounts.management.commands._output import TokenCommand, as_json
+
+
+class Command(TokenCommand):
+    help = (
+        "Give a token a new JWT with a fresh lifetime; credits, ledger and limits stay. The new one is printed on "
+        "standard output this once. A second rotation ends the first one's grace."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("id", type=int)
+        parser.add_argument(
+            "--grace-minutes", type=int, default=0, help="how long the present one still works (default: not at all)"
+        )
+        parser.add_argument("--quiet", action="store_true", help="print the token and nothing else")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            issued = tokens.rotate(token=self.token(options["id"]), grace=timedelta(minutes=options["grace_minutes"]))
+        except tokens.TokenRevoked:
+            raise CommandError(f"Token {options['id']} is revoked: issue a new one.") from None
+        except (ValueError, OverflowError) as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            self.result(as_json(issued.token, api_key=issued.api_key))
+            return
+        if not options["quiet"]:
+            until = issued.token.previous_until
+            self.talk(
+                f"Token {issued.token.pk} '{issued.token.name}' is rotated; the earlier one "
+                + (f"works until {until:%Y-%m-%d %H:%M} UTC" if until else "no longer works")
+                + ". This is the new one's only showing:"
+            )
+        self.stdout.write(issued.api_key)

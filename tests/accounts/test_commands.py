@@ -1,0 +1,121 @@
+"""Operators provision by commands: results on stdout, talk on stderr, one clear sentence for a mistake."""
+
+import json
+import re
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts import tokens
+from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
+from tests.api import Integrator
+
+pytestmark = pytest.mark.django_db
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def run(*args: Any) -> tuple[str, str]:
+    out, err = StringIO(), StringIO()
+    call_command(*[str(arg) for arg in args], stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def run_json(*args: Any) -> Any:
+    return json.loads(run(*args, "--json")[0])
+
+
+def test_create_token_prints_the_token_alone_on_stdout() -> None:
+    out, err = run("create_token", "pbx", "--credits", 100)
+    assert tokens.verify(out.strip()).credits == 100
+    assert "pbx" in err
+    assert out.strip() not in err
+
+
+def test_create_token_quiet_says_nothing_else() -> None:
+    out, err = run("create_token", "pbx", "--credits", 100, "--quiet")
+    assert (out.count("\n"), err) == (1, "")
+
+
+def test_create_token_json_has_the_documented_keys() -> None:
+    made = run_json("create_token", "pbx", "--credits", 100, "--days", 2)
+    assert made.keys() == {"id", "name", "credits", "state", "expires_at", "created_at", "api_key"}
+    assert (made["name"], made["credits"], made["state"]) == ("pbx", 100, "active")
+    assert isinstance(made["id"], int)
+    assert MOMENT.fullmatch(made["created_at"])
+    assert MOMENT.fullmatch(made["expires_at"])
+    assert tokens.verify(made["api_key"]).pk == made["id"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["", "--credits", "1"], ["pbx", "--credits", "-1"], ["pbx", "--credits", "1", "--days", "0"]]
+)
+def test_create_token_with_a_mistake_makes_none(arguments: list[str]) -> None:
+    with pytest.raises(CommandError):
+        run("create_token", *arguments)
+    assert not ApiToken.objects.exists()
+
+
+def test_list_tokens_shows_no_secret() -> None:
+    made = run_json("create_token", "pbx", "--credits", 100)
+    assert run_json("list_tokens") == [{key: value for key, value in made.items() if key != "api_key"}]
+    assert "pbx" in run("list_tokens")[0]
+    assert made["api_key"] not in run("list_tokens")[0]
+
+
+def test_rotate_token_with_and_without_grace() -> None:
+    first = run_json("create_token", "pbx", "--credits", 1)
+    second = run_json("rotate_token", first["id"], "--grace-minutes", 5)
+    assert second["id"] == first["id"]
+    assert tokens.verify(first["api_key"]).pk == tokens.verify(second["api_key"]).pk
+    third = run("rotate_token", first["id"], "--quiet")[0].strip()
+    assert tokens.verify(third).pk == first["id"]
+    for ended in (first, second):
+        with pytest.raises(tokens.InvalidToken):
+            tokens.verify(ended["api_key"])
+
+
+def test_revoke_token() -> None:
+    made = run_json("create_token", "pbx", "--credits", 1)
+    assert run_json("revoke_token", made["id"], "--reason", "lost")["state"] == "revoked"
+    assert "already" in run("revoke_token", made["id"])[0]
+    with pytest.raises(CommandError, match="revoked"):
+        run("rotate_token", made["id"])
+
+
+def test_top_up_with_a_reference_is_done_once() -> None:
+    made = run_json("create_token", "pbx", "--credits", 1)
+    arguments = ("top_up", made["id"], 5, "--note", "invoice", "--reference", "inv-1")
+    assert run_json(*arguments)["credits"] == 6
+    assert run_json(*arguments)["credits"] == 6
+    with pytest.raises(CommandError, match="reference"):
+        run("top_up", made["id"], 6, "--note", "invoice", "--reference", "inv-1")
+    assert CreditEntry.objects.filter(kind="top-up").count() == 1
+
+
+@pytest.mark.parametrize("command", [["rotate_token"], ["revoke_token"], ["top_up", "5", "--note", "x"]])
+@pytest.mark.parametrize("token_id", ["999", "0", "9" * 30])
+def test_an_unknown_token_is_told(command: list[str], token_id: str) -> None:
+    with pytest.raises(CommandError, match="There is no token"):
+        run(command[0], token_id, *command[1:])
+
+
+def test_audit_credits_is_clean_or_exits_1_with_a_list() -> None:
+    made = run_json("create_token", "pbx", "--credits", 3)
+    assert run_json("audit_credits") == {"disagreements": []}
+    ApiToken.objects.update(credits=4)
+    out = StringIO()
+    with pytest.raises(SystemExit) as ended:
+        call_command("audit_credits", "--json", stdout=out)
+    assert ended.value.code == 1
+    assert json.loads(out.getvalue()) == {
+        "disagreements": [{"token_id": made["id"], "name": "pbx", "credits": 4, "ledger_sum": 3}]
+    }
+
+
+def test_prune_says_how_many(integrator: Integrator) -> None:
+    integrator.search(Idempotency_Key="k")
+    assert run_json("prune") == {"idempotency_records": 0}
+    IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
+    assert run_json("prune") == {"idempotency_records": 1}
