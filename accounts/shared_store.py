@@ -1,0 +1,53 @@
+"""The Redis that all processes share, and what to do while it is away: each process counts alone for a while."""
+
+import logging
+import threading
+import time
+from functools import lru_cache
+
+import redis
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+log = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=1)
+def client(url: str) -> redis.Redis:
+    """A pooled client that waits 100 ms at most. One retry, only where a kept connection turns out to be closed."""
+    return redis.Redis.from_url(
+        url,
+        socket_timeout=settings.REDIS_TIMEOUT_S,
+        socket_connect_timeout=settings.REDIS_TIMEOUT_S,
+        retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+    )
+
+
+class Outage:
+    """Leaves the store alone for REDIS_PAUSE_S after a failure, and logs when it goes and when it is back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._away = False
+
+    @property
+    def pausing(self) -> bool:
+        return time.monotonic() < self._until
+
+    def began(self, error: redis.RedisError) -> None:
+        with self._lock:
+            self._until = time.monotonic() + settings.REDIS_PAUSE_S
+            if not self._away:
+                log.warning("Redis is away (%s): this process counts its limits alone", type(error).__name__)
+            self._away = True
+
+    def ended(self) -> None:
+        if self._away:
+            with self._lock:
+                self._away = False
+            log.warning("Redis is back: limits are shared again")
+
+
+outage = Outage()
