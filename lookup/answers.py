@@ -1,0 +1,60 @@
+"""What a source says about a number: it found something, it has nothing, or it could not tell. Never one None."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+FIELDS = ("name", "location", "spam")
+MAX_TEXT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """At least one of the fields. A field that is None is not known; text is trimmed, and cut at 200 characters.
+
+    Raises ValueError when nothing is known and TypeError for a value of another type: a source's lie ends here.
+    """
+
+    name: str | None = None
+    location: str | None = None
+    spam: bool | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("name", "location"):
+            value = getattr(self, field)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"{field} must be text")
+            object.__setattr__(self, field, clean_text(value or "") or None)
+        if self.spam is not None and not isinstance(self.spam, bool):
+            raise TypeError("spam must be true or false")
+        if not self.known():
+            raise ValueError("an answer with no field is NotFound")
+
+    def known(self) -> dict[str, Any]:
+        """The fields that are known, by name."""
+        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class NotFound:
+    """The source was asked and has nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The source could not tell. `reason` is for the log: a fixed word, never what the source sent."""
+
+    reason: str
+
+
+Answer = Found | NotFound | Failed
+
+
+# Zero-width non-joiner and joiner: not "printable", yet part of Persian, Hindi and other names.
+_JOINERS = "\u200c\u200d"
+
+
+def clean_text(text: str) -> str:
+    """One line of printable text: white space folded, control characters and lone surrogates dropped, 200 at most."""
+    if not text.isprintable():
+        text = "".join(c for c in " ".join(text.split()) if c.isprintable() or c in _JOINERS)
+    return " ".join(text.split())[:MAX_TEXT].rstrip()

@@ -1,0 +1,86 @@
+"""What the built-in sources know. A number is one 64-bit integer: its digits with country code (E.164: at most 15)."""
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils import timezone
+
+
+class NumberField(models.BigIntegerField):
+    """A phone number: country code and number, 7 to 15 digits, no leading zero."""
+
+    default_validators = [MinValueValidator(1_000_000), MaxValueValidator(999_999_999_999_999)]
+
+
+class Contact(models.Model):
+    """A name, a place, or both, from the operator's own directory. One per number."""
+
+    number = NumberField(primary_key=True)
+    name = models.CharField(max_length=200, blank=True)
+    location = models.CharField(max_length=200, blank=True)
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+class NumberPrefix(models.Model):
+    """A block of the numbering plan and its place, in English. Empty: the plan names none, the country answers."""
+
+    prefix = models.BigIntegerField(primary_key=True)
+    place = models.CharField(max_length=200, blank=True)
+
+
+class Country(models.Model):
+    """A region of the numbering plan (ISO 3166-1 alpha-2) and its English name."""
+
+    code = models.CharField(max_length=2, primary_key=True)
+    name = models.CharField(max_length=100)
+
+    class Meta:
+        verbose_name_plural = "countries"
+
+
+class ComplaintDay(models.Model):
+    """How often a number was complained about on one day, by one source."""
+
+    number = NumberField()
+    source = models.CharField(max_length=32)
+    day = models.DateField()
+    total = models.PositiveIntegerField()
+    robocalls = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["number", "source", "day"], name="complaintday_number_source_day"),
+            models.CheckConstraint(
+                condition=models.Q(robocalls__lte=models.F("total")), name="complaintday_robocalls_at_most_total"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.day}"
+
+
+class NumberRule(models.Model):
+    """The operator's own word about a number. It stands above every source."""
+
+    number = NumberField(primary_key=True)
+    spam = models.BooleanField(null=True, blank=True, help_text="Yes or no; unknown leaves it to the sources.")
+    name = models.CharField(max_length=200, blank=True, help_text="Empty leaves it to the sources.")
+    note = models.CharField(max_length=200, blank=True, help_text="For operators; never in an answer.")
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = "rule"
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+class Dataset(models.Model):
+    """Which version of a data set is loaded, so that an unchanged one is not loaded again."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    version = models.CharField(max_length=64)
+    rows = models.PositiveIntegerField()
+    loaded_at = models.DateTimeField(default=timezone.now)

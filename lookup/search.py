@@ -1,0 +1,105 @@
+"""One search: the operator's rule first, then both slots under one deadline."""
+
+import contextvars
+import time
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import lru_cache
+
+from django.conf import settings
+from django.db import connection
+
+from lookup import rules
+from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.connectors.chain import Inquiry
+from lookup.connectors.registry import bind
+
+#: Each slot's name in the answer, the setting that binds it, and the fields that it may have.
+SLOTS = {
+    "source_a": ("SOURCE_A", frozenset({"name", "location"})),
+    "source_b": ("SOURCE_B", frozenset({"name", "spam"})),
+}
+REMOTE_THREADS = 32
+
+
+class AllSourcesFailed(Exception):
+    """Neither slot could tell: an outage, which is not sold as "nobody knows this number"."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotResult:
+    answer: Answer
+    elapsed_s: float
+
+    @property
+    def word(self) -> str:
+        """`found`, `not-found` or `failed`."""
+        return _WORDS[type(self.answer)]
+
+
+_WORDS = {Found: "found", NotFound: "not-found", Failed: "failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    number: str
+    slots: dict[str, SlotResult]
+
+    @property
+    def empty(self) -> bool:
+        return not any(isinstance(slot.answer, Found) for slot in self.slots.values())
+
+    @property
+    def failed(self) -> bool:
+        """Neither slot could tell."""
+        return all(isinstance(slot.answer, Failed) for slot in self.slots.values())
+
+
+def bind_slots() -> None:
+    """Bind both slots now. Raises ImproperlyConfigured: a mistake shows at start, not at the first search."""
+    for setting, _ in SLOTS.values():
+        bind(setting, getattr(settings, setting))
+
+
+def search(number: str) -> SearchResult:
+    """Ask both slots about `number` within SEARCH_DEADLINE_S. A slot that is late has failed."""
+    deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
+    rule = rules.find(number)
+    inquiries = {
+        slot: Inquiry(bind(setting, getattr(settings, setting)), fields, number, rule)
+        for slot, (setting, fields) in SLOTS.items()
+    }
+    for inquiry in inquiries.values():
+        inquiry.ask_local(deadline)
+    remote = {slot: inquiry for slot, inquiry in inquiries.items() if inquiry.wants_remote()}
+    if remote:
+        _give_connection_back()
+        _ask_remote(remote, deadline)
+    return SearchResult(
+        number, {slot: SlotResult(inquiry.result(), inquiry.elapsed_s) for slot, inquiry in inquiries.items()}
+    )
+
+
+def _ask_remote(inquiries: dict[str, Inquiry], deadline: float) -> None:
+    started = time.monotonic()
+    futures = {}
+    for slot, inquiry in inquiries.items():
+        # Each thread's own copy of the context: the request id stands in its log lines too.
+        context = contextvars.copy_context()
+        futures[_pool(slot).submit(context.run, inquiry.ask_remote, deadline)] = inquiry
+    _, late = wait(futures, timeout=max(0.0, deadline - time.monotonic()))
+    for future in late:
+        future.cancel()
+        futures[future].missed_deadline(time.monotonic() - started)
+
+
+@lru_cache
+def _pool(slot: str) -> ThreadPoolExecutor:
+    """A pool a slot, so that one whose source hangs takes no thread from the other."""
+    return ThreadPoolExecutor(REMOTE_THREADS, thread_name_prefix=slot)
+
+
+def _give_connection_back() -> None:
+    """Return the request's connection to the pool: nobody holds one while a vendor is asked."""
+    if "pool" in connection.settings_dict["OPTIONS"] and not connection.in_atomic_block:
+        connection.close()

@@ -1,0 +1,105 @@
+"""Connectors that tests bind by dotted path. Each counts its calls: what must not have been asked is asserted too."""
+
+import threading
+from typing import ClassVar
+
+from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.connectors.base import Connector
+
+
+class Recording(Connector):
+    fields = frozenset({"name", "location", "spam"})
+    calls: ClassVar[list[str]]
+
+    def __init_subclass__(cls) -> None:
+        cls.calls = []
+
+    def lookup(self, number: str, *, timeout_s: float) -> Answer:
+        self.calls.append(number)
+        return self.answer(number, timeout_s)
+
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        raise AssertionError("a subclass answers")
+
+
+class Knows(Recording):
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return Found(name="Local Name", location="Local Place", spam=False)
+
+
+class KnowsName(Recording):
+    fields = frozenset({"name"})
+
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return Found(name="Only A Name")
+
+
+class KnowsPlace(Recording):
+    fields = frozenset({"location"})
+
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return Found(location="Only A Place")
+
+
+class KnowsNothing(Recording):
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return NotFound()
+
+
+class Fails(Recording):
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return Failed("down")
+
+
+class Raises(Recording):
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        raise RuntimeError(f"secret-key-123 for Alice Example +{number}")
+
+
+class Lies(Recording):
+    """Answers with what is no answer at all."""
+
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return {"name": "x"}  # type: ignore[return-value]
+
+
+class WrongType(Recording):
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return Found(name=7)  # type: ignore[arg-type]
+
+
+class Hangs(Recording):
+    """Remote, and silent until `released`."""
+
+    remote = True
+    released: ClassVar[threading.Event] = threading.Event()
+
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        self.released.wait(30)
+        return Found(name="Too Late", location="Too Late", spam=True)
+
+
+class HangsToo(Hangs):
+    """For the other slot."""
+
+
+class RemoteKnows(Recording):
+    remote = True
+
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return Found(name="Remote Name", location="Remote Place", spam=True)
+
+
+class RemoteKnowsName(Recording):
+    remote = True
+    fields = frozenset({"name"})
+
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return Found(name="Remote Only Name")
+
+
+class RemoteFails(Recording):
+    remote = True
+
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return Failed("down")

@@ -1,0 +1,235 @@
+"""Two independent slots, one deadline, fields one by one; an outage is never sold as "nobody knows"."""
+
+import re
+import threading
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from lookup.answers import Found, NotFound
+from lookup.models import NumberRule
+from lookup.search import REMOTE_THREADS, search
+from tests import connectors
+from tests.api import NUMBER, Integrator
+
+T = "tests.connectors."
+
+
+@pytest.fixture
+def ask(integrator: Integrator, settings: Any) -> Any:
+    """Binds both slots, searches, and gives back the response."""
+
+    def bound(source_a: str, source_b: str, **headers: str) -> Any:
+        settings.SOURCE_A = ",".join(T + name for name in source_a.split(","))
+        settings.SOURCE_B = ",".join(T + name for name in source_b.split(","))
+        return integrator.search(**headers)
+
+    return bound
+
+
+def outcomes(response: Any) -> list[str]:
+    pattern = r'source_a;desc="([a-z-]+)";dur=\d+\.\d, source_b;desc="([a-z-]+)";dur=\d+\.\d'
+    match = re.fullmatch(pattern, response.headers["Server-Timing"])
+    assert match, response.headers["Server-Timing"]
+    return list(match.groups())
+
+
+def test_a_slot_has_only_its_own_fields(ask: Any) -> None:
+    data = ask("Knows", "Knows").json()["data"]
+    assert data["source_a"] == {"name": "Local Name", "location": "Local Place"}
+    assert data["source_b"] == {"name": "Local Name", "spam": False}
+
+
+def test_what_is_not_known_is_absent_and_never_null(ask: Any) -> None:
+    response = ask("KnowsName", "KnowsNothing")
+    data = response.json()["data"]
+    assert data["source_a"] == {"name": "Only A Name"}
+    assert data["source_b"] == {}
+    assert data["combined"] == {"source_a_available": True, "source_b_available": False}
+    assert outcomes(response) == ["found", "not-found"]
+
+
+def test_when_nobody_knows_it_is_an_answer_and_costs_a_credit(ask: Any, integrator: Integrator) -> None:
+    response = ask("KnowsNothing", "KnowsNothing")
+    assert (response.status_code, response.json()["credits_remaining"]) == (200, 9)
+    assert response.json()["data"]["combined"] == {"source_a_available": False, "source_b_available": False}
+    assert integrator.debits() == 1
+
+
+def test_an_operator_can_give_empty_answers_away(ask: Any, integrator: Integrator, settings: Any) -> None:
+    settings.CHARGE_EMPTY = False
+    assert ask("KnowsNothing", "Fails").json()["credits_remaining"] == 10
+    assert ask("KnowsNothing", "Knows").json()["credits_remaining"] == 9
+    assert integrator.debits() == 1
+
+
+@pytest.mark.parametrize("failing", ["Fails", "Raises", "Lies", "WrongType", "RemoteFails"])
+@pytest.mark.parametrize("slot", ["a", "b"])
+def test_one_failed_slot_leaves_the_others_answer(ask: Any, failing: str, slot: str) -> None:
+    response = ask(failing, "Knows") if slot == "a" else ask("Knows", failing)
+    assert response.status_code == 200
+    combined = response.json()["data"]["combined"]
+    assert combined == {"source_a_available": slot == "b", "source_b_available": slot == "a"}
+    assert outcomes(response) == (["failed", "found"] if slot == "a" else ["found", "failed"])
+
+
+@pytest.mark.parametrize("failing", ["Fails", "Raises", "RemoteFails"])
+def test_both_failed_is_500_and_costs_nothing(ask: Any, integrator: Integrator, failing: str) -> None:
+    response = ask(failing, failing)
+    assert (response.status_code, response.json()) == (500, {"detail": "Internal server error"})
+    assert outcomes(response) == ["failed", "failed"]
+    assert "RateLimit" in response.headers
+    assert (integrator.balance(), integrator.debits()) == (10, 0)
+
+
+def test_not_found_beside_a_failure_is_an_answer(ask: Any) -> None:
+    response = ask("KnowsNothing", "Fails")
+    assert (response.status_code, outcomes(response)) == (200, ["not-found", "failed"])
+
+
+@pytest.mark.parametrize("slot", ["a", "b"])
+def test_a_hanging_source_is_not_waited_for(ask: Any, settings: Any, slot: str) -> None:
+    settings.SEARCH_DEADLINE_S = 0.2
+    response = ask("Hangs", "Knows") if slot == "a" else ask("Knows", "Hangs")
+    assert not connectors.Hangs.released.is_set()  # it answered while the source still hangs
+    assert response.status_code == 200
+    assert outcomes(response) == (["failed", "found"] if slot == "a" else ["found", "failed"])
+    assert "Too Late" not in response.content.decode()
+
+
+def test_both_hanging_is_500_and_costs_nothing(ask: Any, integrator: Integrator, settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S = 0.2
+    assert ask("Hangs", "HangsToo").status_code == 500
+    assert (integrator.balance(), integrator.debits()) == (10, 0)
+
+
+def test_a_late_answer_changes_nothing(ask: Any, integrator: Integrator, settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S = 0.2
+    response = ask("Hangs", "Knows")
+    connectors.Hangs.released.set()
+    assert response.json()["data"]["source_a"] == {}
+    assert integrator.balance() == 9
+
+
+def test_one_slots_hanging_threads_take_none_from_the_other(db: None, settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S = 0.05
+    settings.SOURCE_A, settings.SOURCE_B = T + "Hangs", T + "RemoteKnows"
+    for _ in range(REMOTE_THREADS + 8):
+        slots = search(NUMBER).slots
+        assert (slots["source_a"].word, slots["source_b"].word) == ("failed", "found")
+
+
+def test_remote_members_of_both_slots_run_at_once(ask: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    barrier = threading.Barrier(2, timeout=5)
+
+    def meet(self: Any, number: str, timeout_s: float) -> Any:
+        barrier.wait()
+        return Found(name="Met", spam=True)
+
+    monkeypatch.setattr(connectors.RemoteKnows, "answer", meet)
+    assert outcomes(ask("RemoteKnows", "RemoteKnows")) == ["found", "found"]
+
+
+def test_local_members_run_in_the_requests_own_thread(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    def note(self: Any, number: str, timeout_s: float) -> Any:
+        threads.append(threading.current_thread())
+        return NotFound()
+
+    monkeypatch.setattr(connectors.KnowsNothing, "answer", note)
+    ask("KnowsNothing", "KnowsNothing")
+    assert threads == [threading.current_thread()] * 2
+
+
+def test_fields_are_filled_one_by_one_from_the_first_that_knows(ask: Any) -> None:
+    data = ask("KnowsName,Knows", "KnowsNothing,Knows").json()["data"]
+    assert data["source_a"] == {"name": "Only A Name", "location": "Local Place"}
+    assert data["source_b"] == {"name": "Local Name", "spam": False}
+
+
+def test_a_remote_member_is_not_asked_for_what_is_known_before_it(ask: Any) -> None:
+    ask("KnowsName,RemoteKnowsName,KnowsPlace", "Knows")
+    assert connectors.RemoteKnowsName.calls == []
+
+
+def test_a_remote_member_is_asked_when_only_a_later_local_one_knows(ask: Any) -> None:
+    data = ask("RemoteKnowsName,Knows", "Knows").json()["data"]
+    assert data["source_a"] == {"name": "Remote Only Name", "location": "Local Place"}
+
+
+def test_a_later_local_member_answers_where_a_remote_one_hangs(ask: Any, settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S = 0.2
+    response = ask("Hangs,Knows", "Knows")
+    assert response.json()["data"]["source_a"] == {"name": "Local Name", "location": "Local Place"}
+    assert outcomes(response) == ["found", "found"]
+
+
+def test_a_chain_where_one_failed_and_nobody_knows_has_failed(ask: Any) -> None:
+    assert outcomes(ask("KnowsNothing,Fails", "Knows")) == ["failed", "found"]
+
+
+def test_a_member_that_cannot_add_anything_is_not_asked(ask: Any) -> None:
+    ask("Knows,KnowsPlace", "Knows")
+    assert connectors.KnowsPlace.calls == []
+
+
+def test_the_operators_rule_stands_above_every_source(ask: Any) -> None:
+    NumberRule.objects.create(number=int(NUMBER), spam=True, name="The Operator's Word")
+    data = ask("Knows", "Knows").json()["data"]
+    assert data["source_a"] == {"name": "The Operator's Word", "location": "Local Place"}
+    assert data["source_b"] == {"name": "The Operator's Word", "spam": True}
+    assert len(connectors.Knows.calls) == 1  # slot B had nothing left to ask
+
+
+@pytest.mark.parametrize("spam", [True, False])
+def test_a_rule_answers_where_every_source_fails(ask: Any, spam: bool) -> None:
+    NumberRule.objects.create(number=int(NUMBER), spam=spam)
+    response = ask("Fails", "Fails")
+    assert response.status_code == 200
+    assert response.json()["data"]["source_b"] == {"spam": spam}
+
+
+def test_a_rule_for_another_number_says_nothing(ask: Any) -> None:
+    NumberRule.objects.create(number=int(NUMBER) + 1, spam=True, name="x")
+    assert ask("KnowsNothing", "KnowsNothing").json()["data"]["source_b"] == {}
+
+
+def test_no_secret_number_or_name_of_a_failing_source_reaches_a_log(ask: Any, caplog: pytest.LogCaptureFixture) -> None:
+    ask("Raises", "Raises")
+    assert "RuntimeError" in caplog.text
+    assert not any(word in caplog.text for word in ("secret-key-123", "Alice", NUMBER))
+
+
+def test_no_transaction_is_open_while_a_source_is_asked(
+    transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPatch, quiet_sources: None
+) -> None:
+    seen: list[bool] = []
+
+    def note(self: Any, number: str, timeout_s: float) -> Any:
+        seen.append(connection.in_atomic_block)
+        return Found(name="x")
+
+    monkeypatch.setattr(connectors.Knows, "answer", note)
+    assert Integrator().search(Idempotency_Key="k").status_code == 200
+    assert seen == [False, False]
+
+
+def test_the_connection_is_back_in_the_pool_while_vendors_are_asked(
+    transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if connection.vendor != "postgresql":
+        assert "pool" not in connection.settings_dict["OPTIONS"]
+        return
+    settings.SOURCE_A = settings.SOURCE_B = T + "RemoteKnows"
+    request_connection = connection
+    held: list[bool] = []
+
+    def note(self: Any, number: str, timeout_s: float) -> Any:
+        held.append(request_connection.connection is not None)
+        return Found(name="x", spam=True)
+
+    monkeypatch.setattr(connectors.RemoteKnows, "answer", note)
+    search(NUMBER)
+    assert held == [False, False]
