@@ -1,0 +1,47 @@
+"""Outermost: the request id, the headers of every answer, and one log line a request."""
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from uuid import uuid4
+
+from django.http import HttpRequest, HttpResponse
+
+log = logging.getLogger("callerid.request")
+
+request_id: ContextVar[str] = ContextVar("request_id", default="-")
+_WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+
+class RequestMiddleware:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        started = time.perf_counter()
+        sent = request.META.get("HTTP_X_REQUEST_ID", "")
+        request.request_id = sent if _WELL_FORMED.fullmatch(sent) else uuid4().hex  # type: ignore[attr-defined]
+        reset = request_id.set(request.request_id)  # type: ignore[attr-defined]
+        try:
+            response = self._get_response(request)
+            response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
+            response.headers.setdefault("X-Content-Type-Options", "nosniff")
+            response.headers.setdefault("Cache-Control", "no-store")
+            facts = {
+                "method": request.method if request.method in _METHODS else "-",
+                "view": request.resolver_match.view_name if request.resolver_match else "-",
+                "status": response.status_code,
+                "ms": f"{(time.perf_counter() - started) * 1000:.1f}",
+            }
+            facts |= getattr(request, "log_facts", {})
+            # A supervisor's probes would drown the rest.
+            level = logging.DEBUG if facts["view"] in ("livez", "readyz") else logging.INFO
+            log.log(level, " ".join(f"{name}={value}" for name, value in facts.items()))
+            return response
+        finally:
+            request_id.reset(reset)
+
+
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}

@@ -1,0 +1,21 @@
+from django.contrib import admin
+from django.urls import path, re_path
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+
+from callerid_project import errors, health
+from lookup.views import SearchView
+
+# A trailing slash is accepted and never redirected: a redirected POST loses its body.
+urlpatterns = [
+    path("callerid/search", SearchView.as_view(), name="search"),
+    path("callerid/search/", SearchView.as_view(schema=None), name="search-slash"),
+    re_path(r"^schema/?$", SpectacularJSONAPIView.as_view(), name="schema"),
+    re_path(r"^docs/?$", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
+    re_path(r"^livez/?$", health.livez, name="livez"),
+    re_path(r"^readyz/?$", health.readyz, name="readyz"),
+    path("admin/", admin.site.urls),
+]
+handler400 = errors.bad_request
+handler403 = errors.permission_denied
+handler404 = errors.not_found
+handler500 = errors.server_error

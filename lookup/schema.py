@@ -1,0 +1,119 @@
+"""What OpenAPI says of the search: every status, header and example of the contract."""
+
+from typing import Any
+
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
+
+from lookup.serializers import ErrorResponse, SearchRequest, SearchResponse
+
+_ANSWER = {
+    "success": True,
+    "data": {
+        "phone_number": "493023125555",
+        "source_a": {"name": "Musterhaus Advisors", "location": "Berlin"},
+        "source_b": {"name": "Musterhaus Advisors", "spam": True},
+        "combined": {"source_a_available": True, "source_b_available": True},
+    },
+    "credits_remaining": 99,
+}
+_NOBODY_KNOWS = {
+    "success": True,
+    "data": {
+        "phone_number": "12025550143",
+        "source_a": {"location": "Washington D.C."},
+        "source_b": {},
+        "combined": {"source_a_available": True, "source_b_available": False},
+    },
+    "credits_remaining": 98,
+}
+_ERRORS = {
+    400: (
+        "The body or `query` or `Idempotency-Key` is not valid.",
+        [
+            "Malformed JSON body",
+            "JSON body must be an object",
+            "Invalid phone number (must be a string)",
+            "Invalid phone number (must contain only digits)",
+            "Invalid phone number (must have 7 to 15 digits)",
+            "Invalid phone number (must start with a country code)",
+            "Invalid Idempotency-Key",
+            "Idempotency-Key was used with another query",
+        ],
+    ),
+    401: ("The token is missing, malformed, forged, expired or revoked.", ["Invalid or missing token"]),
+    403: ("The token has no credits left.", ["No credits remaining"]),
+    413: ("The body is larger than 16 KiB.", ["Request body too large"]),
+    415: ("The content type is not application/json.", ['Unsupported media type "text/plain" in request.']),
+    429: (
+        "Too many requests by this token (30 within any 60 seconds), or too many without a valid token.",
+        ["Rate limit exceeded"],
+    ),
+    500: ("An internal failure, or neither source could answer. Nothing was charged.", ["Internal server error"]),
+}
+_WITH_VALID_TOKEN = [200, 400, 403, 429, 500]
+_ALL = [200, *_ERRORS]
+
+
+def _header(name: str, description: str, statuses: list[int], type_: Any = OpenApiTypes.STR) -> OpenApiParameter:
+    return OpenApiParameter(name, type_, OpenApiParameter.HEADER, description=description, response=statuses)
+
+
+_HEADERS = [
+    _header("X-Request-ID", "The request's id: yours, if you sent one that is well-formed.", _ALL),
+    _header("RateLimit-Policy", 'The limit, for example `"token";q=30;w=60`.', _WITH_VALID_TOKEN),
+    _header("RateLimit", "Requests left, and seconds until the oldest one leaves the window.", _WITH_VALID_TOKEN),
+    _header("Server-Timing", "What each source did and how long it took.", [200, 403, 500]),
+    _header("Idempotent-Replayed", "`true` on an answer that was paid for before.", [200]),
+    _header("Retry-After", "Whole seconds after which a request is accepted.", [429], OpenApiTypes.INT),
+    _header("WWW-Authenticate", '`JWT realm="callerid"`', [401]),
+]
+_SENT_HEADERS = [
+    OpenApiParameter(
+        "Idempotency-Key",
+        {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
+        OpenApiParameter.HEADER,
+        description="Yours: a repeat within 24 hours gets the same answer and is not charged.",
+    ),
+    OpenApiParameter(
+        "X-Request-ID",
+        {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+        OpenApiParameter.HEADER,
+        description="Yours: it stands in the answer, the operator's log and the ledger.",
+    ),
+]
+
+
+class SearchSchema(AutoSchema):
+    """The token is in the body, so no security scheme applies."""
+
+    def get_auth(self) -> list[dict[str, Any]]:
+        return []
+
+
+search_schema = extend_schema(
+    operation_id="search",
+    summary="Search a phone number",
+    description=(
+        "Returns what two independent sources know about a number, and takes one credit. A field that a source does "
+        "not know is absent; a source that found nothing is `{}`."
+    ),
+    tags=["callerid"],
+    request=SearchRequest,
+    parameters=[*_SENT_HEADERS, *_HEADERS],
+    responses={
+        200: OpenApiResponse(SearchResponse, "What the sources know."),
+        **{status: OpenApiResponse(ErrorResponse, description) for status, (description, _) in _ERRORS.items()},
+    },
+    examples=[
+        OpenApiExample("A search", {"api_key": "<API_KEY>", "query": "493023125555"}, request_only=True),
+        OpenApiExample("Both sources know it", _ANSWER, response_only=True, status_codes=["200"]),
+        OpenApiExample("Only a place is known", _NOBODY_KNOWS, response_only=True, status_codes=["200"]),
+        *(
+            OpenApiExample(detail, {"detail": detail}, response_only=True, status_codes=[str(status)])
+            for status, (_, details) in _ERRORS.items()
+            for detail in details
+        ),
+    ],
+)

@@ -1,0 +1,72 @@
+"""An integrator in the same process: posts searches through Django's whole stack and looks at its account."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.cache import caches
+from django.test import Client
+
+from accounts import shared_store, tokens
+from accounts.models import CreditEntry
+from lookup import throttling
+from tests import connectors
+
+NUMBER = "493023125042"
+
+
+class Integrator:
+    def __init__(self, credits: int = 10) -> None:
+        issued = tokens.issue(name="test", initial_credits=credits, actor="test")
+        self.token, self.key = issued.token, issued.api_key
+        self.client = Client(raise_request_exception=False)
+
+    def post(self, body: bytes | str, content_type: str = "application/json", **headers: str) -> Any:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        # Django's client leaves the content type out where the body is empty: a real one does not.
+        always: Any = {"CONTENT_TYPE": content_type, "CONTENT_LENGTH": str(len(body))}
+        return self.client.generic("POST", "/callerid/search", body, headers=named, **always)
+
+    def send(self, members: Any, **headers: str) -> Any:
+        return self.post(json.dumps(members), **headers)
+
+    def search(self, query: Any = NUMBER, **headers: str) -> Any:
+        return self.send({"api_key": self.key, "query": query}, **headers)
+
+    def balance(self) -> int:
+        self.token.refresh_from_db()
+        return self.token.credits
+
+    def debits(self) -> int:
+        return CreditEntry.objects.filter(token=self.token, kind="search").count()
+
+
+@pytest.fixture
+def integrator(db: None, quiet_sources: None) -> Integrator:
+    """With 10 credits; both slots are bound to local connectors that know the number."""
+    return Integrator()
+
+
+@pytest.fixture
+def quiet_sources(settings: Any) -> None:
+    settings.SOURCE_A = "tests.connectors.Knows"
+    settings.SOURCE_B = "tests.connectors.Knows"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counters() -> Iterator[None]:
+    """No test sees another's limits, brakes, outages or recorded calls."""
+    throttling._in_process.__init__()  # type: ignore[misc]
+    shared_store.outage.__init__()  # type: ignore[misc]
+    if settings.REDIS_URL:
+        shared_store.client(settings.REDIS_URL).flushdb()
+    else:
+        caches["brake"].clear()
+    for value in vars(connectors).values():
+        if isinstance(value, type) and "calls" in vars(value):
+            value.calls.clear()  # type: ignore[attr-defined]
+    connectors.Hangs.released.clear()
+    yield
+    connectors.Hangs.released.set()

@@ -1,0 +1,118 @@
+"""Headers, errors and health: what every answer has, on every path."""
+
+import json
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+from django.db.migrations.recorder import MigrationRecorder
+from django.test import Client
+
+from callerid_project import health
+from lookup import views
+from tests.api import NUMBER, Integrator
+
+
+def test_a_callers_request_id_is_kept(integrator: Integrator) -> None:
+    assert integrator.search(X_Request_ID="call-42_A.b").headers["X-Request-ID"] == "call-42_A.b"
+
+
+@pytest.mark.parametrize("sent", ["", "x" * 65, "a b", "a;b", "ü", "a,b"])
+def test_a_malformed_request_id_is_replaced(integrator: Integrator, sent: str) -> None:
+    given = integrator.search(X_Request_ID=sent).headers["X-Request-ID"]
+    assert given != sent
+    assert len(given) == 32
+
+
+def test_the_request_id_stands_in_the_ledger(integrator: Integrator) -> None:
+    integrator.search(X_Request_ID="call-42")
+    assert integrator.token.entries.get(kind="search").request_id == "call-42"
+
+
+@pytest.mark.parametrize("path", ["/callerid/search", "/nowhere", "/livez", "/schema", "/docs", "/admin/login/"])
+def test_every_answer_has_its_headers(client: Client, db: None, path: str) -> None:
+    headers = client.get(path).headers
+    assert headers["X-Request-ID"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "no-store" in headers["Cache-Control"]
+
+
+def test_a_bad_host_is_json_400_and_not_echoed(client: Client) -> None:
+    response = client.post("/callerid/search", "{}", content_type="application/json", headers={"Host": "canary.test"})
+    assert (response.status_code, response.json()) == (400, {"detail": "Bad request"})
+    assert response.headers["X-Request-ID"]
+
+
+def test_an_unforeseen_error_is_json_500_logged_without_its_message(
+    integrator: Integrator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def explode(number: str) -> None:
+        raise KeyError(f"secret {number}")
+
+    monkeypatch.setattr(views, "search", explode)
+    response = integrator.search()
+    assert (response.status_code, response.json()) == (500, {"detail": "Internal server error"})
+    assert "RateLimit" in response.headers
+    assert integrator.balance() == 10
+    record = next(record for record in caplog.records if record.message == "unforeseen error")
+    assert record.exc_info is not None
+    assert "secret" not in record.message
+
+
+def test_an_error_outside_every_view_is_json_500(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*args: Any) -> None:
+        raise RuntimeError
+
+    client.raise_request_exception = False
+    monkeypatch.setattr(views.SearchView, "finalize_response", explode)
+    response = client.post("/callerid/search", "{}", content_type="application/json")
+    assert (response.status_code, response.json()) == (500, {"detail": "Internal server error"})
+
+
+def test_the_admin_keeps_its_own_error_pages(admin_client: Client) -> None:
+    response = admin_client.get("/admin/nowhere/")
+    assert response.status_code == 404
+    assert response.headers["Content-Type"].startswith("text/html")
+
+
+def test_livez_asks_no_database(client: Client) -> None:
+    # Without the `db` mark any query would fail the test.
+    assert client.get("/livez").json() == {"status": "ok"}
+
+
+def test_readyz_is_ready_with_the_database_and_its_migrations(client: Client, db: None) -> None:
+    assert (client.get("/readyz").status_code, client.get("/readyz/").status_code) == (200, 200)
+
+
+def test_readyz_is_503_without_a_migration(client: Client, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_known_migrations", lambda: frozenset({("accounts", "9999_not_applied")}))
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert "manage.py migrate" in response.json()["detail"]
+
+
+def test_readyz_is_503_without_the_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Any) -> None:
+        raise DatabaseError("password=hunter2")
+
+    monkeypatch.setattr(MigrationRecorder, "applied_migrations", refuse)
+    response = client.get("/readyz")
+    assert (response.status_code, response.json()) == (503, {"detail": "The database cannot be reached"})
+
+
+def test_a_search_leaves_one_masked_log_line(integrator: Integrator, caplog: pytest.LogCaptureFixture) -> None:
+    integrator.search(X_Request_ID="call-42", Idempotency_Key="memorable")
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "callerid.request"]
+    assert "number=49********42" in line
+    assert "source_a=found" in line
+    assert not any(word in caplog.text for word in (NUMBER, integrator.key, "Local Name", "memorable"))
+
+
+def test_what_a_client_puts_in_a_path_stays_out_of_the_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    client.get("/Alice/493023125042?key=eyJhbGciOiJIUzI1NiJ9.e30.x")
+    assert not any(word in caplog.text for word in ("Alice", "4930", "eyJ"))
+
+
+def test_a_body_of_a_refused_search_is_not_echoed(integrator: Integrator) -> None:
+    for body in ({"api_key": "canary"}, {"api_key": integrator.key, "query": "canary"}, ["canary"]):
+        assert "canary" not in integrator.post(json.dumps(body)).content.decode()

@@ -1,0 +1,109 @@
+"""quickstart on a database that is migrated: what it makes, what it mends, and what it leaves alone."""
+
+import stat
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth import authenticate, get_user_model
+from django.core.management import CommandError, call_command
+
+from accounts import credits, tokens
+from accounts.models import ApiToken
+from lookup.datasets import numbering_plan
+from lookup.datasets.importers import NUMBERING_PLAN
+from lookup.models import Contact, Dataset
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def data_dir(tmp_path: Path, settings: Any) -> Path:
+    """On the embedded profile, with the numbering plan's version recorded as loaded: loading it takes seconds."""
+    settings.EMBEDDED, settings.DATA_DIR = True, tmp_path
+    Dataset.objects.create(name=NUMBERING_PLAN, version=numbering_plan.version(), rows=0)
+    return tmp_path
+
+
+def quickstart() -> str:
+    out = StringIO()
+    call_command("quickstart", stdout=out)
+    return out.getvalue()
+
+
+def test_it_makes_what_is_missing_once(data_dir: Path) -> None:
+    said = quickstart()
+    kept = data_dir / "demo_token"
+    token = tokens.verify(kept.read_text().strip())
+    assert token.credits == 1_000
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert kept.read_text().strip() not in said
+    password = said.partition("with the password ")[2].split()[0]
+    user = authenticate(username="admin", password=password)
+    assert user is not None
+    assert user.is_superuser
+    assert Contact.objects.exists()
+
+    assert quickstart() == "Everything is in place.\n"
+    assert ApiToken.objects.count() == 1
+    assert get_user_model().objects.count() == 1
+
+
+def test_a_demo_token_that_no_longer_works_is_replaced(data_dir: Path) -> None:
+    quickstart()
+    kept = data_dir / "demo_token"
+    for spoil in (
+        lambda: tokens.revoke(token=tokens.verify(kept.read_text().strip())),
+        lambda: kept.write_text("eyJ.not.ours"),
+        lambda: kept.write_bytes(b"\xff"),
+        kept.unlink,
+    ):
+        spoil()
+        assert quickstart().startswith("Made a demo token with 1,000 credits")
+        assert tokens.verify(kept.read_text().strip()).credits == 1_000
+        assert quickstart() == "Everything is in place.\n"
+
+
+def test_a_demo_token_without_credits_gets_more(data_dir: Path) -> None:
+    quickstart()
+    token = tokens.verify((data_dir / "demo_token").read_text().strip())
+    credits.adjust(token=token, amount=-1_000, actor="test", reason="spent")
+    assert quickstart() == "Gave the demo token 1,000 more credits.\n"
+    token.refresh_from_db()
+    assert token.credits == 1_000
+    assert credits.audit() == []
+
+
+def test_a_demo_token_that_others_could_read_is_closed_again(data_dir: Path) -> None:
+    quickstart()
+    kept = data_dir / "demo_token"
+    kept.chmod(0o644)
+    quickstart()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+
+
+def test_a_token_that_cannot_be_kept_is_not_made(data_dir: Path) -> None:
+    (data_dir / "demo_token").mkdir()
+    with pytest.raises(CommandError, match="Cannot use the data directory"):
+        quickstart()
+    assert not ApiToken.objects.exists()
+
+
+def test_an_operator_s_own_users_are_left_alone(data_dir: Path) -> None:
+    users = get_user_model().objects
+    users.create_user("admin", password="someone else")
+    assert "./run manage createsuperuser" in quickstart()
+    users.create_superuser("root", password="the operator")
+    assert quickstart() == "Everything is in place.\n"
+    assert users.count() == 2
+    assert not users.get(username="admin").is_superuser
+
+
+def test_production_gets_no_demo_token_no_samples_and_no_user(data_dir: Path, settings: Any) -> None:
+    settings.EMBEDDED = False
+    assert quickstart() == "Everything is in place.\n"
+    assert not ApiToken.objects.exists()
+    assert not Contact.objects.exists()
+    assert not get_user_model().objects.exists()
+    assert not list(data_dir.iterdir())

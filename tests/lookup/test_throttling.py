@@ -1,0 +1,182 @@
+"""Exactly the limit in any window: one set of tests for both stores."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import redis
+
+from accounts import shared_store, tokens
+from lookup.throttling import Decision, InProcess, Shared, SlidingLog
+from tests.api import Integrator
+from tests.servers import RedisServer
+
+Hit = Callable[..., Decision]
+
+
+class Unused:
+    def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
+        raise AssertionError("Redis is there: the process must not count alone")
+
+
+@pytest.fixture(params=["in process", "shared"])
+def log(request: pytest.FixtureRequest) -> Iterator[SlidingLog]:
+    if request.param == "in process":
+        yield InProcess()
+        return
+    server: RedisServer = request.getfixturevalue("redis_server")
+    client = redis.Redis.from_url(server.url)
+    client.flushdb()
+    yield Shared(client, Unused())
+    client.close()
+
+
+def test_the_limit_is_reached_and_not_passed(log: SlidingLog) -> None:
+    decisions = [log.hit(1, 3, 60) for _ in range(5)]
+    assert [decision.allowed for decision in decisions] == [True, True, True, False, False]
+    assert [decision.remaining for decision in decisions] == [2, 1, 0, 0, 0]
+    assert all(0 < decision.wait_s <= 60 for decision in decisions)
+
+
+def test_tokens_do_not_share_a_window(log: SlidingLog) -> None:
+    assert log.hit(1, 1, 60).allowed
+    assert log.hit(2, 1, 60).allowed
+    assert not log.hit(1, 1, 60).allowed
+
+
+def test_a_refused_request_does_not_extend_the_wait(log: SlidingLog) -> None:
+    log.hit(1, 1, 1)
+    refused = [log.hit(1, 1, 1) for _ in range(50)]
+    assert not any(decision.allowed for decision in refused)
+    time.sleep(refused[-1].wait_s)
+    assert log.hit(1, 1, 1).allowed
+
+
+def test_any_window_holds_the_limit_whatever_its_edges(log: SlidingLog) -> None:
+    accepted: list[float] = []
+    end = time.monotonic() + 2.5
+    while (before := time.monotonic()) < end:
+        if log.hit(1, 5, 1).allowed:
+            accepted.append((before + time.monotonic()) / 2)
+        time.sleep(0.005)
+    assert len(accepted) >= 10
+    assert all(later - earlier >= 0.97 for earlier, later in zip(accepted, accepted[5:], strict=False))
+
+
+def test_concurrent_requests_do_not_slip_through(log: SlidingLog) -> None:
+    barrier = threading.Barrier(16)
+
+    def hammer(_: int) -> int:
+        barrier.wait()
+        return sum(log.hit(1, 30, 60).allowed for _ in range(20))
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(hammer, range(16))) == 30
+
+
+def test_in_process_idle_tokens_are_forgotten() -> None:
+    now = 0.0
+    log = InProcess(clock=lambda: now)
+    for token_id in range(1000):
+        log.hit(token_id, 30, 60)
+    now = 61.0
+    log.hit(1, 30, 60)
+    assert len(log._logs) == 1
+
+
+def test_in_process_the_window_is_half_open() -> None:
+    now = 0.0
+    log = InProcess(clock=lambda: now)
+    assert log.hit(1, 1, 60).allowed
+    now = 59.999
+    assert not log.hit(1, 1, 60).allowed
+    now = 60.0
+    assert log.hit(1, 1, 60).allowed
+
+
+def test_shared_is_one_round_trip_and_every_key_has_a_lifetime(redis_server: RedisServer) -> None:
+    client = redis.Redis.from_url(redis_server.url)
+    client.flushdb()
+    log = Shared(client, Unused())
+    log.hit(1, 30, 60)
+    before = client.info("commandstats")
+    log.hit(1, 30, 60)
+    after = client.info("commandstats")
+    calls = {name: row["calls"] - before.get(name, {"calls": 0})["calls"] for name, row in after.items()}
+    assert calls["cmdstat_evalsha"] == 1
+    assert calls.get("cmdstat_script|load", 0) == 0
+    assert all(0 < client.pttl(key) <= 60_000 for key in client.scan_iter())
+
+
+def test_shared_survives_a_flushed_script_cache(redis_server: RedisServer) -> None:
+    client = redis.Redis.from_url(redis_server.url)
+    log = Shared(client, Unused())
+    log.hit(7, 30, 60)
+    client.script_flush()
+    assert log.hit(7, 30, 60).allowed
+
+
+def test_shared_a_clock_set_back_locks_nobody_out(redis_server: RedisServer) -> None:
+    client = redis.Redis.from_url(redis_server.url)
+    client.flushdb()
+    client.rpush("callerid:rate:1", str((int(time.time()) + 3600) * 1_000_000))
+    assert Shared(client, Unused()).hit(1, 1, 60).allowed
+
+
+@pytest.mark.parametrize("fault", ["stop", "pause"])
+def test_without_redis_each_process_counts_alone_and_says_so(
+    redis_server: RedisServer, fault: str, settings: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings.REDIS_PAUSE_S = 0.3
+    shared_store.client.cache_clear()
+    log = Shared(shared_store.client(redis_server.url), InProcess())
+    try:
+        assert log.hit(1, 2, 60).remaining == 1
+        getattr(redis_server, fault)()
+        decisions = [log.hit(1, 2, 60) for _ in range(3)]
+        assert [decision.allowed for decision in decisions] == [True, True, False]
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert "Redis is away" in caplog.text
+    finally:
+        redis_server.start() if fault == "stop" else redis_server.resume()
+    time.sleep(0.35)
+    log.hit(1, 2, 60)
+    assert "Redis is back" in caplog.text
+    shared_store.client.cache_clear()
+
+
+def test_while_pausing_redis_is_left_alone(redis_server: RedisServer) -> None:
+    client = redis.Redis.from_url(redis_server.url)
+    log = Shared(client, InProcess())
+    shared_store.outage.began(redis.ConnectionError())
+    before = client.info("stats")["total_commands_processed"]
+    log.hit(1, 30, 60)
+    assert client.info("stats")["total_commands_processed"] == before + 1  # our own INFO
+
+
+def test_every_answer_to_a_valid_token_tells_the_limit(integrator: Integrator, settings: Any) -> None:
+    settings.RATE_LIMIT = (3, 60)
+    for query, status in (("4930231250", 200), ("x", 400), ("4930231250", 200), ("4930231250", 429)):
+        response = integrator.search(query)
+        assert response.status_code == status
+        assert response.headers["RateLimit-Policy"] == '"token";q=3;w=60'
+        assert response.headers["RateLimit"].startswith('"token";r=')
+    assert response.headers["RateLimit"] == f'"token";r=0;t={response.headers["Retry-After"]}'
+
+
+def test_a_refused_search_is_neither_charged_nor_asked(integrator: Integrator, settings: Any) -> None:
+    settings.RATE_LIMIT = (1, 60)
+    integrator.search()
+    assert integrator.search().status_code == 429
+    assert integrator.balance() == 9
+
+
+def test_a_rotated_token_and_its_predecessor_share_one_window(integrator: Integrator, settings: Any) -> None:
+    settings.RATE_LIMIT = (1, 60)
+    assert integrator.search().status_code == 200
+    integrator.key = tokens.rotate(token=integrator.token, grace=timedelta(minutes=1)).api_key
+    assert integrator.search().status_code == 429
