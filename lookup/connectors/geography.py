@@ -1,0 +1,88 @@
+"""Built in: the place of a number in the world's numbering plan.
+
+The answer is that of phonenumbers' `geocoder.description_for_number(number, "en")`; where that is empty for a number
+that belongs to a country, the country's name. Importing the geocoder costs every process 98 MB and half a second, so
+its data stands in a table (see load_numbering_plan) and its rules, which are few, stand here.
+"""
+
+from typing import ClassVar, cast
+
+import phonenumbers
+from django.db import connection
+from phonenumbers import NumberParseException, PhoneNumber, PhoneNumberType
+from phonenumbers.phonenumberutil import is_number_type_geographical
+
+from lookup.answers import Answer, Found, NotFound
+from lookup.connectors.base import Connector
+
+# The longest prefix is the largest integer, for all candidates are prefixes of one number.
+_PLACE = "(SELECT place FROM lookup_numberprefix WHERE prefix IN ({candidates}) ORDER BY prefix DESC LIMIT 1)"
+_COUNTRY = "(SELECT name FROM lookup_country WHERE code = %s)"
+_FIND_COUNTRY = f"SELECT {_COUNTRY}"
+_FIND = {
+    digits: f"SELECT COALESCE(NULLIF({_PLACE.format(candidates=', '.join(['%s'] * digits))}, ''), {_COUNTRY})"
+    for digits in range(1, 16)
+}
+
+#: Numbers of these types belong to the country that assigned them. Toll-free, premium-rate, shared-cost, universal and
+#: personal numbers and voicemail may be answered, and called from, anywhere.
+_NATIONAL_TYPES = frozenset(
+    {
+        PhoneNumberType.FIXED_LINE,
+        PhoneNumberType.MOBILE,
+        PhoneNumberType.FIXED_LINE_OR_MOBILE,
+        PhoneNumberType.VOIP,
+        PhoneNumberType.PAGER,
+    }
+)
+
+
+class Geography(Connector):
+    """The place of a valid number, else its country. At most one SQL statement a lookup."""
+
+    fields: ClassVar[frozenset[str]] = frozenset({"location"})
+
+    def lookup(self, number: str, *, timeout_s: float) -> Answer:
+        try:
+            parsed = phonenumbers.parse(f"+{number}")
+        except NumberParseException:
+            return NotFound()
+        country_code = cast(int, parsed.country_code)
+        number_type = phonenumbers.number_type(parsed)
+        if number_type == PhoneNumberType.UNKNOWN:
+            return NotFound()
+        region = phonenumbers.region_code_for_number(parsed)
+        if is_number_type_geographical(number_type, country_code):
+            digits = _digits_with_area(parsed, country_code)
+            statement = _FIND[len(digits)]
+            parameters = [*(int(digits[:length]) for length in range(1, len(digits) + 1)), region]
+        elif number_type in _NATIONAL_TYPES or _is_valid_in_one_region_only(parsed, country_code):
+            statement, parameters = _FIND_COUNTRY, [region]
+        else:
+            return NotFound()
+        with connection.cursor() as cursor:
+            cursor.execute(statement, parameters)
+            location = cursor.fetchone()[0]
+        return Found(location=location) if location else NotFound()
+
+
+def _digits_with_area(parsed: PhoneNumber, country_code: int) -> str:
+    """Country code and national number, without the token that stands before the area code of Argentina's mobiles."""
+    national = phonenumbers.national_significant_number(parsed)
+    token = phonenumbers.country_mobile_token(country_code)
+    if token and national.startswith(token):
+        region = phonenumbers.region_code_for_country_code(country_code)
+        try:
+            without_token = phonenumbers.parse(national.removeprefix(token), region)
+        except NumberParseException:
+            pass
+        else:
+            national = phonenumbers.national_significant_number(without_token)
+    return f"{country_code}{national}"
+
+
+def _is_valid_in_one_region_only(parsed: PhoneNumber, country_code: int) -> bool:
+    """Whether the plan leaves no doubt about the country: +49 800 is Germany's, +1 800 is that of 25 countries."""
+    regions = phonenumbers.region_codes_for_country_code(country_code)
+    valid = (region for region in regions if phonenumbers.is_valid_number_for_region(parsed, region))
+    return len(regions) == 1 or (next(valid, None) is not None and next(valid, None) is None)

@@ -1,0 +1,128 @@
+"""`load_numbering_plan`: by difference, once a version, and never with a gap for searches."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from lookup.answers import Found
+from lookup.connectors.geography import Geography
+from lookup.datasets import bulk, numbering_plan
+from lookup.datasets.numbering_plan import NumberingPlan
+from lookup.models import Country, Dataset, NumberPrefix
+
+pytestmark = pytest.mark.django_db
+
+SMALL = NumberingPlan("1.0", {4930: "Berlin", 4989: "Munich", 44: "", 1650253: "Mountain View, CA"}, {"DE": "Germany"})
+
+
+class Installed:
+    """The plan that the installed package would bring."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.plan = SMALL
+        self.reads = 0
+        monkeypatch.setattr(numbering_plan, "version", lambda: self.plan.version)
+        monkeypatch.setattr(numbering_plan, "read", self.read)
+
+    def read(self) -> NumberingPlan:
+        self.reads += 1
+        return self.plan
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> Installed:
+    return Installed(monkeypatch)
+
+
+def load(*options: str) -> str:
+    out = io.StringIO()
+    call_command("load_numbering_plan", *options, stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def places() -> dict[int, str]:
+    return dict(NumberPrefix.objects.values_list("prefix", "place"))
+
+
+def test_the_first_load_brings_all_and_records_the_version() -> None:
+    assert load() == "Numbering plan 1.0: 4 prefixes, 1 countries; 5 rows added, 0 changed, 0 removed.\n"
+    assert places() == SMALL.places
+    assert dict(Country.objects.values_list("code", "name")) == SMALL.countries
+    assert Dataset.objects.values_list("name", "version", "rows").get() == ("numbering-plan", "1.0", 4)
+
+
+def test_a_version_that_is_loaded_is_not_even_read_again(installed: Installed) -> None:
+    load()
+    NumberPrefix.objects.filter(prefix=4930).update(place="Edited")
+    assert "already loaded" in load()
+    assert installed.reads == 1
+    assert places()[4930] == "Edited"
+
+
+def test_force_repairs_what_differs_and_touches_nothing_else(installed: Installed) -> None:
+    load()
+    NumberPrefix.objects.filter(prefix=4930).update(place="Edited")
+    NumberPrefix.objects.filter(prefix=4989).delete()
+    NumberPrefix.objects.create(prefix=4999, place="Nowhere")
+    assert "1 rows added, 1 changed, 1 removed" in load("--force")
+    assert places() == SMALL.places
+
+
+def test_a_new_version_is_loaded_by_difference(installed: Installed) -> None:
+    load()
+    installed.plan = NumberingPlan("2.0", {4930: "Berlin", 44: "United Kingdom", 331: "Paris"}, {"FR": "France"})
+    assert json.loads(load("--json")) == {
+        "version": "2.0",
+        "already_loaded": False,
+        "prefixes": 3,
+        "countries": 1,
+        "added": 2,
+        "changed": 1,
+        "removed": 3,
+        "dry_run": False,
+    }
+    assert places() == installed.plan.places
+    assert Dataset.objects.get().version == "2.0"
+
+
+def test_a_refresh_never_leaves_a_search_without_an_answer(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load()
+    installed.plan = NumberingPlan("2.0", {493023: "Berlin-Mitte", 4989: "Munich"}, {"DE": "Germany"})
+    seen: list[Any] = []
+    # Between any two transactions: where another process would see the tables.
+    monkeypatch.setattr(bulk, "_pause", lambda: seen.append(Geography().lookup("493023125555", timeout_s=1)))
+    load()
+    assert len(seen) >= 2
+    assert set(seen) <= {Found(location="Berlin"), Found(location="Berlin-Mitte")}
+
+
+def test_a_load_that_breaks_off_is_not_recorded_and_goes_on_when_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(bulk, "delete", lambda **_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            load()
+    assert not Dataset.objects.exists()
+    assert "0 rows added" in load()
+    assert Dataset.objects.exists()
+
+
+def test_a_dry_run_counts_and_changes_nothing() -> None:
+    assert "5 rows added" in load("--dry-run")
+    assert not any(model._default_manager.exists() for model in (NumberPrefix, Country, Dataset))
+
+
+def test_a_block_without_a_name_is_answered_by_its_country() -> None:
+    load()
+    Country.objects.create(code="GB", name="United Kingdom")
+    assert Geography().lookup("442079460123", timeout_s=1) == Found(location="United Kingdom")
+
+
+def test_progress_is_for_a_terminal_only() -> None:
+    err = io.StringIO()
+    call_command("load_numbering_plan", stdout=io.StringIO(), stderr=err)
+    assert err.getvalue() == ""

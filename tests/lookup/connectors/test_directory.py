@@ -1,0 +1,50 @@
+"""The operator's contacts as a source."""
+
+from typing import Any
+
+import pytest
+
+from lookup.answers import Found, NotFound
+from lookup.connectors.directory import Directory
+from lookup.models import Contact
+
+pytestmark = pytest.mark.django_db
+
+NUMBER = "442079460123"
+
+
+def lookup(number: str = NUMBER) -> Any:
+    return Directory().lookup(number, timeout_s=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "location", "known"),
+    [
+        ("Northwind", "London", {"name": "Northwind", "location": "London"}),
+        ("Northwind", "", {"name": "Northwind"}),
+        ("", "London", {"location": "London"}),
+    ],
+)
+def test_a_contact_says_what_it_has_and_nothing_empty(name: str, location: str, known: dict[str, Any]) -> None:
+    Contact.objects.create(number=int(NUMBER), name=name, location=location)
+    assert lookup() == Found(**known)
+
+
+def test_a_contact_without_name_and_place_is_not_found_rather_than_a_failure() -> None:
+    Contact.objects.create(number=int(NUMBER))
+    assert lookup() == NotFound()
+
+
+def test_another_number_is_never_answered_by_a_neighbour() -> None:
+    Contact.objects.create(number=int(NUMBER), name="Northwind")
+    assert lookup(NUMBER[:-1]) == lookup(NUMBER + "0") == NotFound()
+
+
+def test_the_longest_number_does_not_overflow() -> None:
+    Contact.objects.create(number=999_999_999_999_999, name="Last")
+    assert lookup("9" * 15) == Found(name="Last")
+
+
+def test_one_statement_a_lookup(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(1):
+        lookup()

@@ -1,0 +1,99 @@
+"""The sample data: loaded once, never over an operator's own, never a stranger's number."""
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import models
+
+from lookup import numbers, rules
+from lookup.answers import Found
+from lookup.connectors.complaints import Complaints
+from lookup.datasets import samples
+from lookup.datasets.samples import DEMO_NUMBER, load_samples
+from lookup.models import ComplaintDay, Contact, Dataset, NumberPrefix, NumberRule
+from lookup.search import search
+
+pytestmark = pytest.mark.django_db
+
+TODAY = date(2026, 3, 1)
+HARMLESS = re.compile(
+    r"1[2-9]\d{2}55501\d\d"  # North America: 555-0100 to 555-0199
+    r"|16502530000"  # Google's own, as it publishes it
+    r"|442079460\d{3}|441614960\d{3}|447700900\d{3}"  # Ofcom: London, Manchester, mobile
+    r"|493023125\d{3}|494066969\d{3}|498999998\d{3}"  # Bundesnetzagentur: Berlin, Hamburg, Munich
+    r"|331990\d{5}|3363998\d{4}"  # ARCEP: 01 99 00, 06 39 98
+    r"|467017406\d\d"  # PTS: 070-174 06
+    r"|612(?:5550|7010)\d{4}|61491570(?:006|110|156|157|158|159)|611800160401"  # ACMA
+)
+
+
+MODELS: list[type[models.Model]] = [Contact, ComplaintDay, NumberRule, Dataset]
+
+
+def everything() -> list[list[dict[str, Any]]]:
+    return [list(model._default_manager.order_by("pk").values()) for model in MODELS]
+
+
+def test_a_second_call_changes_nothing_also_on_another_day() -> None:
+    assert load_samples(today=TODAY) is True
+    before = everything()
+    assert all(before)
+    assert load_samples(today=TODAY + timedelta(days=30)) is False
+    assert everything() == before
+
+
+def test_an_operators_own_rows_are_never_overwritten() -> None:
+    NumberRule.objects.create(number=int(DEMO_NUMBER), spam=False, name="Ours", note="kept")
+    Contact.objects.create(number=int(DEMO_NUMBER), name="Ours")
+    load_samples(today=TODAY)
+    rule = NumberRule.objects.get(number=int(DEMO_NUMBER))
+    assert (rule.spam, rule.name, rule.note) == (False, "Ours", "kept")
+    assert Contact.objects.get(number=int(DEMO_NUMBER)).name == "Ours"
+
+
+def test_what_an_operator_deleted_or_edited_does_not_come_back() -> None:
+    load_samples(today=TODAY)
+    Contact.objects.all().delete()
+    NumberRule.objects.update(spam=None)
+    load_samples(today=TODAY)
+    assert not Contact.objects.exists()
+    assert not NumberRule.objects.exclude(spam=None).exists()
+
+
+def test_the_demo_numbers_search_knows_all_four_fields(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = "directory,geography", "complaints"
+    load_samples(today=datetime.now(UTC).date())
+    NumberPrefix.objects.create(prefix=4930, place="Berlin")
+    slots = search(DEMO_NUMBER).slots
+    assert slots["source_a"].answer == Found(name="Musterhaus Advisors", location="Berlin")
+    assert slots["source_b"].answer == Found(name="Musterhaus Advisors", spam=True)
+
+
+def test_the_demo_number_answers_alike_when_its_complaints_are_old() -> None:
+    load_samples(today=datetime.now(UTC).date() - timedelta(days=3_650))
+    assert rules.find(DEMO_NUMBER) == Found(name="Musterhaus Advisors", spam=True)
+
+
+def test_complaints_are_as_old_as_the_day_of_loading_makes_them() -> None:
+    load_samples()
+    assert Complaints().lookup("442079460987", timeout_s=1) == Found(spam=True)
+    assert Complaints().lookup("447700900900", timeout_s=1) == Found(spam=False)
+    assert Complaints().lookup("14155550101", timeout_s=1) == Found(spam=False)
+
+
+@pytest.mark.parametrize("name", ["contacts", "complaints", "rules"])
+def test_no_sample_is_a_strangers_number(name: str) -> None:
+    rows = list(samples._rows(name))
+    assert len(rows) >= 8
+    for row in rows:
+        assert HARMLESS.fullmatch(numbers.parse(row["number"])), row
+
+
+def test_the_sample_of_contacts_can_be_imported_as_it_is() -> None:
+    from lookup.datasets import importers
+
+    with (samples._FOLDER / "contacts.csv").open("rb") as file:
+        result = importers.import_contacts(file=file, on_reject=lambda line: pytest.fail(line.reason))
+    assert result.added == len(list(samples._rows("contacts")))
