@@ -1,0 +1,65 @@
+"""How an operator's browser goes about the token pages."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.db import connections
+from django.test import Client
+
+from accounts.models import ApiToken
+
+NUMBER = "493023125042"
+ADD = "/admin/accounts/apitoken/add/"
+LIST = "/admin/accounts/apitoken/"
+LEDGER = "/admin/accounts/creditentry/"
+ACTIONS = ("top-up", "adjust", "rotate", "revoke")
+
+
+def page(token: ApiToken, name: str) -> str:
+    return f"/admin/accounts/apitoken/{token.pk}/{name}/"
+
+
+def hidden(response: Any) -> dict[str, str]:
+    """What a browser would send back unseen."""
+    return dict(re.findall(r'<input type="hidden" name="(once|expires_at)" value="([^"]+)"', response.text))
+
+
+def submit(client: Client, url: str, **fields: Any) -> Any:
+    return client.post(url, {**hidden(client.get(url)), **fields})
+
+
+def issue(client: Client, **fields: Any) -> Any:
+    return submit(client, ADD, **{"name": "new", "initial_credits": 10, "days": 30, "note": "", **fields})
+
+
+def balance(token: ApiToken) -> int:
+    return ApiToken.objects.get(pk=token.pk).credits
+
+
+def booked(token: ApiToken, kind: str) -> list[int]:
+    return list(token.entries.filter(kind=kind).order_by("pk").values_list("amount", flat=True))
+
+
+def history() -> list[tuple[str, str]]:
+    return list(LogEntry.objects.order_by("pk").values_list("user__username", "change_message"))
+
+
+def at_once(user: User, url: str, fields: dict[str, Any], how_many: int = 4) -> list[Any]:
+    """Posts of one page that start at the same moment, each on a connection of its own."""
+    barrier = Barrier(how_many)
+
+    def post(_: int) -> Any:
+        try:
+            client = Client()
+            client.force_login(user)
+            barrier.wait(10)
+            return client.post(url, fields)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(how_many) as pool:
+        return list(pool.map(post, range(how_many)))

@@ -1,0 +1,240 @@
+"""Issue, top up, adjust, rotate, revoke: what a double click or an old page must not do."""
+
+import re
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.test import Client
+
+from accounts import credits, tokens
+from accounts.models import ApiToken, CreditEntry
+from tests.accounts.admin_pages import ADD, LEDGER, LIST, at_once, balance, booked, hidden, history, issue, page, submit
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings: Any) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def token() -> ApiToken:
+    return tokens.issue(name="pbx", initial_credits=30, actor="test").token
+
+
+# --- Issue -------------------------------------------------------------------------------------------------------
+
+
+def test_issuing_makes_a_token_with_its_first_ledger_row(admin_client: Client) -> None:
+    response = issue(admin_client, name="Night desk", initial_credits=100, days=30, note="Invoice 17")
+    assert response.status_code == 200
+    row = ApiToken.objects.get()
+    assert (row.name, row.credits, row.lifetime_days, row.note) == ("Night desk", 100, 30, "Invoice 17")
+    entry = CreditEntry.objects.get()
+    assert (entry.kind, entry.amount, entry.actor) == ("issue", 100, "admin")
+    assert history() == [("admin", "Issued: 100 credits, 30 days.")]
+
+
+def test_the_issue_page_proposes_the_usual_lifetime(admin_client: Client, settings: Any) -> None:
+    settings.TOKEN_DAYS = 77
+    assert 'name="days" value="77"' in admin_client.get(ADD).text
+
+
+def assert_shown_once(client: Client, response: Any, token: ApiToken, logged: str) -> None:
+    assert response.status_code == 200
+    assert "no-store" in response["Cache-Control"]
+    shown = set(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", response.text))
+    assert len(shown) == 1
+    api_key = shown.pop()
+    assert tokens.verify(api_key).pk == token.pk
+    assert "curl -s http://testserver/callerid/search -H" in response.text
+    again = [LIST, page(token, "change"), page(token, "history"), page(token, "rotate"), LEDGER, "/admin/"]
+    elsewhere = [
+        *(client.get(url).text for url in again),
+        *(str(vars(row)) for model in (ApiToken, CreditEntry, LogEntry) for row in model.objects.all()),
+        *(str(session.get_decoded()) for session in Session.objects.all()),
+        str(client.cookies),
+        str(response.headers),
+        logged,
+    ]
+    signature = api_key.rpartition(".")[2]
+    assert not any(signature in place for place in elsewhere)
+
+
+def test_an_issued_token_is_shown_once_and_nowhere_else(admin_client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    response = issue(admin_client)
+    assert_shown_once(admin_client, response, ApiToken.objects.get(), caplog.text)
+
+
+def test_a_rotated_token_is_shown_once_and_nowhere_else(
+    admin_client: Client, token: ApiToken, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    response = submit(admin_client, page(token, "rotate"), grace_minutes=0)
+    assert_shown_once(admin_client, response, token, caplog.text)
+
+
+def test_a_reposted_issue_page_issues_no_second_token(admin_client: Client) -> None:
+    fields = {**hidden(admin_client.get(ADD)), "name": "new", "initial_credits": 10, "days": 30}
+    assert "eyJ" in admin_client.post(ADD, fields).text
+    repeated = admin_client.post(ADD, fields)
+    assert f"has issued token #{ApiToken.objects.get().pk} already" in repeated.text
+    assert "eyJ" not in repeated.text
+    assert len(history()) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_issue_page_posted_several_times_at_once_issues_one_token(admin_user: User) -> None:
+    fields = {"once": str(uuid4()), "name": "new", "initial_credits": 10, "days": 30}
+    answers = at_once(admin_user, ADD, fields)
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert sum("eyJ" in answer.text for answer in answers) == 1
+    assert (ApiToken.objects.count(), CreditEntry.objects.count(), len(history())) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"initial_credits": -1}, "The balance must stay between"),
+        ({"initial_credits": 10**30}, "At most 1000000000 credits at once."),
+        ({"days": 0}, "A token lives 1 to 36500 days."),
+        ({"days": 10**30}, "A token lives 1 to 36500 days."),
+        ({"name": "a\x1bb"}, "printable characters"),
+        ({"name": ""}, "This field is required."),
+        ({"once": "x"}, "Enter a valid UUID."),
+    ],
+)
+def test_a_refused_issue_says_why_and_leaves_nothing(
+    admin_client: Client, wrong: dict[str, Any], sentence: str
+) -> None:
+    response = issue(admin_client, **{"note": "kept", **wrong})
+    assert sentence in response.text
+    assert "kept" in response.text
+    assert (ApiToken.objects.count(), CreditEntry.objects.count(), history()) == (0, 0, [])
+
+
+# --- Top up and adjust -------------------------------------------------------------------------------------------
+
+
+def test_a_top_up_is_one_ledger_row_with_who_and_why(admin_client: Client, token: ApiToken) -> None:
+    response = submit(admin_client, page(token, "top-up"), amount=25, reason="Invoice 17")
+    assert response.status_code == 302
+    assert response["Location"] == page(token, "change")
+    entry = token.entries.get(kind="top-up")
+    assert (entry.amount, entry.actor, entry.reason, balance(token)) == (25, "admin", "Invoice 17", 55)
+    assert history() == [("admin", f"Booked: top-up of +25 credits, ledger row {entry.pk}, balance 55. Invoice 17")]
+    assert f"ledger row {entry.pk}" in admin_client.get(page(token, "change")).text
+
+
+@pytest.mark.parametrize("action", ["top-up", "adjust"])
+def test_a_reposted_booking_is_one_booking(admin_client: Client, token: ApiToken, action: str) -> None:
+    url = page(token, action)
+    fields = {**hidden(admin_client.get(url)), "amount": 25, "reason": "Invoice 17"}
+    assert [admin_client.post(url, fields).status_code for _ in range(3)] == [302] * 3
+    assert (balance(token), token.entries.count(), len(history())) == (55, 2, 1)
+    assert "This was booked before" in admin_client.get(page(token, "change")).text
+
+
+def test_two_pages_are_two_top_ups(admin_client: Client, token: ApiToken) -> None:
+    for _ in range(2):
+        submit(admin_client, page(token, "top-up"), amount=25, reason="Invoice 17")
+    assert booked(token, "top-up") == [25, 25]
+
+
+def test_the_operators_reference_counts_once_over_all_pages(admin_client: Client, token: ApiToken) -> None:
+    for _ in range(2):
+        submit(admin_client, page(token, "top-up"), amount=25, reason="paid", own_reference=" INV-17 ")
+    assert booked(token, "top-up") == [25]
+    assert token.entries.get(kind="top-up").reference == "INV-17"
+    response = submit(admin_client, page(token, "top-up"), amount=26, reason="paid", own_reference="INV-17")
+    assert "This reference was used for another booking" in response.text
+    assert (balance(token), len(history())) == (55, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_top_up_page_posted_several_times_at_once_is_one_top_up(admin_user: User, token: ApiToken) -> None:
+    answers = at_once(admin_user, page(token, "top-up"), {"once": str(uuid4()), "amount": 25, "reason": "Invoice 17"})
+    assert [answer.status_code for answer in answers] == [302] * 4
+    assert (balance(token), booked(token, "top-up"), len(history())) == (55, [25], 1)
+
+
+def test_an_adjustment_goes_both_ways_but_not_below_zero(admin_client: Client, token: ApiToken) -> None:
+    submit(admin_client, page(token, "adjust"), amount=-30, reason="mistake")
+    response = submit(admin_client, page(token, "adjust"), amount=-1, reason="greed")
+    assert "The balance must stay between 0" in response.text
+    assert (booked(token, "adjustment"), balance(token), len(history())) == ([-30], 0, 1)
+    assert credits.audit() == []
+
+
+@pytest.mark.parametrize(
+    ("action", "wrong"),
+    [
+        ("top-up", {"amount": 0}),
+        ("top-up", {"amount": -5}),
+        ("top-up", {"amount": 10**30}),
+        ("top-up", {"amount": "1.5"}),
+        ("top-up", {"reason": "  "}),
+        ("top-up", {"reason": "x" * 201}),
+        ("top-up", {"own_reference": "x" * 101}),
+        ("top-up", {"once": ""}),
+        ("adjust", {"amount": 0}),
+        ("rotate", {"grace_minutes": -1}),
+        ("rotate", {"grace_minutes": 10**30}),
+        ("rotate", {"grace_minutes": 90 * 24 * 60 + 1}),
+        ("revoke", {"reason": ""}),
+    ],
+)
+def test_a_refused_action_says_why_and_changes_nothing(
+    admin_client: Client, token: ApiToken, action: str, wrong: dict[str, Any]
+) -> None:
+    before = ApiToken.objects.values().get(pk=token.pk)
+    fields = {"amount": 5, "reason": "why", "own_reference": "INV-17", "grace_minutes": 0, **wrong}
+    response = submit(admin_client, page(token, action), **fields)
+    assert response.status_code == 200
+    assert "errorlist" in response.text
+    assert "eyJ" not in response.text
+    assert ApiToken.objects.values().get(pk=token.pk) == before
+    assert (token.entries.count(), history()) == (1, [])
+
+
+# --- Rotate and revoke -------------------------------------------------------------------------------------------
+
+
+def test_rotation_without_grace_stops_the_earlier_token(admin_client: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
+    response = submit(admin_client, page(issued.token, "rotate"), grace_minutes=0)
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(issued.api_key)
+    assert "works until" not in response.text
+    assert balance(issued.token) == 3
+    assert history() == [("admin", "Rotated, with 0 minutes of grace for the earlier token.")]
+
+
+def test_a_reposted_rotation_does_not_end_the_grace_of_the_first(admin_client: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
+    url = page(issued.token, "rotate")
+    fields = {**hidden(admin_client.get(url)), "grace_minutes": 60}
+    assert "works until" in admin_client.post(url, fields).text
+    repeated = admin_client.post(url, fields)
+    assert "was rotated after this page was opened" in repeated.text
+    assert "eyJ" not in repeated.text
+    assert tokens.verify(issued.api_key).pk == issued.token.pk
+    assert len(history()) == 1
+
+
+def test_revocation_holds_at_once_and_is_said_once(admin_client: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
+    assert submit(admin_client, page(issued.token, "revoke"), reason="lost").status_code == 302
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(issued.api_key)
+    assert ApiToken.objects.get().revoked_reason == "lost"
+    assert "was revoked before" in submit(admin_client, page(issued.token, "revoke"), reason="again").text
+    assert "stays revoked" in submit(admin_client, page(issued.token, "rotate"), grace_minutes=0).text
+    assert history() == [("admin", "Revoked. lost")]
+    assert ApiToken.objects.get().revoked_reason == "lost"

@@ -1,0 +1,259 @@
+"""Lists, the token's page and the ledger: who sees and changes what, and what nobody may."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.admin import site
+from django.contrib.auth.models import Permission, User
+from django.db import DatabaseError, connection, transaction
+from django.db.models.signals import pre_save
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts import credits, tokens
+from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
+from tests.accounts.admin_pages import ACTIONS, ADD, LEDGER, LIST, NUMBER, balance, hidden, history, page, submit
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings: Any) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture
+def token() -> ApiToken:
+    return tokens.issue(name="pbx", initial_credits=30, actor="test").token
+
+
+@pytest.fixture
+def staff(client: Client) -> Callable[..., Client]:
+    """`staff("view_apitoken", ...)`: logged in, with these permissions and no more."""
+
+    def log_in(*permissions: str) -> Client:
+        user = User.objects.create_user("limited", password="x", is_staff=True)
+        user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+        client.force_login(user)
+        return client
+
+    return log_in
+
+
+# --- The token's page --------------------------------------------------------------------------------------------
+
+
+def test_saving_a_stale_form_loses_no_debit(admin_client: Client, token: ApiToken) -> None:
+    """Searches are charged after the form was opened, and again between the view's reading of the row and its save."""
+
+    def search(**_: Any) -> None:
+        for n in range(25):
+            credits.charge(token=token, request_id=f"r{n}", number=NUMBER, answer={})
+
+    credits.top_up(token=token, amount=20, actor="op", reason="paid")
+    assert admin_client.get(page(token, "change")).status_code == 200
+    search()
+    pre_save.connect(search, sender=ApiToken)
+    try:
+        response = admin_client.post(page(token, "change"), {"name": "renamed", "note": "called back"})
+    finally:
+        pre_save.disconnect(search, sender=ApiToken)
+    assert response.status_code == 302
+    row, last = ApiToken.objects.get(pk=token.pk), token.entries.latest("pk")
+    assert (row.name, row.note, row.credits, row.last_charged_at) == ("renamed", "called back", 0, last.created_at)
+    assert (token.entries.filter(kind="search").count(), credits.audit()) == (50, [])
+
+
+def test_saving_writes_no_column_that_was_not_edited(admin_client: Client, token: ApiToken) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        admin_client.post(page(token, "change"), {"name": token.name, "note": "new"})
+    (update,) = [q["sql"] for q in queries if q["sql"].startswith('UPDATE "accounts_apitoken"')]
+    assert update.split("WHERE")[0].count("=") == 1
+
+
+def test_the_form_sets_neither_credits_nor_anything_else_but_name_and_note(
+    admin_client: Client, token: ApiToken
+) -> None:
+    before = ApiToken.objects.values().get(pk=token.pk)
+    sent = {"name": "renamed", "note": "n", "credits": 999, "balance": 999, "revoked_reason": "x", "jti": "x"}
+    admin_client.post(page(token, "change"), sent)
+    assert ApiToken.objects.values().get(pk=token.pk) == {**before, "name": "renamed", "note": "n"}
+
+
+def test_a_name_with_control_characters_is_refused(admin_client: Client, token: ApiToken) -> None:
+    assert "printable" in admin_client.post(page(token, "change"), {"name": "a\x1bb", "note": ""}).text
+    assert ApiToken.objects.get().name == "pbx"
+
+
+def test_the_page_links_what_can_be_done(admin_client: Client, token: ApiToken) -> None:
+    text = admin_client.get(page(token, "change")).text
+    assert all(page(token, action) in text for action in ACTIONS)
+    ledger = f"{LEDGER}?token__id__exact={token.pk}"
+    assert ledger in text
+    assert admin_client.get(ledger).status_code == 200
+    tokens.revoke(token=token)
+    text = admin_client.get(page(token, "change")).text
+    assert page(token, "rotate") not in text
+    assert page(token, "revoke") not in text
+
+
+def test_tokens_cannot_be_deleted(admin_client: Client, token: ApiToken) -> None:
+    assert admin_client.post(page(token, "delete"), {"post": "yes"}).status_code == 403
+    admin_client.post(LIST, {"action": "delete_selected", "_selected_action": token.pk, "post": "yes"})
+    assert ApiToken.objects.filter(pk=token.pk).exists()
+
+
+# --- Lists -------------------------------------------------------------------------------------------------------
+
+
+def test_the_state_filter_agrees_with_the_state_shown(admin_client: Client) -> None:
+    for state in ("active", "revoked", "expired", "revoked and expired"):
+        made = tokens.issue(name=f"is {state}", initial_credits=0, actor="test").token
+        if "revoked" in state:
+            tokens.revoke(token=made)
+        if "expired" in state:
+            ApiToken.objects.filter(pk=made.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    for state in ("active", "revoked", "expired"):
+        listed = admin_client.get(LIST, {"state": state}).context["cl"].result_list
+        assert listed
+        assert {row.state for row in listed} == {state}
+    assert len(admin_client.get(LIST).context["cl"].result_list) == 4
+    assert len(admin_client.get(LIST, {"q": "AND EXP"}).context["cl"].result_list) == 1
+
+
+@pytest.mark.parametrize("url", [LIST, LEDGER])
+def test_a_list_takes_as_many_queries_for_many_rows_as_for_few(admin_client: Client, url: str) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert admin_client.get(url).status_code == 200
+        return len(captured)
+
+    tokens.issue(name="first", initial_credits=1, actor="test")
+    few = queries()
+    for n in range(20):
+        tokens.issue(name=f"token {n}", initial_credits=1, actor="test")
+    assert queries() == few
+
+
+# --- The ledger --------------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_refuses_change_even_for_a_superuser(admin_client: Client, token: ApiToken) -> None:
+    entry = token.entries.get()
+    before = CreditEntry.objects.values().get()
+    assert admin_client.get(f"{LEDGER}{entry.pk}/change/").status_code == 200
+    for url in (f"{LEDGER}add/", f"{LEDGER}{entry.pk}/change/", f"{LEDGER}{entry.pk}/delete/"):
+        assert admin_client.post(url, {"amount": 5, "post": "yes"}).status_code == 403
+    admin_client.post(LEDGER, {"action": "delete_selected", "_selected_action": entry.pk, "post": "yes"})
+    assert CreditEntry.objects.values().get() == before
+
+
+def test_the_database_refuses_what_gets_past_the_admin(token: ApiToken) -> None:
+    entry = token.entries.get()
+    for change in (
+        lambda: CreditEntry.objects.update(amount=5),
+        lambda: CreditEntry.objects.all().delete(),
+        entry.save,
+        entry.delete,
+    ):
+        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+            change()
+    assert token.entries.get().amount == 30
+
+
+def test_idempotency_records_are_not_in_the_admin() -> None:
+    assert not site.is_registered(IdempotencyRecord)
+
+
+def test_a_ledger_row_is_found_by_token_request_and_reference(admin_client: Client, token: ApiToken) -> None:
+    other = tokens.issue(name="switchboard", initial_credits=1, actor="test").token
+    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    credits.charge(token=other, request_id="req-12", number=NUMBER, answer={})
+    credits.top_up(token=token, amount=7, actor="op", reason="paid", reference="INV-17")
+
+    def found(**query: str) -> list[tuple[str, str, int]]:
+        rows = admin_client.get(LEDGER, query).context["cl"].result_list
+        return [(row.token.name, row.kind, row.amount) for row in rows]
+
+    assert found(q="req-1") == [("pbx", "search", -1)]
+    assert found(q="INV-17") == [("pbx", "top-up", 7)]
+    assert found(q="SWITCH") == [("switchboard", "search", -1), ("switchboard", "issue", 1)]
+    assert found(kind__exact="top-up") == [("pbx", "top-up", 7)]
+    assert found(token__id__exact=str(other.pk)) == found(q="SWITCH")
+
+
+def test_the_ledger_shows_no_trace_of_the_number(admin_client: Client, token: ApiToken) -> None:
+    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    entry = token.entries.get(kind="search")
+    for url in (LEDGER, f"{LEDGER}{entry.pk}/change/"):
+        text = admin_client.get(url).text
+        assert NUMBER not in text
+        assert "number_hash" not in text
+        assert bytes(entry.number_hash or b"?").hex() not in text
+
+
+# --- Who may, and how --------------------------------------------------------------------------------------------
+
+
+def test_a_get_changes_nothing(admin_client: Client, token: ApiToken) -> None:
+    urls = [LIST, ADD, page(token, "change"), *(page(token, action) for action in ACTIONS), LEDGER]
+    with CaptureQueriesContext(connection) as queries:
+        for url in urls:
+            query = {"amount": "5", "reason": "x", "grace_minutes": "0", "name": "x", "once": str(uuid4())}
+            assert admin_client.get(url, query if url not in (LIST, LEDGER) else {}).status_code == 200
+    assert [q["sql"] for q in queries if re.match("INSERT|UPDATE|DELETE", q["sql"])] == []
+
+
+def test_a_user_without_permission_gets_403(staff: Callable[..., Client], token: ApiToken) -> None:
+    client = staff("view_apitoken", "add_apitoken", "view_creditentry", "change_creditentry", "delete_apitoken")
+    fields = {"once": str(uuid4()), "amount": 5, "reason": "x", "grace_minutes": 0}
+    fields["expires_at"] = token.expires_at.isoformat()
+    before = ApiToken.objects.values().get()
+    for action in ACTIONS:
+        assert client.get(page(token, action)).status_code == 403
+        assert client.post(page(token, action), fields).status_code == 403
+    assert client.post(page(token, "change"), {"name": "x", "note": ""}).status_code == 403
+    shown = client.get(page(token, "change")).text
+    assert not any(page(token, action) in shown for action in ACTIONS)
+    assert (ApiToken.objects.values().get(), token.entries.count(), history()) == (before, 1, [])
+
+
+def test_issuing_needs_the_permission_to_add(staff: Callable[..., Client]) -> None:
+    client = staff("view_apitoken", "change_apitoken")
+    fields = {"once": str(uuid4()), "name": "new", "initial_credits": 10, "days": 30}
+    assert client.get(ADD).status_code == 403
+    assert client.post(ADD, fields).status_code == 403
+    assert not ApiToken.objects.exists()
+
+
+def test_change_permission_is_enough_for_the_actions(staff: Callable[..., Client], token: ApiToken) -> None:
+    client = staff("change_apitoken")
+    assert submit(client, page(token, "top-up"), amount=5, reason="paid").status_code == 302
+    assert token.entries.get(kind="top-up").actor == "limited"
+
+
+def test_who_is_not_logged_in_is_sent_to_the_login(client: Client, token: ApiToken) -> None:
+    for url in (ADD, *(page(token, action) for action in ACTIONS)):
+        for response in (client.get(url), client.post(url, {})):
+            assert response.status_code == 302
+            assert response["Location"].startswith("/admin/login/")
+
+
+def test_a_post_without_the_csrf_token_is_refused(admin_user: User, token: ApiToken) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    fields = {**hidden(client.get(page(token, "top-up"))), "amount": 5, "reason": "x"}
+    assert client.post(page(token, "top-up"), fields).status_code == 403
+    assert balance(token) == 30
+
+
+def test_errors_within_the_admin_are_pages(admin_client: Client, staff: Callable[..., Client], token: ApiToken) -> None:
+    answers = [admin_client.get(f"/admin/accounts/apitoken/{unknown}/top-up/") for unknown in (999, 10**30)]
+    answers.append(staff("view_apitoken").get(page(token, "top-up")))
+    assert [answer.status_code for answer in answers] == [404, 404, 403]
+    assert all(answer["Content-Type"].startswith("text/html") for answer in answers)
