@@ -1,0 +1,106 @@
+"""The server, granian's WSGI workers: `python -m callerid_project.serve`, from the folder that holds manage.py.
+
+With `check` it only says whether the port is free; nothing need be installed for that, so the top imports the standard
+library alone. With `announce` it says where it answers once it does.
+"""
+
+import errno
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def address() -> tuple[str, int]:
+    """HOST and PORT. Exits with one sentence when PORT is not a port."""
+    host, port = os.environ.get("HOST") or "127.0.0.1", os.environ.get("PORT") or "8000"
+    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+        sys.exit("PORT must be a whole number from 1 to 65535, for example PORT=8000.")
+    return host, int(port)
+
+
+def require_free(host: str, port: int) -> str:
+    """The IP address to listen on. Exits with one sentence when that is impossible.
+
+    Workers share the port by SO_REUSEPORT, so a second server would start without a word and take half of the
+    requests: a socket without that option is tried first.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError:
+        sys.exit(f"HOST={host} is not an address of this machine, for example HOST=127.0.0.1.")
+    family, kind, protocol, _, target = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    try:
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(target)
+            probe.listen(1)
+    except PermissionError:
+        sys.exit(f"Port {port} needs privileges that this user has not: choose one from 1024 on, as in PORT=8001.")
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            sys.exit(f"Port {port} is in use: end what listens there, or choose another, as in PORT={port + 1} ./run")
+        sys.exit(f"Cannot listen on {host} port {port}: {error.strerror}.")
+    return str(target[0])
+
+
+def _load(target: str) -> Callable[..., Any]:
+    """Runs first in each worker.
+
+    Ctrl-C reaches every process of the terminal's group, but a worker takes its orders from the main process alone:
+    a second signal while it stops would hang it. Until granian installs its handlers, it may be ended at once.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    from callerid_project.wsgi import application
+
+    return application
+
+
+def main() -> None:
+    host, port = address()
+    ip = require_free(host, port)
+    if sys.argv[1:] == ["check"]:
+        return
+    from granian import Granian
+    from granian.constants import HTTPModes, Interfaces
+    from granian.http import HTTP1Settings
+    from granian.log import LogLevels
+
+    from callerid_project import announce
+
+    server = Granian(
+        "callerid_project.wsgi:application",
+        address=ip,
+        port=port,
+        interface=Interfaces.WSGI,
+        http=HTTPModes.http1,
+        websockets=False,
+        workers=_count("WORKERS", 1),
+        blocking_threads=_count("THREADS", 4),
+        # Each thread keeps its database connection, so threads are kept as long as granian allows.
+        blocking_threads_idle_timeout=600,
+        respawn_failed_workers=True,
+        workers_kill_timeout=5,
+        http1_settings=HTTP1Settings(max_buffer_size=64 * 1024),
+        log_level=LogLevels.warning,
+    )
+    if sys.argv[1:] == ["announce"]:
+        server.on_startup(lambda: announce.in_background(host, port))
+    server.serve(target_loader=_load)
+
+
+def _count(name: str, default: int) -> int:
+    value = os.environ.get(name) or str(default)
+    if not (value.isascii() and value.isdigit() and int(value) > 0):
+        sys.exit(f"{name} must be a whole number, 1 or more, for example {name}={default}.")
+    return int(value)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(0)

@@ -1,0 +1,147 @@
+"""Fixtures for the whole suite: real servers, the service itself, and a flush that the append-only ledger allows."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from django.core.management.commands import flush
+from django.db import connections
+
+from accounts import ledger_triggers
+from tests import plugin
+from tests.servers import PostgresServer, RedisServer, Unavailable, fresh_database
+from tests.service import Service
+
+pytest_plugins = ["tests.api"]
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """SQLite in a file, as it is run: in memory it knows no WAL, and other threads get another kind of lock."""
+    database = connections["default"]
+    if database.vendor == "sqlite":
+        database.settings_dict["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _flush_past_the_ledger_triggers() -> Iterator[None]:
+    """Between tests Django empties SQLite's tables by DELETE, which the ledger's triggers refuse.
+
+    PostgreSQL's TRUNCATE fires no row triggers.
+    """
+    flush_all = flush.Command.handle
+
+    def handle(self: flush.Command, **options: Any) -> None:
+        connection = connections[options["database"]]
+        if connection.vendor != "sqlite":
+            return flush_all(self, **options)
+        with connection.schema_editor() as editor:
+            ledger_triggers.drop(editor)
+        try:
+            flush_all(self, **options)
+        finally:
+            with connection.schema_editor() as editor:
+                ledger_triggers.create(editor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flush.Command, "handle", handle)
+        yield
+
+
+@contextlib.contextmanager
+def _required() -> Iterator[None]:
+    """A server that cannot be had: the test is skipped, but never where the whole suite is meant to run."""
+    try:
+        yield
+    except Unavailable as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def _postgres_server_url() -> Iterator[str]:
+    if url := plugin.named.get("DATABASE_URL"):
+        yield url
+        return
+    with _required():
+        server = PostgresServer().start()
+    yield server.url
+    server.close()
+
+
+@pytest.fixture
+def postgres_url(_postgres_server_url: str) -> Iterator[str]:
+    """A new, empty database."""
+    with fresh_database(_postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis of the test's own, to stop, kill, pause and start again."""
+    with _required():
+        server = RedisServer().start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def redis_url(request: pytest.FixtureRequest) -> str:
+    """An empty Redis: the test's own, or the one that the environment names where none can be started."""
+    url = plugin.named.get("REDIS_URL")
+    if url is None or shutil.which("redis-server"):
+        return str(request.getfixturevalue("redis_server").url)
+    redis.Redis.from_url(url).flushdb()
+    return url
+
+
+@pytest.fixture
+def serve(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., Service]]:
+    """`serve(RATE_LIMIT="1000/m", WORKERS="4", ...)` starts the service in that environment, its database migrated.
+
+    What is not given is the suite's profile: a database of its own, and on the production profile `redis_url`.
+    """
+    with contextlib.ExitStack() as opened:
+
+        def start(**environment: str) -> Service:
+            if plugin.production():
+                if "DATABASE_URL" not in environment:
+                    server_url = request.getfixturevalue("_postgres_server_url")
+                    environment["DATABASE_URL"] = opened.enter_context(fresh_database(server_url))
+                if "REDIS_URL" not in environment:
+                    environment["REDIS_URL"] = request.getfixturevalue("redis_url")
+            if environment.get("DATABASE_URL"):
+                environment = {**plugin.generated_keys(), **environment}
+            directory = tmp_path / f"service-{len(list(tmp_path.glob('service-*')))}"
+            directory.mkdir()
+            service = Service(directory, environment)
+            opened.callback(service.kill)
+            _migrate(service, tmp_path_factory.getbasetemp())
+            return service.start()
+
+        yield start
+
+
+def _migrate(service: Service, shared: Path) -> None:
+    """Migrations take longer than all else here: on SQLite they run once, and the file is copied."""
+    if service.env.get("DATABASE_URL"):
+        service.manage("migrate", "--verbosity=0")
+        return
+    template, data_dir = shared / "migrated.sqlite3", Path(service.env["CALLERID_DATA_DIR"])
+    database = data_dir / "callerid.sqlite3"
+    if database.exists():
+        service.manage("migrate", "--verbosity=0")
+    elif template.exists():
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.copyfile(template, database)
+    else:
+        service.manage("migrate", "--verbosity=0")
+        shutil.copyfile(database, template)

@@ -1,0 +1,218 @@
+"""Temporary PostgreSQL and Redis servers: each with a port and a directory of its own, gone when the tests end.
+
+Every one that is started is stopped at exit too, whatever became of the test that wanted it.
+"""
+
+import atexit
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+from uuid import uuid4
+
+import psycopg
+import redis
+from psycopg import sql
+
+START_S = 30
+
+
+class Unavailable(Exception):
+    """The server cannot be had here; the message says why."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server(ABC):
+    """A server process on 127.0.0.1 that a test may end, kill, freeze and start again on the same port."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        # Not below $TMPDIR, which may be closed to the user that the server runs as.
+        self.directory = Path(tempfile.mkdtemp(prefix="callerid-test-", dir="/tmp"))
+        self.process: subprocess.Popen[bytes] | None = None
+        self._running_as: dict[str, Any] = {}
+        atexit.register(self.close)
+
+    @property
+    @abstractmethod
+    def url(self) -> str: ...
+
+    @abstractmethod
+    def command(self) -> list[str]: ...
+
+    @abstractmethod
+    def require_answer(self) -> None:
+        """Raises while the server does not answer."""
+
+    def start(self) -> Self:
+        """Returns when it answers. Raises Unavailable when it does not."""
+        log = self.directory / "log"
+        with log.open("ab") as output:
+            # In a session of its own: Ctrl-C is for the tests, which then stop it in order.
+            self.process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=self.directory,
+                start_new_session=True,
+                **self._running_as,
+            )
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                self.require_answer()
+                return self
+            except (psycopg.OperationalError, redis.RedisError) as error:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    self.stop()
+                    raise Unavailable(f"{self.command()[0]} does not start:\n{log.read_text()}") from error
+                time.sleep(0.02)
+
+    def stop(self) -> None:
+        """The orderly end: connections are cut, the data stays. Nothing happens when it has ended."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        """As when the machine loses its power, but for what the kernel has yet to write."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def pause(self) -> None:
+        """Connections stay open, and nothing answers, until `resume`."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """Stop, and leave nothing behind."""
+        atexit.unregister(self.close)
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class RedisServer(Server):
+    """Keeps nothing on disk: what it held is gone after `stop` or `kill`."""
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def command(self) -> list[str]:
+        binary = shutil.which("redis-server") or shutil.which("valkey-server")
+        if binary is None:
+            raise Unavailable("there is no redis-server on PATH")
+        return [binary, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+
+    def require_answer(self) -> None:
+        with redis.Redis.from_url(self.url, socket_timeout=1, socket_connect_timeout=1) as client:
+            client.ping()
+
+
+class PostgresServer(Server):
+    """A cluster of its own; user postgres, no password. `durable=True` for tests that pull its plug."""
+
+    def __init__(self, *, durable: bool = False) -> None:
+        super().__init__()
+        self.durable = durable
+
+    @property
+    def url(self) -> str:
+        return f"postgres://postgres@127.0.0.1:{self.port}/postgres"
+
+    def command(self) -> list[str]:
+        return [
+            _postgres_binary("postgres"),
+            *("-D", str(self.directory / "data"), "-p", str(self.port), "-k", str(self.directory)),
+            *("-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200"),
+            *(() if self.durable else ("-c", "fsync=off", "-c", "full_page_writes=off")),
+        ]
+
+    def require_answer(self) -> None:
+        psycopg.connect(self.url, connect_timeout=2).close()
+
+    def start(self) -> Self:
+        if not (self.directory / "data").exists():
+            self._make_cluster()
+        return super().start()
+
+    def _make_cluster(self) -> None:
+        initdb = _postgres_binary("initdb")
+        if os.getuid() == 0:  # PostgreSQL refuses to run as root
+            user = _unprivileged_user()
+            self._running_as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+            os.chown(self.directory, user.pw_uid, user.pw_gid)
+        made = subprocess.run(
+            [
+                *(initdb, "-D", str(self.directory / "data"), "-U", "postgres", "-A", "trust"),
+                *("-E", "UTF8", "--locale=C", "--no-sync"),
+            ],
+            cwd=self.directory,
+            capture_output=True,
+            text=True,
+            check=False,
+            **self._running_as,
+        )
+        if made.returncode:
+            raise Unavailable(f"initdb failed:\n{made.stdout}{made.stderr}")
+
+
+def _postgres_binary(name: str) -> str:
+    """`name` from PATH, from where pg_config says, or the newest of a Debian-like system's versions."""
+    if found := shutil.which(name):
+        return found
+    directories: list[Path] = []
+    if pg_config := shutil.which("pg_config"):
+        said = subprocess.run([pg_config, "--bindir"], capture_output=True, text=True, check=False)
+        directories.append(Path(said.stdout.strip()))
+    versions = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if path.parent.name.isdigit()]
+    directories += sorted(versions, key=lambda path: int(path.parent.name), reverse=True)
+    for directory in directories:
+        if os.access(directory / name, os.X_OK):
+            return str(directory / name)
+    raise Unavailable(f"PostgreSQL's {name} is neither on PATH nor where pg_config or /usr/lib/postgresql have it")
+
+
+def _unprivileged_user() -> pwd.struct_passwd:
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise Unavailable("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+
+
+@contextlib.contextmanager
+def fresh_database(server_url: str) -> Iterator[str]:
+    """The URL of a new, empty database on the server at `server_url`, dropped in the end whoever is connected."""
+    name = f"callerid_{uuid4().hex[:12]}"
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    head, _, options = server_url.partition("?")
+    try:
+        yield head.rpartition("/")[0] + "/" + name + (f"?{options}" if options else "")
+    finally:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))

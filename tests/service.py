@@ -1,0 +1,93 @@
+"""The service as it is run: a server process with a database of its own, spoken to over real sockets."""
+
+import contextlib
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+from tests import plugin, servers
+
+START_S = 30
+
+
+class Service:
+    """What `./run serve` starts, on a free port. `env`: what it runs in, for commands beside it."""
+
+    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+        self.port = servers.free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.env = {
+            **os.environ,
+            "HOST": "127.0.0.1",
+            "CALLERID_DATA_DIR": str(directory / "data"),
+            **environment,
+            "PORT": str(self.port),
+        }
+        self._log = directory / "log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Returns when it answers. Raises RuntimeError, with its log, when it does not."""
+        with self._log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "callerid_project.serve"],
+                cwd=plugin.ROOT,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_S
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"The service does not start:\n{self.log()}")
+            time.sleep(0.02)
+        return self
+
+    def _answers(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", "/livez")
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def manage(self, *arguments: str) -> str:
+        """What `manage.py` with `arguments` writes on stdout. Raises RuntimeError, with its stderr, when it fails."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=plugin.ROOT,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"manage.py {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")
+        return done.stdout
+
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8")
+
+    def stop(self) -> int:
+        """The orderly end; the exit code."""
+        assert self.process is not None
+        self.process.terminate()
+        return self.process.wait(15)
+
+    def kill(self) -> None:
+        """Every process of it, at once."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
