@@ -14,6 +14,7 @@ from accounts.hashing import keyed_hash
 from accounts.models import ApiToken, IdempotencyRecord
 
 LIFETIME = timedelta(hours=24)
+PRUNE_ROWS = 1_000
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
@@ -101,5 +102,9 @@ def store(*, record_id: int, entry_id: int | None, body: dict[str, Any]) -> None
 
 
 def prune() -> int:
-    """Delete the records whose 24 hours are over; how many."""
-    return IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - LIFETIME).delete()[0]
+    """Delete the records whose 24 hours are over; how many. In chunks, so that no search waits for long."""
+    expired = IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - LIFETIME).values_list("pk", flat=True)
+    deleted = 0
+    while chunk := list(expired[:PRUNE_ROWS]):
+        deleted += IdempotencyRecord.objects.filter(pk__in=chunk).delete()[0]
+    return deleted
