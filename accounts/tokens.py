@@ -12,7 +12,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 from rest_framework_simplejwt.backends import TokenBackend
 from rest_framework_simplejwt.exceptions import TokenBackendError
@@ -157,13 +157,27 @@ def verify(api_key: object) -> ApiToken:
         raise InvalidToken from error
     if not (isinstance(jti, str) and _JTI.fullmatch(jti)):
         raise InvalidToken
-    now = connection.ops.adapt_datetimefield_value(timezone.now())
-    with connection.cursor() as cursor:
-        cursor.execute(_ACTIVE_BY_JTI, [jti, jti, now])
-        row = cursor.fetchone()
+    try:
+        row = _active_row(jti)
+    except (OperationalError, InterfaceError):
+        # A search begins here, and nothing has happened yet: where the server has closed a kept connection, which
+        # shows only now, the pool gets new ones and the statement its second try.
+        if connection.connection is None or connection.in_atomic_block or connection.is_usable():
+            raise
+        connection.close()
+        if pool := getattr(connection, "pool", None):
+            pool.drain()
+        row = _active_row(jti)
     if row is None:
         raise InvalidToken
     return ApiToken.from_db(connection.alias, ["id", "credits"], row)
+
+
+def _active_row(jti: str) -> tuple[int, int] | None:
+    now = connection.ops.adapt_datetimefield_value(timezone.now())
+    with connection.cursor() as cursor:
+        cursor.execute(_ACTIVE_BY_JTI, [jti, jti, now])
+        return cursor.fetchone()
 
 
 def rotate(*, token: ApiToken, grace: timedelta = timedelta(0), days: int | None = None) -> Issued:

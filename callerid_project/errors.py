@@ -5,9 +5,8 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
-from django.views import defaults
+from django.views import csrf, defaults
 from rest_framework import exceptions
-from rest_framework.response import Response
 
 from accounts import brake, credits, idempotency
 from lookup import numbers, parsers, search
@@ -29,8 +28,9 @@ TABLE: dict[type[Exception], tuple[int, str]] = {
 }
 
 
-def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
-    """DRF's EXCEPTION_HANDLER: every error of a view, unforeseen ones included, as `{"detail": "<sentence>"}`."""
+def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse:
+    """DRF's EXCEPTION_HANDLER: every error of a view, unforeseen ones included, as `{"detail": "<sentence>"}`, whatever
+    the view's renderer makes of its other answers."""
     if type(error) in TABLE:
         status, detail = TABLE[type(error)]
         detail = detail.format(error)
@@ -44,7 +44,19 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         headers["Retry-After"] = str(int(wait_s))
     if challenge := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = challenge
-    return Response({"detail": detail}, status=status, headers=headers)
+    return JsonResponse({"detail": detail}, status=status, headers=headers)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Django's CSRF_FAILURE_VIEW."""
+    if request.path.startswith(reverse("admin:index")):
+        return csrf.csrf_failure(request, reason)
+    return JsonResponse({"detail": "Forbidden"}, status=403)
+
+
+def log_uncaught(sender: Any, request: HttpRequest, **kwargs: Any) -> None:
+    """Django's signal for an exception that no view has answered."""
+    log.exception("unforeseen error")
 
 
 def _handler(status: int, detail: str, admin_page: Any) -> Any:

@@ -6,27 +6,33 @@ from functools import lru_cache
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
-from django.http import HttpRequest, JsonResponse
-from django.views.decorators.http import require_safe
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
 
 log = logging.getLogger(__name__)
 
 
-@require_safe
-def livez(request: HttpRequest) -> JsonResponse:
-    return JsonResponse({"status": "ok"})
+class Probe(APIView):
+    http_method_names = ["get", "head"]
+    schema = None
 
 
-@require_safe
-def readyz(request: HttpRequest) -> JsonResponse:
-    try:
-        missing = _known_migrations() - MigrationRecorder(connection).applied_migrations().keys()
-    except (DatabaseError, InterfaceError) as error:
-        log.warning("not ready: database: %s", type(error).__name__)
-        return JsonResponse({"detail": "The database cannot be reached"}, status=503)
-    if missing:
-        return JsonResponse({"detail": "Migrations are not applied: run manage.py migrate"}, status=503)
-    return JsonResponse({"status": "ok"})
+class Livez(Probe):
+    def get(self, request: Request) -> Response:
+        return Response({"status": "ok"})
+
+
+class Readyz(Probe):
+    def get(self, request: Request) -> Response:
+        try:
+            missing = _known_migrations() - MigrationRecorder(connection).applied_migrations().keys()
+        except (DatabaseError, InterfaceError) as error:
+            log.warning("not ready: database: %s", type(error).__name__)
+            return Response({"detail": "The database cannot be reached"}, status=503)
+        if missing:
+            return Response({"detail": "Migrations are not applied: run manage.py migrate"}, status=503)
+        return Response({"status": "ok"})
 
 
 @lru_cache(maxsize=1)

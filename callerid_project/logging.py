@@ -9,7 +9,7 @@ from typing import Any
 from callerid_project.middleware import request_id
 
 _TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]*\.?[\w-]*")
-_DIGITS = re.compile(r"(?<![\w.])\+?[0-9]{7,15}(?![\w.])")
+_DIGITS = re.compile(r"(?<![\w.])(?<!token=)\+?[0-9]{7,15}(?![\w.])")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
@@ -61,8 +61,9 @@ def configure(config: dict[str, Any]) -> None:
                 "callerid": {"level": config["level"]},
                 "callerid_project": {"level": config["level"]},
                 "lookup": {"level": config["level"]},
-                # The line a request is ours: Django's would repeat it with the raw path, or the raw Host header.
-                "django.request": {"level": "ERROR"},
+                # The line a request is ours, and so is an uncaught error's (errors.log_uncaught): Django's would repeat
+                # them with the raw path, or the raw Host header.
+                "django.request": {"level": "CRITICAL"},
                 "django.security": {"level": "CRITICAL"},
             },
         }

@@ -6,6 +6,7 @@ environment. A value that cannot work raises ImproperlyConfigured here, at start
 docs/settings.md lists every name.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from callerid_project import keys
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
+# A name that is set to nothing is not set.
+env.ENVIRON = {name: value for name, value in os.environ.items() if value.strip()}
 
 
 def _number(name: str, default: float, *, least: float = 1, most: float = 10**9) -> Any:
@@ -28,6 +31,10 @@ def _number(name: str, default: float, *, least: float = 1, most: float = 10**9)
     if value is None or not least <= value <= most:
         raise ImproperlyConfigured(f"{name} must be {kind} from {least} to {most}, for example {name}={default}.")
     return value
+
+
+def _list(name: str, default: list[str]) -> list[str]:
+    return [item.strip() for item in env.list(name, default=default) if item.strip()]
 
 
 def _flag(name: str, default: bool) -> bool:
@@ -50,6 +57,8 @@ def _rate(name: str, default: str) -> tuple[int, int]:
 
 DATABASE_URL = env.str("DATABASE_URL", "").strip()
 REDIS_URL = env.str("REDIS_URL", "").strip()
+if REDIS_URL and not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
+    raise ImproperlyConfigured("REDIS_URL must be redis://host:6379/0, or start with rediss:// or unix://.")
 EMBEDDED = not DATABASE_URL
 DATA_DIR = Path(env.str("CALLERID_DATA_DIR", "") or BASE_DIR / "var").expanduser().absolute()
 
@@ -57,6 +66,7 @@ HOST = env.str("HOST", "127.0.0.1")
 PORT = _number("PORT", 8000, most=65_535)
 WORKERS = _number("WORKERS", 1, most=1_000)
 THREADS = _number("THREADS", 4, most=1_000)
+DB_POOL_SIZE = _number("DB_POOL_SIZE", 8, most=1_000)
 if WORKERS > 1 and not REDIS_URL:
     raise ImproperlyConfigured(
         "WORKERS is more than 1 but REDIS_URL is not set: processes must share their rate limits. "
@@ -70,12 +80,14 @@ else:
 SECRET_KEY = _keys["SECRET_KEY"]
 JWT_SIGNING_KEY = _keys["JWT_SIGNING_KEY"]
 NUMBER_HASH_KEY = _keys["NUMBER_HASH_KEY"]
-JWT_PREVIOUS_KEYS = [key for key in env.list("JWT_PREVIOUS_KEYS", default=[]) if key]
+JWT_PREVIOUS_KEYS = _list("JWT_PREVIOUS_KEYS", [])
 keys.require_strong(_keys, JWT_PREVIOUS_KEYS)
 
 DEBUG = False
 # A '.' before a name admits its subdomains; '*' would admit every Host header, so it must be asked for by name.
-ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["localhost", "127.0.0.1", "[::1]"])
+# What it listens on is answered too, so that the address which ./run prints works; a wildcard is no such address.
+_own_host = [] if HOST in ("0.0.0.0", "::", "[::]") else [f"[{HOST.strip('[]')}]" if ":" in HOST else HOST]  # noqa: S104
+ALLOWED_HOSTS = _list("ALLOWED_HOSTS", list(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", *_own_host])))
 # How many proxies of the operator's stand in front.
 TRUSTED_PROXIES = _number("TRUSTED_PROXIES", 0, least=0, most=100)
 
@@ -120,6 +132,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
+CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
 ROOT_URLCONF = "callerid_project.urls"
 WSGI_APPLICATION = "callerid_project.wsgi.application"
 TEMPLATES = [
@@ -167,8 +180,9 @@ if EMBEDDED:
             "CONN_MAX_AGE": None,  # one connection a thread: opening it and its PRAGMAs cost more than a search
             "OPTIONS": {
                 # IMMEDIATE with a patient busy timeout: a write waits for its turn instead of "database is locked".
+                # wsgi.py makes it shorter while serving.
                 "transaction_mode": "IMMEDIATE",
-                "timeout": 10,
+                "timeout": _number("SQLITE_TIMEOUT_S", 20),
                 "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
             },
         }
@@ -182,12 +196,20 @@ else:
         raise ImproperlyConfigured("DATABASE_URL must be postgres://user:password@host:5432/name.")
     # Set by wsgi.py: while serving, no statement may outlast a search. Migrations and imports may.
     _statement_timeout_ms = _number("DB_STATEMENT_TIMEOUT_MS", 0, least=0)
+    _given = _database.get("OPTIONS", {})
     _database["CONN_MAX_AGE"] = 0  # the pool keeps connections, Django must not
-    _database["CONN_HEALTH_CHECKS"] = True  # one that the server has closed costs a round trip, not a search
     _database["OPTIONS"] = {
-        **_database.get("OPTIONS", {}),
-        "options": f"-c statement_timeout={_statement_timeout_ms}",
-        "pool": {"min_size": 1, "max_size": THREADS + 2, "timeout": 3},
+        # A server that has fallen silent is given up after seconds, not the operating system's minutes.
+        "connect_timeout": 2,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 2,
+        "tcp_user_timeout": 3000,
+        **_given,
+        "options": f"{_given.get('options', '')} -c statement_timeout={_statement_timeout_ms}".strip(),
+        # Threads that wait for a vendor hold no connection, so there may be fewer than threads. One that cannot be
+        # made is tried again by the next request, not after a back-off of minutes.
+        "pool": {"min_size": 1, "max_size": min(THREADS, DB_POOL_SIZE), "timeout": 1, "reconnect_timeout": 1},
     }
     DATABASES = {"default": _database}
 
@@ -254,4 +276,6 @@ if not EMBEDDED:
         SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 LOGGING_CONFIG = "callerid_project.logging.configure"
-LOGGING = {"level": env.str("LOG_LEVEL", "INFO").upper()}
+LOGGING = {"level": env.str("LOG_LEVEL", "INFO").strip().upper()}
+if LOGGING["level"] not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+    raise ImproperlyConfigured("LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR.")

@@ -11,8 +11,8 @@ urlpatterns = [
     path("callerid/search/", SearchView.as_view(schema=None), name="search-slash"),
     re_path(r"^schema/?$", SpectacularJSONAPIView.as_view(), name="schema"),
     re_path(r"^docs/?$", SpectacularSwaggerSplitView.as_view(url_name="schema"), name="docs"),
-    re_path(r"^livez/?$", health.livez, name="livez"),
-    re_path(r"^readyz/?$", health.readyz, name="readyz"),
+    re_path(r"^livez/?$", health.Livez.as_view(), name="livez"),
+    re_path(r"^readyz/?$", health.Readyz.as_view(), name="readyz"),
     path("admin/", admin.site.urls),
 ]
 handler400 = errors.bad_request

@@ -1,13 +1,19 @@
 """The WSGI application: Django, with two things settled before the first request."""
 
 import io
+import json
+import logging
 import os
+import re
+import sys
 from collections.abc import Iterable
 from typing import Any
+from uuid import uuid4
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "callerid_project.settings")
-# While serving, no statement may outlast a ringing phone's patience.
-os.environ.setdefault("DB_STATEMENT_TIMEOUT_MS", "1500")
+# While serving, one statement may take a part of a search's deadline, and one that waits for a lock not for ever.
+os.environ.setdefault("DB_STATEMENT_TIMEOUT_MS", "500")
+os.environ.setdefault("SQLITE_TIMEOUT_S", "5")
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
@@ -15,22 +21,47 @@ from django.core.wsgi import get_wsgi_application
 django_application = get_wsgi_application()
 
 from callerid_project import urls  # noqa: E402, F401  (or the first caller would wait for the import)
+from callerid_project.errors import INTERNAL  # noqa: E402
 from lookup.search import bind_slots  # noqa: E402
 
 bind_slots()
 
 
+log = logging.getLogger(__name__)
+
+_UTF_8 = re.compile(r"""[^;*]+;\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
+
+
 def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    """Give a chunked search its Content-Length, for Django takes a body without one to be empty.
+    environ["CONTENT_TYPE"] = harmless_content_type(environ.get("CONTENT_TYPE", ""))
+    if environ.get("PATH_INFO", "").startswith("/callerid/"):
+        measure_chunked_body(environ)
+    try:
+        return django_application(environ, start_response)
+    except Exception:  # before any middleware, where Django has no answer of its own
+        log.exception("unforeseen error")
+        headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+        headers += [("X-Content-Type-Options", "nosniff"), ("X-Request-ID", uuid4().hex)]
+        start_response("500 Internal Server Error", headers, sys.exc_info())
+        return [json.dumps({"detail": INTERNAL}).encode()]
+
+
+def harmless_content_type(value: str) -> str:
+    """`value`, but for parameters that Django must not see: it decodes RFC 2231's (`name*=`), which can raise, and
+    looks every charset up among Python's codecs, which keep each unknown name for ever."""
+    if len(value) > 256:
+        return "application/octet-stream"
+    if "*" in value or ("charset" in value.lower() and not _UTF_8.fullmatch(value)):
+        return value.partition(";")[0].replace("*", "") + "; charset=unsupported"
+    return value
+
+
+def measure_chunked_body(environ: dict[str, Any]) -> None:
+    """Give a chunked body its Content-Length, for Django takes one without to be empty.
 
     Reads one byte more than a search may have, so that the parser sees that it is too large. A server that has taken
     the chunks apart says so by `wsgi.input_terminated`.
     """
-    if (
-        environ.get("wsgi.input_terminated")
-        and environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked"
-        and environ.get("PATH_INFO", "").startswith("/callerid/")
-    ):
+    if environ.get("wsgi.input_terminated") and environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked":
         body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
         environ |= {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
-    return django_application(environ, start_response)

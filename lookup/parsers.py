@@ -1,6 +1,5 @@
 """The request body: at most 16 KiB of UTF-8 JSON, one object, no key twice (RFC 8259, read strictly)."""
 
-import codecs
 import json
 from collections.abc import Mapping
 from typing import IO, Any
@@ -8,7 +7,6 @@ from typing import IO, Any
 from django.conf import settings
 from django.http import UnreadablePostError
 from django.http.request import HttpRequest
-from django.utils.http import parse_header_parameters
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
 from rest_framework.parsers import BaseParser
 
@@ -57,7 +55,7 @@ class StrictJSONParser(BaseParser):
         if len(raw) > settings.MAX_BODY_BYTES:
             raise BodyTooLarge
         try:
-            _require_utf8((parser_context or {})["request"].META["CONTENT_TYPE"])
+            _require_utf8((parser_context or {})["request"]._request)
             value = json.loads(
                 raw.decode("utf-8"),
                 object_pairs_hook=_unique_keys,
@@ -71,13 +69,9 @@ class StrictJSONParser(BaseParser):
         return value
 
 
-def _require_utf8(content_type: str) -> None:
-    charset = parse_header_parameters(content_type)[1].get("charset", "utf-8")
-    try:
-        name = codecs.lookup(charset).name
-    except LookupError:
-        name = ""
-    if name != "utf-8":
+def _require_utf8(request: HttpRequest) -> None:
+    charset = (request.content_params or {}).get("charset", "utf-8")
+    if charset.lower() not in ("utf-8", "utf8"):
         raise ValueError("the body's charset is not UTF-8")
 
 

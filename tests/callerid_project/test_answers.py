@@ -59,7 +59,9 @@ def test_an_unforeseen_error_is_json_500_logged_without_its_message(
     assert "secret" not in record.message
 
 
-def test_an_error_outside_every_view_is_json_500(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_outside_every_view_is_json_500_and_logged(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def explode(*args: Any) -> None:
         raise RuntimeError
 
@@ -67,11 +69,25 @@ def test_an_error_outside_every_view_is_json_500(client: Client, monkeypatch: py
     monkeypatch.setattr(views.SearchView, "finalize_response", explode)
     response = client.post("/callerid/search", "{}", content_type="application/json")
     assert (response.status_code, response.json()) == (500, {"detail": "Internal server error"})
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == ["unforeseen error"]
 
 
 def test_the_admin_keeps_its_own_error_pages(admin_client: Client) -> None:
     response = admin_client.get("/admin/nowhere/")
     assert response.status_code == 404
+    assert response.headers["Content-Type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/docs", "/schema"])
+def test_another_method_is_json_405_on_every_path(db: None, path: str) -> None:
+    response = Client(enforce_csrf_checks=True).post(path)
+    assert response.status_code == 405
+    assert response.json() == {"detail": 'Method "POST" not allowed.'}
+
+
+def test_a_form_without_its_csrf_token_is_a_page_in_the_admin(db: None) -> None:
+    response = Client(enforce_csrf_checks=True).post("/admin/login/")
+    assert response.status_code == 403
     assert response.headers["Content-Type"].startswith("text/html")
 
 

@@ -60,6 +60,8 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         ({"TOKEN_DAYS": "0"}, "TOKEN_DAYS"),
         ({"COMPLAINT_WINDOW_DAYS": "1000000"}, "COMPLAINT_WINDOW_DAYS"),
         ({"CHARGE_EMPTY": "maybe"}, "CHARGE_EMPTY"),
+        ({"REDIS_URL": "localhost:6379"}, "redis://"),
+        ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
         ({"SOURCE_A": "directory,nowhere"}, "unknown source 'nowhere'"),
         ({"SOURCE_B": "complaints,,directory"}, "SOURCE_B must name a source"),
         ({"SOURCE_A": "no.such.Thing"}, "cannot be imported"),
@@ -130,7 +132,7 @@ def test_sqlite_is_durable_and_patient(tmp_path: Path) -> None:
         "[__import__('django.db').db.connection.cursor().execute('PRAGMA ' + name).fetchone()[0]"
         " for name in ('journal_mode', 'synchronous', 'busy_timeout', 'foreign_keys')]"
     )
-    assert show(tmp_path, pragmas) == "['wal', 2, 10000, 1]"
+    assert show(tmp_path, pragmas) == "['wal', 2, 20000, 1]"
 
 
 def test_production_is_strict(tmp_path: Path) -> None:
@@ -147,6 +149,37 @@ def test_production_is_strict(tmp_path: Path) -> None:
 def test_the_forwarded_scheme_is_believed_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
     shown = show(tmp_path, "settings.SECURE_PROXY_SSL_HEADER", TRUSTED_PROXIES="1", **PRODUCTION, **generated_keys())
     assert shown == "('HTTP_X_FORWARDED_PROTO', 'https')"
+
+
+def test_lists_may_have_blanks_and_what_is_empty_is_not_set(tmp_path: Path) -> None:
+    shown = show(
+        tmp_path,
+        "settings.ALLOWED_HOSTS, settings.JWT_PREVIOUS_KEYS, settings.PORT",
+        ALLOWED_HOSTS="a.test, b.test,",
+        JWT_PREVIOUS_KEYS=f"{'p' * 40}, {'q' * 40}",
+        PORT="",
+    )
+    assert shown == f"['a.test', 'b.test'] ['{'p' * 40}', '{'q' * 40}'] 8000"
+
+
+@pytest.mark.parametrize(
+    ("host", "added"),
+    [("192.0.2.7", ["192.0.2.7"]), ("2001:db8::1", ["[2001:db8::1]"]), ("0.0.0.0", []), ("::", []), ("localhost", [])],
+)
+def test_the_address_it_listens_on_is_answered_but_no_wildcard(tmp_path: Path, host: str, added: list[str]) -> None:
+    assert show(tmp_path, "settings.ALLOWED_HOSTS[3:]", HOST=host) == str(added)
+
+
+def test_options_of_the_database_url_are_kept(tmp_path: Path) -> None:
+    url = PRODUCTION["DATABASE_URL"] + "?options=-csearch_path%3Dcallerid&connect_timeout=7"
+    shown = show(
+        tmp_path,
+        "*map(settings.DATABASES['default']['OPTIONS'].get, ('options', 'connect_timeout'))",
+        DATABASE_URL=url,
+        DB_STATEMENT_TIMEOUT_MS="250",
+        **generated_keys(),
+    )
+    assert shown == "-csearch_path=callerid -c statement_timeout=250 7"
 
 
 def test_check_deploy_is_clean_on_the_production_profile(tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""What stands before Django: a header or a body that it would stumble over must not reach it."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from callerid_project import wsgi
+
+KEPT = [
+    "",
+    "application/json",
+    "application/json; charset=utf-8",
+    'application/json;CHARSET="UTF-8"',
+    "application/json; x=1",
+    "multipart/form-data; boundary=----WebKitFormBoundary7MA4YWxkTrZu0gW",
+]
+HOSTILE = [
+    "application/json; charset*=utf-8''%00",
+    "application/json; charset*=bogus''%41",
+    "application/json; charset*0*=''; charset*=x",
+    "application/json; charset=utf-7",
+    "application/json; charset=",
+    "application/json; charset=utf-8; charset=utf-7",
+    "application/json; charset=x" + "a" * 100,
+]
+
+
+@pytest.mark.parametrize("value", KEPT)
+def test_what_is_harmless_is_kept(value: str) -> None:
+    assert wsgi.harmless_content_type(value) == value
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_what_django_must_not_see_becomes_one_word(value: str) -> None:
+    assert wsgi.harmless_content_type(value) == "application/json; charset=unsupported"
+
+
+def test_an_endless_one_is_no_json() -> None:
+    assert wsgi.harmless_content_type("application/json;" + "x" * 50_000) == "application/octet-stream"
+
+
+def call(body: bytes = b"{}", **environ: Any) -> tuple[str, dict[str, str], Any]:
+    told: list[Any] = []
+    answer = wsgi.application(
+        {
+            "REQUEST_METHOD": "POST",
+            "PATH_INFO": "/callerid/search",
+            "SERVER_NAME": "localhost",
+            "SERVER_PORT": "80",
+            "HTTP_HOST": "localhost",
+            "REMOTE_ADDR": "127.0.0.1",
+            "CONTENT_TYPE": "application/json",
+            "CONTENT_LENGTH": str(len(body)),
+            "wsgi.input": io.BytesIO(body),
+            "wsgi.errors": io.StringIO(),
+            "wsgi.url_scheme": "http",
+            **environ,
+        },
+        lambda *arguments: told.append(arguments),
+    )
+    status, headers = told[-1][:2]
+    return status, dict(headers), json.loads(b"".join(answer))
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_hostile_content_type_is_400(value: str) -> None:
+    status, headers, answer = call(CONTENT_TYPE=value)
+    assert (status, answer) == ("400 Bad Request", {"detail": "Malformed JSON body"})
+    assert headers["X-Request-ID"]
+
+
+def test_whatever_fails_before_django_is_json_500(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explode(*args: Any) -> None:
+        raise ValueError("canary")
+
+    monkeypatch.setattr(wsgi, "django_application", explode)
+    status, headers, answer = call()
+    assert (status, answer) == ("500 Internal Server Error", {"detail": "Internal server error"})
+    assert {"X-Request-ID", "X-Content-Type-Options", "Cache-Control"} <= set(headers)
+
+
+def chunked(body: bytes) -> dict[str, Any]:
+    return {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": "", "body": body}
+
+
+def test_a_chunked_body_is_read_to_its_end() -> None:
+    assert call(**chunked(b"[]"))[2] == {"detail": "JSON body must be an object"}
+
+
+def test_a_chunked_body_is_read_no_further_than_it_may_be() -> None:
+    stream = io.BytesIO(b" " * 1_000_000)
+    status, _, answer = call(**{**chunked(b""), "wsgi.input": stream})
+    assert (status, answer) == ("413 Request Entity Too Large", {"detail": "Request body too large"})
+    assert stream.tell() == 16 * 1024 + 1
