@@ -1,8 +1,9 @@
 """One search: the operator's rule first, then both slots under one deadline."""
 
 import contextvars
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -70,33 +71,36 @@ def search(number: str) -> SearchResult:
         for slot, (setting, fields) in SLOTS.items()
     }
     for inquiry in inquiries.values():
-        inquiry.ask_local(deadline)
+        inquiry.ask_local(settings.SEARCH_DEADLINE_S)
     remote = {slot: inquiry for slot, inquiry in inquiries.items() if inquiry.wants_remote()}
     if remote:
         _give_connection_back()
-        _ask_remote(remote, deadline)
-    return SearchResult(
-        number, {slot: SlotResult(inquiry.result(), inquiry.elapsed_s) for slot, inquiry in inquiries.items()}
-    )
+        futures = [_pool(slot).submit(inquiry, deadline) for slot, inquiry in remote.items()]
+        wait([future for future in futures if future], timeout=max(0.0, deadline - time.monotonic()))
+    return SearchResult(number, {slot: SlotResult(*inquiry.result()) for slot, inquiry in inquiries.items()})
 
 
-def _ask_remote(inquiries: dict[str, Inquiry], deadline: float) -> None:
-    started = time.monotonic()
-    futures = {}
-    for slot, inquiry in inquiries.items():
-        # Each thread's own copy of the context: the request id stands in its log lines too.
-        context = contextvars.copy_context()
-        futures[_pool(slot).submit(context.run, inquiry.ask_remote, deadline)] = inquiry
-    _, late = wait(futures, timeout=max(0.0, deadline - time.monotonic()))
-    for future in late:
-        future.cancel()
-        futures[future].missed_deadline(time.monotonic() - started)
+class SlotPool:
+    """A slot's own threads: one whose source hangs takes none from the other. Nothing queues: a search that finds all
+    of them busy would wait in vain, so its remote members have failed at once."""
+
+    def __init__(self, slot: str) -> None:
+        self._threads = ThreadPoolExecutor(REMOTE_THREADS, thread_name_prefix=slot)
+        self._free = threading.BoundedSemaphore(REMOTE_THREADS)
+
+    def submit(self, inquiry: Inquiry, deadline: float) -> Future[None] | None:
+        inquiry.expect_remote()
+        if not self._free.acquire(blocking=False):
+            return None
+        # The thread's own copy of the context: the request id stands in its log lines too.
+        future = self._threads.submit(contextvars.copy_context().run, inquiry.ask_remote, deadline)
+        future.add_done_callback(lambda _: self._free.release())
+        return future
 
 
 @lru_cache
-def _pool(slot: str) -> ThreadPoolExecutor:
-    """A pool a slot, so that one whose source hangs takes no thread from the other."""
-    return ThreadPoolExecutor(REMOTE_THREADS, thread_name_prefix=slot)
+def _pool(slot: str) -> SlotPool:
+    return SlotPool(slot)
 
 
 def _give_connection_back() -> None:

@@ -1,6 +1,7 @@
 """Connectors that tests bind by dotted path. Each counts its calls: what must not have been asked is asserted too."""
 
 import threading
+import time
 from typing import ClassVar
 
 from lookup.answers import Answer, Failed, Found, NotFound
@@ -9,6 +10,7 @@ from lookup.connectors.base import Connector
 
 class Recording(Connector):
     fields = frozenset({"name", "location", "spam"})
+    remote = False
     calls: ClassVar[list[str]]
 
     def __init_subclass__(cls) -> None:
@@ -103,3 +105,20 @@ class RemoteFails(Recording):
 
     def answer(self, number: str, timeout_s: float) -> Answer:
         return Failed("down")
+
+
+class Exits(Recording):
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        raise SystemExit(1)
+
+
+class RemoteExits(Exits):
+    remote = True
+
+
+class Dawdles(Recording):
+    """Local, and longer than the deadline: it has to be 0.2 s at most."""
+
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        time.sleep(0.3)
+        return Found(name="Too Late", location="Too Late", spam=True)

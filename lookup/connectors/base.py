@@ -15,13 +15,13 @@ class Connector(ABC):
 
     #: The fields that it can supply: some of `name`, `location`, `spam`.
     fields: ClassVar[frozenset[str]]
-    #: True when it leaves the process. A remote one runs in a slot's own thread, beside the other slot, and must not
-    #: touch the ORM; a local one runs in the request's thread, on its database connection.
-    remote: ClassVar[bool] = False
+    #: Whether it leaves the process. A remote one runs in a slot's own thread, beside the other slot, and must not
+    #: touch the ORM. A local one runs in the request's thread, on its database connection: nothing can cut it short.
+    remote: ClassVar[bool]
 
     @abstractmethod
     def lookup(self, number: str, *, timeout_s: float) -> Answer:
-        """What is known about `number` (digits with country code). `timeout_s`: seconds left for the whole search.
+        """What is known about `number` (digits with country code). `timeout_s`: seconds left for its slot.
 
         Whatever it raises counts as Failed; so does an answer that comes after `timeout_s`.
         """

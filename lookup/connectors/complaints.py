@@ -22,6 +22,7 @@ class Complaints(Connector):
     """
 
     fields: ClassVar[frozenset[str]] = frozenset({"spam"})
+    remote: ClassVar[bool] = False
 
     def lookup(self, number: str, *, timeout_s: float) -> Answer:
         last_day_outside = datetime.now(UTC).date() - timedelta(days=settings.COMPLAINT_WINDOW_DAYS)

@@ -14,6 +14,7 @@ class Directory(Connector):
     """Name and place from the contact of that number. One SQL statement a lookup."""
 
     fields: ClassVar[frozenset[str]] = frozenset({"name", "location"})
+    remote: ClassVar[bool] = False
 
     def lookup(self, number: str, *, timeout_s: float) -> Answer:
         with connection.cursor() as cursor:

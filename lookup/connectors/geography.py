@@ -41,6 +41,7 @@ class Geography(Connector):
     """The place of a valid number, else its country. At most one SQL statement a lookup."""
 
     fields: ClassVar[frozenset[str]] = frozenset({"location"})
+    remote: ClassVar[bool] = False
 
     def lookup(self, number: str, *, timeout_s: float) -> Answer:
         try:

@@ -43,6 +43,8 @@ def _connector(setting: str, word: str) -> Connector:
     fields = getattr(cls, "fields", None)
     if not isinstance(fields, frozenset) or not fields or not fields <= set(FIELDS):
         raise ImproperlyConfigured(f"{word}.fields must be a frozenset of some of {', '.join(FIELDS)}.")
+    if not isinstance(getattr(cls, "remote", None), bool):
+        raise ImproperlyConfigured(f"{word}.remote must be True (it leaves the process) or False.")
     try:
         return cls()
     except Exception as error:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from accounts import credits, tokens
+from accounts.models import IdempotencyRecord
 from lookup.answers import Found, NotFound
 from lookup.models import NumberRule
 from lookup.search import REMOTE_THREADS, search
@@ -64,7 +66,7 @@ def test_an_operator_can_give_empty_answers_away(ask: Any, integrator: Integrato
     assert integrator.debits() == 1
 
 
-@pytest.mark.parametrize("failing", ["Fails", "Raises", "Lies", "WrongType", "RemoteFails"])
+@pytest.mark.parametrize("failing", ["Fails", "Raises", "Lies", "WrongType", "Exits", "RemoteFails", "RemoteExits"])
 @pytest.mark.parametrize("slot", ["a", "b"])
 def test_one_failed_slot_leaves_the_others_answer(ask: Any, failing: str, slot: str) -> None:
     response = ask(failing, "Knows") if slot == "a" else ask("Knows", failing)
@@ -74,7 +76,7 @@ def test_one_failed_slot_leaves_the_others_answer(ask: Any, failing: str, slot: 
     assert outcomes(response) == (["failed", "found"] if slot == "a" else ["found", "failed"])
 
 
-@pytest.mark.parametrize("failing", ["Fails", "Raises", "RemoteFails"])
+@pytest.mark.parametrize("failing", ["Fails", "Raises", "Exits", "RemoteFails", "RemoteExits"])
 def test_both_failed_is_500_and_costs_nothing(ask: Any, integrator: Integrator, failing: str) -> None:
     response = ask(failing, failing)
     assert (response.status_code, response.json()) == (500, {"detail": "Internal server error"})
@@ -104,6 +106,16 @@ def test_both_hanging_is_500_and_costs_nothing(ask: Any, integrator: Integrator,
     assert (integrator.balance(), integrator.debits()) == (10, 0)
 
 
+@pytest.mark.parametrize("slot", ["a", "b"])
+def test_a_local_answer_after_the_deadline_is_none_and_the_other_slot_is_still_asked(
+    ask: Any, settings: Any, slot: str
+) -> None:
+    settings.SEARCH_DEADLINE_S = 0.2
+    response = ask("Dawdles", "Knows") if slot == "a" else ask("Knows", "Dawdles")
+    assert outcomes(response) == (["failed", "found"] if slot == "a" else ["found", "failed"])
+    assert "Too Late" not in response.content.decode()
+
+
 def test_a_late_answer_changes_nothing(ask: Any, integrator: Integrator, settings: Any) -> None:
     settings.SEARCH_DEADLINE_S = 0.2
     response = ask("Hangs", "Knows")
@@ -115,9 +127,12 @@ def test_a_late_answer_changes_nothing(ask: Any, integrator: Integrator, setting
 def test_one_slots_hanging_threads_take_none_from_the_other(db: None, settings: Any) -> None:
     settings.SEARCH_DEADLINE_S = 0.05
     settings.SOURCE_A, settings.SOURCE_B = T + "Hangs", T + "RemoteKnows"
+    before = threading.active_count()
     for _ in range(REMOTE_THREADS + 8):
         slots = search(NUMBER).slots
         assert (slots["source_a"].word, slots["source_b"].word) == ("failed", "found")
+    assert len(connectors.Hangs.calls) == REMOTE_THREADS  # the others found no thread free, and did not wait
+    assert threading.active_count() <= before + 2 * REMOTE_THREADS
 
 
 def test_remote_members_of_both_slots_run_at_once(ask: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,3 +248,31 @@ def test_the_connection_is_back_in_the_pool_while_vendors_are_asked(
     monkeypatch.setattr(connectors.RemoteKnows, "answer", note)
     search(NUMBER)
     assert held == [False, False]
+
+
+def test_a_search_that_was_admitted_finishes_though_its_token_is_revoked_meanwhile(
+    ask: Any, integrator: Integrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def revoke(self: Any, number: str, timeout_s: float) -> Any:
+        tokens.revoke(token=integrator.token)
+        return Found(name="x")
+
+    monkeypatch.setattr(connectors.Knows, "answer", revoke)
+    assert ask("Knows", "KnowsNothing").json()["credits_remaining"] == 9
+    assert integrator.search().status_code == 401
+    assert integrator.debits() == 1
+
+
+def test_when_the_last_credit_goes_while_the_sources_are_asked_it_is_403_with_their_times(
+    ask: Any, integrator: Integrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spend(self: Any, number: str, timeout_s: float) -> Any:
+        credits.adjust(token=integrator.token, amount=-10, actor="test", reason="gone meanwhile")
+        return Found(name="x")
+
+    monkeypatch.setattr(connectors.Knows, "answer", spend)
+    response = ask("Knows", "KnowsNothing", Idempotency_Key="k")
+    assert (response.status_code, response.json()) == (403, {"detail": "No credits remaining"})
+    assert outcomes(response) == ["found", "not-found"]
+    assert (integrator.balance(), integrator.debits()) == (0, 0)
+    assert not IdempotencyRecord.objects.exists()
