@@ -15,6 +15,7 @@ from django_ratelimit.core import get_usage
 
 from accounts import shared_store
 
+LONGEST_WINDOW_S = 3600
 UNKNOWN_ADDRESS = "0.0.0.0"  # noqa: S104  (nobody binds to it: one bucket for peers without an address)
 
 
@@ -70,9 +71,8 @@ class RedisOrLocalCache(BaseCache):
         self._client = shared_store.client(location)
 
     def add(self, key: str, value: int, timeout: float | None = None, version: int | None = None) -> bool:
-        name = self.make_key(key, version)
-        seconds = int(timeout or settings.AUTH_FAILURE_RATE[1])
-        return bool(self._ask("add", key, value, timeout, ask=lambda c: c.set(name, value, nx=True, ex=seconds)))
+        name, seconds = self.make_key(key, version), int(timeout or LONGEST_WINDOW_S)
+        return bool(self._ask("add", key, value, seconds, ask=lambda c: c.set(name, value, nx=True, ex=seconds)))
 
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
         name = self.make_key(key, version)
@@ -87,11 +87,11 @@ class RedisOrLocalCache(BaseCache):
             try:
                 answer = ask(self._client)
             except redis.RedisError as error:
-                shared_store.outage.began(error)
+                shared_store.outage.noticed(error)
             else:
                 shared_store.outage.ended()
                 return answer
         local = caches["brake_local"]
         if operation == "incr":  # Redis went away between `add` and `incr`: the local counter starts here
-            local.add(key, 0, settings.AUTH_FAILURE_RATE[1])
+            local.add(key, 0, LONGEST_WINDOW_S)
         return getattr(local, operation)(key, *args)

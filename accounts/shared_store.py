@@ -36,7 +36,11 @@ class Outage:
     def pausing(self) -> bool:
         return time.monotonic() < self._until
 
-    def began(self, error: redis.RedisError) -> None:
+    def noticed(self, error: redis.RedisError) -> None:
+        """A store that cannot be reached is away; one that answers with an error is there, and this key alone wrong."""
+        if not isinstance(error, redis.ConnectionError | redis.TimeoutError):
+            log.warning("Redis refused (%s): this process counts this key alone", type(error).__name__)
+            return
         with self._lock:
             self._until = time.monotonic() + settings.REDIS_PAUSE_S
             if not self._away:

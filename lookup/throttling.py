@@ -60,7 +60,9 @@ class InProcess:
             allowed = len(log) < limit
             if allowed:
                 log.append(now)
-            return Decision(allowed, limit - len(log), log[0] + window_s - now)
+            # Beyond a limit that has been lowered, more than the oldest must leave before one may come.
+            leaving = log[max(0, len(log) - limit)] if not allowed else log[0]
+            return Decision(allowed, max(0, limit - len(log)), leaving + window_s - now)
 
 
 # A list of times in microseconds, oldest first. A log from the future by more than a window means that the server's
@@ -82,8 +84,10 @@ if count < limit then
     redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
     redis.call('PEXPIRE', KEYS[1], ARGV[2] * 1000)
     allowed, count, oldest = 1, count + 1, oldest or now
+else
+    oldest = redis.call('LINDEX', KEYS[1], count - limit)
 end
-return {allowed, limit - count, tonumber(oldest) + window - now}
+return {allowed, math.max(0, limit - count), tonumber(oldest) + window - now}
 """
 
 
@@ -99,7 +103,7 @@ class Shared:
             try:
                 allowed, remaining, wait_us = self._script(keys=[f"callerid:rate:{token_id}"], args=[limit, window_s])
             except redis.RedisError as error:
-                shared_store.outage.began(error)
+                shared_store.outage.noticed(error)
             else:
                 shared_store.outage.ended()
                 return Decision(bool(allowed), remaining, wait_us / 1_000_000)

@@ -91,3 +91,12 @@ class Service:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+
+    def largest_resident_mb(self) -> float:
+        """Of the server's processes, the one with the most memory: a worker."""
+        assert self.process is not None
+        pids = [self.process.pid]
+        for pid in pids:
+            pids += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split())
+        pages = max(int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) for pid in pids)
+        return pages * os.sysconf("SC_PAGESIZE") / 2**20

@@ -78,6 +78,16 @@ def test_concurrent_requests_do_not_slip_through(log: SlidingLog) -> None:
         assert sum(pool.map(hammer, range(16))) == 30
 
 
+def test_a_lowered_limit_holds_at_once_and_its_wait_is_true(log: SlidingLog) -> None:
+    for _ in range(4):
+        log.hit(1, 4, 1)
+        time.sleep(0.1)
+    refused = log.hit(1, 2, 1)
+    assert (refused.allowed, refused.remaining) == (False, 0)
+    time.sleep(refused.wait_s)
+    assert log.hit(1, 2, 1).allowed
+
+
 def test_in_process_idle_tokens_are_forgotten() -> None:
     now = 0.0
     log = InProcess(clock=lambda: now)
@@ -149,10 +159,19 @@ def test_without_redis_each_process_counts_alone_and_says_so(
     shared_store.client.cache_clear()
 
 
+def test_an_error_of_one_key_is_no_outage(redis_server: RedisServer) -> None:
+    client = redis.Redis.from_url(redis_server.url)
+    client.flushdb()
+    client.set("callerid:rate:1", "not a list")
+    log = Shared(client, InProcess())
+    assert [log.hit(1, 1, 60).allowed for _ in range(2)] == [True, False]
+    assert not shared_store.outage.pausing
+
+
 def test_while_pausing_redis_is_left_alone(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
     log = Shared(client, InProcess())
-    shared_store.outage.began(redis.ConnectionError())
+    shared_store.outage.noticed(redis.ConnectionError())
     before = client.info("stats")["total_commands_processed"]
     log.hit(1, 30, 60)
     assert client.info("stats")["total_commands_processed"] == before + 1  # our own INFO

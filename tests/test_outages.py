@@ -1,0 +1,96 @@
+"""What a caller meets while, and after, something else breaks: on real servers."""
+
+import json
+import time
+from collections.abc import Callable
+
+import psycopg
+import requests
+
+from tests.api import NUMBER
+from tests.servers import RedisServer
+from tests.service import Service
+
+Serve = Callable[..., Service]
+
+
+def search(service: Service, key: str) -> requests.Response:
+    return requests.post(f"{service.url}/callerid/search", json={"api_key": key, "query": NUMBER}, timeout=30)
+
+
+def new_key(service: Service) -> str:
+    return service.manage("create_token", "outage", "--credits", "1000", "--quiet").strip()
+
+
+def test_connections_that_the_database_has_closed_fail_no_search(serve: Serve, postgres_url: str) -> None:
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL="", RATE_LIMIT="1000/m")
+    key = new_key(service)
+    assert search(service, key).status_code == 200
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        for _ in range(3):
+            admin.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            assert [search(service, key).status_code for _ in range(6)] == [200] * 6
+
+
+def test_a_locked_table_of_one_slot_leaves_the_others_answer(serve: Serve, postgres_url: str) -> None:
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL="")
+    key = new_key(service)
+    with psycopg.connect(postgres_url) as admin:
+        admin.execute(
+            "INSERT INTO lookup_complaintday (number, source, day, total, robocalls)"
+            " VALUES (%s, 'test', current_date, 5, 0)",
+            [int(NUMBER)],
+        )
+        admin.commit()
+        admin.execute("LOCK TABLE lookup_contact")
+        response = search(service, key)
+        admin.rollback()
+    assert response.status_code == 200
+    assert response.json()["data"]["source_b"] == {"spam": True}
+    assert 'source_a;desc="failed"' in response.headers["Server-Timing"]
+
+
+def test_a_locked_account_is_500_and_costs_nothing(serve: Serve, postgres_url: str) -> None:
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL="")
+    key = new_key(service)
+    with psycopg.connect(postgres_url) as admin:
+        admin.execute("SELECT 1 FROM accounts_apitoken FOR UPDATE")
+        response = search(service, key)
+        assert (response.status_code, response.json()) == (500, {"detail": "Internal server error"})
+        admin.rollback()
+    assert search(service, key).json()["credits_remaining"] == 999
+    assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
+
+
+def test_redis_away_is_neither_5xx_nor_unlimited(serve: Serve, postgres_url: str, redis_server: RedisServer) -> None:
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL=redis_server.url, WORKERS="1", RATE_LIMIT="10/h")
+    key = new_key(service)
+    assert search(service, key).headers["RateLimit"].startswith('"token";r=9;')
+    redis_server.pause()
+    try:
+        statuses = [search(service, key).status_code for _ in range(14)]
+    finally:
+        redis_server.resume()
+    assert statuses == [200] * 10 + [429] * 4  # its own window, which began empty
+    assert "Redis is away" in service.log()
+
+
+def test_a_chunked_or_huge_body_is_counted_as_it_is_read(serve: Serve) -> None:
+    service = serve()
+    key = new_key(service)
+    url, headers = f"{service.url}/callerid/search", {"Content-Type": "application/json"}
+    body = json.dumps({"api_key": key, "query": NUMBER}).encode()
+    assert requests.post(url, iter([body[:20], body[20:]]), headers=headers, timeout=30).status_code == 200
+    for huge in (b"x" * 2_000_000, iter([b"x" * 65_536] * 40)):
+        response = requests.post(url, huge, headers=headers, timeout=30)
+        assert (response.status_code, response.json()) == (413, {"detail": "Request body too large"})
+
+
+def test_a_worker_starts_within_its_memory(serve: Serve) -> None:
+    service = serve()
+    search(service, new_key(service))
+    time.sleep(0.1)
+    assert service.largest_resident_mb() <= 110
