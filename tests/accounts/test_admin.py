@@ -17,16 +17,6 @@ from tests.accounts.admin_pages import ADD, LEDGER, LIST, at_once, balance, book
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(autouse=True)
-def _quick_passwords(settings: Any) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
-@pytest.fixture
-def token() -> ApiToken:
-    return tokens.issue(name="pbx", initial_credits=30, actor="test").token
-
-
 # --- Issue -------------------------------------------------------------------------------------------------------
 
 

@@ -22,16 +22,6 @@ from tests.accounts.admin_pages import ACTIONS, ADD, LEDGER, LIST, NUMBER, balan
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture(autouse=True)
-def _quick_passwords(settings: Any) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
-@pytest.fixture
-def token() -> ApiToken:
-    return tokens.issue(name="pbx", initial_credits=30, actor="test").token
-
-
 @pytest.fixture
 def staff(client: Client) -> Callable[..., Client]:
     """`staff("view_apitoken", ...)`: logged in, with these permissions and no more."""

@@ -20,11 +20,6 @@ CONTACTS = "/admin/lookup/contact/"
 COMPLAINTS = "/admin/lookup/complaintday/"
 
 
-@pytest.fixture(autouse=True)
-def _quick_passwords(settings: Any) -> None:
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 def add_rule(client: Client, **fields: Any) -> Any:
     return client.post(f"{RULES}add/", {"number": str(NUMBER), "spam": "true", "name": "", "note": "", **fields})
 
