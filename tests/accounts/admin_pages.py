@@ -48,8 +48,8 @@ def history() -> list[tuple[str, str]]:
     return list(LogEntry.objects.order_by("pk").values_list("user__username", "change_message"))
 
 
-def at_once(user: User, url: str, fields: dict[str, Any], how_many: int = 4) -> list[Any]:
-    """Posts of one page that start at the same moment, each on a connection of its own."""
+def at_once(user: User, url: str, fields: dict[str, Any], how_many: int = 3) -> list[Any]:
+    """Posts of one page that start at the same moment, each on a connection of its own: the pool has 4, ours is one."""
     barrier = Barrier(how_many)
 
     def post(_: int) -> Any:
