@@ -57,4 +57,5 @@ def clean_text(text: str) -> str:
     """One line of printable text: white space folded, control characters and lone surrogates dropped, 200 at most."""
     if not text.isprintable():
         text = "".join(c for c in " ".join(text.split()) if c.isprintable() or c in _JOINERS)
-    return " ".join(text.split())[:MAX_TEXT].rstrip()
+    text = " ".join(text.split())[:MAX_TEXT].rstrip()
+    return text if text.strip(_JOINERS) else ""

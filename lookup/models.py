@@ -4,6 +4,8 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
 
+MAX_COUNT = 2**31 - 1
+
 
 class NumberField(models.BigIntegerField):
     """A phone number: country code and number, 7 to 15 digits, no leading zero."""
@@ -46,8 +48,8 @@ class ComplaintDay(models.Model):
     number = NumberField()
     source = models.CharField(max_length=32)
     day = models.DateField()
-    total = models.PositiveIntegerField()
-    robocalls = models.PositiveIntegerField(default=0)
+    total = models.PositiveIntegerField(validators=[MaxValueValidator(MAX_COUNT)])
+    robocalls = models.PositiveIntegerField(default=0, validators=[MaxValueValidator(MAX_COUNT)])
 
     class Meta:
         constraints = [

@@ -18,8 +18,8 @@ from typing import IO, Any
 
 from lookup import numbers
 from lookup.answers import clean_text
+from lookup.models import MAX_COUNT
 
-MAX_COUNT = 2**31 - 1
 MAX_SOURCE = 32
 _TRUNK_ZERO = re.compile(r"\(\s*0\s*\)")
 _SEPARATORS = re.compile(r"[\s().-]")
@@ -102,9 +102,9 @@ def _read(
 ) -> Iterator[Row | Rejected]:
     """`key`: the names of a row's first values that together may come only once in a file."""
     _require_utf8(file)
-    reader = csv.reader(codecs.iterdecode(file, "utf-8-sig"), strict=True)
-    columns = _columns(reader, required, optional)
-    return _rows(reader, columns, convert, key)
+    lines = iter(codecs.iterdecode(file, "utf-8-sig"))
+    columns = _columns(lines, required, optional)
+    return _rows(lines, columns, convert, key)
 
 
 def _require_utf8(file: IO[bytes]) -> None:
@@ -116,9 +116,14 @@ def _require_utf8(file: IO[bytes]) -> None:
     file.seek(0)
 
 
-def _columns(reader: Any, required: Sequence[str], optional: Sequence[str]) -> list[str]:
+def _cells(line: str) -> list[str]:
+    """Each line by itself, for names and places are one line: a quote left open spoils no other. Raises csv.Error."""
+    return next(csv.reader([line], strict=True))
+
+
+def _columns(lines: Iterator[str], required: Sequence[str], optional: Sequence[str]) -> list[str]:
     try:
-        header = [cell.strip().casefold() for cell in next(reader)]
+        header = [cell.strip().casefold() for cell in _cells(next(lines))]
     except StopIteration:
         raise Unreadable(f"the file is empty; its first line must be {','.join(required)}") from None
     except csv.Error as error:
@@ -133,15 +138,15 @@ def _columns(reader: Any, required: Sequence[str], optional: Sequence[str]) -> l
 
 
 def _rows(
-    reader: Any, columns: list[str], convert: Callable[[dict[str, str], int], tuple[Any, ...]], key: Sequence[str]
+    lines: Iterator[str],
+    columns: list[str],
+    convert: Callable[[dict[str, str], int], tuple[Any, ...]],
+    key: Sequence[str],
 ) -> Iterator[Row | Rejected]:
     lines_by_key: dict[tuple[Any, ...], int] = {}
-    while True:
-        line = reader.line_num + 1
+    for line, text in enumerate(lines, start=2):
         try:
-            cells = next(reader)
-        except StopIteration:
-            return
+            cells = _cells(text)
         except csv.Error as error:
             yield Rejected(line, _no_csv(error))
             continue

@@ -1,3 +1,4 @@
+import django.core.validators
 import django.utils.timezone
 from django.db import migrations, models
 
@@ -70,8 +71,16 @@ class Migration(migrations.Migration):
                 ("number", lookup.models.NumberField()),
                 ("source", models.CharField(max_length=32)),
                 ("day", models.DateField()),
-                ("total", models.PositiveIntegerField()),
-                ("robocalls", models.PositiveIntegerField(default=0)),
+                (
+                    "total",
+                    models.PositiveIntegerField(validators=[django.core.validators.MaxValueValidator(2147483647)]),
+                ),
+                (
+                    "robocalls",
+                    models.PositiveIntegerField(
+                        default=0, validators=[django.core.validators.MaxValueValidator(2147483647)]
+                    ),
+                ),
             ],
             options={
                 "constraints": [

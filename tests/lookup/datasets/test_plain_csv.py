@@ -91,7 +91,7 @@ def test_a_contact_needs_a_name_or_a_place() -> None:
 
 
 def test_text_is_one_printable_line_of_at_most_200_characters() -> None:
-    text = f'number,name\n{NUMBER},"  Jane\n\x00\tDoe\x1b {"x" * 300}"\n'
+    text = f'number,name\n{NUMBER},"  Jane \x00\tDoe\x1b {"x" * 300}"\n'
     ((_, name, _),) = values(contacts(text))
     assert name.startswith("Jane Doe x")
     assert len(name) == 200
@@ -104,8 +104,8 @@ def test_a_second_line_for_a_number_is_rejected_and_the_first_one_stands() -> No
 
 
 def test_lines_are_counted_as_an_editor_counts_them() -> None:
-    lines = contacts(f'number,name\n\n{NUMBER},"Jane\n\nDoe"\nx,John\r\ny,Jack\n')
-    assert [line.line for line in lines] == [3, 6, 7]
+    lines = contacts(f"number,name\n\n{NUMBER},Jane\n\nx,John\r\ny,Jack\n")
+    assert [line.line for line in lines] == [3, 5, 6]
 
 
 def test_empty_lines_and_a_missing_last_newline_are_no_lines() -> None:
@@ -120,10 +120,17 @@ def test_a_cell_beyond_the_csv_modules_limit_costs_its_line_only() -> None:
     assert isinstance(good, Row)
 
 
+def test_two_stray_quotes_do_not_make_one_person_of_all_between() -> None:
+    lines = contacts('number,name\n12125550100,"Foo\n12125550101,Bar\n12125550102,Baz"\n')
+    assert [type(line) for line in lines] == [Rejected, Row, Row]
+    assert [line.values[1] for line in lines if isinstance(line, Row)] == ["Bar", 'Baz"']
+
+
 def test_a_quote_that_is_never_closed_swallows_no_line_unseen() -> None:
-    good, bad = contacts(f'number,name\n{NUMBER},Jane\n12125550100,"John\n12125550101,Jack\n')
+    good, bad, last = contacts(f'number,name\n{NUMBER},Jane\n12125550100,"John\n12125550101,Jack\n')
     assert isinstance(good, Row)
     assert bad == Rejected(3, "no CSV: unexpected end of data")
+    assert last == Row(4, (12125550101, "Jack", ""))
     bad, good = contacts(f'number,name\n12125550100,"John"ny\n{NUMBER},Jane\n')
     assert isinstance(bad, Rejected)
     assert isinstance(good, Row)
