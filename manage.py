@@ -10,6 +10,7 @@ def main() -> None:
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
+    from django.db import DatabaseError
 
     try:
         # Read first: Django would bury the sentence under a traceback or "Unknown command".
@@ -17,6 +18,11 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         sys.exit(f"Configuration error: {error}")
+    except DatabaseError as error:
+        if "--traceback" in sys.argv:
+            raise
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        sys.exit(f"The database cannot be used: {reason}. Is it there, and has `./run manage migrate` prepared it?")
     except KeyboardInterrupt:
         sys.exit(130)
 

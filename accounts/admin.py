@@ -156,6 +156,8 @@ class ApiTokenAdmin(admin.ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: forms.ModelForm, change: bool) -> None:
         """Only what was edited: writing every column would take back what searches have charged meanwhile."""
+        if not change:  # Django's "save as new" must not pass by `tokens.issue`
+            raise PermissionDenied
         obj.save(update_fields=form.changed_data)
 
     def get_urls(self) -> list[URLPattern]:

@@ -180,7 +180,7 @@ def _active_row(jti: str) -> tuple[int, int] | None:
         return cursor.fetchone()
 
 
-def rotate(*, token: ApiToken, grace: timedelta = timedelta(0), days: int | None = None) -> Issued:
+def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
     """A new JWT for the same row, with a fresh lifetime; the present one works on until `grace` has passed.
 
     A second rotation ends the first one's grace. Raises TokenRevoked, InvalidLifetime.
@@ -192,13 +192,11 @@ def rotate(*, token: ApiToken, grace: timedelta = timedelta(0), days: int | None
         if row.revoked_at is not None:
             raise TokenRevoked
         now = timezone.now()
-        if days is not None:
-            row.lifetime_days = days
         lifetime = _lifetime(row.lifetime_days)
         row.previous_jti, row.previous_until = (row.jti, now + grace) if grace else (None, None)
         row.jti = uuid4().hex
         row.expires_at = now + lifetime
-        row.save(update_fields=["jti", "previous_jti", "previous_until", "lifetime_days", "expires_at"])
+        row.save(update_fields=["jti", "previous_jti", "previous_until", "expires_at"])
     return Issued(row, _sign(row.jti, lifetime))
 
 

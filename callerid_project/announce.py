@@ -57,15 +57,18 @@ def demo_key() -> str | None:
 def message(host: str, port: int, api_key: str | None) -> str:
     base = f"http://{reachable(host)}:{port}"
     body = json.dumps({"api_key": api_key or "<API_KEY>", "query": DEMO_NUMBER})
+    # The service answers only to its own names: where the address is none of them, the curl has to say one.
+    named = [name.strip() for name in os.environ.get("ALLOWED_HOSTS", "").split(",") if name.strip(" .*")]
+    host_header = f" -H 'Host: {named[0].lstrip('.')}'" if named and reachable(host) not in named else ""
     lines = [
         "",
-        f"Caller identification answers at {base}",
+        f"Caller identification answers at {base}" + (f" (as {named[0].lstrip('.')})" if host_header else ""),
         f"  admin  {base}/admin/",
         f"  docs   {base}/docs",
         "",
         "Ask it who is calling:",
         "",
-        f"curl -s {base}/callerid/search -H 'Content-Type: application/json' -d '{body}'",
+        f"curl -s {base}/callerid/search{host_header} -H 'Content-Type: application/json' -d '{body}'",
         "",
     ]
     if api_key is None:

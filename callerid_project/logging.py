@@ -9,7 +9,7 @@ from typing import Any
 from callerid_project.middleware import request_id
 
 _TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]*\.?[\w-]*")
-_DIGITS = re.compile(r"(?<![\w.])(?<!token=)\+?[0-9]{7,15}(?![\w.])")
+_DIGITS = re.compile(r"(?<![0-9A-Za-z])(?<!token=)\+?[0-9]{7,15}(?![0-9A-Za-z]|\.[0-9])")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 

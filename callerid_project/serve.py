@@ -16,7 +16,7 @@ from typing import Any
 def address() -> tuple[str, int]:
     """HOST and PORT. Exits with one sentence when PORT is not a port."""
     host, port = os.environ.get("HOST") or "127.0.0.1", os.environ.get("PORT") or "8000"
-    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
         sys.exit("PORT must be a whole number from 1 to 65535, for example PORT=8000.")
     return host, int(port)
 

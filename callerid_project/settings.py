@@ -9,6 +9,7 @@ docs/settings.md lists every name.
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -34,7 +35,9 @@ def _number(name: str, default: float, *, least: float = 1, most: float = 10**9)
 
 
 def _list(name: str, default: list[str]) -> list[str]:
-    return [item.strip() for item in env.list(name, default=default) if item.strip()]
+    # Split here: django-environ would take a key's leading `$` for another variable's name.
+    given = env.ENVIRON.get(name)
+    return default if given is None else [item.strip() for item in given.split(",") if item.strip()]
 
 
 def _flag(name: str, default: bool) -> bool:
@@ -48,7 +51,7 @@ def _rate(name: str, default: str) -> tuple[int, int]:
     """'30/m' → (30, 60): how many in how many seconds."""
     count, _, period = env.str(name, default).strip().partition("/")
     seconds = {"s": 1, "m": 60, "h": 3600}.get(period)
-    if seconds is None or not (count.isascii() and count.isdigit() and int(count) > 0):
+    if seconds is None or not (count.isascii() and count.isdigit() and len(count) <= 9 and int(count) > 0):
         raise ImproperlyConfigured(f"{name} must be N/s, N/m or N/h with N at least 1, for example {name}={default}.")
     return int(count), seconds
 
@@ -57,10 +60,18 @@ def _rate(name: str, default: str) -> tuple[int, int]:
 
 DATABASE_URL = env.str("DATABASE_URL", "").strip()
 REDIS_URL = env.str("REDIS_URL", "").strip()
-if REDIS_URL and not REDIS_URL.startswith(("redis://", "rediss://", "unix://")):
-    raise ImproperlyConfigured("REDIS_URL must be redis://host:6379/0, or start with rediss:// or unix://.")
+if REDIS_URL:
+    try:
+        _redis_ok = urlsplit(REDIS_URL).port != 0 and urlsplit(REDIS_URL).scheme in ("redis", "rediss", "unix")
+    except ValueError:
+        _redis_ok = False
+    if not _redis_ok:
+        raise ImproperlyConfigured("REDIS_URL must be redis://host:6379/0, or start with rediss:// or unix://.")
 EMBEDDED = not DATABASE_URL
-DATA_DIR = Path(env.str("CALLERID_DATA_DIR", "") or BASE_DIR / "var").expanduser().absolute()
+try:
+    DATA_DIR = Path(env.str("CALLERID_DATA_DIR", "") or BASE_DIR / "var").expanduser().absolute()
+except RuntimeError:
+    raise ImproperlyConfigured("CALLERID_DATA_DIR names the home of a user whom this machine does not know.") from None
 
 HOST = env.str("HOST", "127.0.0.1")
 PORT = _number("PORT", 8000, most=65_535)
@@ -172,7 +183,12 @@ AUTH_PASSWORD_VALIDATORS = [
 
 if EMBEDDED:
     # Private from the start: SQLite gives its -wal and -shm files the same mode.
-    (DATA_DIR / "callerid.sqlite3").touch(mode=0o600)
+    try:
+        (DATA_DIR / "callerid.sqlite3").touch(mode=0o600)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"Cannot use the database in {DATA_DIR}: {error.strerror}. Set CALLERID_DATA_DIR to a directory of yours."
+        ) from error
     DATABASES = {
         "default": {
             "ENGINE": "django.db.backends.sqlite3",
@@ -258,9 +274,6 @@ SPECTACULAR_SETTINGS = {
 
 # --- Security ----------------------------------------------------------------------------------------------------
 
-X_FRAME_OPTIONS = "DENY"
-SECURE_REFERRER_POLICY = "same-origin"
-SESSION_COOKIE_HTTPONLY = True
 SILENCED_SYSTEM_CHECKS = [
     # Redirecting a POST to HTTPS would come after the token was sent in clear: the proxy must refuse plain HTTP.
     "security.W008",

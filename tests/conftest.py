@@ -141,13 +141,10 @@ def _migrate(service: Service, shared: Path) -> None:
     if service.env.get("DATABASE_URL"):
         service.manage("migrate", "--verbosity=0")
         return
-    template, data_dir = shared / "migrated.sqlite3", Path(service.env["CALLERID_DATA_DIR"])
-    database = data_dir / "callerid.sqlite3"
-    if database.exists():
+    template, data_dir = shared / "migrated", Path(service.env["CALLERID_DATA_DIR"])
+    if not template.exists() or data_dir.exists():
         service.manage("migrate", "--verbosity=0")
-    elif template.exists():
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        shutil.copyfile(template, database)
-    else:
-        service.manage("migrate", "--verbosity=0")
-        shutil.copyfile(database, template)
+    if not data_dir.exists():
+        shutil.copytree(template, data_dir)
+    elif not template.exists():
+        shutil.copytree(data_dir, template)

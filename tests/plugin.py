@@ -2,8 +2,8 @@
 
 A developer's or a CI machine's settings must not leak into the tests, and the tests must not touch its data. The same
 suite runs on both profiles: `CALLERID_TEST_PROFILE=production` takes PostgreSQL and Redis from TEST_DATABASE_URL and
-TEST_REDIS_URL (or DATABASE_URL and REDIS_URL), and where they are not set starts temporary servers. A Redis that is
-named is emptied: name none that holds anything.
+TEST_REDIS_URL, and where they are not set starts temporary servers. A Redis that is named is emptied: name none that
+holds anything (so DATABASE_URL and REDIS_URL, which may be a service's own, name none).
 """
 
 import atexit
@@ -48,8 +48,7 @@ def pytest_load_initial_conftests() -> Iterator[None]:
     if profile not in ("embedded", "production"):
         raise pytest.UsageError("CALLERID_TEST_PROFILE is embedded or production.")
     for name in ("DATABASE_URL", "REDIS_URL"):
-        fallback = os.environ.get(name) if profile == "production" else None
-        if url := os.environ.pop(f"TEST_{name}", None) or fallback:
+        if url := os.environ.pop(f"TEST_{name}", None):
             named[name] = url
     for name in our_settings():
         os.environ.pop(name, None)

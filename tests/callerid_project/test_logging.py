@@ -20,6 +20,8 @@ def test_tokens_and_numbers_are_masked(secret: str) -> None:
     assert secret.lstrip("+") not in line(f"a {secret}, b")
     assert secret.lstrip("+") not in line("a %s", secret)
     assert secret.lstrip("+") not in line("path /x/%s/", secret)
+    assert secret.lstrip("+") not in line("ends in %s.", secret)
+    assert secret.lstrip("+") not in line("n_%s", secret)
 
 
 def test_a_line_stays_one_line() -> None:

@@ -61,6 +61,10 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         ({"COMPLAINT_WINDOW_DAYS": "1000000"}, "COMPLAINT_WINDOW_DAYS"),
         ({"CHARGE_EMPTY": "maybe"}, "CHARGE_EMPTY"),
         ({"REDIS_URL": "localhost:6379"}, "redis://"),
+        ({"REDIS_URL": "redis://h:abc"}, "redis://"),
+        ({"CALLERID_DATA_DIR": "~nobody-here/x"}, "CALLERID_DATA_DIR"),
+        ({"RATE_LIMIT": "9" * 5000 + "/m"}, "RATE_LIMIT=30/m"),
+        ({"JWT_SIGNING_KEY": "k" * 40 + ",k"}, "no comma"),
         ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
         ({"SOURCE_A": "directory,nowhere"}, "unknown source 'nowhere'"),
         ({"SOURCE_B": "complaints,,directory"}, "SOURCE_B must name a source"),
@@ -156,10 +160,10 @@ def test_lists_may_have_blanks_and_what_is_empty_is_not_set(tmp_path: Path) -> N
         tmp_path,
         "settings.ALLOWED_HOSTS, settings.JWT_PREVIOUS_KEYS, settings.PORT",
         ALLOWED_HOSTS="a.test, b.test,",
-        JWT_PREVIOUS_KEYS=f"{'p' * 40}, {'q' * 40}",
+        JWT_PREVIOUS_KEYS=f"${'p' * 39}, {'q' * 40}",
         PORT="",
     )
-    assert shown == f"['a.test', 'b.test'] ['{'p' * 40}', '{'q' * 40}'] 8000"
+    assert shown == f"['a.test', 'b.test'] ['${'p' * 39}', '{'q' * 40}'] 8000"
 
 
 @pytest.mark.parametrize(
@@ -190,3 +194,19 @@ def test_check_deploy_is_clean_on_the_production_profile(tmp_path: Path) -> None
 def test_every_setting_is_documented() -> None:
     documented = (ROOT / "docs" / "settings.md").read_text()
     assert {name for name in our_settings() if f"`{name}`" not in documented} <= {"DJANGO_SETTINGS_MODULE"}
+
+
+def test_lost_keys_are_not_replaced_beside_a_database(tmp_path: Path) -> None:
+    manage(tmp_path, "migrate")
+    (tmp_path / "var" / "keys.json").unlink()
+    done = manage(tmp_path, "list_tokens")
+    assert done.returncode != 0
+    assert "Restore it" in done.stderr
+    assert not (tmp_path / "var" / "keys.json").exists()
+
+
+def test_a_database_that_is_not_prepared_is_told_in_a_sentence(tmp_path: Path) -> None:
+    done = manage(tmp_path, "list_tokens")
+    assert done.returncode != 0
+    assert "migrate" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -27,8 +27,8 @@ class Command(TokenCommand):
             issued = tokens.rotate(token=self.token(options["id"]), grace=timedelta(minutes=options["grace_minutes"]))
         except tokens.TokenRevoked:
             raise CommandError(f"Token {options['id']} is revoked: issue a new one.") from None
-        except (ValueError, OverflowError) as error:
-            raise CommandError(str(error)) from error
+        except (ValueError, OverflowError):
+            raise CommandError(f"A grace lasts 0 to {tokens.MAX_GRACE // timedelta(minutes=1)} minutes.") from None
         if options["json"]:
             self.result(as_json(issued.token, api_key=issued.api_key))
             return

@@ -1,8 +1,11 @@
 """Makes a fresh installation answer: what `./run` does before it starts the server. A second run changes nothing."""
 
+import fcntl
 import os
 import secrets
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +34,14 @@ class Command(BaseCommand):
         try:
             if settings.EMBEDDED:
                 require_writable(settings.DATA_DIR)
-            self.migrate()
-            self.load_numbering_plan()
-            if settings.EMBEDDED:
-                if load_samples():
-                    self.done("Loaded the sample data.")
-                self.provide_demo_token(settings.DATA_DIR / "demo_token")
-                self.provide_admin()
+            with one_at_a_time():
+                self.migrate()
+                self.load_numbering_plan()
+                if settings.EMBEDDED:
+                    if load_samples():
+                        self.done("Loaded the sample data.")
+                    self.provide_demo_token(settings.DATA_DIR / "demo_token")
+                    self.provide_admin()
         except DatabaseError as error:
             raise CommandError(f"The database cannot be used: {str(error).strip().splitlines()[0]}") from error
         except OSError as error:
@@ -91,6 +95,26 @@ class Command(BaseCommand):
             f"Made the admin user 'admin' with the password {password}\n"
             "  It is not shown again; `./run manage changepassword admin` sets another one."
         )
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Two that start at once take turns, on one host or on several: the second finds everything in place."""
+    if connection.vendor != "postgresql":
+        directory = os.open(settings.DATA_DIR, os.O_RDONLY)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(directory)
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(hashtext('callerid quickstart'))")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(hashtext('callerid quickstart'))")
 
 
 def require_writable(directory: Path) -> None:
