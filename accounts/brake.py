@@ -6,7 +6,6 @@ Called after a failure only, so that a neighbour's failures never refuse a valid
 import ipaddress
 from typing import Any
 
-import redis
 from django.conf import settings
 from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
@@ -83,15 +82,10 @@ class RedisOrLocalCache(BaseCache):
         return default if value is None else int(value)
 
     def _ask(self, operation: str, key: str, *args: Any, ask: Any) -> Any:
-        if not shared_store.outage.pausing:
-            try:
-                answer = ask(self._client)
-            except redis.RedisError as error:
-                shared_store.outage.noticed(error)
-            else:
-                shared_store.outage.ended()
-                return answer
-        local = caches["brake_local"]
-        if operation == "incr":  # Redis went away between `add` and `incr`: the local counter starts here
-            local.add(key, 0, LONGEST_WINDOW_S)
-        return getattr(local, operation)(key, *args)
+        try:
+            return shared_store.ask(lambda: ask(self._client))
+        except shared_store.Away:
+            local = caches["brake_local"]
+            if operation == "incr":  # Redis went away between `add` and `incr`: the local counter starts here
+                local.add(key, 0, LONGEST_WINDOW_S)
+            return getattr(local, operation)(key, *args)

@@ -3,7 +3,9 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from functools import lru_cache
+from typing import TypeVar
 
 import redis
 from django.conf import settings
@@ -11,6 +13,12 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Away(Exception):
+    """The store was left alone, or gave no answer: count in this process."""
 
 
 @lru_cache(maxsize=1)
@@ -55,3 +63,16 @@ class Outage:
 
 
 outage = Outage()
+
+
+def ask(question: Callable[[], T]) -> T:
+    """What `question` gets from the store. Raises Away."""
+    if outage.pausing:
+        raise Away
+    try:
+        answer = question()
+    except redis.RedisError as error:
+        outage.noticed(error)
+        raise Away from error
+    outage.ended()
+    return answer

@@ -61,7 +61,7 @@ class InProcess:
             if allowed:
                 log.append(now)
             # Beyond a limit that has been lowered, more than the oldest must leave before one may come.
-            leaving = log[max(0, len(log) - limit)] if not allowed else log[0]
+            leaving = log[max(0, len(log) - limit)]
             return Decision(allowed, max(0, limit - len(log)), leaving + window_s - now)
 
 
@@ -99,15 +99,13 @@ class Shared:
         self._fallback = fallback
 
     def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
-        if not shared_store.outage.pausing:
-            try:
-                allowed, remaining, wait_us = self._script(keys=[f"callerid:rate:{token_id}"], args=[limit, window_s])
-            except redis.RedisError as error:
-                shared_store.outage.noticed(error)
-            else:
-                shared_store.outage.ended()
-                return Decision(bool(allowed), remaining, wait_us / 1_000_000)
-        return self._fallback.hit(token_id, limit, window_s)
+        try:
+            allowed, remaining, wait_us = shared_store.ask(
+                lambda: self._script(keys=[f"callerid:rate:{token_id}"], args=[limit, window_s])
+            )
+        except shared_store.Away:
+            return self._fallback.hit(token_id, limit, window_s)
+        return Decision(bool(allowed), remaining, wait_us / 1_000_000)
 
 
 _in_process = InProcess()
