@@ -81,8 +81,8 @@ class ApiTokenForm(forms.ModelForm):
         fields = ("name", "note")
 
     def clean_name(self) -> str:
-        """As when it was issued: one line, printable."""
-        name = " ".join(self.cleaned_data["name"].split())
-        if not name.isprintable():
-            raise forms.ValidationError("A name has printable characters only.")
-        return name
+        """As when it was issued."""
+        try:
+            return tokens.clean_name(self.cleaned_data["name"])
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error

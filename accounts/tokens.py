@@ -88,6 +88,14 @@ class ApiKey(Token):
         return _key_ring(settings.JWT_SIGNING_KEY, tuple(settings.JWT_PREVIOUS_KEYS))
 
 
+def clean_name(name: str) -> str:
+    """A token's name in one line. Raises ValueError when it is empty, over 100 characters or not printable."""
+    name = " ".join(name.split())
+    if not name or len(name) > 100 or not name.isprintable():
+        raise ValueError("A token needs a name of 1 to 100 printable characters.")
+    return name
+
+
 def _sign(jti: str, lifetime: timedelta) -> str:
     api_key = ApiKey()
     api_key["jti"] = jti
@@ -109,9 +117,7 @@ def issue(
     A `reference`, where given, issues once: a form that is sent twice makes one token. Raises AlreadyIssued,
     InvalidLifetime, credits.InvalidAmount, and ValueError for a name that is empty or over 100 characters.
     """
-    name = " ".join(name.split())
-    if not name or len(name) > 100 or not name.isprintable():
-        raise ValueError("A token needs a name of 1 to 100 printable characters.")
+    name = clean_name(name)
     days = settings.TOKEN_DAYS if days is None else days
     lifetime = _lifetime(days)
     now = timezone.now()

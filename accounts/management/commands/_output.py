@@ -3,11 +3,14 @@
 import json
 from argparse import ArgumentParser
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from accounts.models import ApiToken
+
+if TYPE_CHECKING:  # importing the JWT library would slow every other command's start
+    from accounts.tokens import Issued
 
 ACTOR = "command line"
 
@@ -29,6 +32,22 @@ class TokenCommand(BaseCommand):
 
     def talk(self, sentence: str) -> None:
         self.stderr.write(sentence, style_func=lambda text: text)
+
+
+class ShowOnceCommand(TokenCommand):
+    """A command that makes a JWT: it is the result, and this is its only showing."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("--quiet", action="store_true", help="print the token and nothing else")
+
+    def show_once(self, issued: "Issued", sentence: str, options: dict[str, Any]) -> None:
+        if options["json"]:
+            self.result(as_json(issued.token, api_key=issued.api_key))
+            return
+        if not options["quiet"]:
+            self.talk(sentence)
+        self.stdout.write(issued.api_key)
 
 
 def as_json(token: ApiToken, *, api_key: str | None = None) -> dict[str, Any]:

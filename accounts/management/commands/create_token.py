@@ -4,10 +4,10 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from accounts import tokens
-from accounts.management.commands._output import ACTOR, TokenCommand, as_json
+from accounts.management.commands._output import ACTOR, ShowOnceCommand
 
 
-class Command(TokenCommand):
+class Command(ShowOnceCommand):
     help = (
         "Issue a token. It is printed on standard output this once and cannot be shown again; what is said about it "
         "goes to standard error."
@@ -18,7 +18,6 @@ class Command(TokenCommand):
         parser.add_argument("name", help="whose token it is, for operators")
         parser.add_argument("--credits", type=int, required=True, help="searches it can pay for at first, 0 or more")
         parser.add_argument("--days", type=int, help="how long it lives (default: TOKEN_DAYS)")
-        parser.add_argument("--quiet", action="store_true", help="print the token and nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -27,12 +26,9 @@ class Command(TokenCommand):
             )
         except ValueError as error:
             raise CommandError(str(error)) from error
-        if options["json"]:
-            self.result(as_json(issued.token, api_key=issued.api_key))
-            return
-        if not options["quiet"]:
-            self.talk(
-                f"Token {issued.token.pk} '{issued.token.name}' with {issued.token.credits} credits, valid until "
-                f"{issued.token.expires_at:%Y-%m-%d}. This is its only showing:"
-            )
-        self.stdout.write(issued.api_key)
+        token = issued.token
+        sentence = (
+            f"Token {token.pk} '{token.name}' with {token.credits} credits, valid until {token.expires_at:%Y-%m-%d}. "
+            "This is its only showing:"
+        )
+        self.show_once(issued, sentence, options)

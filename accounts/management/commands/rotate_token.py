@@ -5,10 +5,10 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from accounts import tokens
-from accounts.management.commands._output import TokenCommand, as_json
+from accounts.management.commands._output import ShowOnceCommand
 
 
-class Command(TokenCommand):
+class Command(ShowOnceCommand):
     help = (
         "Give a token a new JWT with a fresh lifetime; credits, ledger and limits stay. The new one is printed on "
         "standard output this once. A second rotation ends the first one's grace."
@@ -20,7 +20,6 @@ class Command(TokenCommand):
         parser.add_argument(
             "--grace-minutes", type=int, default=0, help="how long the present one still works (default: not at all)"
         )
-        parser.add_argument("--quiet", action="store_true", help="print the token and nothing else")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -29,14 +28,10 @@ class Command(TokenCommand):
             raise CommandError(f"Token {options['id']} is revoked: issue a new one.") from None
         except (ValueError, OverflowError):
             raise CommandError(f"A grace lasts 0 to {tokens.MAX_GRACE // timedelta(minutes=1)} minutes.") from None
-        if options["json"]:
-            self.result(as_json(issued.token, api_key=issued.api_key))
-            return
-        if not options["quiet"]:
-            until = issued.token.previous_until
-            self.talk(
-                f"Token {issued.token.pk} '{issued.token.name}' is rotated; the earlier one "
-                + (f"works until {until:%Y-%m-%d %H:%M} UTC" if until else "no longer works")
-                + ". This is the new one's only showing:"
-            )
-        self.stdout.write(issued.api_key)
+        until = issued.token.previous_until
+        sentence = (
+            f"Token {issued.token.pk} '{issued.token.name}' is rotated; the earlier one "
+            + (f"works until {until:%Y-%m-%d %H:%M} UTC" if until else "no longer works")
+            + ". This is the new one's only showing:"
+        )
+        self.show_once(issued, sentence, options)
