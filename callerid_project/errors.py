@@ -47,9 +47,13 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
     return JsonResponse({"detail": detail}, status=status, headers=headers)
 
 
+def _in_admin(request: HttpRequest) -> bool:
+    return request.path.startswith(reverse("admin:index"))
+
+
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Django's CSRF_FAILURE_VIEW."""
-    if request.path.startswith(reverse("admin:index")):
+    if _in_admin(request):
         return csrf.csrf_failure(request, reason)
     return JsonResponse({"detail": "Forbidden"}, status=403)
 
@@ -63,7 +67,7 @@ def _handler(status: int, detail: str, admin_page: Any) -> Any:
     """One of Django's handlerNNN: JSON, but a page within the admin."""
 
     def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-        if request.path.startswith(reverse("admin:index")):
+        if _in_admin(request):
             return admin_page(request, exception) if exception is not None else admin_page(request)
         return JsonResponse({"detail": detail}, status=status)
 

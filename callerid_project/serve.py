@@ -15,10 +15,7 @@ from typing import Any
 
 def address() -> tuple[str, int]:
     """HOST and PORT. Exits with one sentence when PORT is not a port."""
-    host, port = os.environ.get("HOST") or "127.0.0.1", os.environ.get("PORT") or "8000"
-    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 1 <= int(port) <= 65535):
-        sys.exit("PORT must be a whole number from 1 to 65535, for example PORT=8000.")
-    return host, int(port)
+    return os.environ.get("HOST") or "127.0.0.1", _whole_number("PORT", 8000, most=65535)
 
 
 def require_free(host: str, port: int) -> str:
@@ -78,8 +75,8 @@ def main() -> None:
         interface=Interfaces.WSGI,
         http=HTTPModes.http1,
         websockets=False,
-        workers=_count("WORKERS", 1),
-        blocking_threads=_count("THREADS", 4),
+        workers=_whole_number("WORKERS", 1, most=1000),
+        blocking_threads=_whole_number("THREADS", 4, most=1000),
         # Each thread keeps its database connection, so threads are kept as long as granian allows.
         blocking_threads_idle_timeout=600,
         respawn_failed_workers=True,
@@ -92,10 +89,11 @@ def main() -> None:
     server.serve(target_loader=_load)
 
 
-def _count(name: str, default: int) -> int:
+def _whole_number(name: str, default: int, *, most: int) -> int:
+    """As in settings.py, which is not there yet. Exits with one sentence."""
     value = os.environ.get(name) or str(default)
-    if not (value.isascii() and value.isdigit() and int(value) > 0):
-        sys.exit(f"{name} must be a whole number, 1 or more, for example {name}={default}.")
+    if not (value.isascii() and value.isdigit() and len(value) <= len(str(most)) and 1 <= int(value) <= most):
+        sys.exit(f"{name} must be a whole number from 1 to {most}, for example {name}={default}.")
     return int(value)
 
 

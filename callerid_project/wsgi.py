@@ -22,14 +22,14 @@ django_application = get_wsgi_application()
 
 from callerid_project import urls  # noqa: E402, F401  (or the first caller would wait for the import)
 from callerid_project.errors import INTERNAL  # noqa: E402
-from lookup.search import bind_slots  # noqa: E402
+from lookup.search import SLOTS, members  # noqa: E402
 
-bind_slots()
-
+for slot in SLOTS:
+    members(slot)  # a mistake shows at start, not at the first search
 
 log = logging.getLogger(__name__)
 
-_UTF_8 = re.compile(r"""[^;*]+;\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
+_UTF_8 = re.compile(r"""\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
 
 
 def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -51,8 +51,9 @@ def harmless_content_type(value: str) -> str:
     looks every charset up among Python's codecs, which keep each unknown name for ever."""
     if len(value) > 256:
         return "application/octet-stream"
-    if "*" in value or ("charset" in value.lower() and not _UTF_8.fullmatch(value)):
-        return value.partition(";")[0].replace("*", "") + "; charset=unsupported"
+    media_type, _, parameters = value.partition(";")
+    if "*" in parameters or ("charset" in parameters.lower() and not _UTF_8.fullmatch(parameters)):
+        return f"{media_type}; charset=unsupported"
     return value
 
 

@@ -2,20 +2,18 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from lookup.connectors.registry import bind
-from lookup.search import SLOTS
+from lookup.search import SLOTS, members
 
 
 @register
 def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:
     errors: list[CheckMessage] = []
-    for setting, _ in SLOTS.values():
+    for slot, (setting, _) in SLOTS.items():
         try:
-            bind(setting, getattr(settings, setting))
+            members(slot)
         except ImproperlyConfigured as error:
             errors.append(Error(str(error), hint=f"Correct {setting} in the environment.", id="lookup.E001"))
     return errors

@@ -12,6 +12,7 @@ from django.db import connection
 
 from lookup import rules
 from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.connectors.base import Connector
 from lookup.connectors.chain import Inquiry
 from lookup.connectors.registry import bind
 
@@ -56,20 +57,17 @@ class SearchResult:
         return all(isinstance(slot.answer, Failed) for slot in self.slots.values())
 
 
-def bind_slots() -> None:
-    """Bind both slots now. Raises ImproperlyConfigured: a mistake shows at start, not at the first search."""
-    for setting, _ in SLOTS.values():
-        bind(setting, getattr(settings, setting))
+def members(slot: str) -> tuple[Connector, ...]:
+    """The connectors that this slot is bound to. Raises ImproperlyConfigured."""
+    setting, _ = SLOTS[slot]
+    return bind(setting, getattr(settings, setting))
 
 
 def search(number: str) -> SearchResult:
     """Ask both slots about `number` within SEARCH_DEADLINE_S. A slot that is late has failed."""
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     rule = rules.find(number)
-    inquiries = {
-        slot: Inquiry(bind(setting, getattr(settings, setting)), fields, number, rule)
-        for slot, (setting, fields) in SLOTS.items()
-    }
+    inquiries = {slot: Inquiry(members(slot), fields, number, rule) for slot, (_, fields) in SLOTS.items()}
     for inquiry in inquiries.values():
         inquiry.ask_local(settings.SEARCH_DEADLINE_S)
     remote = {slot: inquiry for slot, inquiry in inquiries.items() if inquiry.wants_remote()}

@@ -14,6 +14,7 @@ KEPT = [
     "application/json; charset=utf-8",
     'application/json;CHARSET="UTF-8"',
     "application/json; x=1",
+    "application/json*",
     "multipart/form-data; boundary=----WebKitFormBoundary7MA4YWxkTrZu0gW",
 ]
 HOSTILE = [
