@@ -261,8 +261,21 @@ def _sentence(error: Exception) -> str:
     return " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
 
 
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Rows that nobody writes by hand, whatever their permissions."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
 @admin.register(CreditEntry)
-class CreditEntryAdmin(admin.ModelAdmin):
+class CreditEntryAdmin(ReadOnlyAdmin):
     """Read-only for everyone: the database would refuse a change anyway."""
 
     list_display = ("when", "account", "kind", "amount", "balance_after", "details")
@@ -289,12 +302,3 @@ class CreditEntryAdmin(admin.ModelAdmin):
             parts = re.findall(".{1,16}", entry.request_id)
             return format_html_join(mark_safe("<wbr>"), "{}", ((part,) for part in parts))
         return ", ".join(filter(None, (entry.reason, entry.actor)))
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False

@@ -1,17 +1,23 @@
-"""What the operator says about numbers, in Django's admin: contacts, complaints, and rules above every source."""
+"""What the operator says about numbers, in Django's admin: contacts, complaints, and rules above every source; and
+what became of the sources that were asked."""
 
+import math
 import re
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from lookup import numbers
+from accounts.admin import ReadOnlyAdmin
+from lookup import numbers, usage
 from lookup.answers import clean_text
-from lookup.models import ComplaintDay, Contact, NumberRule
+from lookup.models import ComplaintDay, Contact, NumberRule, Usage
 
 _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
 
@@ -100,3 +106,42 @@ class ComplaintDayAdmin(NumberAdmin):
     key = ("number", "source", "day")
     fields = list_display = ("number", "source", "day", "total", "robocalls")
     search_fields = ("source",)
+
+
+@admin.register(Usage)
+class UsageAdmin(ReadOnlyAdmin):
+    """Sums of the last hours instead of a list of rows."""
+
+    #: Hours, as the page's parameter, and what to call them.
+    periods = {"1": "1 hour", "24": "24 hours", "168": "7 days"}
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        asked = request.GET.get("hours")
+        hours = asked if asked in self.periods else "24"
+        since = (timezone.now() - timedelta(hours=int(hours))).replace(minute=0, second=0, microsecond=0)
+        sources, breakers = usage.summary(since)
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Usage",
+            "periods": self.periods,
+            "hours": hours,
+            "since": since,
+            "sources": [
+                (source, [_milliseconds(value) for value in (source.mean_ms, source.median_ms, source.p95_ms)])
+                for source in sources
+            ],
+            "breakers": breakers,
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "admin/lookup/usage/change_list.html", context)
+
+
+def _milliseconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if math.isinf(value):
+        return f"over {usage.BOUNDS_MS[-1]}"
+    return f"{value:.1f}" if value < 10 else f"{value:.0f}"

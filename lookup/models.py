@@ -86,3 +86,44 @@ class Dataset(models.Model):
     version = models.CharField(max_length=64)
     rows = models.PositiveIntegerField()
     loaded_at = models.DateTimeField(default=timezone.now)
+
+
+class Usage(models.Model):
+    """How often a source was asked within one hour for one token, with one outcome, and how long it took.
+
+    Written by `lookup.usage` alone, which adds to the sums.
+    """
+
+    hour = models.DateTimeField(help_text="When it begins (UTC).")
+    # No foreign key: what was counted is written whatever has become of the token.
+    token_id = models.BigIntegerField(help_text="0: no token asked.")
+    slot = models.CharField(max_length=16, blank=True, help_text="Empty: an event of the source's, in no slot.")
+    connector = models.CharField(max_length=200)
+    outcome = models.CharField(max_length=32)
+    count = models.BigIntegerField(default=0)
+    total_us = models.BigIntegerField("total (µs)", default=0)
+    # How many took so many milliseconds at most, and more than the bucket before. An event took none.
+    ms_1 = models.IntegerField("up to 1 ms", default=0)
+    ms_5 = models.IntegerField("up to 5 ms", default=0)
+    ms_10 = models.IntegerField("up to 10 ms", default=0)
+    ms_25 = models.IntegerField("up to 25 ms", default=0)
+    ms_50 = models.IntegerField("up to 50 ms", default=0)
+    ms_100 = models.IntegerField("up to 100 ms", default=0)
+    ms_250 = models.IntegerField("up to 250 ms", default=0)
+    ms_500 = models.IntegerField("up to 500 ms", default=0)
+    ms_1000 = models.IntegerField("up to 1 s", default=0)
+    ms_2500 = models.IntegerField("up to 2.5 s", default=0)
+    ms_more = models.IntegerField("more", default=0)
+
+    class Meta:
+        verbose_name = verbose_name_plural = "usage"
+        constraints = [
+            # Its index, which begins with the hour, also serves the admin's page.
+            models.UniqueConstraint(
+                fields=["hour", "token_id", "slot", "connector", "outcome"],
+                name="usage_hour_token_slot_connector_outcome",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.connector} {self.hour:%Y-%m-%d %H:%M}"
