@@ -65,6 +65,8 @@ def configure(config: dict[str, Any]) -> None:
                 # them with the raw path, or the raw Host header.
                 "django.request": {"level": "CRITICAL"},
                 "django.security": {"level": "CRITICAL"},
+                # Its warnings hold URLs, with the number in them and with some vendors the key.
+                "urllib3": {"level": "CRITICAL"},
             },
         }
     )

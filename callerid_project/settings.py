@@ -115,6 +115,14 @@ COMPLAINT_WINDOW_DAYS = _number("COMPLAINT_WINDOW_DAYS", 90, most=36_500)
 SOURCE_A = env.str("SOURCE_A", "directory,geography")
 SOURCE_B = env.str("SOURCE_B", "complaints")
 MAX_BODY_BYTES = 16 * 1024
+# A vendor's presets of the operator's own, how long a call to a vendor may live, and whom HTTPS trusts (a PEM file).
+PRESET_DIR = env.str("PRESET_DIR", "")
+if PRESET_DIR and not Path(PRESET_DIR).is_dir():
+    raise ImproperlyConfigured("PRESET_DIR must name a folder that holds presets, such as PRESET_DIR=/etc/callerid.")
+CALL_LIFETIME_S = _number("CALL_LIFETIME_S", 10.0, least=0.1, most=600)
+CA_BUNDLE = env.str("CA_BUNDLE", "")
+if CA_BUNDLE and not Path(CA_BUNDLE).is_file():
+    raise ImproperlyConfigured("CA_BUNDLE must name a file of certificates in PEM, or be left out.")
 
 # --- Applications and middleware ---------------------------------------------------------------------------------
 

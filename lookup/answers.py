@@ -1,6 +1,6 @@
 """What a source says about a number: it found something, it has nothing, or it could not tell. Never one None."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 FIELDS = ("name", "location", "spam")
@@ -19,11 +19,11 @@ class Found:
     spam: bool | None = None
 
     def __post_init__(self) -> None:
-        for field in ("name", "location"):
-            value = getattr(self, field)
+        for name in ("name", "location"):
+            value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise TypeError(f"{field} must be text")
-            object.__setattr__(self, field, clean_text(value or "") or None)
+                raise TypeError(f"{name} must be text")
+            object.__setattr__(self, name, clean_text(value or "") or None)
         if self.spam is not None and not isinstance(self.spam, bool):
             raise TypeError("spam must be true or false")
         if not self.known():
@@ -36,14 +36,22 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class NotFound:
-    """The source was asked and has nothing."""
+    """The source was asked and has nothing. `reason`: `invalid_number` where it says that this is no number."""
+
+    reason: str = field(default="not_found", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The source could not tell. `reason` is for the log: a fixed word, never what the source sent."""
+    """The source could not tell.
+
+    `reason`: a fixed word, for the log and the statistics. `hint`: what an operator can do, in one sentence. Neither
+    ever holds what the source sent, a key or a number. `retry_after_s`: how long the source asks to be left alone.
+    """
 
     reason: str
+    hint: str = ""
+    retry_after_s: float | None = None
 
 
 Answer = Found | NotFound | Failed

@@ -1,7 +1,6 @@
 """Built in: spam or not, from complaints counted by day. A number that nobody reported is unknown, never "not spam"."""
 
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
 
 from django.conf import settings
 from django.db import connection
@@ -21,8 +20,8 @@ class Complaints(Connector):
     Days are UTC's. With older complaints only, the answer is "not spam". One SQL statement a lookup.
     """
 
-    fields: ClassVar[frozenset[str]] = frozenset({"spam"})
-    remote: ClassVar[bool] = False
+    fields = frozenset({"spam"})
+    remote = False
 
     def lookup(self, number: str, *, timeout_s: float) -> Answer:
         last_day_outside = datetime.now(UTC).date() - timedelta(days=settings.COMPLAINT_WINDOW_DAYS)

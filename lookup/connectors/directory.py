@@ -1,7 +1,5 @@
 """Built in: the operator's own contacts, as `import_contacts` and the admin leave them."""
 
-from typing import ClassVar
-
 from django.db import connection
 
 from lookup.answers import Answer, Found, NotFound
@@ -13,8 +11,8 @@ _FIND = "SELECT name, location FROM lookup_contact WHERE number = %s"
 class Directory(Connector):
     """Name and place from the contact of that number. One SQL statement a lookup."""
 
-    fields: ClassVar[frozenset[str]] = frozenset({"name", "location"})
-    remote: ClassVar[bool] = False
+    fields = frozenset({"name", "location"})
+    remote = False
 
     def lookup(self, number: str, *, timeout_s: float) -> Answer:
         with connection.cursor() as cursor:

@@ -5,7 +5,7 @@ that belongs to a country, the country's name. Importing the geocoder costs ever
 its data stands in a table (see load_numbering_plan) and its rules, which are few, stand here.
 """
 
-from typing import ClassVar, cast
+from typing import cast
 
 import phonenumbers
 from django.db import connection
@@ -40,8 +40,8 @@ _NATIONAL_TYPES = frozenset(
 class Geography(Connector):
     """The place of a valid number, else its country. At most one SQL statement a lookup."""
 
-    fields: ClassVar[frozenset[str]] = frozenset({"location"})
-    remote: ClassVar[bool] = False
+    fields = frozenset({"location"})
+    remote = False
 
     def lookup(self, number: str, *, timeout_s: float) -> Answer:
         try:

@@ -8,7 +8,6 @@ is handed out as a Rejected, and the reader goes on.
 
 import codecs
 import csv
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ from lookup.answers import clean_text
 from lookup.models import MAX_COUNT
 
 MAX_SOURCE = 32
-_TRUNK_ZERO = re.compile(r"\(\s*0\s*\)")
-_SEPARATORS = re.compile(r"[\s().-]")
 
 
 class Unreadable(Exception):
@@ -175,11 +172,8 @@ def _no_csv(error: csv.Error) -> str:
 
 
 def _number(cell: str) -> int:
-    # "+49 (0)30 …": that zero is dialled at home only; kept, it would make another number.
-    if _TRUNK_ZERO.search(cell):
-        raise _BadCell("number must not hold a (0)")
     try:
-        return int(numbers.parse(_SEPARATORS.sub("", cell).removeprefix("+")))
+        return int(numbers.read(cell))
     except numbers.InvalidNumber as error:
         raise _BadCell(f"number {error}") from None
 

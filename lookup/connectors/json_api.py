@@ -1,0 +1,255 @@
+"""Any vendor's JSON API: build the request, send it, judge the reply, extract the fields, all as its preset says."""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+
+from lookup.answers import Answer, Failed, Found, NotFound, clean_text
+from lookup.connectors import transport
+from lookup.connectors.base import Connector
+from lookup.connectors.preset import (
+    Expression,
+    Outcome,
+    Preset,
+    Spam,
+    Unreadable,
+    filled,
+    path_segment,
+    require_safe_scheme,
+)
+
+USER_AGENT = "callerid/1.0"
+LONGEST_PAUSE_S = 24 * 3600.0
+# What a status means where no rule of the preset says (RFC 9110, section 15; RFC 6585, section 4).
+_BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
+_SECRET = re.compile(r"[!-~]([ -~]*[!-~])?")
+_SHOUTED = re.compile(r"[^\W\d_]{3,}")
+
+
+class EnvironmentLacks(ImproperlyConfigured):
+    """What a preset asks for is not in the environment, or is not usable. `hint`: what to set."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class JsonApi(Connector):
+    """One vendor. Raises EnvironmentLacks."""
+
+    remote = True
+
+    def __init__(self, preset: Preset, environment: Mapping[str, str]) -> None:
+        self.preset = preset
+        self.fields = preset.fields.supplied
+        self.patience_s = preset.budget.timeout_s
+        self.hit_ttl_s, self.miss_ttl_s = preset.budget.cache_hit_s, preset.budget.cache_miss_s
+        self.concurrency = preset.budget.concurrency
+        self._secrets = _secrets(preset, environment)
+        self._origin = _base_url(preset, environment)
+        self.version = f"{preset.fingerprint} {self._origin}"
+        self._peers = transport.peers_for(self._origin, private_network=preset.private_network)
+
+    def covers(self, number: str) -> bool:
+        return self.preset.covers(number)
+
+    def lookup(self, number: str, *, timeout_s: float) -> Answer:
+        try:
+            reply = transport.send(
+                self.request(number),
+                peers=self._peers,
+                retry_within_s=timeout_s,
+                lifetime_s=settings.CALL_LIFETIME_S,
+                max_body_bytes=self.preset.budget.max_body_bytes,
+            )
+        except transport.NoReply as error:
+            return Failed("unavailable", f"{self._origin}: {error.problem}")
+        except transport.BadReply as error:
+            return Failed("bad_response", f"{self._origin}: {error.problem}")
+        return self.judge(reply)[1]
+
+    def request(self, number: str) -> transport.Request:
+        """The whole HTTP request; the secrets are in it."""
+        asked, auth, secret = self.preset.request, self.preset.auth, self._secrets
+        path = urlsplit(asked.url.text).path
+        filled_path = type(asked.url)(path).fill(number, key=secret.get(auth.path or "", ""), encode=path_segment)
+        query = [(name, template.fill(number)) for name, repeated in asked.query.items() for template in repeated]
+        query += [(name, secret[value]) for name, value in auth.query.items() if value in secret]
+        headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
+        headers |= {name: template.fill(number) for name, template in asked.headers.items()}
+        headers |= {name: secret[value] for name, value in auth.headers.items() if value in secret}
+        if auth.bearer in secret:
+            headers["Authorization"] = f"Bearer {secret[auth.bearer]}"
+        return transport.Request(
+            method=asked.method,
+            url=self._origin + filled_path + ("?" + urlencode(query, quote_via=quote) if query else ""),
+            headers=headers,
+            json=filled(asked.json, number),
+            form={name: template.fill(number) for name, template in asked.form.items()},
+            basic=(secret[auth.basic[0]], secret[auth.basic[1]]) if auth.basic and secret else None,
+        )
+
+    def judge(self, reply: transport.Reply) -> tuple[Outcome, Answer]:
+        """What `reply` is and says: by the preset's rules in their order, then by its status; then extracted."""
+        document, readable = self._document(reply.body)
+        try:
+            outcome, fix = self._outcome(reply.status, document, readable)
+            if outcome == "found":
+                known = self._extract(document)
+                return ("found", Found(**known)) if known else ("not_found", NotFound())
+        except Unreadable:
+            outcome, fix = "bad_response", "its answer has another shape than the preset says"
+        if outcome in ("not_found", "invalid_number"):
+            return outcome, NotFound(outcome)
+        pause_s = _retry_after_s(reply.headers) if outcome in ("rate_limited", "unavailable") else None
+        return outcome, Failed(outcome, f"{reply.status}: {fix or self._fix(outcome, pause_s)}", pause_s)
+
+    def _document(self, body: bytes) -> tuple[Any, bool]:
+        """The body as expressions see it, and whether it could be read."""
+        try:
+            if self.preset.body == "text":
+                return body.decode(), True
+            return json.loads(body, parse_constant=_refuse), True
+        except (ValueError, RecursionError):
+            return None, False
+
+    def _outcome(self, status: int, document: Any, readable: bool) -> tuple[Outcome, str]:
+        for rule in self.preset.outcome:
+            if rule.status and status not in rule.status:
+                continue
+            if rule.when is None or (readable and rule.when(document) is True):
+                if rule.outcome == "found" and not readable:
+                    break
+                return rule.outcome, rule.fix
+        if status >= 500:
+            return "unavailable", ""
+        return _BY_STATUS.get(status, "bad_response"), ""
+
+    def _extract(self, document: Any) -> dict[str, Any]:
+        fields = self.preset.fields
+        known: dict[str, Any] = {}
+        unreadable = False
+        for field in sorted(self.fields):
+            read, rules = (self._spam if field == "spam" else self._text), getattr(fields, field)
+            try:
+                known[field] = read(document, rules)
+            except Unreadable:  # one odd field takes nothing from the others
+                unreadable = True
+        for field in fields.capitals:
+            known[field] = _lowered(known.get(field))
+        known = {field: value for field, value in known.items() if value is not None}
+        if unreadable and not known:
+            raise Unreadable
+        return known
+
+    def _text(self, document: Any, alternatives: list[Expression]) -> str | None:
+        """The first alternative that says something; a list's texts are joined with commas."""
+        for expression in alternatives:
+            value = expression(document)
+            parts = [self._part(item) for item in (value if isinstance(value, list) else [value])]
+            if text := ", ".join(filter(None, parts)):
+                return text[: self.preset.fields.max_length].rstrip()
+        return None
+
+    def _part(self, value: Any) -> str:
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise Unreadable
+        text = clean_text(value)
+        return "" if text.lower() in {word.lower() for word in self.preset.fields.empty} else text
+
+    def _spam(self, document: Any, rules: Spam) -> bool | None:
+        if rules.never is not None and _holds(rules.never, document):
+            return False
+        says_yes = [_holds(rule, document) for rule in rules.yes]  # each is read: an odd one may make all unreadable
+        if any(says_yes):
+            return True
+        return False if rules.known and all(_holds(rule, document) for rule in rules.known) else None
+
+    def _fix(self, outcome: Outcome, pause_s: float | None) -> str:
+        """What an operator is told."""
+        names = " or ".join(self.preset.auth.names)
+        again = f"; it asks for a pause of {pause_s:.0f} s" if pause_s is not None else ""
+        return {
+            "auth": f"{names} is refused" if self._secrets else f"it wants a key: set {names}" if names else "refused",
+            "quota": "the account's quota or balance is spent",
+            "rate_limited": f"it has had too many requests{again}",
+            "unavailable": f"it is down{again}",
+        }.get(outcome, "its answer is none that the preset knows")
+
+
+def _secrets(preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:
+    """Name → value. Empty where the preset's authentication is optional and not set."""
+    given = {name: environment[name].strip() for name in preset.auth.names if environment.get(name, "").strip()}
+    missing = [name for name in preset.auth.names if name not in given]
+    if missing and (given or not preset.auth.optional):
+        raise EnvironmentLacks(
+            f"{preset.name} needs {' and '.join(missing)}, which the environment does not set.",
+            f"Set {' and '.join(missing)}: see {preset.documentation}",
+        )
+    for name, value in given.items():
+        if not _SECRET.fullmatch(value):
+            raise EnvironmentLacks(
+                f"{name} has a character that no header or URL can carry.", f"Set {name} to the key alone, in ASCII."
+            )
+    return given
+
+
+def _base_url(preset: Preset, environment: Mapping[str, str]) -> str:
+    """Scheme and host: the preset's, or what the operator puts in their place."""
+    name = preset.base_url_name
+    given = environment.get(name, "").strip().rstrip("/")
+    if not given:
+        return preset.request.origin
+    try:
+        require_safe_scheme(given)
+        parts = urlsplit(given)
+        well_formed = bool(parts.hostname) and given == f"{parts.scheme}://{parts.netloc}" and "@" not in given
+        well_formed = well_formed and parts.port != 0
+    except ValueError:
+        well_formed = False
+    if not well_formed:
+        raise EnvironmentLacks(
+            f"{name} must be a scheme and a host, as in https://api.example.com; http:// is for loopback alone.",
+            f"Correct {name}, or leave it out for {preset.request.origin}.",
+        )
+    return given
+
+
+def _holds(rule: Expression, document: Any) -> bool:
+    """Raises Unreadable for a value that is neither true, false nor missing."""
+    value = rule(document)
+    if value is not None and not isinstance(value, bool):
+        raise Unreadable
+    return value is True
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """RFC 9110, section 10.2.3: seconds or a date. At most a day is believed."""
+    value = headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value[:9]), LONGEST_PAUSE_S)
+    try:
+        wait_s = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+    except (TypeError, ValueError):
+        return None
+    return min(max(0.0, wait_s), LONGEST_PAUSE_S)
+
+
+def _lowered(text: str | None) -> str | None:
+    """Text all in capitals as it is usually written: `WAUKEGAN, IL` → `Waukegan, IL`."""
+    if text is None or not text.isupper():
+        return text
+    return _SHOUTED.sub(lambda word: word[0].capitalize(), text)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")

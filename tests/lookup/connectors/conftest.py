@@ -1,0 +1,36 @@
+"""Fixtures for what leaves the process: two vendors on loopback, bound to a slot each."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import upstream
+from tests.upstream import Upstream
+
+PRESETS = Path(__file__).parents[2] / "presets"
+KEYS = {"MOCK_A_KEY": "a-key-of-ours-7f3b", "MOCK_B_KEY": "b-key-of-ours-92cd"}
+
+
+class Vendors:
+    """`a` answers slot A (mock_a), `b` slot B (mock_b): well, until a test lets them behave otherwise."""
+
+    def __init__(self) -> None:
+        self.a = Upstream(upstream.says(upstream.GOOD_A)).start()
+        self.b = Upstream(upstream.says(upstream.GOOD_B)).start()
+
+    def __getitem__(self, slot: str) -> Upstream:
+        return self.a if slot == "a" else self.b
+
+
+@pytest.fixture
+def vendors(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[Vendors]:
+    both = Vendors()
+    for name, value in {**KEYS, "MOCK_A_BASE_URL": both.a.url, "MOCK_B_BASE_URL": both.b.url}.items():
+        monkeypatch.setenv(name, value)
+    settings.PRESET_DIR = str(PRESETS)
+    settings.SOURCE_A, settings.SOURCE_B = "mock_a", "mock_b"
+    yield both
+    both.a.stop()
+    both.b.stop()

@@ -1,0 +1,287 @@
+"""The request as a vendor gets it, and what is read from its reply."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.connectors import preset
+from lookup.connectors.json_api import EnvironmentLacks, JsonApi
+from lookup.connectors.transport import Reply
+from tests.lookup.connectors.conftest import KEYS, PRESETS, Vendors
+
+NUMBER = "12025550123"
+Make = Callable[..., JsonApi]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """A vendor by the mock preset, changed: `make(("old", "new"), MOCK_A_KEY="…")`."""
+
+    def made(*changes: tuple[str, str], name: str = "mock_a", **environment: str) -> JsonApi:
+        text = (PRESETS / f"{name}.toml").read_text(encoding="utf-8")
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new, 1)
+        file = tmp_path / f"{name}.toml"
+        file.write_text(text, encoding="utf-8")
+        return JsonApi(preset.load(file), {**KEYS, **environment})
+
+    return made
+
+
+def read(vendor: JsonApi, document: Any, status: int = 200, **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return vendor.judge(Reply(status, named, json.dumps(document).encode()))[1]
+
+
+# --- The request ----------------------------------------------------------------------------------------------------
+
+
+def test_path_and_query_are_percent_encoded_and_names_repeat(make: Make) -> None:
+    vendor = make(
+        ("callers/{e164}", "callers/{e164}/x"),
+        ("{ fields =", '{ "country[]" = "{region}", "$limit" = "25", n = "{e164}", s = "a b&c", fields ='),
+    )
+    assert vendor.request(NUMBER).url == (
+        "https://vendor.example.com/v1/callers/%2B12025550123/x"
+        "?country%5B%5D=US&%24limit=25&n=%2B12025550123&s=a%20b%26c&fields=name&fields=place"
+    )
+
+
+AUTH = 'headers = { X-Key = "MOCK_A_KEY" }'
+
+
+@pytest.mark.parametrize(
+    ("auth", "headers", "query", "basic"),
+    [
+        (AUTH, {"X-Key": "k1"}, "", None),
+        ('headers = { X-Sid = "MOCK_A_SID", X-Key = "MOCK_A_KEY" }', {"X-Sid": "s1", "X-Key": "k1"}, "", None),
+        ('bearer = "MOCK_A_KEY"', {"Authorization": "Bearer k1"}, "", None),
+        ('query = { api_key = "MOCK_A_KEY" }', {}, "&api_key=k1", None),
+        ('basic = ["MOCK_A_SID", "MOCK_A_KEY"]', {}, "", ("s1", "k1")),
+        ("", {}, "", None),
+    ],
+)
+def test_each_way_of_authentication(
+    make: Make, auth: str, headers: dict[str, str], query: str, basic: tuple[str, str] | None
+) -> None:
+    request = make((AUTH, auth), MOCK_A_KEY="k1", MOCK_A_SID="s1").request(NUMBER)
+    always = {"User-Agent": "callerid/1.0", "Accept": "application/json"}
+    assert (request.headers, request.basic) == ({**always, **headers}, basic)
+    assert request.url.endswith("?fields=name&fields=place" + query)
+
+
+def test_a_key_in_the_path_is_encoded_and_the_body_is_json(make: Make) -> None:
+    request = make(name="mock_b", MOCK_B_KEY="k/1?").request(NUMBER)
+    assert (request.method, request.url) == ("POST", "https://vendor.example.com/k%2F1%3F/report")
+    assert request.json == {"phone": "+12025550123", "options": {"spam": True}}
+
+
+def test_a_form_and_headers_of_the_presets_own(make: Make) -> None:
+    vendor = make(
+        ('method = "POST"', 'method = "POST"\nheaders = { User-Agent = "me", X-N = "{e164_digits}" }'),
+        ("json = { phone =", "form = { phone ="),
+        (", options = { spam = true } }", " }"),
+        name="mock_b",
+    )
+    request = vendor.request(NUMBER)
+    assert (request.form, request.json) == ({"phone": "+12025550123"}, None)
+    assert request.headers == {"User-Agent": "me", "Accept": "application/json", "X-N": NUMBER}
+
+
+def test_what_the_wire_shows(vendors: Vendors, settings: Any) -> None:
+    environment = {**KEYS, "MOCK_B_BASE_URL": vendors.b.url}
+    vendor = JsonApi(preset.load(PRESETS / "mock_b.toml"), environment)
+    assert vendor.lookup(NUMBER, timeout_s=5) == Found(name="Example Sweepstakes", spam=True)
+    assert vendors.b.heads[0].startswith(b"POST /b-key-of-ours-92cd/report HTTP/1.1\r\n")
+    assert b"Content-Type: application/json" in vendors.b.heads[0]
+    assert json.loads(vendors.b.bodies[0]) == {"phone": "+12025550123", "options": {"spam": True}}
+
+
+# --- The environment ------------------------------------------------------------------------------------------------
+
+
+def test_missing_keys_are_told_by_name(make: Make) -> None:
+    with pytest.raises(EnvironmentLacks) as raised:
+        make((AUTH, 'basic = ["MOCK_A_SID", "MOCK_A_TOKEN"]'), MOCK_A_TOKEN=" ")
+    assert "mock_a needs MOCK_A_SID and MOCK_A_TOKEN" in str(raised.value)
+    assert raised.value.hint.startswith("Set MOCK_A_SID and MOCK_A_TOKEN")
+
+
+def test_optional_authentication_is_sent_when_it_is_set(make: Make) -> None:
+    optional = (AUTH, 'optional = true\nbearer = "MOCK_A_TOKEN"')
+    assert "Authorization" not in make(optional).request(NUMBER).headers
+    assert make(optional, MOCK_A_TOKEN="t").request(NUMBER).headers["Authorization"] == "Bearer t"
+
+
+@pytest.mark.parametrize("value", ["a\nb", "clé", "a\x00", "x\r\nX-Evil: 1"])
+def test_a_key_that_no_header_can_carry_is_refused_without_repeating_it(make: Make, value: str) -> None:
+    with pytest.raises(EnvironmentLacks, match="MOCK_A_KEY has a character") as raised:
+        make(MOCK_A_KEY=value)
+    assert value not in str(raised.value)
+
+
+def test_a_base_url_replaces_scheme_and_host_and_nothing_else(make: Make) -> None:
+    vendor = make(MOCK_A_BASE_URL="http://127.0.0.1:9000/")
+    assert vendor.request(NUMBER).url.startswith("http://127.0.0.1:9000/v1/callers/%2B12025550123?")
+    assert vendor.version != make().version
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://vendor.example.com",
+        "https://vendor.example.com/v2",
+        "https://me:pw@vendor.example.com",
+        "https://vendor.example.com?x=1",
+        "https://vendor.example.com#x",
+        "ftp://vendor.example.com",
+        "vendor.example.com",
+        "https://",
+        "https://vendor.example.com:99999",
+        "https://[",
+    ],
+)
+def test_a_base_url_that_cannot_be_one_is_refused(make: Make, url: str) -> None:
+    with pytest.raises(EnvironmentLacks, match="MOCK_A_BASE_URL must be a scheme and a host"):
+        make(MOCK_A_BASE_URL=url)
+
+
+# --- The reply ------------------------------------------------------------------------------------------------------
+
+
+def test_rules_are_tried_in_their_order_and_then_the_status_speaks(make: Make) -> None:
+    vendor = make(("status = [404]\n", "status = [404, 429]\nwhen = \"code == 'unlisted'\"\n"))
+    assert read(vendor, {"known": False, "name": "x"}) == NotFound()
+    assert read(vendor, {"code": "unlisted"}, 404) == NotFound()
+    assert read(vendor, {"code": "unlisted"}, 429) == NotFound()
+    assert read(vendor, {"code": "other"}, 404) == Failed(
+        "bad_response", "404: its answer is none that the preset knows"
+    )
+    assert read(vendor, {"code": "other"}, 429) == Failed("rate_limited", "429: it has had too many requests")
+    assert read(vendor, {}) == Failed("bad_response", "200: its answer is none that the preset knows")
+
+
+def test_a_rule_for_a_status_alone_needs_no_readable_body(make: Make) -> None:
+    assert make().judge(Reply(404, {}, b"not here")) == ("not_found", NotFound())
+    vendor = make(("when = \"contains(keys(@), 'name')\"\n", ""))
+    assert vendor.judge(Reply(200, {}, b"<html>"))[0] == "bad_response"  # found needs one
+
+
+@pytest.mark.parametrize(
+    ("document", "answer"),
+    [
+        ({"name": " Example \n Bakery ", "city": "Springfield"}, Found(name="Example Bakery", location="Springfield")),
+        ({"name": "N/A", "city": "UNKNOWN", "state": "IL"}, Found(location="IL")),
+        ({"name": "None", "city": " ", "state": None}, NotFound()),
+        ({"name": None}, NotFound()),
+        ({"name": ["A", "N/A", "B"]}, Found(name="A, B")),
+        ({"name": 7, "city": "Springfield"}, Found(location="Springfield")),
+        ({"name": 7}, Failed("bad_response", "200: its answer has another shape than the preset says")),
+        ({"name": {"first": "A"}}, Failed("bad_response", "200: its answer has another shape than the preset says")),
+    ],
+)
+def test_text_is_cleaned_joined_and_never_guessed(make: Make, document: Any, answer: Answer) -> None:
+    assert read(make(), document) == answer
+
+
+def test_the_first_alternative_that_says_something_is_taken(make: Make) -> None:
+    vendor = make(('name = ["name"]', 'name = ["best.name", "name", "other"]\nmax_length = 10'))
+    assert read(vendor, {"name": "N/A", "other": "A Very Long Name"}) == Found(name="A Very Lon")
+    assert read(vendor, {"name": "B", "best": {"name": "A"}}) == Found(name="A")
+
+
+def test_capitals_are_lowered_only_where_all_is_in_capitals(make: Make) -> None:
+    vendor = make(('name = ["name"]', 'name = ["name"]\ncapitals = ["location"]'))
+    assert read(vendor, {"name": "SHOUTED", "city": "WAUKEGAN", "state": "IL"}) == Found(
+        name="SHOUTED", location="Waukegan, IL"
+    )
+    assert read(vendor, {"name": None, "city": "Des Moines", "state": "IA"}) == Found(location="Des Moines, IA")
+
+
+SPAM = ('yes = ["score >= `5`"]\n', 'never = "friend"\nyes = ["score >= `5`", "listed == \'Y\'"]\n')
+
+
+@pytest.mark.parametrize(
+    ("document", "spam"),
+    [
+        ({"score": 5}, True),
+        ({"score": 4}, False),
+        ({"score": 0}, False),
+        ({"score": None}, None),
+        ({"score": None, "listed": "Y"}, True),
+        ({"score": 9, "friend": True}, False),
+        ({"score": 9, "friend": False}, True),
+        ({"score": 4, "friend": None}, False),
+    ],
+)
+def test_spam_is_known_or_unknown_and_never_guessed(make: Make, document: Any, spam: bool | None) -> None:
+    answer = read(make(SPAM, name="mock_b"), {"name": "Example", **document})
+    assert answer == Found(name="Example", spam=spam)
+
+
+@pytest.mark.parametrize("document", [{"score": "many"}, {"score": 4, "friend": "yes"}])
+def test_a_verdict_that_cannot_be_read_is_unknown(make: Make, document: Any) -> None:
+    assert read(make(SPAM, name="mock_b"), {"name": "Example", **document}) == Found(name="Example")
+
+
+def test_a_text_api_is_read_as_one_piece_of_text(make: Make) -> None:
+    vendor = make(
+        ('source = "these tests"', 'source = "these tests"\nbody = "text"'),
+        ("known == `false`", "@ == ''"),
+        ("contains(keys(@), 'name')", "length(@) > `0`"),
+        ('name = ["name"]\nlocation = ["[city, state]"]', 'name = ["@"]'),
+    )
+    assert vendor.judge(Reply(200, {}, b" Example Bakery\n"))[1] == Found(name="Example Bakery")
+    assert vendor.judge(Reply(200, {}, b"unavailable"))[1] == NotFound()
+    assert vendor.judge(Reply(200, {}, b""))[1] == NotFound()
+    assert vendor.judge(Reply(200, {}, b"\xff"))[0] == "bad_response"
+
+
+@pytest.mark.parametrize(
+    ("value", "pause_s"),
+    [
+        ("30", 30),
+        ("0", 0),
+        ("99999999999", 86400),
+        ("soon", None),
+        ("-5", None),
+        ("1.5", None),
+        ("", None),
+        ("٣", None),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_in_seconds(make: Make, status: int, value: str, pause_s: float | None) -> None:
+    answer = read(make(), {}, status, Retry_After=value)
+    assert isinstance(answer, Failed)
+    assert answer.retry_after_s == pause_s
+
+
+def test_retry_after_as_a_date(make: Make) -> None:
+    past = read(make(), {}, 503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT")
+    far = read(make(), {}, 503, Retry_After="Fri, 01 Jan 2100 00:00:00 GMT")
+    assert isinstance(past, Failed)
+    assert isinstance(far, Failed)
+    assert (past.retry_after_s, far.retry_after_s) == (0, 86400)
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (401, "401: MOCK_A_KEY is refused"),
+        (402, "402: the account's quota or balance is spent"),
+        (503, "503: it is down"),
+    ],
+)
+def test_an_operator_is_told_what_to_fix(make: Make, status: int, hint: str) -> None:
+    assert read(make(), {}, status) == Failed({401: "auth", 402: "quota", 503: "unavailable"}[status], hint)
+
+
+def test_a_rules_own_advice_stands_above(make: Make) -> None:
+    vendor = make(('status = [404]\nis = "not_found"', 'status = [404]\nis = "auth"\nfix = "Enable it first."'))
+    assert read(vendor, {}, 404) == Failed("auth", "404: Enable it first.")

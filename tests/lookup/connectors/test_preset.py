@@ -1,0 +1,146 @@
+"""A preset that cannot work is told when it is read: which file, which key, what is wrong."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lookup.connectors import preset
+from tests.lookup.connectors.conftest import PRESETS
+
+MOCK_A = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
+URL = 'url = "https://vendor.example.com'
+MOCK_B = (PRESETS / "mock_b.toml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[..., preset.Preset]:
+    def written(text: str, name: str = "mock_a.toml") -> preset.Preset:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return preset.load(tmp_path / name)
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "problem"),
+    [
+        ("title =", "titel =", "", "unknown field `titel`"),
+        ("title =", "= =", "", "not TOML"),
+        ("[auth]", "[oauth]", "", "unknown field `oauth`"),
+        ('evidence = "V"', 'evidence = "X"', "evidence", "'X', which is none of V, T, M, K"),
+        ('evidence = "V"', 'evidence = "V"\nname = "x"', "name", "not for a preset to say"),
+        ('evidence = "V"', 'evidence = "V"\nfingerprint = "x"', "fingerprint", "not for a preset to say"),
+        ("{e164}", "{e165}", "request.url", "{e165} is none of e164, "),
+        ("{e164}", "{e164", "request.url", "a brace"),
+        ("{e164}", "{key}", "", "{key} in request.url and auth.path belong together"),
+        (URL, URL.replace("https", "http"), "request", "https:// is needed"),
+        (URL, 'url = "vendor.example.com', "request", "must begin with https://"),
+        (URL, 'url = "https://{e164}.example.com', "request", "host is fixed"),
+        (URL, 'url = "https://me:pw@vendor.example.com', "request", "host is fixed"),
+        ("callers/{e164}", "callers?n={e164}", "request", "write the query under request.query"),
+        ("[request]", '[request]\nmethod = "DELETE"', "request.method", "Invalid enum value 'DELETE'"),
+        ("[request]", "[request]\njson = {}", "request", "a GET request has no body"),
+        ("[request]", '[request]\nmethod = "POST"\njson = { n = "{e999}" }', "request", "{e999} is none of"),
+        ("[request]", '[request]\nmethod = "POST"\njson = {}\nform = { a = "b" }', "request", "exclude each other"),
+        ("[request]", '[request]\nheaders = { X = "{key}" }', "", "{key} belongs into the path"),
+        ('["name", "place"]', "[1]", "request.query", "Expected `str`, got `int`"),
+        ("MOCK_A_KEY", "OTHER_KEY", "auth", "OTHER_KEY must begin with MOCK_A_"),
+        ("MOCK_A_KEY", "mock a key", "auth", "no name of an environment variable"),
+        ("[auth]", '[auth]\nbearer = "MOCK_A_TOKEN"', "auth", "one of basic, bearer"),
+        ("known == `false`", "known == ", "outcome[0].when", "not JMESPath"),
+        ("known == `false`", "knows(@)", "outcome[0].when", "no function knows()"),
+        ("known == `false`", "join(', ', [nope(@)])", "outcome[0].when", "no function nope()"),
+        ('is = "found"', 'is = "fond"', "outcome[1].is", "'fond', which is none of found, not_found"),
+        ("status = [404]\n", "", "outcome[2]", "a rule needs status, when, or both"),
+        ("status = [404]", "status = [40]", "outcome[2].status[0]", ">= 100"),
+        ('name = ["name"]\nlocation = ["[city, state]"]', "", "fields", "at least one of name, location and spam"),
+        ('name = ["name"]\n', 'name = "name"\n', "fields.name", "Expected `array`, got `str`"),
+        ('number = "12025550123"', 'number = "+12025550123"', "sample[0].number", "matching regex"),
+        ("[fields]", "[coverage]\nregions = ['usa']\n[fields]", "coverage.regions[0]", "matching regex"),
+        ("[fields]", "[budget]\ntimeout_s = 0\n[fields]", "budget.timeout_s", "> 0"),
+        ("[fields]", "[fields.spam]\nknown = ['a']\n[fields]", "fields.spam", "missing required field `yes`"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_key(
+    load: Callable[..., preset.Preset], old: str, new: str, key: str, problem: str
+) -> None:
+    assert old in MOCK_A
+    with pytest.raises(preset.Invalid) as raised:
+        load(MOCK_A.replace(old, new, 1))
+    assert str(raised.value).startswith("mock_a.toml: ")
+    assert raised.value.key.startswith(key)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["Acme.toml", "acme-cnam.toml", "1acme.toml", ".toml", "acme.v2.toml"])
+def test_a_file_is_named_as_its_settings_can_be(load: Callable[..., preset.Preset], name: str) -> None:
+    with pytest.raises(preset.Invalid, match="lower case"):
+        load(MOCK_A, name)
+
+
+def test_a_preset_without_an_error_sample_is_none(load: Callable[..., preset.Preset]) -> None:
+    with pytest.raises(preset.Invalid, match="at least one that is found, one that is not found, and one error"):
+        load(MOCK_A[: MOCK_A.rindex("[[sample]]")])
+
+
+def test_a_file_that_is_not_utf_8_or_not_there(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes('title = "Zoë"'.encode("latin-1"))
+    for name in ("latin.toml", "absent.toml"):
+        with pytest.raises(preset.Invalid, match=f"{name}: cannot be read"):
+            preset.load(tmp_path / name)
+
+
+def test_every_edit_changes_the_fingerprint(load: Callable[..., preset.Preset]) -> None:
+    assert load(MOCK_A).fingerprint == load(MOCK_A).fingerprint != load(MOCK_A + "\n").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("coverage", "covered", "not_covered"),
+    [
+        ("regions = ['US']", ["12025550123", "18005550123"], ["16135550123", "493023125042", "9991234567"]),
+        ("country_codes = ['1']", ["12025550123", "16135550123"], ["493023125042"]),
+        ("country_codes = ['49', '43']", ["493023125042", "4312345678"], ["12025550123", "4412345678"]),
+        ("", ["12025550123", "9991234567"], []),
+    ],
+)
+def test_coverage(
+    load: Callable[..., preset.Preset], coverage: str, covered: list[str], not_covered: list[str]
+) -> None:
+    loaded = load(f"{MOCK_A}\n[coverage]\n{coverage}\n")
+    assert [number for number in covered if not loaded.covers(number)] == []
+    assert [number for number in not_covered if loaded.covers(number)] == []
+
+
+def test_a_number_that_cannot_be_written_as_the_vendor_wants_it_is_not_covered(
+    load: Callable[..., preset.Preset],
+) -> None:
+    for form in ("nanp_digits", "nanp_dashed"):
+        ten_digits = load(MOCK_A.replace("{e164}", f"{{{form}}}"))
+        assert ten_digits.covers("12025550123")
+        assert not any(ten_digits.covers(number) for number in ("493023125042", "1202555012", "120255501234"))
+    in_the_body = load(MOCK_B.replace("{e164}", "{national_digits}"), "mock_b.toml")
+    assert in_the_body.covers("493023125042")
+    assert not in_the_body.covers("9991234567")
+
+
+@pytest.mark.parametrize(
+    ("template", "number", "written"),
+    [
+        ("{e164}", "493023125042", "+493023125042"),
+        ("{e164_digits}", "493023125042", "493023125042"),
+        ("{national_digits}", "390612345678", "0612345678"),
+        ("{nanp_dashed} {nanp_digits}", "12025550123", "202-555-0123 2025550123"),
+        ("{country_code}/{region}", "16135550123", "1/CA"),
+        ("{e164-2}", "493023125042", "+4930231250"),
+        ("a b", "12025550123", "a b"),
+    ],
+)
+def test_how_a_number_may_be_written(template: str, number: str, written: str) -> None:
+    assert preset.Template(template).fill(number) == written
+
+
+def test_a_hash_of_the_number_is_in_capitals_and_may_leave_its_end_off() -> None:
+    whole, shorter = (hashlib.sha1(number).hexdigest().upper() for number in (b"+12025550123", b"+1202555012"))
+    assert preset.Template("{sha1_e164} {sha1_e164-1}").fill("12025550123") == f"{whole} {shorter}"

@@ -1,0 +1,305 @@
+"""What a call may reach, how long it lives, and what of it is seen elsewhere."""
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from urllib3.connection import HTTPConnection
+
+from lookup.connectors import transport
+from lookup.connectors.transport import BadReply, NoReply, Peers, Reply, Request, send
+from tests import upstream
+from tests.servers import free_port
+from tests.upstream import Behaviour, Conversation, Upstream, raw, says
+
+
+@pytest.fixture
+def vendor() -> Iterator[Callable[..., Upstream]]:
+    started: list[Upstream] = []
+
+    def start(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Upstream:
+        started.append(Upstream(behave, tls).start())
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(autouse=True)
+def _new_session() -> None:
+    transport._here.session = None
+
+
+def get(url: str, *, peers: Peers = "loopback", lifetime_s: float = 5, **fields: Any) -> Reply:
+    request = Request("GET", url, {"X-Key": "a-secret"}, **fields)
+    return send(request, peers=peers, retry_within_s=1, lifetime_s=lifetime_s, max_body_bytes=1000)
+
+
+def test_a_connection_is_kept_and_used_again(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(says({"a": 1}))
+    replies = [get(server.url + "/x") for _ in range(3)]
+    assert [(reply.status, reply.body) for reply in replies] == [(200, b'{"a": 1}')] * 3
+    assert server.connections == 1
+
+
+def test_a_redirect_is_not_followed_and_its_target_hears_nothing(vendor: Callable[..., Upstream]) -> None:
+    target = vendor(says({}))
+    server = vendor(raw(b"", 307, f"Location: {target.url}/stolen\r\n"))
+    assert get(server.url).status == 307
+    assert (len(server.heads), target.connections) == (1, 0)
+
+
+def test_proxies_and_netrc_of_the_environment_are_not_used(
+    vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    proxy, server = vendor(says({"from": "proxy"})), vendor(says({"from": "vendor"}))
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, proxy.url)
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    assert get(server.url).body == b'{"from": "vendor"}'
+    assert (proxy.connections, b"Authorization" in server.heads[0]) == (0, False)
+
+
+def test_cookies_are_not_kept(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(raw(b"{}", 200, "Set-Cookie: track=me\r\n"))
+    get(server.url)
+    get(server.url)
+    assert not any(b"Cookie" in head for head in server.heads)
+
+
+def test_a_body_is_read_up_to_the_limit(vendor: Callable[..., Upstream]) -> None:
+    assert len(get(vendor(raw(b"x" * 1000)).url).body) == 1000
+    for too_large in (raw(b"x" * 1001), upstream.endless, raw(upstream.BOMB, 200, "Content-Encoding: gzip\r\n")):
+        with pytest.raises(BadReply, match="larger than 1000 bytes"):
+            get(vendor(too_large).url)
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [upstream.hangs, upstream.hangs_after_headers, upstream.drips_headers, upstream.drips_body],
+    ids=["hangs", "hangs after headers", "drips headers", "drips its body"],
+)
+def test_a_call_ends_after_its_lifetime_whatever_drips(vendor: Callable[..., Upstream], behave: Behaviour) -> None:
+    server = vendor(behave)
+    with pytest.raises(NoReply, match=r"not done after 0\.2 s"):
+        get(server.url, lifetime_s=0.2)
+
+
+def test_a_kept_connection_that_drips_is_ended_too(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(says({}))
+    get(server.url)
+    server.repair(upstream.drips_body)
+    with pytest.raises(NoReply, match=r"not done after 0\.2 s"):
+        get(server.url, lifetime_s=0.2)
+    server.repair(says({}))
+    assert get(server.url).status == 200  # and the next call has a connection of its own
+
+
+def test_a_tls_handshake_that_never_ends_is_ended(vendor: Callable[..., Upstream]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(NoReply, match=r"not done after 0\.2 s"):
+        get(f"https://127.0.0.1:{silent.getsockname()[1]}", lifetime_s=0.2)
+
+
+def test_a_call_that_is_done_is_not_ended(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(says({}))
+    get(server.url, lifetime_s=0.1)
+    time.sleep(0.2)
+    assert get(server.url).status == 200
+    assert server.connections == 1
+
+
+# --- Retries --------------------------------------------------------------------------------------------------------
+
+
+def test_a_refused_connection_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[object] = []
+    connect = HTTPConnection._new_conn
+
+    def counted(self: Any) -> socket.socket:
+        attempts.append(self)
+        return connect(self)
+
+    monkeypatch.setattr(HTTPConnection, "_new_conn", counted)
+    with pytest.raises(NoReply, match="could not be reached"):
+        get(f"http://127.0.0.1:{free_port()}")
+    assert len(attempts) == 2
+
+
+def test_a_kept_connection_that_the_vendor_closed_meanwhile_costs_nothing(vendor: Callable[..., Upstream]) -> None:
+    def closes_at_the_second(conversation: Conversation) -> bool:
+        if len(server.heads) == 2:
+            return False
+        return says({})(conversation)
+
+    server = vendor(closes_at_the_second)
+    assert [get(server.url).status for _ in range(2)] == [200, 200]
+    assert len(server.heads) == 3
+
+
+@pytest.mark.parametrize("fault", ["resets", "stops short", "500", "503", "429", "half-closes"])
+def test_what_may_have_been_asked_is_not_asked_again(vendor: Callable[..., Upstream], fault: str) -> None:
+    server = vendor(upstream.FAULTS[fault][0])
+    with suppress(NoReply):
+        get(server.url)
+    assert len(server.heads) == 1
+
+
+def test_a_post_is_never_sent_twice(vendor: Callable[..., Upstream]) -> None:
+    def closes_at_the_second(conversation: Conversation) -> bool:
+        return len(server.heads) < 2 and says({})(conversation)
+
+    server = vendor(closes_at_the_second)
+    post = Request("POST", server.url, {}, json={})
+    send(post, peers="loopback", retry_within_s=1, lifetime_s=5, max_body_bytes=1000)
+    with pytest.raises(NoReply):
+        send(post, peers="loopback", retry_within_s=1, lifetime_s=5, max_body_bytes=1000)
+    assert len(server.heads) == 2
+
+
+# --- Whom it may reach ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("8.8.8.8", {"public", "private"}),
+        ("2606:4700::1111", {"public", "private"}),
+        ("127.0.0.1", {"loopback"}),
+        ("::1", {"loopback"}),
+        ("::ffff:127.0.0.1", {"loopback"}),
+        ("10.1.2.3", {"private"}),
+        ("192.168.1.1", {"private"}),
+        ("172.16.0.1", {"private"}),
+        ("100.64.0.1", {"private"}),
+        ("fd00::1", {"private"}),
+        ("::ffff:10.0.0.1", {"private"}),
+        ("64:ff9b::a00:1", {"private"}),
+        ("2002:a00:1::1", {"private"}),
+        ("169.254.169.254", set()),
+        ("64:ff9b::a9fe:a9fe", set()),
+        ("fe80::1%eth0", set()),
+        ("0.0.0.0", set()),
+        ("::", set()),
+        ("224.0.0.1", set()),
+        ("ff0e::1", set()),
+    ],
+)
+def test_which_addresses_a_vendor_may_have(address: str, allowed: set[Peers]) -> None:
+    seen: set[Peers] = set()
+    policies: tuple[Peers, ...] = ("public", "private", "loopback")
+    for peers in policies:
+        try:
+            transport.require_allowed(address, peers)
+        except transport._Refused:
+            continue
+        seen.add(peers)
+    assert seen == allowed
+
+
+def test_a_host_whose_name_leads_inside_is_refused_before_a_word_is_said(
+    vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = vendor(says({}))
+    real = socket.getaddrinfo
+
+    def lies(host: str, *arguments: Any, **options: Any) -> Any:
+        return real("127.0.0.1" if host == "vendor.example.com" else host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lies)
+    policies: tuple[Peers, ...] = ("public", "private")
+    for peers in policies:
+        with pytest.raises(NoReply, match="address that is not allowed"):
+            get(f"http://vendor.example.com:{server.port}", peers=peers)
+    assert server.heads == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "private_network", "peers"),
+    [
+        ("https://api.example.com", False, "public"),
+        ("https://api.example.com", True, "private"),
+        ("http://127.0.0.1:8080", False, "loopback"),
+        ("http://localhost", True, "loopback"),
+        ("http://[::1]:8080", False, "loopback"),
+        ("https://127.0.0.1.example.com", False, "public"),
+        ("https://localhost.example.com", False, "public"),
+    ],
+)
+def test_loopback_is_for_hosts_that_say_so(origin: str, private_network: bool, peers: Peers) -> None:
+    assert transport.peers_for(origin, private_network=private_network) == peers
+
+
+# --- TLS ------------------------------------------------------------------------------------------------------------
+
+
+def server_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert(*names).configure_cert(context)
+    return context
+
+
+def test_a_certificate_of_a_trusted_authority_is_taken_and_any_other_refused(
+    vendor: Callable[..., Upstream], settings: Any, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    server = vendor(says({}), server_context(authority, "127.0.0.1"))
+    with pytest.raises(NoReply, match="certificate"):
+        get(server.url)
+    settings.CA_BUNDLE = str(tmp_path / "ca.pem")
+    transport._here.session = None
+    assert get(server.url).status == 200
+    elsewhere = vendor(says({}), server_context(authority, "vendor.example.com"))
+    with pytest.raises(NoReply, match="certificate"):
+        get(elsewhere.url)
+    assert elsewhere.heads == []
+
+
+def test_a_call_over_tls_ends_after_its_lifetime(
+    vendor: Callable[..., Upstream], settings: Any, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    settings.CA_BUNDLE = str(tmp_path / "ca.pem")
+    server = vendor(upstream.drips_body, server_context(authority, "127.0.0.1"))
+    with pytest.raises(NoReply, match=r"not done after 0\.3 s"):
+        get(server.url, lifetime_s=0.3)
+
+
+# --- What is seen ---------------------------------------------------------------------------------------------------
+
+
+def test_neither_a_request_nor_an_error_shows_key_number_or_host() -> None:
+    url = f"http://127.0.0.1:{free_port()}/12025550123/a-key-in-the-path"
+    request = Request("GET", url, {"X-Key": "a-secret"}, basic=("user", "password"))
+    assert repr(request) == "Request(method='GET')"
+    with pytest.raises(NoReply) as raised:
+        send(request, peers="loopback", retry_within_s=1, lifetime_s=5, max_body_bytes=10)
+    assert str(raised.value) == "it could not be reached"
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
+
+
+def test_each_thread_has_a_session_of_its_own(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(says({}))
+    sessions: list[object] = []
+
+    def ask() -> None:
+        get(server.url)
+        sessions.append(transport._here.session)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len({id(session) for session in sessions}) == 3
