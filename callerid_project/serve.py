@@ -51,8 +51,12 @@ def _load(target: str) -> Callable[..., Any]:
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    from callerid_project.wsgi import application
+    from django.core.exceptions import ImproperlyConfigured
 
+    try:
+        from callerid_project.wsgi import application
+    except ImproperlyConfigured as error:
+        sys.exit(f"Not started: {error}")
     return application
 
 

@@ -1,19 +1,17 @@
 """One search: the operator's rule first, then both slots under one deadline."""
 
-import contextvars
-import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from functools import lru_cache
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 
-from lookup import rules
+from lookup import rules, usage
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.connectors.base import Connector
-from lookup.connectors.chain import Inquiry
+from lookup.connectors.chain import Inquiry, Member
 from lookup.connectors.registry import bind
 
 #: Each slot's name in the answer, the setting that binds it, and the fields that it may have.
@@ -21,7 +19,6 @@ SLOTS = {
     "source_a": ("SOURCE_A", frozenset({"name", "location"})),
     "source_b": ("SOURCE_B", frozenset({"name", "spam"})),
 }
-REMOTE_THREADS = 32
 
 
 class AllSourcesFailed(Exception):
@@ -57,48 +54,62 @@ class SearchResult:
         return all(isinstance(slot.answer, Failed) for slot in self.slots.values())
 
 
-def members(slot: str) -> tuple[Connector, ...]:
+def members(slot: str) -> tuple[Member, ...]:
     """The connectors that this slot is bound to. Raises ImproperlyConfigured."""
     setting, _ = SLOTS[slot]
-    return bind(setting, getattr(settings, setting))
+    return _bound(slot, setting, getattr(settings, setting))
 
 
-def search(number: str) -> SearchResult:
-    """Ask both slots about `number` within SEARCH_DEADLINE_S. A slot that is late has failed."""
+def search(number: str, *, token_id: int = 0) -> SearchResult:
+    """Ask both slots about `number` within SEARCH_DEADLINE_S. A slot that is late has failed.
+
+    `token_id`: in whose name, for the statistics.
+    """
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     rule = rules.find(number)
-    inquiries = {slot: Inquiry(members(slot), fields, number, rule) for slot, (_, fields) in SLOTS.items()}
+    inquiries = {slot: Inquiry(slot, members(slot), fields, number, rule) for slot, (_, fields) in SLOTS.items()}
     for inquiry in inquiries.values():
         inquiry.ask_local(settings.SEARCH_DEADLINE_S)
-    remote = {slot: inquiry for slot, inquiry in inquiries.items() if inquiry.wants_remote()}
-    if remote:
+    if remote := [inquiry for inquiry in inquiries.values() if inquiry.wants_remote()]:
         _give_connection_back()
-        futures = [_pool(slot).submit(inquiry, deadline) for slot, inquiry in remote.items()]
-        wait([future for future in futures if future], timeout=max(0.0, deadline - time.monotonic()))
+        _ask_remote(remote, deadline)
+    for slot, inquiry in inquiries.items():
+        for record in inquiry.records:
+            usage.count(
+                token_id=token_id,
+                slot=slot,
+                connector=record.connector,
+                outcome=record.outcome,
+                elapsed_s=record.elapsed_s,
+            )
     return SearchResult(number, {slot: SlotResult(*inquiry.result()) for slot, inquiry in inquiries.items()})
 
 
-class SlotPool:
-    """A slot's own threads: one whose source hangs takes none from the other. Nothing queues: a search that finds all
-    of them busy would wait in vain, so its remote members have failed at once."""
-
-    def __init__(self, slot: str) -> None:
-        self._threads = ThreadPoolExecutor(REMOTE_THREADS, thread_name_prefix=slot)
-        self._free = threading.BoundedSemaphore(REMOTE_THREADS)
-
-    def submit(self, inquiry: Inquiry, deadline: float) -> Future[None] | None:
-        inquiry.expect_remote()
-        if not self._free.acquire(blocking=False):
-            return None
-        # The thread's own copy of the context: the request id stands in its log lines too.
-        future = self._threads.submit(contextvars.copy_context().run, inquiry.ask_remote, deadline)
-        future.add_done_callback(lambda _: self._free.release())
-        return future
+def _ask_remote(inquiries: list[Inquiry], deadline: float) -> None:
+    """The slots' remote members, both slots at the same time; whoever has not answered in time has failed."""
+    waiting = {inquiry: future for inquiry in inquiries if (future := inquiry.ask_remote(deadline))}
+    while waiting:
+        first_due = min(inquiry.due for inquiry in waiting)
+        wait(set(waiting.values()), max(0.0, first_due - time.monotonic()), FIRST_COMPLETED)
+        now = time.monotonic()
+        for inquiry, future in list(waiting.items()):
+            if future.done() or now >= inquiry.due:
+                inquiry.take()
+                del waiting[inquiry]
+                if following := inquiry.ask_remote(deadline):
+                    waiting[inquiry] = following
 
 
-@lru_cache
-def _pool(slot: str) -> SlotPool:
-    return SlotPool(slot)
+@lru_cache(maxsize=16)
+def _bound(slot: str, setting: str, names: str) -> tuple[Member, ...]:
+    bound, (_, fields) = bind(slot, setting, names), SLOTS[slot]
+    for member in bound:
+        if not member.connector.fields & fields:
+            raise ImproperlyConfigured(
+                f"{setting}: '{member.name}' knows {' and '.join(sorted(member.connector.fields))} only, "
+                f"and this slot has {' and '.join(sorted(fields))}."
+            )
+    return bound
 
 
 def _give_connection_back() -> None:

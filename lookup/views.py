@@ -50,7 +50,7 @@ class SearchView(APIView):
             return answer(credits.Charge(earlier.body, replayed=True))
         if not earlier and token.credits < 1:
             raise credits.NoCreditsLeft
-        self.outcome = search(number)
+        self.outcome = search(number, token_id=token.pk)
         if self.outcome.failed:
             raise AllSourcesFailed
         charge = credits.charge(

@@ -11,7 +11,8 @@ from django.test import Client
 
 from accounts import shared_store, tokens
 from accounts.models import CreditEntry
-from lookup import throttling
+from lookup import search, throttling, usage
+from lookup.connectors import cache, registry
 from tests import connectors
 
 NUMBER = "493023125042"
@@ -57,8 +58,14 @@ def quiet_sources(settings: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh_counters() -> Iterator[None]:
-    """No test sees another's limits, brakes, outages or recorded calls."""
+    """No test sees another's limits, brakes, outages, kept answers, breakers, statistics or recorded calls.
+
+    Statistics stay in memory: no thread writes into a test's database unasked."""
+    search._bound.cache_clear()
+    registry.forget()
+    cache.answers.cache_clear()
     throttling._in_process.__init__()  # type: ignore[misc]
+    usage.recorder.__init__(every_s=None)  # type: ignore[misc]
     shared_store.outage.__init__()  # type: ignore[misc]
     if settings.REDIS_URL:
         shared_store.client(settings.REDIS_URL).flushdb()
@@ -70,3 +77,4 @@ def _fresh_counters() -> Iterator[None]:
     connectors.Hangs.released.clear()
     yield
     connectors.Hangs.released.set()
+    registry.forget()

@@ -92,6 +92,10 @@ class RemoteKnows(Recording):
         return Found(name="Remote Name", location="Remote Place", spam=True)
 
 
+class RemoteKnowsToo(RemoteKnows):
+    """For the other slot: what is bound to both is asked once."""
+
+
 class RemoteKnowsName(Recording):
     remote = True
     fields = frozenset({"name"})

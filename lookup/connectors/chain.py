@@ -1,87 +1,134 @@
 """A slot: its members in the written order, each field from the first member that knows it.
 
-Local members run first, in the request's thread; remote ones afterwards, in a thread of the slot's, and only while a
-field that they can supply is not known to the rule or to a member that stands before them.
+Local members run first, in the request's thread; remote ones afterwards, one after the other, each only while a field
+that it can supply is not known to the rule or to a member that stands before it.
 """
 
-import logging
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.connectors.base import Connector
+from lookup.connectors.base import Connector, asked, covers
+from lookup.connectors.guard import Flight, Guard
 
-log = logging.getLogger(__name__)
+LATE = Failed("late")
 
-LATE = Failed("deadline")
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`name`: the word that binds it. `guard`: of a remote one."""
+
+    name: str
+    connector: Connector
+    guard: Guard | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of one member's turn; `outcome`: `found`, `not_found`, `cached_found`, … or a failure's reason."""
+
+    connector: str
+    outcome: str
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    index: int
+    guard: Guard
+    flight: Flight
+    asked_at: float
+    joined: bool
 
 
 class Inquiry:
     """One search's state in one slot. Whoever is asked has failed until it answers, so that a late answer, or none, is
     never taken for "not found"."""
 
-    def __init__(self, members: Sequence[Connector], fields: frozenset[str], number: str, rule: Found | None) -> None:
+    def __init__(
+        self, slot: str, members: Sequence[Member], fields: frozenset[str], number: str, rule: Found | None
+    ) -> None:
+        self.records: list[Record] = []
+        #: When the pending member is given up: a time.monotonic() value.
+        self.due = 0.0
+        self._slot = slot
         self._members = members
         self._fields = fields
         self._number = number
         self._rule = rule.known() if rule else {}
         self._answers: list[Answer | None] = [None] * len(members)
-        self._local_s = 0.0
-        self._remote_started: float | None = None
-        self._remote_ended: float | None = None
+        self._remote = [index for index, member in enumerate(members) if member.guard]
+        self._pending: _Pending
+        self._elapsed_s = 0.0
 
     def ask_local(self, deadline_s: float) -> None:
         """Ask the local members that can still add something. Each slot has its own time: a slow one takes none of the
         other's."""
         started = time.monotonic()
+        deadline = started + deadline_s
         for index, member in enumerate(self._members):
-            if not member.remote and self._open_fields(index):
-                self._answer(index, started + deadline_s)
-        self._local_s = time.monotonic() - started
+            if member.guard is None and self._can_add(index):
+                asked_at = time.monotonic()
+                answer: Answer = LATE
+                if asked_at < deadline:
+                    answer = asked(member.name, member.connector, self._number, timeout_s=deadline - asked_at)
+                    answer = answer if time.monotonic() <= deadline else LATE
+                self._note(index, answer, asked_at)
+        self._elapsed_s += time.monotonic() - started
 
     def wants_remote(self) -> bool:
-        return bool(self._remote_indexes())
+        return any(self._can_add(index) for index in self._remote)
 
-    def expect_remote(self) -> None:
-        """Before the remote members are asked in another thread: from here on each has failed until it answers."""
-        self._remote_started = time.monotonic()
-        for index in self._remote_indexes():
-            self._answers[index] = LATE
+    def ask_remote(self, deadline: float) -> Future[Answer] | None:
+        """Ask the next remote members until one has to be waited for: its future. None when there is none left."""
+        while self._remote:
+            index = self._remote.pop(0)
+            guard = self._members[index].guard
+            if guard is None or not self._can_add(index):
+                continue
+            asked_at = time.monotonic()
+            if asked_at >= deadline:
+                self._note(index, LATE, asked_at)
+                continue
+            reply = guard.ask(self._slot, self._number, deadline=deadline)
+            if reply.flight is None:
+                self._note(index, reply.answer or LATE, asked_at, free=True)
+                continue
+            patience_s = guard.connector.patience_s
+            self.due = deadline if patience_s is None else min(deadline, asked_at + patience_s)
+            self._pending = _Pending(index, guard, reply.flight, asked_at, reply.joined)
+            return reply.flight.future
+        return None
 
-    def ask_remote(self, deadline: float) -> None:
-        """Ask the remote members in order. `deadline`: a time.monotonic() value."""
-        for index in self._remote_indexes():
-            if self._open_fields(index):
-                self._answer(index, deadline)
-            else:
-                self._answers[index] = None
-        self._remote_ended = time.monotonic()
+    def take(self) -> None:
+        """The pending member has answered, or is waited for no longer."""
+        pending = self._pending
+        if pending.flight.future.done():
+            answer = pending.flight.future.result()
+        else:
+            answer = LATE
+            pending.guard.gave_up(pending.flight)
+        self._note(pending.index, answer, pending.asked_at, free=pending.joined)
+        self._elapsed_s += time.monotonic() - pending.asked_at
 
     def result(self) -> tuple[Answer, float]:
         """Found when any field is known, Failed when none is and somebody could not tell, else NotFound; and the
         seconds that it took."""
-        elapsed_s = self._local_s
-        if self._remote_started is not None:
-            elapsed_s += (self._remote_ended or time.monotonic()) - self._remote_started
-        answers = list(self._answers)
-        known = {field: value for field, value in self._merged(answers).items() if field in self._fields}
+        merged = self._merged(self._answers)
+        known = {field: value for field, value in merged.items() if field in self._fields}
         if known:
-            return Found(**known), elapsed_s
-        failures = [answer for answer in answers if isinstance(answer, Failed)]
-        return failures[0] if failures else NotFound(), elapsed_s
+            return Found(**known), self._elapsed_s
+        failures = [answer for answer in self._answers if isinstance(answer, Failed)]
+        return failures[0] if failures else NotFound(), self._elapsed_s
 
-    def _remote_indexes(self) -> list[int]:
-        """Of the remote members that were asked or can still add something."""
-        return [
-            index
-            for index, member in enumerate(self._members)
-            if member.remote and (self._answers[index] is not None or self._open_fields(index))
-        ]
-
-    def _open_fields(self, index: int) -> frozenset[str]:
-        """What this member can supply and neither the rule nor a member before it knows."""
-        return (self._members[index].fields & self._fields) - self._merged(self._answers[:index]).keys()
+    def _can_add(self, index: int) -> bool:
+        """Whether this member can supply what neither the rule nor a member before it knows."""
+        connector = self._members[index].connector
+        missing = (connector.fields & self._fields) - self._merged(self._answers[:index]).keys()
+        return bool(missing) and covers(self._members[index].name, connector, self._number)
 
     def _merged(self, answers: Sequence[Answer | None]) -> dict[str, Any]:
         merged = dict(self._rule)
@@ -90,21 +137,11 @@ class Inquiry:
                 merged = {**answer.known(), **merged}
         return merged
 
-    def _answer(self, index: int, deadline: float) -> None:
-        self._answers[index] = LATE
-        if (timeout_s := deadline - time.monotonic()) > 0:
-            answer = self._asked(self._members[index], timeout_s)
-            if time.monotonic() <= deadline:
-                self._answers[index] = answer
-
-    def _asked(self, member: Connector, timeout_s: float) -> Answer:
-        try:
-            answer = member.lookup(self._number, timeout_s=timeout_s)
-        except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exceptions, yet failures too
-            # Its message may hold a number, a name or a key: the type has to do.
-            log.warning("source failed: connector=%s error=%s", type(member).__name__, type(error).__name__)
-            return Failed("error")
-        if not isinstance(answer, Answer):
-            log.warning("source failed: connector=%s error=answer of another type", type(member).__name__)
-            return Failed("contract")
-        return answer
+    def _note(self, index: int, answer: Answer, asked_at: float, *, free: bool = False) -> None:
+        """`free`: the answer was kept, or another search's; no call was made for it."""
+        self._answers[index] = answer
+        if isinstance(answer, Failed):
+            outcome = answer.reason
+        else:
+            outcome = ("cached_" if free else "") + ("found" if isinstance(answer, Found) else "not_found")
+        self.records.append(Record(self._members[index].name, outcome, time.monotonic() - asked_at))

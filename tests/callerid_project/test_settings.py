@@ -66,7 +66,7 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         ({"RATE_LIMIT": "9" * 5000 + "/m"}, "RATE_LIMIT=30/m"),
         ({"JWT_SIGNING_KEY": "k" * 40 + ",k"}, "no comma"),
         ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
-        ({"SOURCE_A": "directory,nowhere"}, "unknown source 'nowhere'"),
+        ({"SOURCE_A": "directory,nowhere"}, "there is no source 'nowhere'"),
         ({"SOURCE_B": "complaints,,directory"}, "SOURCE_B must name a source"),
         ({"SOURCE_A": "no.such.Thing"}, "cannot be imported"),
         ({"SOURCE_A": "json.JSONDecoder"}, "not a lookup.connectors.base.Connector"),

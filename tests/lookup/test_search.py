@@ -11,7 +11,7 @@ from accounts import credits, tokens
 from accounts.models import IdempotencyRecord
 from lookup.answers import Found, NotFound
 from lookup.models import NumberRule
-from lookup.search import REMOTE_THREADS, search
+from lookup.search import search
 from tests import connectors
 from tests.api import NUMBER, Integrator
 
@@ -128,11 +128,11 @@ def test_one_slots_hanging_threads_take_none_from_the_other(db: None, settings: 
     settings.SEARCH_DEADLINE_S = 0.05
     settings.SOURCE_A, settings.SOURCE_B = T + "Hangs", T + "RemoteKnows"
     before = threading.active_count()
-    for _ in range(REMOTE_THREADS + 8):
-        slots = search(NUMBER).slots
+    for n in range(connectors.Hangs.concurrency + 8):
+        slots = search(str(int(NUMBER) + n)).slots
         assert (slots["source_a"].word, slots["source_b"].word) == ("failed", "found")
-    assert len(connectors.Hangs.calls) == REMOTE_THREADS  # the others found no thread free, and did not wait
-    assert threading.active_count() <= before + 2 * REMOTE_THREADS
+    assert len(connectors.Hangs.calls) <= connectors.Hangs.concurrency
+    assert threading.active_count() <= before + 2 * connectors.Hangs.concurrency
 
 
 def test_remote_members_of_both_slots_run_at_once(ask: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_remote_members_of_both_slots_run_at_once(ask: Any, settings: Any, monke
         return Found(name="Met", spam=True)
 
     monkeypatch.setattr(connectors.RemoteKnows, "answer", meet)
-    assert outcomes(ask("RemoteKnows", "RemoteKnows")) == ["found", "found"]
+    assert outcomes(ask("RemoteKnows", "RemoteKnowsToo")) == ["found", "found"]
 
 
 def test_local_members_run_in_the_requests_own_thread(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_the_connection_is_back_in_the_pool_while_vendors_are_asked(
     if connection.vendor != "postgresql":
         assert "pool" not in connection.settings_dict["OPTIONS"]
         return
-    settings.SOURCE_A = settings.SOURCE_B = T + "RemoteKnows"
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
     request_connection = connection
     held: list[bool] = []
 

@@ -1,0 +1,314 @@
+"""Around what leaves the process: one call a number, kept answers, a bulkhead, a breaker, and a way back."""
+
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import connection
+
+from accounts import shared_store
+from lookup import usage
+from lookup.answers import Found, NotFound
+from lookup.connectors import breaker, cache, registry
+from lookup.search import search
+from tests import connectors, upstream
+from tests.api import NUMBER
+from tests.lookup.connectors.conftest import Vendors
+from tests.upstream import hangs, raw, says
+
+pytestmark = pytest.mark.django_db
+T = "tests.connectors."
+
+
+@pytest.fixture(autouse=True)
+def _short_deadline(settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S, settings.CALL_LIFETIME_S = 0.3, 0.8
+
+
+def words(number: str = NUMBER) -> tuple[str, str]:
+    slots = search(number).slots
+    return slots["source_a"].word, slots["source_b"].word
+
+
+def numbers(count: int) -> list[str]:
+    return [str(12025550000 + n) for n in range(count)]
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+# --- Kept answers ---------------------------------------------------------------------------------------------------
+
+
+def test_a_second_search_for_a_number_asks_no_vendor(vendors: Vendors) -> None:
+    first, second = search(NUMBER), search(NUMBER)
+    assert [slot.answer for slot in first.slots.values()] == [slot.answer for slot in second.slots.values()]
+    assert (len(vendors.a.heads), len(vendors.b.heads)) == (1, 1)
+
+
+def test_nobody_knows_is_kept_too_and_a_failure_never(vendors: Vendors) -> None:
+    vendors.a.repair(says({"known": False}))
+    vendors.b.repair(raw(b"", 500))
+    assert [words() for _ in range(3)] == [("not-found", "failed")] * 3
+    assert (len(vendors.a.heads), len(vendors.b.heads)) == (1, 3)
+
+
+def test_found_and_not_found_have_their_own_times(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[tuple[Any, float]] = []
+    monkeypatch.setattr(cache.AnswerCache, "put", lambda self, key, answer, ttl_s: kept.append((answer, ttl_s)))
+    vendors.a.repair(says({"known": False}))
+    search(NUMBER)
+    until(lambda: len(kept) == 2)
+    assert sorted(ttl_s for _, ttl_s in kept) == [3600, 86400]
+    assert {type(answer): ttl_s for answer, ttl_s in kept} == {NotFound: 3600, Found: 86400}
+
+
+def test_an_edited_preset_or_another_host_never_meets_old_answers() -> None:
+    def key(version: str, slot: str = "source_a", connector: str = "x", number: str = NUMBER) -> str:
+        return cache.key(slot=slot, connector=connector, version=version, number=number)
+
+    assert len({key("1"), key("2"), key("1", "source_b"), key("1", connector="y"), key("1", number="1" * 11)}) == 5
+    assert NUMBER not in key("1")
+
+
+def test_a_late_answer_fills_the_cache(vendors: Vendors) -> None:
+    vendors.a.repair(upstream.slow(0.5, says(upstream.GOOD_A)))
+    assert words() == ("failed", "found")
+    until(lambda: not registry._member("mock_a").guard._flights)  # type: ignore[union-attr]
+    assert words() == ("found", "found")
+    assert len(vendors.a.heads) == 1
+
+
+def stored() -> dict[str, float]:
+    """What is kept: value → seconds that it has left."""
+    if django_settings.REDIS_URL:
+        client = shared_store.client(django_settings.REDIS_URL)
+        keys = client.keys("callerid:answer:*")
+        return {client.get(key).decode(): client.ttl(key) for key in keys}  # type: ignore[union-attr]
+    return dict(cache.answers()._local.values())
+
+
+def test_what_is_kept_is_json_with_a_lifetime_under_a_key_that_tells_nothing(vendors: Vendors) -> None:
+    search(NUMBER)
+    until(lambda: len(stored()) == 2)
+    kept = stored()
+    assert sorted(map(json.loads, kept), key=str) == sorted(
+        [{"location": "Springfield, IL", "name": "Example Bakery"}, {"name": "Example Sweepstakes", "spam": True}],
+        key=str,
+    )
+    assert all(0 < ttl_s <= 86400 for ttl_s in kept.values())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"x",
+        b"[]",
+        b'{"name": 7}',
+        b'{"name": ""}',
+        b'{"n": 1}',
+        b'{"spam": "yes"}',
+        b'{"spam": null}',
+        b"\x80\x04",
+    ],
+)
+def test_a_kept_value_that_is_no_answer_is_asked_anew(damage: bytes) -> None:
+    assert cache._read(damage) is None
+
+
+@pytest.mark.parametrize("answer", [Found(name="Zoë", spam=False), Found(location="x"), NotFound()])
+def test_what_is_kept_is_read_as_it_was(answer: Found | NotFound) -> None:
+    kept = cache.AnswerCache()
+    kept.put("callerid:answer:test", answer, 60)
+    assert kept.get("callerid:answer:test") == answer
+
+
+def test_the_process_keeps_answers_while_redis_is_away(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    kept = cache.AnswerCache()
+    kept.put("k", Found(name="x"), 60)
+    assert kept.get("k") == Found(name="x")
+
+
+# --- One call a number, the bulkhead --------------------------------------------------------------------------------
+
+
+def test_concurrent_searches_for_one_number_ask_the_vendor_once_and_count_one_call(
+    vendors: Vendors, transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[str] = []
+    monkeypatch.setattr(usage, "count", lambda *, outcome, **rest: outcomes.append(outcome))
+    together = threading.Barrier(8)
+    vendors.a.repair(upstream.slow(0.1, says(upstream.GOOD_A)))
+    answers = []
+
+    def ask() -> None:
+        together.wait(10)
+        answers.append(search(NUMBER).slots["source_a"].answer)
+        connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert answers == [Found(name="Example Bakery", location="Springfield, IL")] * 8
+    assert len(vendors.a.heads) == 1
+    assert Counter(outcomes) == {"found": 2, "cached_found": 14}
+
+
+def test_a_connector_in_both_slots_is_asked_once_and_answers_both(settings: Any) -> None:
+    settings.SOURCE_A = settings.SOURCE_B = T + "RemoteKnows"
+    slots = search(NUMBER).slots
+    assert slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
+    assert slots["source_b"].answer == Found(name="Remote Name", spam=True)
+    assert connectors.RemoteKnows.calls == [NUMBER]
+
+
+def test_a_full_bulkhead_sheds_load_and_never_queues(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(breaker, "FAILURES", 1000)
+    vendors.a.repair(hangs)
+    guard = registry.bind("source_a", "SOURCE_A", "mock_a")[0].guard
+    assert guard is not None
+    deadline = time.monotonic() + 60
+    replies = [guard.ask("source_a", number, deadline=deadline) for number in numbers(20)]
+    assert [reply.answer.reason for reply in replies if reply.answer] == ["busy"] * 4  # type: ignore[union-attr]
+    until(lambda: guard._free._value == guard.connector.concurrency)  # their lifetime is over: the threads are free
+    vendors.a.repair(says(upstream.GOOD_A))
+    assert words("12025559999") == ("found", "found")
+
+
+# --- The breaker ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["resets", "hangs before headers", "500", "HTML with 200"])
+def test_after_5_failures_the_vendor_is_left_alone(vendors: Vendors, fault: str) -> None:
+    vendors.a.repair(upstream.FAULTS[fault][0])
+    assert [words(number) for number in numbers(8)] == [("failed", "found")] * 8
+    assert len(vendors.a.heads) == 5
+    assert len(vendors.b.heads) == 8
+
+
+@pytest.mark.parametrize("status", [401, 402, 403])
+def test_a_refused_key_or_a_spent_quota_is_not_tried_again(vendors: Vendors, status: int) -> None:
+    vendors.a.repair(raw(b"", status))
+    for number in numbers(3):
+        words(number)
+    assert len(vendors.a.heads) == 1
+
+
+def test_nobody_knows_is_no_failure(vendors: Vendors) -> None:
+    vendors.a.repair(raw(b"", 404))
+    assert [words(number)[0] for number in numbers(8)] == ["not-found"] * 8
+
+
+def test_a_kept_answer_is_given_while_the_breaker_is_open(vendors: Vendors) -> None:
+    words()
+    vendors.a.repair(raw(b"", 401))
+    assert words("12025550000")[0] == "failed"
+    assert words()[0] == "found"
+
+
+def test_a_slot_is_back_after_the_repair_also_when_its_bulkhead_was_full_of_dripping_calls(
+    vendors: Vendors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "OPEN_S", 0.5)
+    vendors.a.repair(upstream.drips_body)
+    guard = registry.bind("source_a", "SOURCE_A", "mock_a")[0].guard
+    assert guard is not None
+    flights = [guard.ask("source_a", number, deadline=time.monotonic() + 0.3).flight for number in numbers(16)]
+    assert guard._free._value == 0
+    for flight in flights[:5]:
+        assert flight is not None
+        guard.gave_up(flight)
+    assert guard.breaker.is_open
+    vendors.a.repair(says(upstream.GOOD_A))
+    fresh = iter(range(12025560000, 12025570000))
+    until(lambda: words(str(next(fresh))) == ("found", "found"))
+    assert not guard.breaker.is_open
+
+
+def test_what_a_vendor_asks_for_is_how_long_it_is_left_alone(vendors: Vendors) -> None:
+    vendors.a.repair(raw(b"", 429, "Retry-After: 7200\r\n"))
+    words()
+    guard = registry._member("mock_a").guard
+    assert guard is not None
+    assert guard.breaker._open_until is not None
+    assert 7100 < guard.breaker._open_until - time.monotonic() <= 7200
+
+
+# --- Patience, coverage, chains -------------------------------------------------------------------------------------
+
+
+class Patient(connectors.Hangs):
+    patience_s = 0.05
+
+
+def test_a_member_that_is_slower_than_its_own_time_leaves_the_next_one_the_rest(settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S = 5.0
+    settings.SOURCE_A = f"{__name__}.Patient,{T}RemoteKnows"
+    settings.SOURCE_B = T + "Knows"
+    assert search(NUMBER).slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
+    assert not Patient.released.is_set()
+
+
+class Uncovered(connectors.RemoteKnows):
+    def covers(self, number: str) -> bool:
+        return False
+
+
+class CoversRaises(connectors.RemoteKnows):
+    def covers(self, number: str) -> bool:
+        raise RuntimeError(number)
+
+
+def test_a_number_outside_its_coverage_is_not_asked_about_and_not_found(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.Uncovered", T + "Knows"
+    assert words() == ("not-found", "found")
+    assert Uncovered.calls == []
+
+
+def test_one_whose_coverage_raises_is_asked(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.CoversRaises", T + "Knows"
+    assert words() == ("found", "found")
+
+
+def test_threads_and_memory_stay_flat_over_10000_faulty_searches(
+    vendors: Vendors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(breaker, "OPEN_S", 0.0)  # every search makes its call
+    quick = ["resets", "stops short", "not HTTP", "HTML with 200", "deep JSON", "wrong types", "204", "301", "500"]
+    faults = [upstream.FAULTS[name][0] for name in quick]
+
+    def run(count: int) -> None:
+        for n in range(count):
+            vendors.a.behave = vendors.b.behave = faults[n % len(faults)]
+            assert words(str(12025550000 + n)) == ("failed", "failed")
+            for vendor in (vendors.a, vendors.b):
+                vendor.heads.clear()
+                vendor.bodies.clear()
+
+    monkeypatch.setattr(logging.getLogger("lookup"), "disabled", True)  # what pytest captures would be measured
+    for name in ("guard", "base"):
+        monkeypatch.setattr(logging.getLogger(f"lookup.connectors.{name}"), "disabled", True)
+    run(2_000)
+    before, threads = resident_mb(), threading.active_count()
+    run(8_000)
+    assert resident_mb() - before < 3
+    assert threading.active_count() <= threads + 4
+
+
+def resident_mb() -> float:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * 4096 / 2**20

@@ -1,0 +1,87 @@
+"""Statistics of processes as they are run: what was counted is in the table when they have ended."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from http import HTTPStatus
+
+import pytest
+import requests
+
+from tests.api import NUMBER
+from tests.service import Service
+
+Serve = Callable[..., Service]
+SEARCHES = 12
+KNOWS = "tests.connectors.Knows"
+
+
+def shell(service: Service, script: str) -> str:
+    return service.manage("shell", "--no-imports", "-c", script)
+
+
+def counted(service: Service) -> dict[str, int]:
+    """`token slot connector` → how often."""
+    rows = shell(
+        service,
+        "import json; from django.db.models import Sum; from lookup.models import Usage\n"
+        "rows = Usage.objects.values_list('token_id', 'slot', 'connector').annotate(Sum('count'))\n"
+        "print(json.dumps([list(map(str, row)) for row in rows]))",
+    )
+    return {" ".join(key): int(how_often) for *key, how_often in json.loads(rows)}
+
+
+def terminate(service: Service) -> int:
+    return service.stop()
+
+
+def interrupt(service: Service) -> int:
+    """Ctrl-C: every process of the terminal's group gets it."""
+    assert service.process is not None
+    os.killpg(service.process.pid, signal.SIGINT)
+    return service.process.wait(15)
+
+
+def search_and_end(service: Service, end: Callable[[Service], int]) -> None:
+    token = json.loads(service.manage("create_token", "statistics", "--credits", "100", "--json"))
+    for _ in range(SEARCHES):
+        # Each on a connection of its own, so that they spread over the workers.
+        response = requests.post(
+            f"{service.url}/callerid/search", json={"api_key": token["api_key"], "query": NUMBER}, timeout=30
+        )
+        assert response.status_code == HTTPStatus.OK
+    assert end(service) == 0
+    assert counted(service) == {f"{token['id']} {slot} {KNOWS}": SEARCHES for slot in ("source_a", "source_b")}
+    assert "Traceback" not in service.log()
+
+
+@pytest.mark.parametrize("end", [terminate, interrupt])
+def test_an_orderly_end_loses_no_count(serve: Serve, end: Callable[[Service], int]) -> None:
+    search_and_end(serve(SOURCE_A=KNOWS, SOURCE_B=KNOWS), end)
+
+
+def test_several_processes_end_and_lose_no_count(serve: Serve, postgres_url: str, redis_url: str) -> None:
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL=redis_url, WORKERS="3", SOURCE_A=KNOWS, SOURCE_B=KNOWS)
+    search_and_end(service, terminate)
+
+
+def test_a_command_and_a_forked_process_write_what_they_counted_and_no_more(serve: Serve) -> None:
+    service = serve(SOURCE_A=KNOWS, SOURCE_B=KNOWS)
+    shell(service, f"from lookup.search import search; search('{NUMBER}')")
+    # The fork comes after the parent has counted and started its thread; both end as a command does.
+    shell(
+        service,
+        "import os; from lookup import usage\n"
+        "event = {'token_id': 0, 'slot': '', 'outcome': 'test', 'elapsed_s': None}\n"
+        "usage.count(connector='parent', **event)\n"
+        "child = os.fork()\n"
+        "usage.count(connector='either', **event)\n"
+        "assert not child or os.waitpid(child, 0)[1] == 0",
+    )
+    assert counted(service) == {
+        f"0 source_a {KNOWS}": 1,
+        f"0 source_b {KNOWS}": 1,
+        "0  parent": 1,
+        "0  either": 2,
+    }
