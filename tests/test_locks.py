@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 from tests.plugin import ROOT
 
 RUNTIME, DEV = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
+ORACLES = ROOT / "requirements-oracles.lock"
 ENTRY = re.compile(
     r"^([a-z0-9._-]+)(?:\[[a-z,]+\])?==(\S+)( ; [^\\]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
 )
@@ -25,7 +26,7 @@ def declared(part: str) -> list[Requirement]:
     return [Requirement(line) for line in project["dependencies"] + project["optional-dependencies"].get(part, [])]
 
 
-@pytest.mark.parametrize(("lock", "part"), [(RUNTIME, ""), (DEV, "dev")])
+@pytest.mark.parametrize(("lock", "part"), [(RUNTIME, ""), (DEV, "dev"), (ORACLES, "oracles")])
 def test_every_dependency_is_pinned_to_a_version_that_it_allows(lock: Path, part: str) -> None:
     pinned = pins(lock)
     wrong = [str(wanted) for wanted in declared(part) if not allowed(wanted, pinned)]
@@ -38,16 +39,16 @@ def allowed(wanted: Requirement, pinned: dict[str, str]) -> bool:
 
 
 def test_the_tests_run_on_what_is_deployed() -> None:
-    assert pins(RUNTIME).items() <= pins(DEV).items()
+    assert pins(RUNTIME).items() <= pins(DEV).items() <= pins(ORACLES).items()
 
 
-@pytest.mark.parametrize("lock", [RUNTIME, DEV])
+@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES])
 def test_a_lock_holds_hashed_pins_and_comments_alone(lock: Path) -> None:
     rest = ENTRY.sub("", lock.read_text())
     assert [line for line in rest.splitlines() if line and not line.lstrip().startswith("#")] == []
 
 
-@pytest.mark.parametrize("lock", [RUNTIME, DEV])
+@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES])
 def test_a_lock_names_no_index(lock: Path) -> None:
     assert "://" not in lock.read_text()
     assert "phonenumberslite" not in pins(lock), "it overwrites the files of phonenumbers"
