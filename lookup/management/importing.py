@@ -66,13 +66,13 @@ class ImportCommand(BaseCommand):
 
 
 @contextmanager
-def progress_line(command: BaseCommand) -> Iterator[Progress]:
+def progress_line(command: BaseCommand, *, total: int | None = None) -> Iterator[Progress]:
     """A line on stderr that counts rows, wiped at the end. Only on a terminal."""
     on_terminal = command.stderr.isatty()
 
     def show(done: int) -> None:
         if on_terminal:
-            command.stderr.write(f"\r{done:,} rows", ending="")
+            command.stderr.write(f"\r{done:,} rows" if total is None else f"\r{done:,} of {total:,}", ending="")
             command.stderr.flush()
 
     try:

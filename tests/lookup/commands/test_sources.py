@@ -1,0 +1,253 @@
+"""What an operator sees of the sources: `check_sources`, `lookup`, `list_presets`, and the system checks."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import CommandError, call_command
+
+from accounts.models import CreditEntry
+from lookup import usage
+from lookup.connectors import registry
+from lookup.models import Contact
+from tests import upstream
+from tests.api import NUMBER
+from tests.lookup.connectors.conftest import KEYS, PRESETS, Vendors
+from tests.plugin import ROOT
+
+pytestmark = pytest.mark.django_db
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str, str]:
+    """What the command writes on stdout and stderr, and with what it failed."""
+    failed = ""
+    try:
+        call_command(*arguments)
+    except CommandError as error:
+        failed = str(error)
+    written = capsys.readouterr()
+    return written.out, written.err, failed
+
+
+# --- check_sources --------------------------------------------------------------------------------------------------
+
+
+def test_every_bound_source_is_asked_live_and_told(
+    vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.SOURCE_A = "directory,mock_a"
+    vendors.b.repair(upstream.raw(b"", 401))
+    out, _, failed = run(capsys, "check_sources")
+    lines = [line.split(maxsplit=4) for line in out.splitlines()]
+    assert lines[0] == ["SLOT", "SOURCE", "OUTCOME", "MS", "ANSWER, OR WHAT TO FIX"]
+    assert lines[1][:4] == ["source_a", "directory", "not", "found"]
+    assert (lines[2][:3], lines[2][4]) == (
+        ["source_a", "mock_a", "found"],
+        "name=Example Bakery, location=Springfield, IL",
+    )
+    assert (lines[3][:3], lines[3][4]) == (["source_b", "mock_b", "auth"], "401: MOCK_B_KEY is refused")
+    assert failed == "1 of 3 failed."
+    assert not any(key in out for key in KEYS.values())
+
+
+def test_it_goes_past_cache_and_breaker(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        assert run(capsys, "check_sources", "--number", f"+{NUMBER}")[2] == ""
+    assert (len(vendors.a.heads), len(vendors.b.heads)) == (2, 2)
+    assert b"%2B" + NUMBER.encode() in vendors.a.heads[0]
+
+
+def test_a_source_that_a_search_would_not_wait_for_is_no_success(
+    vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.SEARCH_DEADLINE_S = 0.05
+    vendors.a.repair(upstream.slow(0.1, upstream.says(upstream.GOOD_A)))
+    out, _, failed = run(capsys, "check_sources", "--json")
+    first = json.loads(out.splitlines()[0])
+    assert (first["ok"], first["answer"]["name"], first["fix"]) == (
+        False,
+        "Example Bakery",
+        "too slow: a search waits 0.05 s",
+    )
+    assert failed == "1 of 2 failed."
+
+
+def test_what_is_not_covered_is_said_and_not_asked(
+    vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
+    (tmp_path / "mock_a.toml").write_text(text + '\n[coverage]\nregions = ["DE"]\n', encoding="utf-8")
+    settings.PRESET_DIR, settings.SOURCE_B = str(tmp_path), "complaints"
+    out, _, failed = run(capsys, "check_sources")
+    assert "not covered" in out
+    assert "try --number" in out
+    assert (failed, vendors.a.heads) == ("", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--number", "x"], "--number: invalid phone number (must contain only digits)."),
+        ([], "SOURCE_A: there is no source 'nobody'. Built in: complaints, directory, geography. Presets: "),
+    ],
+)
+def test_what_cannot_be_asked_is_told(
+    settings: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    settings.SOURCE_A = "nobody"
+    assert told in run(capsys, "check_sources", *arguments)[2]
+
+
+def test_samples_run_offline_for_every_preset_shipped_and_own(
+    vendors: Vendors, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, _, failed = run(capsys, "check_sources", "--samples", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert {row["preset"] for row in rows} == set(registry.presets())
+    assert {"twilio", "mock_a", "mock_b"} <= {row["preset"] for row in rows}
+    assert all(row["ok"] and row["samples"] >= 3 for row in rows)
+    assert (failed, vendors.a.connections) == ("", 0)
+
+
+def test_a_sample_that_is_read_otherwise_is_named(
+    settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
+    wrong = text.replace('name = "Example Bakery", location', 'name = "Other Bakery", location')
+    (tmp_path / "mine.toml").write_text(wrong.replace("MOCK_A_", "MINE_"), encoding="utf-8")
+    (tmp_path / "broken.toml").write_text("title = 1", encoding="utf-8")
+    settings.PRESET_DIR = str(tmp_path)
+    out, _, failed = run(capsys, "check_sources", "--samples")
+    mine = next(line for line in out.splitlines() if line.startswith("mine"))
+    assert "'found' says {'name': 'Example Bakery', 'location': 'Springfield, IL'} instead of" in mine
+    assert next(line for line in out.splitlines() if line.startswith("broken")).split()[1] == "0"
+    assert failed == f"2 of {len(registry.presets())} failed."
+
+
+# --- lookup ---------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_looked_up_and_nobody_is_charged(
+    vendors: Vendors, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    monkeypatch.setattr(usage, "count", lambda *, token_id, **rest: counted.append(token_id))
+    out, _, failed = run(capsys, "lookup", "+49 30 23125-042", "12025550123")
+    lines = out.splitlines()
+    assert (lines[0], lines[3], failed) == (NUMBER, "12025550123", "")
+    assert lines[1].split(maxsplit=4)[:2] == ["source_a", "found"]
+    assert lines[1].endswith("ms  name=Example Bakery, location=Springfield, IL")
+    assert lines[2].endswith("ms  name=Example Sweepstakes, spam=yes")
+    assert counted == [0] * 4
+    assert not CreditEntry.objects.exists()
+
+
+def test_a_file_is_looked_up_line_by_line_and_a_bad_line_is_told(
+    settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    settings.SOURCE_A = "directory"
+    Contact.objects.create(number=int(NUMBER), name="Example Bakery")
+    file = tmp_path / "numbers.txt"
+    file.write_text(f"\ufeff# ours\n{NUMBER}  # the bakery\n\n030 12345\n+49 30 23125043\n", encoding="utf-8")
+    out, err, failed = run(capsys, "lookup", "--file", str(file), "--json")
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {
+            "phone_number": number,
+            "source_a": known,
+            "source_b": {},
+            "combined": {"source_a_available": bool(known), "source_b_available": False},
+            "outcomes": {"source_a": "found" if known else "not-found", "source_b": "not-found"},
+        }
+        for number, known in ((NUMBER, {"name": "Example Bakery"}), ("493023125043", {}))
+    ]
+    assert err == f"{file}:4: invalid phone number (must start with a country code)\n"
+    assert failed == "Of 3: 1 no phone number, 0 that neither slot could tell."
+
+
+def test_standard_input_is_read(
+    settings: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{NUMBER}\nx\n"))
+    out, err, _ = run(capsys, "lookup", "--file", "-")
+    assert out.startswith(NUMBER)
+    assert err == "<stdin>:2: invalid phone number (must contain only digits)\n"
+
+
+def test_when_neither_slot_could_tell_the_command_fails(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:
+    vendors.a.repair(upstream.raw(b"", 500))
+    vendors.b.repair(upstream.raw(b"", 500))
+    out, _, failed = run(capsys, "lookup", NUMBER)
+    assert out.count("failed") == 2
+    assert failed == "Of 1: 0 no phone number, 1 that neither slot could tell."
+
+
+@pytest.mark.parametrize("arguments", [[], ["--file", "/nowhere/numbers.txt"]])
+def test_nothing_to_look_up_is_told(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    failed = run(capsys, "lookup", *arguments)[2]
+    assert failed in (
+        "Nothing to look up: give numbers, or --file FILE.",
+        "/nowhere/numbers.txt: No such file or directory.",
+    )
+
+
+# --- list_presets ---------------------------------------------------------------------------------------------------
+
+
+def test_presets_are_listed_with_what_they_lack(
+    settings: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWILIO_ACCOUNT_SID", "AC0")
+    out, _, failed = run(capsys, "list_presets")
+    line = next(line for line in out.splitlines() if line.startswith("twilio"))
+    assert line.split("  ")[0] == "twilio"
+    assert "missing: TWILIO_AUTH_TOKEN" in line
+    assert failed == ""
+    rows = {row["preset"]: row for row in map(json.loads, run(capsys, "list_presets", "--json")[0].splitlines())}
+    assert rows["twilio"]["keys"] == {"TWILIO_ACCOUNT_SID": True, "TWILIO_AUTH_TOKEN": False}
+
+
+def test_the_vendor_matrix_in_the_docs_is_current(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    settings.PRESET_DIR = str(PRESETS)  # the operator's own do not belong there
+    out, _, _ = run(capsys, "list_presets", "--markdown")
+    assert (ROOT / "docs" / "vendors.md").read_text(encoding="utf-8") == out
+    assert "mock_a" not in out
+
+
+# --- System checks --------------------------------------------------------------------------------------------------
+
+
+def checks(*ids: str) -> list[tuple[str, str, str]]:
+    return [(str(m.id), m.msg, m.hint or "") for m in run_checks() if m.id in ids]
+
+
+def test_a_key_that_is_not_set_is_a_check_with_a_hint(settings: Any) -> None:
+    settings.SOURCE_A = "directory,telnyx" if "telnyx" in registry.presets() else "twilio"
+    (found,) = checks("lookup.E001", "lookup.E002", "lookup.E003")
+    assert found[0] == "lookup.E003"
+    assert found[1].startswith("SOURCE_A: ")
+    assert found[2].startswith("Set ")
+
+
+def test_a_preset_that_is_none_is_a_check_with_its_file_and_key(settings: Any, tmp_path: Path) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
+    (tmp_path / "mine.toml").write_text(text.replace("{e164}", "{e16}"), encoding="utf-8")
+    settings.PRESET_DIR, settings.SOURCE_A = str(tmp_path), "mine"
+    (found,) = checks("lookup.E001", "lookup.E002", "lookup.E003")
+    assert found[0] == "lookup.E002"
+    assert found[1].startswith("mine.toml: request.url: {e16} is none of")
+    assert found[2] == f"Correct request.url in {tmp_path / 'mine.toml'}; docs/presets.md tells every key."
+
+
+def test_an_operators_preset_stands_above_the_shipped_one(settings: Any, tmp_path: Path) -> None:
+    shipped = registry.presets()["twilio"]
+    (tmp_path / "twilio.toml").write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
+    settings.PRESET_DIR = str(tmp_path)
+    assert registry.presets()["twilio"] == tmp_path / "twilio.toml"
+
+
+def test_with_everything_set_there_is_nothing_to_say(vendors: Vendors) -> None:
+    assert checks("lookup.E001", "lookup.E002", "lookup.E003") == []
