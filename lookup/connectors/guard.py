@@ -107,7 +107,13 @@ class Guard:
             self._judge(flight, answer)
             if isinstance(answer, Failed):
                 elapsed_ms = (time.monotonic() - started) * 1000
-                log.warning("source failed: connector=%s reason=%s ms=%.0f", self.name, answer.reason, elapsed_ms)
+                log.warning(
+                    "source failed: connector=%s reason=%s ms=%.0f %s",
+                    self.name,
+                    answer.reason,
+                    elapsed_ms,
+                    answer.hint,
+                )
             flight.future.set_result(answer)
             self._keep(flight.number, answer)
         finally:

@@ -53,7 +53,7 @@ def test_no_key_number_or_name_reaches_the_log_whatever_the_vendor_does(
     service.stop()
     log = service.log()
     assert "source failed: connector=mock_a" in log
-    said = [*KEYS.values(), NUMBER, "Example", "127.0.0.1:" + str(vendor.port), "Traceback"]
+    said = [*KEYS.values(), NUMBER, "Example", "Traceback"]
     assert [word for word in said if word in log] == []
 
 
