@@ -1,14 +1,17 @@
 """Upstreams hang, lie, change and go down; a search does not. Every fault, on real sockets, in either slot and both."""
 
+import ssl
 import time
 from typing import Any
 
 import pytest
+import trustme
 
 from lookup import usage
 from tests.api import Integrator
 from tests.lookup.connectors.conftest import Vendors
-from tests.upstream import FAULTS
+from tests.servers import free_port
+from tests.upstream import FAULTS, GOOD_A, GOOD_B, Upstream, says
 
 DEADLINE_S = 0.4
 FOUND = {
@@ -53,6 +56,33 @@ def test_both_faulty_is_500_and_costs_nothing(searcher: Integrator, vendors: Ven
     response = searcher.search()
     assert (response.status_code, response.json()) == (500, {"detail": "Internal server error"})
     assert (searcher.balance(), searcher.debits()) == (10, 0)
+
+
+@pytest.mark.parametrize("fault", ["refuses", "bad TLS"])
+@pytest.mark.parametrize("slots", ["a", "b", "ab"])
+def test_a_vendor_that_is_not_there_or_not_who_it_says(
+    vendors: Vendors,
+    searcher: Integrator,
+    monkeypatch: pytest.MonkeyPatch,
+    reasons: list[str],
+    slots: str,
+    fault: str,
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    impostor = Upstream(says({**GOOD_A, **GOOD_B}), context).start()
+    for slot in slots:
+        url = f"http://127.0.0.1:{free_port()}" if fault == "refuses" else impostor.url
+        monkeypatch.setenv(f"MOCK_{slot.upper()}_BASE_URL", url)
+    response = searcher.search()
+    impostor.stop()
+    assert reasons == ["unavailable"] * len(slots)
+    assert impostor.heads == []  # and so no key
+    if slots == "ab":
+        assert (response.status_code, searcher.balance()) == (500, 10)
+    else:
+        other = "b" if slots == "a" else "a"
+        assert response.json()["data"][f"source_{other}"] == FOUND[other]
 
 
 @pytest.fixture
