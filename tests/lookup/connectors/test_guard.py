@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -284,7 +285,7 @@ def test_one_whose_coverage_raises_is_asked(settings: Any) -> None:
     assert words() == ("found", "found")
 
 
-def test_threads_and_memory_stay_flat_over_10000_faulty_searches(
+def test_threads_memory_and_files_stay_flat_over_10000_faulty_searches(
     vendors: Vendors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(breaker, "OPEN_S", 0.0)  # every search makes its call
@@ -303,10 +304,15 @@ def test_threads_and_memory_stay_flat_over_10000_faulty_searches(
     for name in ("guard", "base"):
         monkeypatch.setattr(logging.getLogger(f"lookup.connectors.{name}"), "disabled", True)
     run(2_000)
-    before, threads = resident_mb(), threading.active_count()
+    before, threads, files = resident_mb(), threading.active_count(), open_files()
     run(8_000)
     assert resident_mb() - before < 3
     assert threading.active_count() <= threads + 4
+    assert open_files() <= files + 8
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def resident_mb() -> float:

@@ -4,14 +4,15 @@ import socket
 import ssl
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
-from urllib3.connection import HTTPConnection
+from urllib3.util.connection import create_connection
 
 from lookup.connectors import transport
 from lookup.connectors.transport import BadReply, NoReply, Peers, Reply, Request, send
@@ -83,6 +84,16 @@ def test_a_body_is_read_up_to_the_limit(vendor: Callable[..., Upstream]) -> None
             get(vendor(too_large).url)
 
 
+def test_a_bomb_is_not_unpacked(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(raw(upstream.BOMB, 200, "Content-Encoding: gzip\r\n"))
+    tracemalloc.start()
+    with suppress(BadReply):
+        get(server.url)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 * 2**20
+
+
 @pytest.mark.parametrize(
     "behave",
     [upstream.hangs, upstream.hangs_after_headers, upstream.drips_headers, upstream.drips_body],
@@ -120,18 +131,62 @@ def test_a_call_that_is_done_is_not_ended(vendor: Callable[..., Upstream]) -> No
 # --- Retries --------------------------------------------------------------------------------------------------------
 
 
-def test_a_refused_connection_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The addresses that were connected to."""
     attempts: list[object] = []
-    connect = HTTPConnection._new_conn
+    connect = create_connection
 
-    def counted(self: Any) -> socket.socket:
-        attempts.append(self)
-        return connect(self)
+    def counted(address: Any, *arguments: Any, **options: Any) -> socket.socket:
+        attempts.append(address)
+        return connect(address, *arguments, **options)
 
-    monkeypatch.setattr(HTTPConnection, "_new_conn", counted)
+    monkeypatch.setattr(transport, "create_connection", counted)
+    return attempts
+
+
+def test_a_refused_connection_is_tried_once_more(connections: list[object]) -> None:
     with pytest.raises(NoReply, match="could not be reached"):
         get(f"http://127.0.0.1:{free_port()}")
-    assert len(attempts) == 2
+    assert len(connections) == 2
+
+
+def names_lead_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    """What DNS says of vendor.example.com."""
+    real = socket.getaddrinfo
+
+    def lookup(host: str, *arguments: Any, **options: Any) -> Any:
+        if host != "vendor.example.com":
+            return real(host, *arguments, **options)
+        return [entry for address in addresses for entry in real(address, *arguments, **options)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+
+
+def test_a_host_with_an_address_that_is_down_is_reached_by_the_next(
+    vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = vendor(says({}))
+    names_lead_to(monkeypatch, "127.0.0.2", "127.0.0.1")
+    assert get(f"http://vendor.example.com:{server.port}").status == 200
+
+
+def test_addresses_that_do_not_answer_share_the_lifetime_of_the_call(
+    monkeypatch: pytest.MonkeyPatch, connections: list[object]
+) -> None:
+    monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.2)
+    names_lead_to(monkeypatch, *(f"127.0.0.{n}" for n in range(1, 9)))
+    with socket.socket() as full, ExitStack() as opened:
+        full.bind(("0.0.0.0", 0))
+        full.listen(0)  # and nobody accepts: what does not fit is dropped without a word
+        port = full.getsockname()[1]
+        for _ in range(4):
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.1", port))
+        with pytest.raises(NoReply):
+            get(f"http://vendor.example.com:{port}", lifetime_s=0.3)
+    assert len(connections) == 2
 
 
 def test_a_kept_connection_that_the_vendor_closed_meanwhile_costs_nothing(vendor: Callable[..., Upstream]) -> None:
@@ -209,17 +264,12 @@ def test_a_host_whose_name_leads_inside_is_refused_before_a_word_is_said(
     vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = vendor(says({}))
-    real = socket.getaddrinfo
-
-    def lies(host: str, *arguments: Any, **options: Any) -> Any:
-        return real("127.0.0.1" if host == "vendor.example.com" else host, *arguments, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", lies)
+    names_lead_to(monkeypatch, "127.0.0.1")
     policies: tuple[Peers, ...] = ("public", "private")
     for peers in policies:
         with pytest.raises(NoReply, match="address that is not allowed"):
             get(f"http://vendor.example.com:{server.port}", peers=peers)
-    assert server.heads == []
+    assert (server.heads, server.connections) == ([], 0)
 
 
 @pytest.mark.parametrize(
