@@ -15,12 +15,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from multiprocessing.util import Finalize
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Max, Sum
+from django.utils import timezone
 
 from lookup.models import Usage
 
@@ -33,6 +34,10 @@ EXIT_S = 4.0
 MAX_ROWS = 50_000
 #: In one transaction: on SQLite searches wait for it.
 CHUNK_ROWS = 500
+
+#: How long the table keeps an hour: more than a year, to compare with the last.
+KEPT_DAYS = 400
+PRUNE_ROWS = 5_000
 
 #: Upper bounds of the buckets but the last, which has none.
 BOUNDS_MS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
@@ -165,6 +170,15 @@ def _add_to_table(rows: Sequence[tuple[Key, Sequence[int]]]) -> None:
             f"ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {sums}",
             parameters,
         )
+
+
+def prune() -> int:
+    """Delete what is older than KEPT_DAYS; how many rows. In chunks, so that nothing waits for long."""
+    old = Usage.objects.filter(hour__lt=timezone.now() - timedelta(days=KEPT_DAYS)).values_list("pk", flat=True)
+    deleted = 0
+    while chunk := list(old[:PRUNE_ROWS]):
+        deleted += Usage.objects.filter(pk__in=chunk).delete()[0]
+    return deleted
 
 
 recorder = Recorder()

@@ -9,8 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from accounts import tokens
-from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
-from tests.api import Integrator
+from accounts.models import ApiToken, CreditEntry
 
 pytestmark = pytest.mark.django_db
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -112,10 +111,3 @@ def test_audit_credits_is_clean_or_exits_1_with_a_list() -> None:
     assert json.loads(out.getvalue()) == {
         "disagreements": [{"token_id": made["id"], "name": "pbx", "credits": 4, "ledger_sum": 3}]
     }
-
-
-def test_prune_says_how_many(integrator: Integrator) -> None:
-    integrator.search(Idempotency_Key="k")
-    assert run_json("prune") == {"idempotency_records": 0}
-    IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
-    assert run_json("prune") == {"idempotency_records": 1}
