@@ -55,6 +55,10 @@ class Upstream:
     def url(self) -> str:
         return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._open)
+
     def repair(self, behave: Behaviour) -> None:
         """From now on it behaves so; what it was in the middle of goes on."""
         self.behave = behave
@@ -93,9 +97,8 @@ class Upstream:
                     if not self.behave(Conversation(sock, *request, self._ended)):
                         return
             finally:
+                sock.close()
                 self._open.discard(sock)
-                if self.tls:
-                    sock.close()
 
     @staticmethod
     def _read(sock: socket.socket) -> tuple[bytes, bytes] | None:
@@ -166,6 +169,14 @@ def drips_body(conversation: Conversation) -> bool:
     return _drip(conversation, b'HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n{"name": "')
 
 
+def drips_and_closes(conversation: Conversation) -> bool:
+    return _drip(conversation, b'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 60000\r\n\r\n{"name": "')
+
+
+def drips_http_1_0(conversation: Conversation) -> bool:
+    return _drip(conversation, b'HTTP/1.0 200 OK\r\n\r\n{"name": "')
+
+
 def endless(conversation: Conversation) -> bool:
     conversation.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n")
     chunk = b" " * 65536
@@ -201,6 +212,8 @@ FAULTS: dict[str, tuple[Behaviour, str]] = {
     "hangs after headers": (hangs_after_headers, "late"),
     "drips headers": (drips_headers, "late"),
     "drips its body": (drips_body, "late"),
+    "drips and closes": (drips_and_closes, "late"),
+    "drips HTTP/1.0": (drips_http_1_0, "late"),
     "half-closes": (half_closes, "unavailable"),
     "resets": (resets, "unavailable"),
     "stops short": (stops_short, "unavailable"),
@@ -217,6 +230,8 @@ FAULTS: dict[str, tuple[Behaviour, str]] = {
     "deeper JSON": (raw(b"[" * 60_000), "bad_response"),
     "204": (raw(b"", 204), "bad_response"),
     "301": (raw(b"", 301, "Location: http://169.254.169.254/latest\r\n"), "bad_response"),
+    "301 with a bomb": (raw(BOMB, 301, "Content-Encoding: gzip\r\nLocation: /\r\n"), "bad_response"),
+    "400": (raw(b"{}", 400), "bad_response"),
     "401": (raw(b"", 401), "auth"),
     "402": (raw(b"", 402), "quota"),
     "403": (raw(b"", 403), "auth"),

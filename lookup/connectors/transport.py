@@ -9,34 +9,49 @@
 """
 
 import heapq
-import http.client
 import ipaddress
 import itertools
+import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http.cookiejar import DefaultCookiePolicy
 from multiprocessing.util import Finalize
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import certifi
 import requests
 import urllib3
 from django.conf import settings
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError, ProtocolError
+from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+from urllib3.util import create_urllib3_context
 from urllib3.util.connection import create_connection
 
 from lookup.connectors.preset import LOOPBACK
 
 CONNECT_TIMEOUT_S = 3.0
 
+# A connection that nobody used for so long is made anew: what stands between may have dropped it without a word.
+IDLE_S = 30.0
+
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+# What IANA has handed out (RFC 4291).
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+_PRIVATE = [
+    ipaddress.ip_network(network)
+    for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+]
+# Where the clouds keep their secrets, beside the link-local addresses: Azure, Alibaba, Amazon.
+_METADATA = {ipaddress.ip_address(a) for a in ("168.63.129.16", "100.100.100.200", "fd00:ec2::254")}
 
 #: Which addresses a host may have.
 Peers = Literal["public", "private", "loopback"]
@@ -85,55 +100,90 @@ def peers_for(origin: str, *, private_network: bool) -> Peers:
     return "private" if private_network else "public"
 
 
-def send(request: Request, *, peers: Peers, retry_within_s: float, lifetime_s: float, max_body_bytes: int) -> Reply:
-    """The vendor's reply. Where no connection was made, one more attempt, if it begins within `retry_within_s`.
+class Client:
+    """One vendor's connections: a session in each thread that calls it. `peers`: which addresses it may have."""
 
-    Raises NoReply and BadReply.
-    """
-    started = time.monotonic()
-    call = _Call(peers, started + lifetime_s)
-    _here.call = call
-    _reaper.watch(call)
-    try:
+    def __init__(self, peers: Peers) -> None:
+        self.peers = peers
+        self._here = threading.local()
+        # Counts calls that got no reply: connections from before may be dead without a word (a load balancer that has
+        # failed over, an address translation that was dropped), each thread's own, and would fail one by one.
+        self._losses = 0
+
+    def send(self, request: Request, *, retry_within_s: float, lifetime_s: float, max_body_bytes: int) -> Reply:
+        """The vendor's reply. Where no connection could be made, one more attempt, if it begins within
+        `retry_within_s`; what may have reached the vendor is not sent again, for it may be billed.
+
+        Raises NoReply and BadReply.
+        """
+        started = time.monotonic()
+        call = _Call(self.peers, started + lifetime_s)
+        _at_present.call = call
+        _reaper.watch(call)
         try:
-            return _exchange(request, call, max_body_bytes)
-        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            if not call.may_be_repeated(request, error) or time.monotonic() - started >= retry_within_s:
-                raise
-            return _exchange(request, call, max_body_bytes)
-    except _Refused:
-        raise NoReply("its host has an address that is not allowed; see private_network") from None
-    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-        if call.ended:
-            raise NoReply(f"it was not done after {lifetime_s:g} s") from None
-        raise NoReply(_problem(error)) from None
-    finally:
-        call.done()
+            try:
+                return self._exchange(request, call, max_body_bytes)
+            except requests.ConnectionError as error:
+                if call.ended or not _not_connected(error) or time.monotonic() - started >= retry_within_s:
+                    raise
+                return self._exchange(request, call, max_body_bytes)
+        except _Refused:
+            raise NoReply("its host has an address that is not allowed; see private_network") from None
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            self._losses += 1
+            if call.ended:
+                raise NoReply(f"it was not done after {lifetime_s:g} s") from None
+            raise NoReply(_problem(error)) from None
+        finally:
+            call.done()
+
+    def _exchange(self, request: Request, call: "_Call", max_body_bytes: int) -> Reply:
+        response = self._session().request(
+            request.method,
+            request.url,
+            headers=request.headers,
+            json=request.json,
+            data=request.form or None,
+            auth=request.basic,
+            # For each read; it is the reaper that keeps the time, and has the last word.
+            timeout=(CONNECT_TIMEOUT_S, max(0.0, call.ends_at - time.monotonic()) + 1),
+            allow_redirects=False,
+            stream=True,
+        )
+        with response:
+            body = bytearray()
+            for chunk in response.iter_content(16 * 1024):
+                body += chunk
+                if len(body) > max_body_bytes:
+                    raise BadReply(f"its answer is larger than {max_body_bytes} bytes")
+        if call.ended:  # to a reader, a socket that was shut down looks like an answer that is complete
+            raise TimeoutError
+        return Reply(response.status_code, response.headers, bytes(body))
+
+    def _session(self) -> requests.Session:
+        """This thread's, with connections that were in use lately and not before a call was lost."""
+        here, now = self._here, time.monotonic()
+        if getattr(here, "session", None) is None:
+            here.session = _Session()
+        elif here.losses != self._losses or now - here.used_at > IDLE_S:
+            here.session.close()
+        here.losses, here.used_at = self._losses, now
+        return here.session
 
 
-def _exchange(request: Request, call: "_Call", max_body_bytes: int) -> Reply:
-    response = _session().request(
-        request.method,
-        request.url,
-        headers=request.headers,
-        json=request.json,
-        data=request.form or None,
-        auth=request.basic,
-        # For each read; it is the reaper that keeps the time, and has the last word.
-        timeout=(CONNECT_TIMEOUT_S, max(0.0, call.ends_at - time.monotonic()) + 1),
-        allow_redirects=False,
-        stream=True,
-        verify=settings.CA_BUNDLE or True,
-    )
-    with response:
-        body = bytearray()
-        for chunk in response.iter_content(16 * 1024):
-            body += chunk
-            if len(body) > max_body_bytes:
-                raise BadReply(f"its answer is larger than {max_body_bytes} bytes")
-    if call.ended:  # to a reader, a socket that was shut down looks like an answer that is complete
-        raise TimeoutError
-    return Reply(response.status_code, response.headers, bytes(body))
+def require_sendable(request: Request) -> None:
+    """Raises ValueError for what `requests` will not send, whatever the vendor: a host, header or body that is none."""
+    try:
+        requests.Request(
+            request.method, request.url, request.headers, json=request.json, data=request.form or None
+        ).prepare()
+    except (requests.RequestException, UnicodeError, TypeError) as error:
+        raise ValueError(type(error).__name__) from None
+
+
+def _not_connected(error: requests.ConnectionError) -> bool:
+    cause = error.args[0] if error.args else None
+    return isinstance(getattr(cause, "reason", None), NewConnectionError)
 
 
 def _problem(error: BaseException) -> str:
@@ -165,16 +215,17 @@ class _Call:
     def __init__(self, peers: Peers, ends_at: float) -> None:
         self.peers = peers
         self.ends_at = ends_at
-        self.connected = False
         self.ended = False
         self._lock = threading.Lock()
         self._line: socket.socket | None = None
         self._done = False
 
-    def use(self, line: socket.socket) -> None:
-        """`line`: a duplicate of the socket in use. Raises TimeoutError when the call has ended already."""
+    def use(self, sock: socket.socket) -> None:
+        """Keep a duplicate of the socket in use: TLS takes the socket itself over, and http.client closes it early
+        where the reply says so. Raises TimeoutError when the call has ended already."""
         with self._lock:
-            self._line = line
+            self._let_go()
+            self._line = socket.socket(fileno=os.dup(sock.fileno()))
             if self.ended:
                 raise TimeoutError
 
@@ -190,17 +241,12 @@ class _Call:
     def done(self) -> None:
         with self._lock:
             self._done = True
-            self._line = None
+            self._let_go()
 
-    def may_be_repeated(self, request: Request, error: Exception) -> bool:
-        """Whether the vendor cannot have answered: no connection was made, or a kept one turned out to be closed."""
-        cause = error.args[0] if error.args and isinstance(error, requests.ConnectionError) else None
-        if self.ended:
-            return False
-        if isinstance(cause, ProtocolError) and not self.connected:
-            gone = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
-            return request.method == "GET" and isinstance(cause.args[-1], gone)
-        return isinstance(getattr(cause, "reason", None), NewConnectionError)
+    def _let_go(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
 
 
 class _Reaper:
@@ -246,38 +292,33 @@ _reaper = _Reaper()
 # --- Sessions, and connections that check whom they reached ----------------------------------------------------------
 
 
-class _Here(threading.local):
-    """What belongs to this thread: its session, and the call that it makes at present."""
+class _AtPresent(threading.local):
+    """The call that this thread makes at present."""
 
     call: _Call
-    session: requests.Session | None = None
 
 
-_here = _Here()
+_at_present = _AtPresent()
 
 
-def _session() -> requests.Session:
-    if _here.session is None:
-        session = requests.Session()
-        session.trust_env = False
-        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+class _Session(requests.Session):
+    def __init__(self) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         for scheme in ("https://", "http://"):
-            session.mount(scheme, _Adapter(pool_connections=2, pool_maxsize=1))
-        _here.session = session
-    return _here.session
+            self.mount(scheme, _Adapter(pool_connections=1, pool_maxsize=1))
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """None: of one that is not followed, requests would read the whole body, without a limit."""
 
 
 class _Watched:
-    """A connection of urllib3's that checks its peer and hands the call a handle to end it by.
-
-    The handle is a duplicate: TLS takes the socket itself over.
-    """
-
-    _line: socket.socket | None = None
+    """A connection of urllib3's that checks its peer and hands its socket to the call."""
 
     def _new_conn(self) -> socket.socket:
         """As urllib3's, with the call's own time for all of the host's addresses together."""
-        call, host, port = _here.call, self._dns_host, self.port  # type: ignore[attr-defined]
+        call, host, port = _at_present.call, self._dns_host, self.port  # type: ignore[attr-defined]
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
@@ -306,24 +347,16 @@ class _Watched:
         try:
             require_allowed(sock.getpeername()[0], call.peers)
             sock.settimeout(self.timeout)  # type: ignore[attr-defined]
-            self._line = sock.dup()
-            call.connected = True
-            call.use(self._line)
+            call.use(sock)
         except BaseException:
             sock.close()
             raise
         return sock
 
     def request(self, *args: Any, **kwargs: Any) -> None:
-        if self._line is not None:
-            _here.call.use(self._line)
+        if self.sock is not None:  # type: ignore[attr-defined]
+            _at_present.call.use(self.sock)  # type: ignore[attr-defined]
         super().request(*args, **kwargs)  # type: ignore[misc]
-
-    def close(self) -> None:
-        super().close()  # type: ignore[misc]
-        if self._line is not None:
-            self._line.close()
-            self._line = None
 
 
 class _WatchedHTTP(_Watched, HTTPConnection):
@@ -343,13 +376,25 @@ class _HTTPSPool(HTTPSConnectionPool):
 
 
 class _Adapter(HTTPAdapter):
+    """All connections share one TLS context: requests would read the authorities anew for each (some 15 ms)."""
+
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        super().init_poolmanager(*args, **kwargs)
+        super().init_poolmanager(*args, ssl_context=_tls(settings.CA_BUNDLE), **kwargs)
         self.poolmanager.pool_classes_by_scheme = {"http": _HTTPPool, "https": _HTTPSPool}
+
+    def cert_verify(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to add: the context verifies certificate and host name."""
+
+
+@lru_cache(maxsize=4)
+def _tls(ca_bundle: str) -> ssl.SSLContext:
+    context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
+    context.load_verify_locations(ca_bundle or certifi.where())
+    return context
 
 
 def require_allowed(address: str, peers: Peers) -> None:
-    """Raises _Refused. Link-local addresses, where clouds keep their secrets, are never allowed."""
+    """Raises _Refused. Link-local addresses and those of the clouds' metadata are never allowed."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         # An IPv4 address in IPv6's clothes: mapped (RFC 4291), 6to4 (RFC 3056), NAT64 (RFC 6052).
@@ -357,9 +402,9 @@ def require_allowed(address: str, peers: Peers) -> None:
         ip = ip.ipv4_mapped or ip.sixtofour or translated or ip
     if peers == "loopback":
         allowed = ip.is_loopback
-    elif peers == "private":
-        allowed = not (ip.is_loopback or ip.is_link_local or ip.is_multicast or ip.is_unspecified)
     else:
-        allowed = ip.is_global and not ip.is_multicast
+        public = ip.is_global and not ip.is_multicast and (ip.version == 4 or ip in _GLOBAL_UNICAST)
+        private = peers == "private" and any(ip in network for network in _PRIVATE if network.version == ip.version)
+        allowed = (public or private) and ip not in _METADATA
     if not allowed:
         raise _Refused

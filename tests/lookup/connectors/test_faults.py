@@ -1,19 +1,19 @@
 """Upstreams hang, lie, change and go down; a search does not. Every fault, on real sockets, in either slot and both."""
 
 import ssl
-import time
 from typing import Any
 
 import pytest
 import trustme
 
 from lookup import usage
+from lookup.connectors import registry
 from tests.api import Integrator
 from tests.lookup.connectors.conftest import Vendors
 from tests.servers import free_port
 from tests.upstream import FAULTS, GOOD_A, GOOD_B, Upstream, says
 
-DEADLINE_S = 0.4
+DEADLINE_S = 0.8
 FOUND = {
     "a": {"name": "Example Bakery", "location": "Springfield, IL"},
     "b": {"name": "Example Sweepstakes", "spam": True},
@@ -22,7 +22,7 @@ FOUND = {
 
 @pytest.fixture
 def searcher(db: None, settings: Any, vendors: Vendors) -> Integrator:
-    settings.SEARCH_DEADLINE_S, settings.CALL_LIFETIME_S = DEADLINE_S, 1.0
+    settings.SEARCH_DEADLINE_S, settings.CALL_LIFETIME_S = DEADLINE_S, 60.0
     return Integrator()
 
 
@@ -38,9 +38,11 @@ def test_one_faulty_slot_leaves_the_others_answer(
 ) -> None:
     vendors[slot].repair(FAULTS[fault][0])
     other = "b" if slot == "a" else "a"
-    started = time.monotonic()
     response = searcher.search()
-    assert time.monotonic() - started < 2 * DEADLINE_S  # what drips and hangs does so for longer
+    guard = registry._member(f"mock_{slot}").guard
+    assert guard is not None
+    # What hangs and drips does so still: it was not waited for.
+    assert bool(guard._flights) == (FAULTS[fault][1] == "late")
     assert response.status_code == 200, fault
     data = response.json()["data"]
     assert (data[f"source_{slot}"], data[f"source_{other}"]) == ({}, FOUND[other])

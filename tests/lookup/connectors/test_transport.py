@@ -2,12 +2,12 @@
 
 import socket
 import ssl
-import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ import trustme
 from urllib3.util.connection import create_connection
 
 from lookup.connectors import transport
-from lookup.connectors.transport import BadReply, NoReply, Peers, Reply, Request, send
+from lookup.connectors.transport import BadReply, Client, NoReply, Peers, Reply, Request
 from tests import upstream
 from tests.servers import free_port
 from tests.upstream import Behaviour, Conversation, Upstream, raw, says
@@ -35,13 +35,21 @@ def vendor() -> Iterator[Callable[..., Upstream]]:
 
 
 @pytest.fixture(autouse=True)
-def _new_session() -> None:
-    transport._here.session = None
+def _new_clients() -> None:
+    clients.clear()
 
 
-def get(url: str, *, peers: Peers = "loopback", lifetime_s: float = 5, **fields: Any) -> Reply:
-    request = Request("GET", url, {"X-Key": "a-secret"}, **fields)
-    return send(request, peers=peers, retry_within_s=1, lifetime_s=lifetime_s, max_body_bytes=1000)
+clients: dict[Peers, Client] = {}
+
+
+def send(request: Request, *, peers: Peers = "loopback", retry_within_s: float = 1, lifetime_s: float = 5) -> Reply:
+    """By this test's client for these peers."""
+    client = clients.setdefault(peers, Client(peers))
+    return client.send(request, retry_within_s=retry_within_s, lifetime_s=lifetime_s, max_body_bytes=1000)
+
+
+def get(url: str, **options: Any) -> Reply:
+    return send(Request("GET", url, {"X-Key": "a-secret"}), **options)
 
 
 def test_a_connection_is_kept_and_used_again(vendor: Callable[..., Upstream]) -> None:
@@ -84,8 +92,10 @@ def test_a_body_is_read_up_to_the_limit(vendor: Callable[..., Upstream]) -> None
             get(vendor(too_large).url)
 
 
-def test_a_bomb_is_not_unpacked(vendor: Callable[..., Upstream]) -> None:
-    server = vendor(raw(upstream.BOMB, 200, "Content-Encoding: gzip\r\n"))
+@pytest.mark.parametrize("status", [200, 301])
+def test_a_bomb_is_not_unpacked(vendor: Callable[..., Upstream], status: int) -> None:
+    headers = "Content-Encoding: gzip\r\nLocation: /elsewhere\r\n"
+    server = vendor(raw(upstream.BOMB, status, headers))
     tracemalloc.start()
     with suppress(BadReply):
         get(server.url)
@@ -96,8 +106,15 @@ def test_a_bomb_is_not_unpacked(vendor: Callable[..., Upstream]) -> None:
 
 @pytest.mark.parametrize(
     "behave",
-    [upstream.hangs, upstream.hangs_after_headers, upstream.drips_headers, upstream.drips_body],
-    ids=["hangs", "hangs after headers", "drips headers", "drips its body"],
+    [
+        upstream.hangs,
+        upstream.hangs_after_headers,
+        upstream.drips_headers,
+        upstream.drips_body,
+        upstream.drips_and_closes,
+        upstream.drips_http_1_0,
+    ],
+    ids=["hangs", "hangs after headers", "drips headers", "drips its body", "drips and closes", "drips HTTP/1.0"],
 )
 def test_a_call_ends_after_its_lifetime_whatever_drips(vendor: Callable[..., Upstream], behave: Behaviour) -> None:
     server = vendor(behave)
@@ -122,8 +139,8 @@ def test_a_tls_handshake_that_never_ends_is_ended(vendor: Callable[..., Upstream
 
 def test_a_call_that_is_done_is_not_ended(vendor: Callable[..., Upstream]) -> None:
     server = vendor(says({}))
-    get(server.url, lifetime_s=0.1)
-    time.sleep(0.2)
+    get(server.url, lifetime_s=0.5)
+    time.sleep(0.6)
     assert get(server.url).status == 200
     assert server.connections == 1
 
@@ -189,15 +206,60 @@ def test_addresses_that_do_not_answer_share_the_lifetime_of_the_call(
     assert len(connections) == 2
 
 
-def test_a_kept_connection_that_the_vendor_closed_meanwhile_costs_nothing(vendor: Callable[..., Upstream]) -> None:
-    def closes_at_the_second(conversation: Conversation) -> bool:
-        if len(server.heads) == 2:
-            return False
-        return says({})(conversation)
+def test_no_second_attempt_begins_after_the_deadline(connections: list[object]) -> None:
+    with pytest.raises(NoReply):
+        get(f"http://127.0.0.1:{free_port()}", retry_within_s=0)
+    assert len(connections) == 1
 
-    server = vendor(closes_at_the_second)
-    assert [get(server.url).status for _ in range(2)] == [200, 200]
-    assert len(server.heads) == 3
+
+def test_a_kept_connection_that_the_vendor_closed_meanwhile_costs_nothing(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(lambda conversation: bool(says({})(conversation)) and False)  # closes after each answer
+    for _ in range(3):
+        assert get(server.url).status == 200
+        while server.open_connections:
+            time.sleep(0.005)
+    assert (len(server.heads), server.connections) == (3, 3)
+
+
+def test_what_a_vendor_has_read_on_a_kept_connection_is_not_sent_again(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(says({}))
+    get(server.url)
+    server.repair(upstream.resets)
+    with pytest.raises(NoReply):
+        get(server.url)
+    assert len(server.heads) == 2
+
+
+def test_after_a_call_without_a_reply_every_thread_has_new_connections(vendor: Callable[..., Upstream]) -> None:
+    """What fails over without a word leaves dead connections, one in each thread: each would fail a probe."""
+    server = vendor(says({}))
+    get(server.url)
+    other = Thread(target=get, args=[server.url])
+    other.start()
+    other.join(10)
+    assert server.connections == 2
+    server.repair(upstream.hangs)
+    lost = Thread(target=_lost, args=[server.url])
+    lost.start()
+    lost.join(10)
+    server.repair(says({}))
+    assert get(server.url).status == 200
+    assert server.connections == 4  # of the lost call, and of this thread's next
+
+
+def _lost(url: str) -> None:
+    with suppress(NoReply):
+        get(url, lifetime_s=0.1)
+
+
+def test_a_connection_that_was_idle_for_long_is_made_anew(
+    vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = vendor(says({}))
+    get(server.url)
+    monkeypatch.setattr(transport, "IDLE_S", 0)
+    get(server.url)
+    assert server.connections == 2
 
 
 @pytest.mark.parametrize("fault", ["resets", "stops short", "500", "503", "429", "half-closes"])
@@ -214,9 +276,9 @@ def test_a_post_is_never_sent_twice(vendor: Callable[..., Upstream]) -> None:
 
     server = vendor(closes_at_the_second)
     post = Request("POST", server.url, {}, json={})
-    send(post, peers="loopback", retry_within_s=1, lifetime_s=5, max_body_bytes=1000)
+    send(post)
     with pytest.raises(NoReply):
-        send(post, peers="loopback", retry_within_s=1, lifetime_s=5, max_body_bytes=1000)
+        send(post)
     assert len(server.heads) == 2
 
 
@@ -240,6 +302,16 @@ def test_a_post_is_never_sent_twice(vendor: Callable[..., Upstream]) -> None:
         ("64:ff9b::a00:1", {"private"}),
         ("2002:a00:1::1", {"private"}),
         ("169.254.169.254", set()),
+        ("168.63.129.16", set()),
+        ("100.100.100.200", set()),
+        ("fd00:ec2::254", set()),
+        ("fec0::1", set()),
+        ("::ffff:0:a9fe:a9fe", set()),
+        ("::a9fe:a9fe", set()),
+        ("::7f00:1", set()),
+        ("64:ff9b:1::a9fe:a9fe", set()),
+        ("2001:db8::1", set()),
+        ("192.0.2.1", set()),
         ("64:ff9b::a9fe:a9fe", set()),
         ("fe80::1%eth0", set()),
         ("0.0.0.0", set()),
@@ -306,7 +378,7 @@ def test_a_certificate_of_a_trusted_authority_is_taken_and_any_other_refused(
     with pytest.raises(NoReply, match="certificate"):
         get(server.url)
     settings.CA_BUNDLE = str(tmp_path / "ca.pem")
-    transport._here.session = None
+    clients.clear()
     assert get(server.url).status == 200
     elsewhere = vendor(says({}), server_context(authority, "vendor.example.com"))
     with pytest.raises(NoReply, match="certificate"):
@@ -333,7 +405,7 @@ def test_neither_a_request_nor_an_error_shows_key_number_or_host() -> None:
     request = Request("GET", url, {"X-Key": "a-secret"}, basic=("user", "password"))
     assert repr(request) == "Request(method='GET')"
     with pytest.raises(NoReply) as raised:
-        send(request, peers="loopback", retry_within_s=1, lifetime_s=5, max_body_bytes=10)
+        send(request)
     assert str(raised.value) == "it could not be reached"
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
@@ -341,15 +413,9 @@ def test_neither_a_request_nor_an_error_shows_key_number_or_host() -> None:
 
 def test_each_thread_has_a_session_of_its_own(vendor: Callable[..., Upstream]) -> None:
     server = vendor(says({}))
-    sessions: list[object] = []
-
-    def ask() -> None:
-        get(server.url)
-        sessions.append(transport._here.session)
-
-    threads = [threading.Thread(target=ask) for _ in range(3)]
+    threads = [Thread(target=lambda: [get(server.url) for _ in range(3)]) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(10)
-    assert len({id(session) for session in sessions}) == 3
+    assert (len(server.heads), server.connections) == (9, 3)
