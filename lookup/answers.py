@@ -1,6 +1,6 @@
 """What a source says about a number: it found something, it has nothing, or it could not tell. Never one None."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 FIELDS = ("name", "location", "spam")
@@ -10,6 +10,7 @@ MAX_TEXT = 200
 @dataclass(frozen=True, slots=True)
 class Found:
     """At least one of the fields. A field that is None is not known; text is trimmed, and cut at 200 characters.
+    `unreadable`: fields about which the source said something that could not be read; they are not "not known".
 
     Raises ValueError when nothing is known and TypeError for a value of another type: a source's lie ends here.
     """
@@ -17,6 +18,7 @@ class Found:
     name: str | None = None
     location: str | None = None
     spam: bool | None = None
+    unreadable: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
         for name in ("name", "location"):
@@ -31,7 +33,7 @@ class Found:
 
     def known(self) -> dict[str, Any]:
         """The fields that are known, by name."""
-        return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        return {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +49,13 @@ class Failed:
 
     `reason`: a fixed word, for the log and the statistics. `hint`: what an operator can do, in one sentence. Neither
     ever holds what the source sent, a key or a number. `retry_after_s`: how long the source asks to be left alone.
+    `of_this_number`: another number may well be answered.
     """
 
     reason: str
     hint: str = ""
     retry_after_s: float | None = None
+    of_this_number: bool = field(default=False, compare=False)
 
 
 Answer = Found | NotFound | Failed

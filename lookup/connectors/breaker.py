@@ -51,16 +51,24 @@ class Breaker:
         if closed:
             self._on_event("breaker_closed")
 
+    def answered(self, admitted: int) -> None:
+        """No success, but the source is there: a probe is one, anything else counts for nothing."""
+        if self.is_open:
+            self.succeeded(admitted)
+
     def failed(self, admitted: int, *, at_once: bool = False, pause_s: float | None = None) -> None:
-        """`at_once`: the next call would fail the same way. `pause_s`: how long the source asks to be left alone."""
+        """`at_once`: the next call would fail the same way. `pause_s`: how long the source asks to be left alone; it
+        shortens the time only for the first failure, or one that always asks for a second would be asked for ever."""
+        pause_s = pause_s if pause_s and pause_s > 0 else None
         with self._lock:
             if admitted != self._era:
                 return
             self._failures += 1
             was_open = self._open_until is not None
-            if not (was_open or at_once or pause_s is not None or self._failures >= FAILURES):
+            for_good = was_open or at_once or self._failures >= FAILURES
+            if not (for_good or pause_s is not None):
                 return
-            self._open_until = self._clock() + (OPEN_S if pause_s is None else pause_s)
+            self._open_until = self._clock() + max(pause_s or 0.0, OPEN_S if for_good else 0.0)
             self._failures, self._probing = 0, False
             self._era += 1
         if not was_open:

@@ -46,8 +46,9 @@ class AnswerCache:
             self._local[key] = (text, ttl_s)
 
     def _shared_get(self, key: str) -> str | bytes | None:
+        """Also what this process kept while Redis was away, or would not take it."""
         try:
-            return shared_store.ask(lambda: shared_store.client(settings.REDIS_URL).get(key))
+            return shared_store.ask(lambda: shared_store.client(settings.REDIS_URL).get(key)) or self._local_get(key)
         except shared_store.Away:
             return self._local_get(key)
 

@@ -15,6 +15,7 @@ from lookup.connectors.base import Connector, asked, covers
 from lookup.connectors.guard import Flight, Guard
 
 LATE = Failed("late")
+UNREADABLE = Failed("bad_response")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,8 @@ class Inquiry:
         if known:
             return Found(**known), self._elapsed_s
         failures = [answer for answer in self._answers if isinstance(answer, Failed)]
+        if any(isinstance(answer, Found) and answer.unreadable & self._fields for answer in self._answers):
+            failures.append(UNREADABLE)
         return failures[0] if failures else NotFound(), self._elapsed_s
 
     def _can_add(self, index: int) -> bool:

@@ -9,8 +9,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
+from queue import SimpleQueue
+
+from django.conf import settings
 
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors import cache
@@ -21,6 +24,39 @@ log = logging.getLogger(__name__)
 
 BREAKER_OPEN = Failed("breaker", "it failed and is left alone for a while")
 BUSY = Failed("busy", "all its threads wait for it")
+# Of the time that a search gives a source: one that was asked later is not late, only out of luck.
+FAIR_SHARE = 0.5
+
+
+class Threads:
+    """Threads that end with the process: concurrent.futures' would hold its end until the last call has come back. As
+    many as were ever needed at once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._all: list[threading.Thread] = []
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Raises RuntimeError when no thread can be had; then nothing runs."""
+        if not self._idle.acquire(blocking=False):
+            thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+            thread.start()
+            self._all.append(thread)
+        self._work.put(work)
+
+    def close(self) -> None:
+        """Wait for what runs."""
+        for _ in self._all:
+            self._work.put(None)
+        for thread in self._all:
+            thread.join()
+
+    def _loop(self) -> None:
+        while work := self._work.get():
+            work()
+            self._idle.release()
 
 
 class Flight:
@@ -28,6 +64,7 @@ class Flight:
 
     def __init__(self, number: str) -> None:
         self.number = number
+        self.began = time.monotonic()
         self.future: Future[Answer] = Future()
         self.admitted: int | None = None
         self.judged = False
@@ -57,7 +94,7 @@ class Guard:
         self._on_event = on_event
         self._lock = threading.Lock()
         self._flights: dict[str, Flight] = {}
-        self._threads = ThreadPoolExecutor(connector.concurrency, thread_name_prefix=name)
+        self._threads = Threads(name)
         self._free = threading.BoundedSemaphore(connector.concurrency)
 
     def ask(self, slot: str, number: str, *, deadline: float) -> Asked:
@@ -85,28 +122,36 @@ class Guard:
             self._free.release()
             return BREAKER_OPEN
         # The thread's own copy of the context: the request id stands in its log lines too.
-        self._threads.submit(contextvars.copy_context().run, self._fly, flight, deadline)
+        context = contextvars.copy_context()
+        try:
+            self._threads.run(lambda: context.run(self._fly, flight, deadline))
+        except RuntimeError:
+            self.breaker.failed(flight.admitted)
+            self._free.release()
+            return BUSY
         return None
 
     def _landed(self, flight: Flight) -> None:
         with self._lock:
-            del self._flights[flight.number]
+            self._flights.pop(flight.number, None)
 
     def gave_up(self, flight: Flight) -> None:
-        """A search did not wait longer: the source is late, which is a failure even if it answers yet."""
-        self._judge(flight, Failed("late"))
+        """A search did not wait longer: the source is late, which is a failure even if it answers yet, unless too
+        little time was left for it."""
+        patience_s = min(self.connector.patience_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
+        if time.monotonic() - flight.began >= FAIR_SHARE * patience_s:
+            self._judge(flight, Failed("late"))
 
     def close(self) -> None:
         """Wait for the calls on their way; no other can be made."""
-        self._threads.shutdown()
+        self._threads.close()
 
     def _fly(self, flight: Flight, deadline: float) -> None:
-        started = time.monotonic()
         try:
-            answer = asked(self.name, self.connector, flight.number, timeout_s=max(0.0, deadline - started))
-            self._judge(flight, answer)
+            answer = asked(self.name, self.connector, flight.number, timeout_s=max(0.0, deadline - flight.began))
             if isinstance(answer, Failed):
-                elapsed_ms = (time.monotonic() - started) * 1000
+                self._landed(flight)  # first: whoever asks after a failure asks anew
+                elapsed_ms = (time.monotonic() - flight.began) * 1000
                 log.warning(
                     "source failed: connector=%s reason=%s ms=%.0f %s",
                     self.name,
@@ -114,11 +159,12 @@ class Guard:
                     elapsed_ms,
                     answer.hint,
                 )
+            self._judge(flight, answer)
             flight.future.set_result(answer)
             self._keep(flight.number, answer)
         finally:
-            self._landed(flight)
             self._free.release()
+            self._landed(flight)
 
     def _judge(self, flight: Flight, answer: Answer) -> None:
         """Tell the breaker, once for each call."""
@@ -126,7 +172,9 @@ class Guard:
             if flight.judged or flight.admitted is None:
                 return
             flight.judged = True
-        if isinstance(answer, Failed):
+        if isinstance(answer, Failed) and answer.of_this_number:
+            self.breaker.answered(flight.admitted)
+        elif isinstance(answer, Failed):
             self.breaker.failed(
                 flight.admitted, at_once=answer.reason in ("auth", "quota"), pause_s=answer.retry_after_s
             )
@@ -134,7 +182,7 @@ class Guard:
             self.breaker.succeeded(flight.admitted)
 
     def _keep(self, number: str, answer: Answer) -> None:
-        if isinstance(answer, Found | NotFound):
+        if isinstance(answer, NotFound) or (isinstance(answer, Found) and not answer.unreadable):
             ttl_s = self.connector.hit_ttl_s if isinstance(answer, Found) else self.connector.miss_ttl_s
             for slot in self.slots:
                 cache.answers().put(self._key(slot, number), answer, ttl_s)

@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 
 from accounts import credits, tokens
 from accounts.models import IdempotencyRecord
@@ -238,7 +238,7 @@ def test_the_connection_is_back_in_the_pool_while_vendors_are_asked(
         assert "pool" not in connection.settings_dict["OPTIONS"]
         return
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
-    request_connection = connection
+    request_connection = connections["default"]  # the wrapper: `connection` is another one in another thread
     held: list[bool] = []
 
     def note(self: Any, number: str, timeout_s: float) -> Any:

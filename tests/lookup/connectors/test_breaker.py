@@ -106,3 +106,30 @@ def test_a_verdict_from_before_it_opened_says_nothing_about_now(breaker: Breaker
     assert (breaker.is_open, breaker.admit()) == (True, None)
     breaker.succeeded(probe)
     assert not breaker.is_open
+
+
+@pytest.mark.parametrize("pause_s", [0.0, -5.0])
+def test_a_pause_of_nothing_is_none(breaker: Breaker, pause_s: float) -> None:
+    for _ in range(FAILURES):
+        breaker.failed(admitted(breaker), pause_s=pause_s)
+    assert breaker.admit() is None
+
+
+def test_one_that_always_asks_for_a_second_is_left_alone_for_its_whole_time(breaker: Breaker, clock: Clock) -> None:
+    breaker.failed(admitted(breaker), pause_s=1)
+    clock.now += 1
+    breaker.failed(admitted(breaker), pause_s=1)
+    clock.now += OPEN_S - 0.001
+    assert breaker.admit() is None
+
+
+def test_an_answer_that_is_none_counts_for_nothing_but_closes_as_a_probe(breaker: Breaker, clock: Clock) -> None:
+    for _ in range(FAILURES + 1):
+        breaker.answered(admitted(breaker))
+    fail(breaker, 4)
+    breaker.answered(admitted(breaker))
+    fail(breaker, 1)
+    assert breaker.is_open
+    clock.now += OPEN_S
+    breaker.answered(admitted(breaker))
+    assert not breaker.is_open

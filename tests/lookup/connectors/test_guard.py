@@ -14,13 +14,16 @@ from django.conf import settings as django_settings
 from django.db import connection
 
 from accounts import shared_store
+from callerid_project.middleware import request_id
+from lookup import search as search_module
 from lookup import usage
 from lookup.answers import Found, NotFound
 from lookup.connectors import breaker, cache, registry
+from lookup.connectors import guard as guarding
 from lookup.search import search
 from tests import connectors, upstream
 from tests.api import NUMBER
-from tests.lookup.connectors.conftest import Vendors
+from tests.lookup.connectors.conftest import PRESETS, Vendors
 from tests.upstream import hangs, raw, says
 
 pytestmark = pytest.mark.django_db
@@ -74,12 +77,24 @@ def test_found_and_not_found_have_their_own_times(vendors: Vendors, monkeypatch:
     assert {type(answer): ttl_s for answer, ttl_s in kept} == {NotFound: 3600, Found: 86400}
 
 
-def test_an_edited_preset_or_another_host_never_meets_old_answers() -> None:
+def test_every_part_of_the_question_is_in_the_key_and_the_number_is_not_readable() -> None:
     def key(version: str, slot: str = "source_a", connector: str = "x", number: str = NUMBER) -> str:
         return cache.key(slot=slot, connector=connector, version=version, number=number)
 
     assert len({key("1"), key("2"), key("1", "source_b"), key("1", connector="y"), key("1", number="1" * 11)}) == 5
     assert NUMBER not in key("1")
+
+
+def test_an_edited_preset_never_meets_old_answers(vendors: Vendors, settings: Any, tmp_path: Path) -> None:
+    words()
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
+    (tmp_path / "mock_a.toml").write_text(text + "# edited\n", encoding="utf-8")
+    (tmp_path / "mock_b.toml").write_bytes((PRESETS / "mock_b.toml").read_bytes())
+    settings.PRESET_DIR = str(tmp_path)
+    registry.forget()
+    search_module._bound.cache_clear()
+    words()
+    assert (len(vendors.a.heads), len(vendors.b.heads)) == (2, 1)
 
 
 def test_a_late_answer_fills_the_cache(vendors: Vendors) -> None:
@@ -142,6 +157,27 @@ def test_the_process_keeps_answers_while_redis_is_away(settings: Any, monkeypatc
     assert kept.get("k") == Found(name="x")
 
 
+def test_what_was_bought_while_redis_was_away_is_not_bought_again(settings: Any, redis_url: str) -> None:
+    kept = cache.AnswerCache()
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    kept.put("callerid:answer:k", Found(name="x"), 60)
+    settings.REDIS_URL = redis_url
+    shared_store.outage.__init__()  # type: ignore[misc]
+    shared_store.client.cache_clear()
+    assert kept.get("callerid:answer:k") == Found(name="x")
+    kept.put("callerid:answer:k", Found(name="y"), 60)
+    assert cache.AnswerCache().get("callerid:answer:k") == Found(name="y")
+    shared_store.client.cache_clear()
+
+
+def test_half_an_answer_is_neither_nobody_knows_nor_kept(vendors: Vendors, settings: Any) -> None:
+    """Slot A of a vendor whose verdict could be read, and whose name could not."""
+    settings.SOURCE_A, settings.SOURCE_B = "mock_b", "complaints"
+    vendors.b.repair(says({"name": {"first": "x"}, "score": 7}))
+    assert [words()[0] for _ in range(2)] == ["failed", "failed"]
+    assert len(vendors.b.heads) == 2
+
+
 # --- One call a number, the bulkhead --------------------------------------------------------------------------------
 
 
@@ -190,6 +226,52 @@ def test_a_full_bulkhead_sheds_load_and_never_queues(vendors: Vendors, monkeypat
     assert words("12025559999") == ("found", "found")
 
 
+def test_a_thread_that_cannot_be_started_costs_one_search_and_no_place(
+    vendors: Vendors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = registry.bind("source_a", "SOURCE_A", "mock_a")[0].guard
+    assert guard is not None
+
+    def no_more(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_more)
+        reply = guard.ask("source_a", NUMBER, deadline=time.monotonic() + 1)
+    assert reply.answer == guarding.BUSY
+    assert (guard._free._value, guard._flights) == (guard.connector.concurrency, {})
+    assert words() == ("found", "found")
+
+
+def test_a_call_that_is_not_admitted_takes_no_place(vendors: Vendors) -> None:
+    vendors.a.repair(raw(b"", 401))
+    for number in numbers(20):
+        words(number)
+    guard = registry._member("mock_a").guard
+    assert guard is not None
+    assert guard._free._value == guard.connector.concurrency
+
+
+def test_a_calls_log_line_has_the_requests_id(vendors: Vendors, caplog: pytest.LogCaptureFixture) -> None:
+    vendors.a.repair(raw(b"", 500))
+    ids: list[str] = []
+
+    class Noted(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            ids.append(request_id.get())
+
+    handler, logger = Noted(), logging.getLogger("lookup.connectors.guard")
+    logger.addHandler(handler)
+    token = request_id.set("the-id-of-this-request")
+    try:
+        words()
+        until(lambda: ids)
+    finally:
+        request_id.reset(token)
+        logger.removeHandler(handler)
+    assert ids == ["the-id-of-this-request"]
+
+
 # --- The breaker ----------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +307,7 @@ def test_a_slot_is_back_after_the_repair_also_when_its_bulkhead_was_full_of_drip
     vendors: Vendors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(breaker, "OPEN_S", 0.5)
+    monkeypatch.setattr(guarding, "FAIR_SHARE", 0)
     vendors.a.repair(upstream.drips_body)
     guard = registry.bind("source_a", "SOURCE_A", "mock_a")[0].guard
     assert guard is not None
@@ -262,6 +345,33 @@ def test_a_member_that_is_slower_than_its_own_time_leaves_the_next_one_the_rest(
     settings.SOURCE_B = T + "Knows"
     assert search(NUMBER).slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
     assert not Patient.released.is_set()
+
+
+class HangsFirst(connectors.Hangs):
+    patience_s = 0.25
+
+
+class AnswersLater(connectors.RemoteKnows):
+    def answer(self, number: str, timeout_s: float) -> Any:
+        time.sleep(0.1)
+        return super().answer(number, timeout_s)
+
+
+def test_one_that_was_asked_too_late_is_not_judged_for_it(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.HangsFirst,{__name__}.AnswersLater", T + "Knows"
+    for number in numbers(8):
+        words(number)
+    first, second = (registry._member(f"{__name__}.{name}").guard for name in ("HangsFirst", "AnswersLater"))
+    assert first is not None
+    assert second is not None
+    assert (first.breaker.is_open, second.breaker.is_open) == (True, False)
+
+
+def test_numbers_that_a_vendor_does_not_take_close_it_to_nobody(vendors: Vendors) -> None:
+    vendors.a.repair(raw(b"{}", 400))
+    assert [words(number)[0] for number in numbers(8)] == ["failed"] * 8
+    vendors.a.repair(says(upstream.GOOD_A))
+    assert words() == ("found", "found")
 
 
 class Uncovered(connectors.RemoteKnows):
