@@ -7,6 +7,7 @@ docs/settings.md lists every name.
 """
 
 import os
+import ssl
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -121,8 +122,11 @@ if PRESET_DIR and not Path(PRESET_DIR).is_dir():
     raise ImproperlyConfigured("PRESET_DIR must name a folder that holds presets, such as PRESET_DIR=/etc/callerid.")
 CALL_LIFETIME_S = _number("CALL_LIFETIME_S", 10.0, least=0.1, most=600)
 CA_BUNDLE = env.str("CA_BUNDLE", "")
-if CA_BUNDLE and not Path(CA_BUNDLE).is_file():
-    raise ImproperlyConfigured("CA_BUNDLE must name a file of certificates in PEM, or be left out.")
+if CA_BUNDLE:
+    try:
+        ssl.create_default_context(cafile=CA_BUNDLE)
+    except OSError as error:
+        raise ImproperlyConfigured("CA_BUNDLE must name a file of certificates in PEM, or be left out.") from error
 
 # --- Applications and middleware ---------------------------------------------------------------------------------
 

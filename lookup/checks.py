@@ -5,8 +5,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from lookup.connectors import preset, registry
-from lookup.connectors.json_api import EnvironmentLacks
+from lookup.connectors import json_api, preset, registry, samples
 from lookup.search import SLOTS, members
 
 
@@ -18,7 +17,7 @@ def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:
             members(slot)
         except registry.NoPreset:
             pass  # E002, below
-        except EnvironmentLacks as error:
+        except json_api.EnvironmentLacks as error:
             errors.append(Error(str(error), hint=error.hint, id="lookup.E003"))
         except ImproperlyConfigured as error:
             errors.append(Error(str(error), hint=f"Correct {setting} in the environment.", id="lookup.E001"))
@@ -29,9 +28,21 @@ def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:
 def presets_are_valid(**kwargs: Any) -> list[CheckMessage]:
     """All of them, bound or not: one that nobody uses today may be bound tomorrow."""
     errors: list[CheckMessage] = []
-    for file in registry.presets().values():
+    for name, file in registry.presets().items():
+        if name in registry.BUILT_IN:
+            hint = "Give the file another name."
+            errors.append(
+                Error(f"{file.name}: {name} is a built-in source.", hint=hint, obj=str(file), id="lookup.E002")
+            )
         try:
-            preset.load(file)
+            loaded = preset.load(file)
+            wrong = [f"{r.sample.title}: it {problem}" for r in samples.run(loaded) for problem in r.problems]
+            if wrong:
+                told = f"{file.name}: sample {'; '.join(wrong)}."
+                hint = "Correct the sample or what reads it; check_sources --samples tells too."
+                errors.append(Error(told, hint=hint, obj=str(file), id="lookup.E004"))
+        except json_api.EnvironmentLacks as error:
+            errors.append(Error(str(error), hint=error.hint, obj=str(file), id="lookup.E002"))
         except preset.Invalid as error:
             errors.append(
                 Error(

@@ -29,6 +29,8 @@ USER_AGENT = "callerid/1.0"
 LONGEST_PAUSE_S = 24 * 3600.0
 # What a status means where no rule of the preset says (RFC 9110, section 15; RFC 6585, section 4).
 _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
+# Without a rule, these may be about this one number: five such numbers are no reason to leave a vendor alone.
+_OF_THE_REQUEST = {400, 422}
 _SECRET = re.compile(r"[!-~]([ -~]*[!-~])?")
 _SHOUTED = re.compile(r"[^\W\d_]{3,}")
 
@@ -55,16 +57,16 @@ class JsonApi(Connector):
         self._secrets = _secrets(preset, environment)
         self._origin = _base_url(preset, environment)
         self.version = f"{preset.fingerprint} {self._origin}"
-        self._peers = transport.peers_for(self._origin, private_network=preset.private_network)
+        self._client = transport.Client(transport.peers_for(self._origin, private_network=preset.private_network))
+        self._require_sendable()
 
     def covers(self, number: str) -> bool:
         return self.preset.covers(number)
 
     def lookup(self, number: str, *, timeout_s: float) -> Answer:
         try:
-            reply = transport.send(
+            reply = self._client.send(
                 self.request(number),
-                peers=self._peers,
                 retry_within_s=timeout_s,
                 lifetime_s=settings.CALL_LIFETIME_S,
                 max_body_bytes=self.preset.budget.max_body_bytes,
@@ -96,20 +98,33 @@ class JsonApi(Connector):
             basic=(secret[auth.basic[0]], secret[auth.basic[1]]) if auth.basic and secret else None,
         )
 
+    def _require_sendable(self) -> None:
+        """A request that cannot be sent to anybody is a fault of the preset or of the environment, not the vendor's."""
+        number = next((s.number for s in self.preset.sample if self.covers(s.number)), None)
+        try:
+            if number:
+                transport.require_sendable(self.request(number))
+        except ValueError as error:
+            raise EnvironmentLacks(
+                f"{self.preset.name}: its request cannot be sent ({error}).",
+                f"Correct [request] of {self.preset.name}.toml, or {self.preset.base_url_name}.",
+            ) from None
+
     def judge(self, reply: transport.Reply) -> tuple[Outcome, Answer]:
         """What `reply` is and says: by the preset's rules in their order, then by its status; then extracted."""
         document, readable = self._document(reply.body)
         try:
-            outcome, fix = self._outcome(reply.status, document, readable)
+            outcome, fix, ruled = self._outcome(reply.status, document, readable)
             if outcome == "found":
-                known = self._extract(document)
-                return ("found", Found(**known)) if known else ("not_found", NotFound())
+                known, unreadable = self._extract(document)
+                return ("found", Found(**known, unreadable=unreadable)) if known else ("not_found", NotFound())
         except Unreadable:
-            outcome, fix = "bad_response", "its answer has another shape than the preset says"
+            outcome, fix, ruled = _by_status(reply.status), "its answer has another shape than the preset says", True
         if outcome in ("not_found", "invalid_number"):
             return outcome, NotFound(outcome)
         pause_s = _retry_after_s(reply.headers) if outcome in ("rate_limited", "unavailable") else None
-        return outcome, Failed(outcome, f"{reply.status}: {fix or self._fix(outcome, pause_s)}", pause_s)
+        hint = f"{reply.status}: {fix or self._fix(outcome, pause_s)}"
+        return outcome, Failed(outcome, hint, pause_s, of_this_number=not ruled and reply.status in _OF_THE_REQUEST)
 
     def _document(self, body: bytes) -> tuple[Any, bool]:
         """The body as expressions see it, and whether it could be read."""
@@ -120,34 +135,34 @@ class JsonApi(Connector):
         except (ValueError, RecursionError):
             return None, False
 
-    def _outcome(self, status: int, document: Any, readable: bool) -> tuple[Outcome, str]:
+    def _outcome(self, status: int, document: Any, readable: bool) -> tuple[Outcome, str, bool]:
+        """The outcome, the rule's own advice, and whether a rule said so."""
         for rule in self.preset.outcome:
             if rule.status and status not in rule.status:
                 continue
             if rule.when is None or (readable and rule.when(document) is True):
                 if rule.outcome == "found" and not readable:
                     break
-                return rule.outcome, rule.fix
-        if status >= 500:
-            return "unavailable", ""
-        return _BY_STATUS.get(status, "bad_response"), ""
+                return rule.outcome, rule.fix, True
+        return _by_status(status), "", False
 
-    def _extract(self, document: Any) -> dict[str, Any]:
+    def _extract(self, document: Any) -> tuple[dict[str, Any], frozenset[str]]:
+        """The fields that are known, and those that could not be read. Raises Unreadable when there are but those."""
         fields = self.preset.fields
         known: dict[str, Any] = {}
-        unreadable = False
+        unreadable = set()
         for field in sorted(self.fields):
             read, rules = (self._spam if field == "spam" else self._text), getattr(fields, field)
             try:
                 known[field] = read(document, rules)
             except Unreadable:  # one odd field takes nothing from the others
-                unreadable = True
+                unreadable.add(field)
         for field in fields.capitals:
             known[field] = _lowered(known.get(field))
         known = {field: value for field, value in known.items() if value is not None}
         if unreadable and not known:
             raise Unreadable
-        return known
+        return known, frozenset(unreadable)
 
     def _text(self, document: Any, alternatives: list[Expression]) -> str | None:
         """The first alternative that says something; a list's texts are joined with commas."""
@@ -186,8 +201,15 @@ class JsonApi(Connector):
         }.get(outcome, "its answer is none that the preset knows")
 
 
+def _by_status(status: int) -> Outcome:
+    return "unavailable" if status >= 500 else _BY_STATUS.get(status, "bad_response")
+
+
 def _secrets(preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:
     """Name → value. Empty where the preset's authentication is optional and not set."""
+    for name in preset.auth.names:
+        if hasattr(settings, name):
+            raise EnvironmentLacks(f"{name} is a setting of the service's own.", f"Rename {preset.name}.toml.")
     given = {name: environment[name].strip() for name in preset.auth.names if environment.get(name, "").strip()}
     missing = [name for name in preset.auth.names if name not in given]
     if missing and (given or not preset.auth.optional):
@@ -212,8 +234,7 @@ def _base_url(preset: Preset, environment: Mapping[str, str]) -> str:
     try:
         require_safe_scheme(given)
         parts = urlsplit(given)
-        well_formed = bool(parts.hostname) and given == f"{parts.scheme}://{parts.netloc}" and "@" not in given
-        well_formed = well_formed and parts.port != 0
+        well_formed = given == f"{parts.scheme}://{parts.netloc}" and "@" not in given
     except ValueError:
         well_formed = False
     if not well_formed:

@@ -4,6 +4,7 @@ Expressions are JMESPath (jmespath.org), on the vendor's JSON.
 """
 
 import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from lookup import numbers
 SHIPPED = Path(__file__).with_name("presets")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
+_HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?|[0-9a-f:.]+")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _FORMAT = re.compile(r"([a-z0-9_]+?)(?:-([1-9]))?")
 _ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -33,6 +35,7 @@ Grade = Literal["V", "T", "M", "K"]
 Text = Annotated[str, Meta(min_length=1)]
 Status = Annotated[int, Meta(ge=100, le=599)]
 Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
+HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 KEY = "key"
 _CHOICES = {
     **dict.fromkeys(("is", "outcome"), get_args(Outcome)),
@@ -120,7 +123,7 @@ class Request(_Strict, frozen=True):
     url: Template
     method: Literal["GET", "POST"] = "GET"
     query: dict[str, Templates] = {}
-    headers: dict[str, Template] = {}
+    headers: dict[HeaderName, Template] = {}
     json: Any = None
     form: dict[str, Template] = {}
 
@@ -138,6 +141,10 @@ class Request(_Strict, frozen=True):
         if self.json is not None and self.form:
             raise ValueError("json and form exclude each other")
         list(templates_of(self.json))
+        try:
+            json.dumps(self.json, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError("json holds what JSON has not, such as a date or nan") from error
 
     @property
     def origin(self) -> str:
@@ -156,7 +163,7 @@ class Auth(_Strict, frozen=True):
 
     basic: tuple[str, str] | None = None
     bearer: str | None = None
-    headers: dict[str, str] = {}
+    headers: dict[HeaderName, str] = {}
     query: dict[str, str] = {}
     path: str | None = None
     optional: bool = False
@@ -166,7 +173,10 @@ class Auth(_Strict, frozen=True):
             raise ValueError("one of basic, bearer, headers, query and path")
         for name in self.names:
             if not _ENVIRONMENT_NAME.fullmatch(name):
-                raise ValueError(f"{name} is no name of an environment variable")
+                # Not repeated: it may be a key that was pasted here.
+                raise ValueError("a value is no name of an environment variable (capitals, digits and _)")
+        if self.optional and self.path:
+            raise ValueError("a key in the path cannot be optional")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -319,13 +329,13 @@ def load(file: Path) -> Preset:
         preset = msgspec.convert(document, Preset, dec_hook=_decode)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `")
-        key = path.rstrip("`").removeprefix("$").removeprefix(".")
+        key = path.rstrip("`").removeprefix("key` in `").removeprefix("$").removeprefix(".")
         if allowed := _CHOICES.get(key.rpartition(".")[2]) if problem.startswith("Invalid enum value") else None:
             problem += f", which is none of {', '.join(allowed)}"
         raise Invalid(file, key, problem) from error
     for secret in preset.auth.names:
         if not secret.startswith(f"{name.upper()}_"):
-            raise Invalid(file, "auth", f"{secret} must begin with {name.upper()}_")
+            raise Invalid(file, "auth", f"the name of a variable must begin with {name.upper()}_")
     return msgspec.structs.replace(preset, name=name, fingerprint=hashlib.sha256(content).hexdigest())
 
 
@@ -335,8 +345,10 @@ def folder(directory: Path) -> dict[str, Path]:
 
 
 def require_safe_scheme(url: str) -> None:
-    """HTTPS only, but for a host on loopback. Raises ValueError."""
+    """HTTPS only, but for a host on loopback. Raises ValueError; also for a host or port that cannot be one."""
     parts = urlsplit(url)
+    if not _HOST.fullmatch(parts.hostname or "") or parts.port == 0:
+        raise ValueError("its host or port cannot be one")
     if parts.scheme != "https" and not (parts.scheme == "http" and LOOPBACK.fullmatch(parts.hostname or "")):
         raise ValueError("https:// is needed; http:// is for a host on loopback alone")
 
@@ -377,7 +389,8 @@ def _functions(node: Any) -> Iterator[str]:
     if node["type"] == "function_expression":
         yield node["value"]
     for child in node["children"]:
-        yield from _functions(child)
+        if isinstance(child, dict):  # the bounds of a slice are mere numbers
+            yield from _functions(child)
 
 
 def _decode(wanted: type, value: Any) -> Any:

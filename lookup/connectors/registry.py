@@ -37,6 +37,8 @@ def bind(slot: str, setting: str, names: str) -> tuple[Member, ...]:
     words = [word.strip() for word in names.split(",")]
     if not all(words):
         raise ImproperlyConfigured(f"{setting} must name a source, or several with commas between. {_known()}")
+    if twice := next((word for word in words if words.count(word) > 1), None):
+        raise ImproperlyConfigured(f"{setting} names '{twice}' twice.")
     try:
         members = tuple(_member(word) for word in words)
     except EnvironmentLacks as error:
@@ -102,6 +104,8 @@ def _of_class(word: str, path: str) -> Connector:
         raise ImproperlyConfigured(f"{word}.fields must be a frozenset of some of {', '.join(FIELDS)}.")
     if not isinstance(getattr(cls, "remote", None), bool):
         raise ImproperlyConfigured(f"{word}.remote must be True (it leaves the process) or False.")
+    if not (isinstance(cls.concurrency, int) and cls.concurrency >= 1):
+        raise ImproperlyConfigured(f"{word}.concurrency must be a whole number from 1 on.")
     try:
         return cls()
     except Exception as error:

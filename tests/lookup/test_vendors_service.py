@@ -64,6 +64,13 @@ def test_a_vendor_that_hangs_does_not_hold_the_end_of_the_service(service: Servi
     assert "gracefully" not in service.log()
 
 
+def test_a_command_does_not_wait_for_a_vendor_that_hangs(service: Service, vendor: Upstream) -> None:
+    vendor.repair(upstream.hangs)
+    with pytest.raises(RuntimeError, match="1 that neither slot could tell"):
+        service.manage("lookup", NUMBER)
+    assert vendor.heads  # which hang still
+
+
 def test_a_missing_key_or_an_unknown_name_ends_the_start_in_one_sentence(serve: Serve) -> None:
     for environment, told in (
         ({"SOURCE_A": "twilio"}, "SOURCE_A: twilio needs TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN"),

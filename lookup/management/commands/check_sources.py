@@ -55,7 +55,11 @@ class Command(BaseCommand):
             raise CommandError(f"--number: invalid phone number ({error}).") from error
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
-        return [_ask(slot, member, number) for slot, member in bound]
+        rows: dict[str, dict[str, Any]] = {}
+        for _, member in bound:  # one that is bound to both slots is asked, and paid, once
+            if member.name not in rows:
+                rows[member.name] = _ask(member, number)
+        return [{"slot": slot, **rows[member.name]} for slot, member in bound]
 
     def _samples(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
@@ -69,8 +73,8 @@ class Command(BaseCommand):
         return rows
 
 
-def _ask(slot: str, member: Member, number: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"slot": slot, "source": member.name, "ok": True, "ms": None, "answer": {}, "fix": ""}
+def _ask(member: Member, number: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"source": member.name, "ok": True, "ms": None, "answer": {}, "fix": ""}
     if not covers(member.name, member.connector, number):
         return {**row, "outcome": "not covered", "fix": "it is not asked about this number; try --number"}
     started = time.monotonic()

@@ -61,6 +61,15 @@ def test_it_goes_past_cache_and_breaker(vendors: Vendors, capsys: pytest.Capture
     assert b"%2B" + NUMBER.encode() in vendors.a.heads[0]
 
 
+def test_one_that_is_bound_to_both_slots_is_asked_once(
+    vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings.SOURCE_A = "mock_b"
+    out, _, _ = run(capsys, "check_sources")
+    assert out.count("name=Example Sweepstakes") == 2
+    assert len(vendors.b.heads) == 1
+
+
 def test_a_source_that_a_search_would_not_wait_for_is_no_success(
     vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -240,6 +249,33 @@ def test_a_preset_that_is_none_is_a_check_with_its_file_and_key(settings: Any, t
     assert found[0] == "lookup.E002"
     assert found[1].startswith("mine.toml: request.url: {e16} is none of")
     assert found[2] == f"Correct request.url in {tmp_path / 'mine.toml'}; docs/presets.md tells every key."
+
+
+def test_a_preset_that_reads_its_samples_otherwise_is_a_check(settings: Any, tmp_path: Path) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
+    (tmp_path / "mine.toml").write_text(text.replace('is = "not_found"', 'is = "quota"', 1), encoding="utf-8")
+    settings.PRESET_DIR = str(tmp_path)
+    (found,) = checks("lookup.E001", "lookup.E002", "lookup.E003", "lookup.E004")
+    assert found[:2] == ("lookup.E004", "mine.toml: sample not found: it is quota instead of not_found.")
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("directory,directory", "SOURCE_A names 'directory' twice."),
+        ("complaints", "SOURCE_A: 'complaints' knows spam only, and this slot has location and name."),
+    ],
+)
+def test_a_binding_that_cannot_help_is_a_check(settings: Any, source: str, told: str) -> None:
+    settings.SOURCE_A = source
+    assert checks("lookup.E001") == [("lookup.E001", told, "Correct SOURCE_A in the environment.")]
+
+
+def test_a_preset_named_like_a_built_in_source_is_a_check(settings: Any, tmp_path: Path) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "DIRECTORY_")
+    (tmp_path / "directory.toml").write_text(text, encoding="utf-8")
+    settings.PRESET_DIR = str(tmp_path)
+    assert [found[1] for found in checks("lookup.E002")] == ["directory.toml: directory is a built-in source."]
 
 
 def test_an_operators_preset_stands_above_the_shipped_one(settings: Any, tmp_path: Path) -> None:

@@ -125,6 +125,35 @@ def test_a_key_that_no_header_can_carry_is_refused_without_repeating_it(make: Ma
     assert value not in str(raised.value)
 
 
+def test_a_request_that_nobody_could_send_is_told_at_start(make: Make) -> None:
+    with pytest.raises(EnvironmentLacks, match="mock_a: its request cannot be sent"):
+        make(("{ fields", '{ a = "b", fields'), ("[request]", '[request]\nheaders = { X-A = "line\\nbreak" }'))
+
+
+def test_a_preset_cannot_ask_for_the_services_own_secrets(tmp_path: Path) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_KEY", "SECRET_KEY")
+    (tmp_path / "secret.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(EnvironmentLacks, match="SECRET_KEY is a setting of the service's own"):
+        JsonApi(preset.load(tmp_path / "secret.toml"), {"SECRET_KEY": "x" * 50})
+
+
+def test_a_presets_budget_is_the_connectors(make: Make, vendors: Vendors) -> None:
+    vendor = make(
+        ("[fields]", "[budget]\ntimeout_s = 0.7\nconcurrency = 3\ncache_hit_s = 5\nmax_body_bytes = 10\n[fields]"),
+        MOCK_A_BASE_URL=vendors.a.url,
+    )
+    assert (vendor.patience_s, vendor.concurrency, vendor.hit_ttl_s, vendor.miss_ttl_s) == (0.7, 3, 5, 3600)
+    answer = vendor.lookup(NUMBER, timeout_s=5)
+    assert isinstance(answer, Failed)
+    assert answer.hint.endswith("its answer is larger than 10 bytes")
+
+
+def test_a_vendor_on_the_operators_own_network_must_be_said_to_be_there(make: Make) -> None:
+    assert make()._client.peers == "public"
+    private = make(('source = "these tests"', 'source = "these tests"\nprivate_network = true'))
+    assert private._client.peers == "private"
+
+
 def test_a_base_url_replaces_scheme_and_host_and_nothing_else(make: Make) -> None:
     vendor = make(MOCK_A_BASE_URL="http://127.0.0.1:9000/")
     assert vendor.request(NUMBER).url.startswith("http://127.0.0.1:9000/v1/callers/%2B12025550123?")
@@ -164,6 +193,27 @@ def test_rules_are_tried_in_their_order_and_then_the_status_speaks(make: Make) -
     )
     assert read(vendor, {"code": "other"}, 429) == Failed("rate_limited", "429: it has had too many requests")
     assert read(vendor, {}) == Failed("bad_response", "200: its answer is none that the preset knows")
+
+
+def test_an_unreadable_body_leaves_an_error_its_status(make: Make) -> None:
+    vendor = make(('status = [200]\nwhen = "known == `false`"', "when = \"contains(message, 'x')\""))
+    outcomes = {status: vendor.judge(Reply(status, {}, b"{}"))[0] for status in (200, 401, 429, 500)}
+    assert outcomes == {200: "bad_response", 401: "auth", 429: "rate_limited", 500: "unavailable"}
+
+
+@pytest.mark.parametrize(("status", "of_this_number"), [(400, True), (422, True), (404, False), (500, False)])
+def test_what_may_be_about_one_number_says_so(make: Make, status: int, of_this_number: bool) -> None:
+    vendor = make(("status = [404]", "status = [410]"))
+    answer = read(vendor, {}, status)
+    assert isinstance(answer, Failed)
+    assert answer.of_this_number == of_this_number
+
+
+def test_what_could_not_be_read_is_told_beside_what_could(make: Make) -> None:
+    answer = read(make(), {"name": {"first": "x"}, "city": "Springfield"})
+    assert isinstance(answer, Found)
+    assert answer.known() == {"location": "Springfield"}
+    assert answer.unreadable == {"name"}
 
 
 def test_a_rule_for_a_status_alone_needs_no_readable_body(make: Make) -> None:
@@ -213,6 +263,9 @@ SPAM = ('yes = ["score >= `5`"]\n', 'never = "friend"\nyes = ["score >= `5`", "l
         ({"score": 4}, False),
         ({"score": 0}, False),
         ({"score": None}, None),
+        ({"score": True}, None),
+        ({"score": [9]}, None),
+        ({"score": {"value": 9}}, None),
         ({"score": None, "listed": "Y"}, True),
         ({"score": 9, "friend": True}, False),
         ({"score": 9, "friend": False}, True),

@@ -10,6 +10,7 @@ from lookup.connectors import preset
 from tests.lookup.connectors.conftest import PRESETS
 
 MOCK_A = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
+AUTH = 'headers = { X-Key = "MOCK_A_KEY" }'
 URL = 'url = "https://vendor.example.com'
 MOCK_B = (PRESETS / "mock_b.toml").read_text(encoding="utf-8")
 
@@ -46,8 +47,15 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("[request]", '[request]\nmethod = "POST"\njson = {}\nform = { a = "b" }', "request", "exclude each other"),
         ("[request]", '[request]\nheaders = { X = "{key}" }', "", "{key} belongs into the path"),
         ('["name", "place"]', "[1]", "request.query", "Expected `str`, got `int`"),
-        ("MOCK_A_KEY", "OTHER_KEY", "auth", "OTHER_KEY must begin with MOCK_A_"),
+        ("MOCK_A_KEY", "OTHER_KEY", "auth", "must begin with MOCK_A_"),
         ("MOCK_A_KEY", "mock a key", "auth", "no name of an environment variable"),
+        (AUTH, 'path = "MOCK_A_KEY"\noptional = true', "auth", "cannot be optional"),
+        (URL, 'url = "https://vendor.example.com:99999', "request", "Port out of range"),
+        (URL, 'url = "https://vendor example.com', "request", "host or port"),
+        (URL, 'url = "https://vendor..example.com', "request", "host or port"),
+        ("[request]", '[request]\nheaders = { "X Y" = "b" }', "request.headers", "matching regex"),
+        ("[request]", '[request]\nmethod = "POST"\njson = { n = nan }', "request", "what JSON has not"),
+        ("[request]", '[request]\nmethod = "POST"\njson = { n = 2026-01-01 }', "request", "what JSON has not"),
         ("[auth]", '[auth]\nbearer = "MOCK_A_TOKEN"', "auth", "one of basic, bearer"),
         ("known == `false`", "known == ", "outcome[0].when", "not JMESPath"),
         ("known == `false`", "knows(@)", "outcome[0].when", "no function knows()"),
@@ -78,6 +86,17 @@ def test_what_is_wrong_is_told_with_its_key(
 def test_a_file_is_named_as_its_settings_can_be(load: Callable[..., preset.Preset], name: str) -> None:
     with pytest.raises(preset.Invalid, match="lower case"):
         load(MOCK_A, name)
+
+
+@pytest.mark.parametrize("pasted", ["sk-live-51Habc", "SK_LIVE_51HABC"])
+def test_a_key_that_was_pasted_into_a_preset_is_not_repeated(load: Callable[..., preset.Preset], pasted: str) -> None:
+    with pytest.raises(preset.Invalid) as raised:
+        load(MOCK_A.replace("MOCK_A_KEY", pasted))
+    assert pasted not in str(raised.value)
+
+
+def test_a_slice_is_an_expression(load: Callable[..., preset.Preset]) -> None:
+    assert load(MOCK_A.replace('name = ["name"]', 'name = ["names[0:2]", "names[::-1] | [0]"]')).fields.name
 
 
 def test_a_preset_without_an_error_sample_is_none(load: Callable[..., preset.Preset]) -> None:
