@@ -12,9 +12,8 @@ from typing import Any
 
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector, asked, covers
-from lookup.connectors.guard import Flight, Guard
+from lookup.connectors.guard import LATE, Flight, Guard
 
-LATE = Failed("late")
 UNREADABLE = Failed("bad_response")
 
 

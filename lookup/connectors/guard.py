@@ -23,6 +23,7 @@ from lookup.connectors.breaker import Breaker, Event
 log = logging.getLogger(__name__)
 
 BREAKER_OPEN = Failed("breaker", "it failed and is left alone for a while")
+LATE = Failed("late", "it has not answered in time")
 BUSY = Failed("busy", "all its threads wait for it")
 # Of the time that a search gives a source: one that was asked later is not late, only out of luck.
 FAIR_SHARE = 0.5
@@ -133,14 +134,17 @@ class Guard:
 
     def _landed(self, flight: Flight) -> None:
         with self._lock:
-            self._flights.pop(flight.number, None)
+            if self._flights.get(flight.number) is flight:  # by now it may be the next one's
+                del self._flights[flight.number]
 
     def gave_up(self, flight: Flight) -> None:
         """A search did not wait longer: the source is late, which is a failure even if it answers yet, unless too
         little time was left for it."""
+        waited_s = time.monotonic() - flight.began
+        self._log(LATE, waited_s)
         patience_s = min(self.connector.patience_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
-        if time.monotonic() - flight.began >= FAIR_SHARE * patience_s:
-            self._judge(flight, Failed("late"))
+        if waited_s >= FAIR_SHARE * patience_s:
+            self._judge(flight, LATE)
 
     def close(self) -> None:
         """Wait for the calls on their way; no other can be made."""
@@ -151,14 +155,7 @@ class Guard:
             answer = asked(self.name, self.connector, flight.number, timeout_s=max(0.0, deadline - flight.began))
             if isinstance(answer, Failed):
                 self._landed(flight)  # first: whoever asks after a failure asks anew
-                elapsed_ms = (time.monotonic() - flight.began) * 1000
-                log.warning(
-                    "source failed: connector=%s reason=%s ms=%.0f %s",
-                    self.name,
-                    answer.reason,
-                    elapsed_ms,
-                    answer.hint,
-                )
+                self._log(answer, time.monotonic() - flight.began)
             self._judge(flight, answer)
             flight.future.set_result(answer)
             self._keep(flight.number, answer)
@@ -180,6 +177,10 @@ class Guard:
             )
         else:
             self.breaker.succeeded(flight.admitted)
+
+    def _log(self, failed: Failed, elapsed_s: float) -> None:
+        words = self.name, failed.reason, elapsed_s * 1000, failed.hint
+        log.warning("source failed: connector=%s reason=%s ms=%.0f %s", *words)
 
     def _keep(self, number: str, answer: Answer) -> None:
         if isinstance(answer, NotFound) or (isinstance(answer, Found) and not answer.unreadable):

@@ -21,7 +21,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http.cookiejar import DefaultCookiePolicy
-from multiprocessing.util import Finalize
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -263,19 +262,10 @@ class _Reaper:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="reaper", daemon=True)
                 self._thread.start()
-                # A worker that is told to stop waits for its threads: not for a vendor that hangs. (Not atexit, which
-                # granian's workers, multiprocessing's children, end without.)
-                Finalize(None, self.end_all, exitpriority=10)
             first = not self._calls or call.ends_at < self._calls[0][0]
             heapq.heappush(self._calls, (call.ends_at, next(self._count), call))
             if first:
                 self._changed.notify()
-
-    def end_all(self) -> None:
-        with self._changed:
-            calls = [call for _, _, call in self._calls]
-        for call in calls:
-            call.end()
 
     def _run(self) -> None:
         while True:
@@ -376,7 +366,7 @@ class _HTTPSPool(HTTPSConnectionPool):
 
 
 class _Adapter(HTTPAdapter):
-    """All connections share one TLS context: requests would read the authorities anew for each (some 15 ms)."""
+    """All connections share one TLS context: else the authorities are read anew for each, which is milliseconds."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, ssl_context=_tls(settings.CA_BUNDLE), **kwargs)

@@ -243,6 +243,26 @@ def test_a_thread_that_cannot_be_started_costs_one_search_and_no_place(
     assert words() == ("found", "found")
 
 
+def test_who_asks_after_a_failure_asks_anew_and_others_join_that_call(
+    vendors: Vendors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = registry.bind("source_a", "SOURCE_A", "mock_a")[0].guard
+    assert guard is not None
+    go_on = threading.Event()
+    monkeypatch.setattr(guard, "_keep", lambda number, answer: go_on.wait(20))
+    vendors.a.repair(raw(b"", 500))
+    deadline = time.monotonic() + 20
+    first = guard.ask("source_a", NUMBER, deadline=deadline)
+    assert first.flight is not None
+    first.flight.future.result(20)
+    vendors.a.repair(hangs)
+    second = guard.ask("source_a", NUMBER, deadline=deadline)
+    go_on.set()
+    until(lambda: guard._free._value == guard.connector.concurrency - 1)  # the first has landed altogether
+    assert second.flight is not first.flight
+    assert guard.ask("source_a", NUMBER, deadline=deadline).flight is second.flight
+
+
 def test_a_call_that_is_not_admitted_takes_no_place(vendors: Vendors) -> None:
     vendors.a.repair(raw(b"", 401))
     for number in numbers(20):
