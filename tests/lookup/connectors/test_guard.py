@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -157,6 +158,21 @@ def test_the_process_keeps_answers_while_redis_is_away(settings: Any, monkeypatc
     assert kept.get("k") == Found(name="x")
 
 
+def test_what_the_process_keeps_has_its_lifetime(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.REDIS_URL = ""
+    now = 1000.0
+    monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: now))
+    kept = cache.AnswerCache()
+    kept.put("short", NotFound(), 60)
+    kept.put("long", Found(name="x"), 600)
+    kept.put("never", Found(name="x"), 0)
+    assert kept.get("never") is None
+    now += 59
+    assert (kept.get("short"), kept.get("long")) == (NotFound(), Found(name="x"))
+    now += 2
+    assert (kept.get("short"), kept.get("long")) == (None, Found(name="x"))
+
+
 def test_what_was_bought_while_redis_was_away_is_not_bought_again(settings: Any, redis_url: str) -> None:
     kept = cache.AnswerCache()
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
@@ -210,6 +226,8 @@ def test_a_connector_in_both_slots_is_asked_once_and_answers_both(settings: Any)
     slots = search(NUMBER).slots
     assert slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
     assert slots["source_b"].answer == Found(name="Remote Name", spam=True)
+    again = search(NUMBER).slots
+    assert [again[slot].answer for slot in again] == [slots[slot].answer for slot in slots]
     assert connectors.RemoteKnows.calls == [NUMBER]
 
 
@@ -365,6 +383,12 @@ def test_a_member_that_is_slower_than_its_own_time_leaves_the_next_one_the_rest(
     settings.SOURCE_B = T + "Knows"
     assert search(NUMBER).slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
     assert not Patient.released.is_set()
+
+
+def test_one_whose_turn_never_came_has_failed_and_was_not_asked(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}Hangs,{T}RemoteKnows", T + "Knows"
+    result = search(NUMBER).slots["source_a"]
+    assert (result.word, connectors.RemoteKnows.calls) == ("failed", [])
 
 
 class HangsFirst(connectors.Hangs):

@@ -85,6 +85,7 @@ def test_a_fault_is_a_failure_that_says_what_to_do_and_no_secret(
     assert isinstance(answer, Failed)
     assert answer.reason == reason
     assert answer.hint
+    assert ("not done after 0.15 s" in answer.hint) == fault.startswith(("hangs", "drips"))
     assert SECRET not in repr(answer)
     assert number(shipped)[2:] not in repr(answer)
 
