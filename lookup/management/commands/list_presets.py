@@ -51,7 +51,7 @@ class Command(BaseCommand):
                 self.stdout.write(json.dumps(_row(each), ensure_ascii=False))
         else:
             rows = [
-                [each.name, ", ".join(_slots(each)), _fields(each), _countries(each), _state(each), each.title]
+                [each.name, ", ".join(_slots(each)), _fields(each), _in_short(each), _state(each), each.title]
                 for each in presets
             ]
             self.stdout.write(table(["PRESET", "SLOT", "FIELDS", "COUNTRIES", "KEYS", "VENDOR"], rows))
@@ -104,6 +104,12 @@ def _fields(each: Preset) -> str:
 
 def _countries(each: Preset) -> str:
     return ", ".join([*each.coverage.regions, *(f"+{code}" for code in each.coverage.country_codes)]) or "all"
+
+
+def _in_short(each: Preset) -> str:
+    """`_countries`, for a column."""
+    count = len(each.coverage.regions)
+    return _countries(each) if count <= 3 else f"{count} countries"
 
 
 def _keys(each: Preset) -> str:
