@@ -119,7 +119,9 @@ def _keys(each: Preset) -> str:
 
 def _state(each: Preset) -> str:
     missing = [name for name in each.auth.names if not os.environ.get(name)]
-    return "none needed" if not each.auth.names else "set" if not missing else f"missing: {', '.join(missing)}"
+    if not missing:
+        return "set" if each.auth.names else "none needed"
+    return f"{'optional' if each.auth.optional else 'missing'}: {', '.join(missing)}"
 
 
 def _span(seconds: float) -> str:

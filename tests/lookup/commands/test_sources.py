@@ -214,6 +214,7 @@ def test_presets_are_listed_with_what_they_lack(
     line = next(line for line in out.splitlines() if line.startswith("twilio"))
     assert line.split("  ")[0] == "twilio"
     assert "missing: TWILIO_AUTH_TOKEN" in line
+    assert "optional: FCC_APP_TOKEN" in out
     assert failed == ""
     rows = {row["preset"]: row for row in map(json.loads, run(capsys, "list_presets", "--json")[0].splitlines())}
     assert rows["twilio"]["keys"] == {"TWILIO_ACCOUNT_SID": True, "TWILIO_AUTH_TOKEN": False}
