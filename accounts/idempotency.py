@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts.hashing import keyed_hash
 from accounts.models import ApiToken, IdempotencyRecord
+from accounts.pruning import delete_in_chunks
 
 LIFETIME = timedelta(hours=24)
 PRUNE_ROWS = 1_000
@@ -102,9 +103,6 @@ def store(*, record_id: int, entry_id: int | None, body: dict[str, Any]) -> None
 
 
 def prune() -> int:
-    """Delete the records whose 24 hours are over; how many. In chunks, so that no search waits for long."""
-    expired = IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - LIFETIME).values_list("pk", flat=True)
-    deleted = 0
-    while chunk := list(expired[:PRUNE_ROWS]):
-        deleted += IdempotencyRecord.objects.filter(pk__in=chunk).delete()[0]
-    return deleted
+    """Delete the records whose 24 hours are over; how many."""
+    expired = IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - LIFETIME)
+    return delete_in_chunks(expired, PRUNE_ROWS)

@@ -8,7 +8,9 @@ import phonenumbers
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE
 
 _DIGITS = re.compile(r"[0-9]+")
-_NUMBER = re.compile(r"[1-9][0-9]{6,14}")
+#: A number as the API takes it, whole: E.164 without its plus.
+PATTERN = "[1-9][0-9]{6,14}"
+_NUMBER = re.compile(PATTERN)
 _TRUNK_ZERO = re.compile(r"\(\s*0\s*\)")
 _SEPARATORS = re.compile(r"[\s().-]")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from lookup import numbers
 from lookup.answers import Answer, Found
 from lookup.search import SearchResult
 
@@ -16,7 +17,7 @@ class SearchRequest(serializers.Serializer):
 
     api_key = serializers.CharField(max_length=2048, help_text="The token that the operator gave you: a JWT.")
     query = serializers.RegexField(
-        r"^[1-9][0-9]{6,14}$",
+        f"^{numbers.PATTERN}$",
         help_text="Country code followed by the number, digits only: no `+`, spaces or hyphens.",
     )
 

@@ -23,6 +23,7 @@ from django.db import connection, transaction
 from django.db.models import Max, Sum
 from django.utils import timezone
 
+from accounts.pruning import delete_in_chunks
 from lookup.models import Usage
 
 log = logging.getLogger(__name__)
@@ -173,12 +174,9 @@ def _add_to_table(rows: Sequence[tuple[Key, Sequence[int]]]) -> None:
 
 
 def prune() -> int:
-    """Delete what is older than KEPT_DAYS; how many rows. In chunks, so that nothing waits for long."""
-    old = Usage.objects.filter(hour__lt=timezone.now() - timedelta(days=KEPT_DAYS)).values_list("pk", flat=True)
-    deleted = 0
-    while chunk := list(old[:PRUNE_ROWS]):
-        deleted += Usage.objects.filter(pk__in=chunk).delete()[0]
-    return deleted
+    """Delete what is older than KEPT_DAYS; how many rows."""
+    old = Usage.objects.filter(hour__lt=timezone.now() - timedelta(days=KEPT_DAYS))
+    return delete_in_chunks(old, PRUNE_ROWS)
 
 
 recorder = Recorder()

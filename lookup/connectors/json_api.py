@@ -14,16 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
 from lookup.answers import Answer, Failed, Found, NotFound, clean_text
 from lookup.connectors import transport
 from lookup.connectors.base import Connector
-from lookup.connectors.preset import (
-    Expression,
-    Outcome,
-    Preset,
-    Spam,
-    Unreadable,
-    filled,
-    path_segment,
-    require_safe_scheme,
-)
+from lookup.connectors.preset import Outcome, Preset, Spam, require_safe_scheme
+from lookup.connectors.templates import Expression, Template, Unreadable
 
 USER_AGENT = "callerid/1.0"
 LONGEST_PAUSE_S = 24 * 3600.0
@@ -54,6 +46,8 @@ class JsonApi(Connector):
         self.patience_s = preset.budget.timeout_s
         self.hit_ttl_s, self.miss_ttl_s = preset.budget.cache_hit_s, preset.budget.cache_miss_s
         self.concurrency = preset.budget.concurrency
+        self._path = Template(urlsplit(preset.request.url.text).path)
+        self._empty = {word.lower() for word in preset.fields.empty}
         self._secrets = _secrets(preset, environment)
         self._origin = _base_url(preset, environment)
         self.version = f"{preset.fingerprint} {self._origin}"
@@ -80,8 +74,7 @@ class JsonApi(Connector):
     def request(self, number: str) -> transport.Request:
         """The whole HTTP request; the secrets are in it."""
         asked, auth, secret = self.preset.request, self.preset.auth, self._secrets
-        path = urlsplit(asked.url.text).path
-        filled_path = type(asked.url)(path).fill(number, key=secret.get(auth.path or "", ""), encode=path_segment)
+        path = self._path.fill(number, key=secret.get(auth.path or "", ""), encode=lambda text: quote(text, safe=""))
         query = [(name, template.fill(number)) for name, repeated in asked.query.items() for template in repeated]
         query += [(name, secret[value]) for name, value in auth.query.items() if value in secret]
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
@@ -91,9 +84,9 @@ class JsonApi(Connector):
             headers["Authorization"] = f"Bearer {secret[auth.bearer]}"
         return transport.Request(
             method=asked.method,
-            url=self._origin + filled_path + ("?" + urlencode(query, quote_via=quote) if query else ""),
+            url=self._origin + path + ("?" + urlencode(query, quote_via=quote) if query else ""),
             headers=headers,
-            json=filled(asked.json, number),
+            json=asked.json.fill(number) if asked.json else None,
             form={name: template.fill(number) for name, template in asked.form.items()},
             basic=(secret[auth.basic[0]], secret[auth.basic[1]]) if auth.basic and secret else None,
         )
@@ -179,7 +172,7 @@ class JsonApi(Connector):
         if not isinstance(value, str):
             raise Unreadable
         text = clean_text(value)
-        return "" if text.lower() in {word.lower() for word in self.preset.fields.empty} else text
+        return "" if text.lower() in self._empty else text
 
     def _spam(self, document: Any, rules: Spam) -> bool | None:
         if rules.never is not None and _holds(rules.never, document):

@@ -4,27 +4,24 @@ Expressions are JMESPath (jmespath.org), on the vendor's JSON.
 """
 
 import hashlib
-import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-import jmespath
 import msgspec
-from jmespath.functions import Functions
 from msgspec import Meta, Struct
 
 from lookup import numbers
+from lookup.answers import FIELDS
+from lookup.connectors.templates import Expression, JsonTemplate, Template, Templates
 
 SHIPPED = Path(__file__).with_name("presets")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?|[0-9a-f:.]+")
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_FORMAT = re.compile(r"([a-z0-9_]+?)(?:-([1-9]))?")
 _ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 Outcome = Literal[
@@ -36,7 +33,6 @@ Text = Annotated[str, Meta(min_length=1)]
 Status = Annotated[int, Meta(ge=100, le=599)]
 Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
 HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
-KEY = "key"
 _CHOICES = {
     **dict.fromkeys(("is", "outcome"), get_args(Outcome)),
     **dict.fromkeys(("evidence", "grade"), get_args(Grade)),
@@ -53,68 +49,6 @@ class Invalid(Exception):
         self.file, self.key, self.problem = file, key, problem
 
 
-class Expression:
-    """A JMESPath expression. Its functions are checked here, not when the vendor first answers."""
-
-    def __init__(self, text: str) -> None:
-        try:
-            self._compiled = jmespath.compile(text)
-        except jmespath.exceptions.JMESPathError as error:
-            raise ValueError(f"not JMESPath: {' '.join(str(error).split())[:200]}") from error
-        for name in _functions(self._compiled.parsed):
-            if name not in Functions.FUNCTION_TABLE:
-                raise ValueError(f"JMESPath has no function {name}()")
-        self.text = text
-
-    def __call__(self, document: Any) -> Any:
-        """Raises Unreadable where `document` has a type that a function of the expression does not take."""
-        try:
-            return self._compiled.search(document)
-        except Exception as error:  # not only its own: comparing text with a number is Python's TypeError
-            raise Unreadable from error
-
-
-class Unreadable(Exception):
-    """The vendor's answer has another shape than the preset says."""
-
-
-class Template:
-    """Text with `{e164}` and other formats of the number; `{e164-2}` leaves the number's last two digits off."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.formats: dict[str, Callable[[str], str | None]] = {}
-        for name in _PLACEHOLDER.findall(text):
-            match = _FORMAT.fullmatch(name)
-            if not match or match[1] not in {*numbers.FORMATS, KEY}:
-                raise ValueError(f"{{{name}}} is none of {', '.join(numbers.FORMATS)}, {KEY}")
-            if match[1] != KEY:
-                self.formats[name] = _shortened(match[1], int(match[2] or 0))
-        if set("{}") & set(_PLACEHOLDER.sub("", text)):
-            raise ValueError("a brace that does not enclose the name of a format")
-
-    @property
-    def wants_key(self) -> bool:
-        return f"{{{KEY}}}" in self.text
-
-    def fits(self, number: str) -> bool:
-        return all(write(number) is not None for write in self.formats.values())
-
-    def fill(self, number: str, *, key: str = "", encode: Callable[[str], str] = str) -> str:
-        """`encode`: applied to what is filled in."""
-
-        def value(match: re.Match[str]) -> str:
-            if match[1] == KEY:
-                return encode(key)
-            return encode(self.formats[match[1]](number) or "")
-
-        return _PLACEHOLDER.sub(value, self.text)
-
-
-class Templates(tuple[Template, ...]):
-    """One text, or a list of them where a query repeats a name."""
-
-
 class _Strict(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
@@ -124,7 +58,7 @@ class Request(_Strict, frozen=True):
     method: Literal["GET", "POST"] = "GET"
     query: dict[str, Templates] = {}
     headers: dict[HeaderName, Template] = {}
-    json: Any = None
+    json: JsonTemplate | None = None
     form: dict[str, Template] = {}
 
     def __post_init__(self) -> None:
@@ -140,11 +74,6 @@ class Request(_Strict, frozen=True):
             raise ValueError("a GET request has no body")
         if self.json is not None and self.form:
             raise ValueError("json and form exclude each other")
-        list(templates_of(self.json))
-        try:
-            json.dumps(self.json, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise ValueError("json holds what JSON has not, such as a date or nan") from error
 
     @property
     def origin(self) -> str:
@@ -155,7 +84,7 @@ class Request(_Strict, frozen=True):
         yield self.url
         for repeated in self.query.values():
             yield from repeated
-        yield from (*self.headers.values(), *self.form.values(), *templates_of(self.json))
+        yield from (*self.headers.values(), *self.form.values(), *(self.json.templates if self.json else ()))
 
 
 class Auth(_Strict, frozen=True):
@@ -235,7 +164,7 @@ class Fields(_Strict, frozen=True):
 
     @property
     def supplied(self) -> frozenset[str]:
-        return frozenset(field for field in ("name", "location", "spam") if getattr(self, field))
+        return frozenset(field for field in FIELDS if getattr(self, field))
 
 
 class Budget(_Strict, frozen=True):
@@ -261,7 +190,7 @@ class Sample(_Strict, frozen=True):
     title: Text
     source: Text
     grade: Grade
-    number: Annotated[str, Meta(pattern="^[1-9][0-9]{6,14}$")]
+    number: Annotated[str, Meta(pattern=f"^{numbers.PATTERN}$")]
     expect: Expect
     status: Status = 200
     headers: dict[str, str] = {}
@@ -326,7 +255,7 @@ def load(file: Path) -> Preset:
         if own in document:
             raise Invalid(file, own, "not for a preset to say")
     try:
-        preset = msgspec.convert(document, Preset, dec_hook=_decode)
+        preset = msgspec.convert(document, Preset, dec_hook=lambda wanted, value: _DECODERS[wanted](value))
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `")
         key = path.rstrip("`").removeprefix("key` in `").removeprefix("$").removeprefix(".")
@@ -353,51 +282,18 @@ def require_safe_scheme(url: str) -> None:
         raise ValueError("https:// is needed; http:// is for a host on loopback alone")
 
 
-def templates_of(document: Any) -> Iterator[Template]:
-    """Of every text in a JSON body. Raises ValueError."""
-    if isinstance(document, str):
-        yield Template(document)
-    elif isinstance(document, dict):
-        for value in document.values():
-            yield from templates_of(value)
-    elif isinstance(document, list):
-        for value in document:
-            yield from templates_of(value)
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"Expected `str`, got `{type(value).__name__}`")
+    return value
 
 
-def filled(document: Any, number: str) -> Any:
-    """A JSON body with the number filled into its texts."""
-    if isinstance(document, str):
-        return Template(document).fill(number)
-    if isinstance(document, dict):
-        return {key: filled(value, number) for key, value in document.items()}
-    if isinstance(document, list):
-        return [filled(value, number) for value in document]
-    return document
-
-
-def path_segment(text: str) -> str:
-    return quote(text, safe="")
-
-
-def _shortened(name: str, dropped: int) -> Callable[[str], str | None]:
-    write = numbers.FORMATS[name]
-    return write if not dropped else lambda number: write(number[:-dropped])
-
-
-def _functions(node: Any) -> Iterator[str]:
-    if node["type"] == "function_expression":
-        yield node["value"]
-    for child in node["children"]:
-        if isinstance(child, dict):  # the bounds of a slice are mere numbers
-            yield from _functions(child)
-
-
-def _decode(wanted: type, value: Any) -> Any:
-    if wanted is Templates:
-        return Templates(_decode(Template, item) for item in (value if isinstance(value, list) else [value]))
-    if wanted in (Expression, Template):
-        if not isinstance(value, str):
-            raise ValueError(f"Expected `str`, got `{type(value).__name__}`")
-        return wanted(value)
-    raise NotImplementedError
+#: How msgspec's hook makes what is not of its own types.
+_DECODERS: dict[type, Callable[[Any], Any]] = {
+    Expression: lambda value: Expression(_text(value)),
+    JsonTemplate: JsonTemplate,
+    Template: lambda value: Template(_text(value)),
+    Templates: lambda value: Templates(
+        Template(_text(item)) for item in (value if isinstance(value, list) else [value])
+    ),
+}

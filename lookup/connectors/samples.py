@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lookup.answers import Failed, Found
+from lookup.answers import FIELDS, Failed, Found
 from lookup.connectors import transport
 from lookup.connectors.json_api import JsonApi
 from lookup.connectors.preset import Preset, Sample
@@ -41,7 +41,7 @@ def _problems(vendor: JsonApi, sample: Sample) -> Iterator[str]:
     if outcome != expect.outcome:
         yield f"is {outcome} instead of {expect.outcome}"
     known = answer.known() if isinstance(answer, Found) else {}
-    wanted = {field: value for field in ("name", "location", "spam") if (value := getattr(expect, field)) is not None}
+    wanted = {field: value for field in FIELDS if (value := getattr(expect, field)) is not None}
     if known != wanted:
         yield f"says {known} instead of {wanted}"
     if isinstance(answer, Failed) and not answer.hint:

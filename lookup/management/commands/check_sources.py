@@ -67,7 +67,7 @@ class Command(BaseCommand):
             try:
                 results = list(samples.run(preset.load(file)))
                 wrong = [f"'{r.sample.title}' {problem}" for r in results for problem in r.problems]
-            except preset.Invalid as error:
+            except (preset.Invalid, ImproperlyConfigured) as error:
                 results, wrong = [], [str(error)]
             rows.append({"preset": name, "samples": len(results), "ok": not wrong, "problem": "; ".join(wrong)})
         return rows

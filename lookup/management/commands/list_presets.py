@@ -6,9 +6,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from lookup.answers import FIELDS
 from lookup.connectors import preset, registry
 from lookup.connectors.preset import Preset
 from lookup.management.tables import table
+from lookup.search import SLOTS
 
 EVIDENCE = {"V": "vendor's documents", "T": "third-party code", "M": "measured", "K": "general knowledge"}
 
@@ -94,12 +96,11 @@ def _row(each: Preset) -> dict[str, Any]:
 
 
 def _slots(each: Preset) -> list[str]:
-    supplied = each.fields.supplied
-    return [slot for slot, fields in (("A", {"name", "location"}), ("B", {"name", "spam"})) if supplied & fields]
+    return [name[-1].upper() for name, (_, fields) in SLOTS.items() if each.fields.supplied & fields]
 
 
 def _fields(each: Preset) -> str:
-    return ", ".join(field for field in ("name", "location", "spam") if field in each.fields.supplied)
+    return ", ".join(field for field in FIELDS if field in each.fields.supplied)
 
 
 def _countries(each: Preset) -> str:

@@ -137,6 +137,18 @@ def test_a_sample_that_is_read_otherwise_is_named(
     assert failed == f"2 of {len(registry.presets())} failed."
 
 
+def test_a_preset_that_cannot_be_sent_is_named_beside_the_others(
+    settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_KEY", "SECRET_KEY")
+    (tmp_path / "secret.toml").write_text(text, encoding="utf-8")
+    settings.PRESET_DIR = str(tmp_path)
+    out, _, failed = run(capsys, "check_sources", "--samples")
+    line = next(line for line in out.splitlines() if line.startswith("secret"))
+    assert "SECRET_KEY is a setting of the service's own." in line
+    assert failed == f"1 of {len(registry.presets())} failed."
+
+
 # --- lookup ---------------------------------------------------------------------------------------------------------
 
 

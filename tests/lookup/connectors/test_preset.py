@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lookup.connectors import preset
+from lookup.connectors.templates import Template
 from tests.lookup.connectors.conftest import PRESETS
 
 MOCK_A = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
@@ -157,9 +158,9 @@ def test_a_number_that_cannot_be_written_as_the_vendor_wants_it_is_not_covered(
     ],
 )
 def test_how_a_number_may_be_written(template: str, number: str, written: str) -> None:
-    assert preset.Template(template).fill(number) == written
+    assert Template(template).fill(number) == written
 
 
 def test_a_hash_of_the_number_is_in_capitals_and_may_leave_its_end_off() -> None:
     whole, shorter = (hashlib.sha1(number).hexdigest().upper() for number in (b"+12025550123", b"+1202555012"))
-    assert preset.Template("{sha1_e164} {sha1_e164-1}").fill("12025550123") == f"{whole} {shorter}"
+    assert Template("{sha1_e164} {sha1_e164-1}").fill("12025550123") == f"{whole} {shorter}"
