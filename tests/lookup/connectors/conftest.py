@@ -1,13 +1,14 @@
 """Fixtures for what leaves the process: two vendors on loopback, bound to a slot each."""
 
-from collections.abc import Iterator
+import ssl
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import upstream
-from tests.upstream import Upstream
+from tests.upstream import Behaviour, Upstream
 
 PRESETS = Path(__file__).parents[2] / "presets"
 KEYS = {"MOCK_A_KEY": "a-key-of-ours-7f3b", "MOCK_B_KEY": "b-key-of-ours-92cd"}
@@ -34,3 +35,16 @@ def vendors(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[Vendors]
     yield both
     both.a.stop()
     both.b.stop()
+
+
+@pytest.fixture
+def vendor() -> Iterator[Callable[..., Upstream]]:
+    started: list[Upstream] = []
+
+    def start(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Upstream:
+        started.append(Upstream(behave, tls).start())
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
