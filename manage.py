@@ -22,7 +22,8 @@ def main() -> None:
         if "--traceback" in sys.argv:
             raise
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        sys.exit(f"The database cannot be used: {reason}. Is it there, and has `./run manage migrate` prepared it?")
+        where = f" in {settings.DATA_DIR} (CALLERID_DATA_DIR)" if settings.EMBEDDED else ""
+        sys.exit(f"The database{where} cannot be used: {reason}. Has `./run manage migrate` prepared it?")
     except KeyboardInterrupt:
         sys.exit(130)
 

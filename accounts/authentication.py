@@ -18,7 +18,7 @@ class BodyTokenAuthentication(BaseAuthentication):
         try:
             return None, tokens.verify(cast(dict[str, Any], request.data).get("api_key"))
         except tokens.InvalidToken as error:
-            brake.count_failure(request._request, group="api", rate=settings.AUTH_FAILURE_RATE)
+            brake.count_attempt(request._request, group="api", rate=settings.AUTH_FAILURE_RATE)
             raise AuthenticationFailed from error
 
     def authenticate_header(self, request: Request) -> str:

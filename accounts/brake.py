@@ -1,9 +1,11 @@
-"""Slows guessing down: failed authentications are counted per client address (IPv6: its /64) by django-ratelimit.
+"""Slows guessing down: attempts are counted per client address (IPv6: its /64), or by another key, by django-ratelimit.
 
-Called after a failure only, so that a neighbour's failures never refuse a valid token.
+Of tokens those that failed only, so that a neighbour's never refuse a valid token; of logins each.
 """
 
 import ipaddress
+import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -15,22 +17,39 @@ from django_ratelimit.core import get_usage
 from accounts import shared_store
 
 LONGEST_WINDOW_S = 3600
+MAX_USER_NAME = 150
 UNKNOWN_ADDRESS = "0.0.0.0"  # noqa: S104  (nobody binds to it: one bucket for peers without an address)
 
 
-class TooManyFailures(Exception):
-    """This address has failed too often; `wait_s` whole seconds until its window ends."""
+class TooManyAttempts(Exception):
+    """Too many from this address, or for this user name; `wait_s` whole seconds until its window ends."""
 
     def __init__(self, wait_s: int) -> None:
         super().__init__(wait_s)
         self.wait_s = wait_s
 
 
-def count_failure(request: HttpRequest, *, group: str, rate: tuple[int, int]) -> None:
-    """Count one failure of this client; `rate`: how many in how many seconds. Raises TooManyFailures beyond it."""
-    usage = get_usage(request, group=group, key="ip", rate=rate, increment=True)
+def count_attempt(
+    request: HttpRequest,
+    *,
+    group: str,
+    rate: tuple[int, int],
+    key: str | Callable[[str, HttpRequest], str] = "ip",
+) -> None:
+    """Count one attempt of this client, or of what django-ratelimit's `key` says; `rate`: how many in how many seconds.
+
+    Raises TooManyAttempts beyond it. Only a hash of the key is kept."""
+    usage = get_usage(request, group=group, key=key, rate=rate, increment=True)
     if usage is not None and usage["should_limit"]:
-        raise TooManyFailures(max(1, usage["time_left"]))
+        raise TooManyAttempts(max(1, usage["time_left"]))
+
+
+def user_name(group: str, request: HttpRequest) -> str:
+    """A key for logins: the posted `username`, alike for all spellings that Django takes for one user (NFKC, without
+    spaces around it), and for capitals too, which a database may not tell apart."""
+    # Cut before it is normalised, which takes long where a text is: Django has no longer names.
+    name = request.POST.get("username", "").strip()[:MAX_USER_NAME]
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
 
 
 def client_address(request: HttpRequest) -> str:

@@ -1,15 +1,18 @@
 """The only code that changes a balance: each change is one guarded UPDATE and one ledger row, in one transaction."""
 
 from dataclasses import dataclass
+from datetime import UTC, timedelta
 from typing import Any
 
+from django.conf import settings
 from django.db import IntegrityError, connection, transaction
-from django.db.models import F
+from django.db.models import F, Sum
 from django.utils import timezone
 
-from accounts import idempotency
+from accounts import idempotency, notices
 from accounts.hashing import keyed_hash
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import ApiToken, CreditDay, CreditEntry
+from accounts.sql import one_row
 
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
@@ -27,10 +30,30 @@ class ReferenceConflict(ValueError):
     """The reference was used for another booking of this token."""
 
 
+class NotRefundable(ValueError):
+    """Only a search is given back, and only once; the message says which it was."""
+
+
+class AllowanceExceeded(ValueError):
+    """More than SUPPORT_CREDITS_PER_DAY; the message says how many are left."""
+
+
 def move(
-    *, token: ApiToken, amount: int, kind: CreditEntry.Kind, actor: str, reason: str, reference: str = ""
+    *,
+    token: ApiToken,
+    amount: int,
+    kind: CreditEntry.Kind,
+    actor: str,
+    reason: str,
+    reference: str = "",
+    refunds: CreditEntry | None = None,
 ) -> CreditEntry:
-    """Book `amount` (signed, whole) and its ledger row. Raises InvalidAmount when the balance would leave its range."""
+    """Book `amount` (signed, whole) and its ledger row. Raises InvalidAmount when the balance would leave its range.
+
+    In the same transaction: the day's sum of this kind, and a notice when the balance falls to the token's threshold.
+    Rows are locked in this order, the token's and then the day's, so whoever books on several tokens does so in a
+    transaction for each.
+    """
     if not abs(amount) <= MAX_AMOUNT:
         raise InvalidAmount(f"At most {MAX_AMOUNT} credits at once.")
     with transaction.atomic():
@@ -39,15 +62,26 @@ def move(
         )
         if not moved:
             raise InvalidAmount(f"The balance must stay between 0 and {MAX_BALANCE}.")
-        return CreditEntry.objects.create(
+        row = ApiToken.objects.only("credits", "contact", "low_balance_at").get(pk=token.pk)
+        entry = CreditEntry.objects.create(
             token_id=token.pk,
             amount=amount,
-            balance_after=ApiToken.objects.values_list("credits", flat=True).get(pk=token.pk),
+            balance_after=row.credits,
             kind=kind,
             actor=actor[:150],
             reason=reason,
             reference=reference,
+            refunds=refunds,
         )
+        _add_to_day(entry)
+        notices.write_if_crossed(row, amount)
+        return entry
+
+
+def _add_to_day(entry: CreditEntry) -> None:
+    day: dict[str, Any] = {"day": entry.created_at.astimezone(UTC).date(), "kind": entry.kind}
+    CreditDay.objects.get_or_create(**day)
+    CreditDay.objects.filter(**day).update(amount=F("amount") + entry.amount)
 
 
 def top_up(*, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "") -> CreditEntry:
@@ -67,10 +101,52 @@ def adjust(*, token: ApiToken, amount: int, actor: str, reason: str, reference: 
     return _book(token, amount, CreditEntry.Kind.ADJUSTMENT, actor, reason, reference)
 
 
-def _book(token: ApiToken, amount: int, kind: CreditEntry.Kind, actor: str, reason: str, reference: str) -> CreditEntry:
-    reason, reference = reason.strip(), reference.strip()
-    if not 1 <= len(reason) <= 200:
+def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:
+    """Give back what a search cost, by a new row that names the search's; at most once.
+
+    Raises NotRefundable, InvalidAmount, and ValueError for a reason that is empty or over 200 characters.
+    """
+    if entry.kind != CreditEntry.Kind.SEARCH:
+        raise NotRefundable("Only a search is refunded: adjust the balance instead.")
+    try:
+        return move(
+            token=entry.token,
+            amount=-entry.amount,
+            kind=CreditEntry.Kind.REFUND,
+            actor=actor,
+            reason=_reason(reason),
+            refunds=entry,
+        )
+    except IntegrityError as error:
+        if not CreditEntry.objects.filter(refunds=entry).exists():
+            raise
+        raise NotRefundable("This search was refunded before.") from error
+
+
+def require_allowance(*, actor: str, amount: int) -> None:
+    """`actor` gives tokens at most SUPPORT_CREDITS_PER_DAY in any 24 hours, refunds included. Raises AllowanceExceeded.
+
+    Of two calls at once both see what was given before: whoever calls it locks the actor first.
+    """
+    since = timezone.now() - timedelta(days=1)
+    given = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH).filter(
+        created_at__gte=since, actor=actor[:150], amount__gt=0
+    )
+    limit = settings.SUPPORT_CREDITS_PER_DAY
+    left = limit - (given.aggregate(given=Sum("amount"))["given"] or 0)
+    if amount > left:
+        raise AllowanceExceeded(f"You may give {limit} credits in 24 hours, and {max(left, 0)} of them are left.")
+
+
+def _reason(text: str) -> str:
+    text = text.strip()
+    if not 1 <= len(text) <= 200:
         raise ValueError("A reason of 1 to 200 characters is needed.")
+    return text
+
+
+def _book(token: ApiToken, amount: int, kind: CreditEntry.Kind, actor: str, reason: str, reference: str) -> CreditEntry:
+    reason, reference = _reason(reason), reference.strip()
     if len(reference) > 100:
         raise ValueError("A reference has at most 100 characters.")
     try:
@@ -151,38 +227,52 @@ class Debit:
 
     def _take_postgresql(self) -> tuple[int, int] | None:
         now = timezone.now()
-        with connection.cursor() as cursor:
-            cursor.execute(
-                """
-                WITH debit AS (
-                    UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
-                    WHERE id = %s AND credits >= 1 RETURNING id, credits
-                )
-                INSERT INTO accounts_creditentry (token_id, amount, balance_after, kind, actor, reason, reference,
-                                                  request_id, number_hash, created_at)
-                SELECT id, -1, credits, 'search', '', '', '', %s, %s, %s FROM debit
-                RETURNING id, balance_after
-                """,
-                [now, self.token.pk, self.request_id, self.number_hash, now],
+        row = one_row(
+            """
+            WITH debit AS (
+                UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
+                WHERE id = %s AND credits >= 1 RETURNING id, credits, low_balance_at, contact
+            ), notice AS (
+                INSERT INTO accounts_notice (token_id, threshold, balance, created_at, due_at, attempts, outcome)
+                SELECT id, low_balance_at, credits, %s, %s, 0, '' FROM debit
+                WHERE credits = low_balance_at AND contact <> '' AND %s
             )
-            row = cursor.fetchone()
+            INSERT INTO accounts_creditentry (token_id, amount, balance_after, kind, actor, reason, reference,
+                                              request_id, number_hash, created_at)
+            SELECT id, -1, credits, 'search', '', '', '', %s, %s, %s FROM debit
+            RETURNING id, balance_after
+            """,
+            [
+                *(now, self.token.pk),
+                *(now, now, settings.LOW_BALANCE_NOTICES),
+                *(self.request_id, self.number_hash, now),
+            ],
+        )
         return None if row is None else (row[0], row[1])
 
     def _take_sqlite(self) -> tuple[int, int] | None:
-        # SQLite has no writing CTE: two statements, in a transaction of their own or in the caller's.
+        # SQLite has no writing CTE: statements of their own, in one transaction or in the caller's.
         now = connection.ops.adapt_datetimefield_value(timezone.now())
         with transaction.atomic(savepoint=False), connection.cursor() as cursor:
             cursor.execute(
                 """
                 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
-                WHERE id = %s AND credits >= 1 RETURNING credits
+                WHERE id = %s AND credits >= 1 RETURNING credits, low_balance_at, contact
                 """,
                 [now, self.token.pk],
             )
             rows = cursor.fetchall()
             if not rows:
                 return None
-            balance = rows[0][0]
+            balance, threshold, contact = rows[0]
+            if balance == threshold and contact and settings.LOW_BALANCE_NOTICES:
+                cursor.execute(
+                    """
+                    INSERT INTO accounts_notice (token_id, threshold, balance, created_at, due_at, attempts, outcome)
+                    VALUES (%s, %s, %s, %s, %s, 0, '')
+                    """,
+                    [self.token.pk, threshold, balance, now, now],
+                )
             cursor.execute(
                 """
                 INSERT INTO accounts_creditentry (token_id, amount, balance_after, kind, actor, reason, reference,

@@ -5,12 +5,20 @@ from uuid import uuid4
 
 from django import forms
 from django.conf import settings
-from django.contrib.admin.widgets import AdminIntegerFieldWidget, AdminTextareaWidget, AdminTextInputWidget
+from unfold.widgets import (
+    UnfoldAdminEmailInputWidget,
+    UnfoldAdminIntegerFieldWidget,
+    UnfoldAdminTextareaWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
 
-from accounts import tokens
+from accounts import credits, tokens
 from accounts.models import ApiToken
 
 MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
+#: So many tokens are topped up by one page.
+MAX_AT_ONCE = 900
 
 
 class OnceForm(forms.Form):
@@ -20,26 +28,41 @@ class OnceForm(forms.Form):
 
 
 class IssueForm(OnceForm):
-    name = forms.CharField(max_length=100, widget=AdminTextInputWidget, help_text="Whose token it is.")
-    initial_credits = forms.IntegerField(widget=AdminIntegerFieldWidget, initial=0)
+    name = forms.CharField(max_length=100, widget=UnfoldAdminTextInputWidget, help_text="Whose token it is.")
+    initial_credits = forms.IntegerField(widget=UnfoldAdminIntegerFieldWidget, initial=0)
     days = forms.IntegerField(
-        widget=AdminIntegerFieldWidget,
+        widget=UnfoldAdminIntegerFieldWidget,
         initial=lambda: settings.TOKEN_DAYS,
         help_text="How long it works. Rotating it starts this time anew.",
     )
-    note = forms.CharField(required=False, widget=AdminTextareaWidget, help_text="For operators.")
+    reason = forms.CharField(
+        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Stands in the ledger, such as the order's number."
+    )
+    note = forms.CharField(
+        required=False, widget=UnfoldAdminTextareaWidget(attrs={"rows": 3}), help_text="For operators."
+    )
+    contact = forms.EmailField(
+        required=False, widget=UnfoldAdminEmailInputWidget, help_text="Gets a notice when the balance is low."
+    )
+    low_balance_at = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=credits.MAX_BALANCE,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="Credits: a notice is sent when the balance falls to this.",
+    )
 
 
 class BookingForm(OnceForm):
     """A top-up, as it stands."""
 
-    amount = forms.IntegerField(widget=AdminIntegerFieldWidget)
-    reason = forms.CharField(max_length=200, widget=AdminTextInputWidget, help_text="Stands in the ledger.")
+    amount = forms.IntegerField(widget=UnfoldAdminIntegerFieldWidget, help_text="Credits to add.")
+    reason = forms.CharField(max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Stands in the ledger.")
     own_reference = forms.CharField(
         label="Reference",
         max_length=100,
         required=False,
-        widget=AdminTextInputWidget,
+        widget=UnfoldAdminTextInputWidget,
         help_text="Optional: your own, such as an invoice's number. A token takes each reference once.",
     )
 
@@ -51,10 +74,26 @@ class BookingForm(OnceForm):
         return data
 
 
+class BulkForm(BookingForm):
+    """One top-up for each of `tokens`: their ids with commas between, at most MAX_AT_ONCE."""
+
+    tokens = forms.RegexField(r"\A[0-9]{1,18}(,[0-9]{1,18})*\Z", widget=forms.HiddenInput)
+
+    def clean_tokens(self) -> list[int]:
+        ids = sorted({int(token_id) for token_id in self.cleaned_data["tokens"].split(",")})
+        if len(ids) > MAX_AT_ONCE:
+            raise forms.ValidationError(f"At most {MAX_AT_ONCE} tokens at once.")
+        return ids
+
+
 class AdjustForm(BookingForm):
     amount = forms.IntegerField(
-        widget=AdminIntegerFieldWidget,
+        widget=UnfoldAdminIntegerFieldWidget,
         help_text="With its sign: -5 takes five credits away. The balance never falls below 0.",
+    )
+    confirmed = forms.BooleanField(
+        widget=UnfoldBooleanWidget,
+        label="Change what this token can spend, at once. The ledger keeps it for good.",
     )
 
 
@@ -62,23 +101,29 @@ class RotateForm(forms.Form):
     """`expires_at` says which token the page was about, so that a second click does not end the first one's grace."""
 
     grace_minutes = forms.IntegerField(
-        widget=AdminIntegerFieldWidget,
+        widget=UnfoldAdminIntegerFieldWidget,
         min_value=0,
         max_value=MAX_GRACE_MINUTES,
         initial=0,
         help_text="How long the present token works on. 0: it stops at once.",
     )
+    reason = forms.CharField(max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Stands in the history.")
     expires_at = forms.CharField(widget=forms.HiddenInput)
 
 
 class RevokeForm(forms.Form):
-    reason = forms.CharField(max_length=200, widget=AdminTextInputWidget)
+    reason = forms.CharField(max_length=200, widget=UnfoldAdminTextInputWidget)
+    confirmed = forms.BooleanField(
+        widget=UnfoldBooleanWidget,
+        label="Refuse every further search with this token, for good. Its credits stay, and nobody can spend them.",
+    )
 
 
 class ApiTokenForm(forms.ModelForm):
     class Meta:
         model = ApiToken
-        fields = ("name", "note")
+        fields = ("name", "note", "contact", "low_balance_at")
+        widgets = {"note": UnfoldAdminTextareaWidget(attrs={"rows": 3})}
 
     def clean_name(self) -> str:
         """As when it was issued."""

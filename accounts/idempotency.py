@@ -13,6 +13,7 @@ from django.utils import timezone
 from accounts.hashing import keyed_hash
 from accounts.models import ApiToken, IdempotencyRecord
 from accounts.pruning import delete_in_chunks
+from accounts.sql import one_row
 
 LIFETIME = timedelta(hours=24)
 PRUNE_ROWS = 1_000
@@ -63,9 +64,7 @@ _STORE = "UPDATE accounts_idempotencyrecord SET entry_id = %s, answer = %s WHERE
 def recall(*, token: ApiToken, key: str, number: str) -> Earlier | None:
     """What this key's search answered within the last 24 hours. Raises KeyReused when it was for another number."""
     since = connection.ops.adapt_datetimefield_value(timezone.now() - LIFETIME)
-    with connection.cursor() as cursor:
-        cursor.execute(_RECALL, [token.pk, keyed_hash("idempotency-key", key), since])
-        row = cursor.fetchone()
+    row = one_row(_RECALL, [token.pk, keyed_hash("idempotency-key", key), since])
     if row is None:
         return None
     number_hash, answer, credits_remaining = row

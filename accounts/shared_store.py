@@ -5,12 +5,12 @@ import threading
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import redis
 from django.conf import settings
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+
+if TYPE_CHECKING:
+    import redis
 
 log = logging.getLogger(__name__)
 
@@ -21,9 +21,20 @@ class Away(Exception):
     """The store was left alone, or gave no answer: count in this process."""
 
 
+def _redis() -> Any:
+    """The library, imported where there is a Redis: it costs every process 10 MB and a command a tenth of its start."""
+    import redis
+
+    return redis
+
+
 @lru_cache(maxsize=1)
-def client(url: str) -> redis.Redis:
+def client(url: str) -> "redis.Redis":
     """A pooled client that waits 100 ms at most. One retry, only where a kept connection turns out to be closed."""
+    import redis
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
+
     return redis.Redis.from_url(
         url,
         socket_timeout=settings.REDIS_TIMEOUT_S,
@@ -44,9 +55,9 @@ class Outage:
     def pausing(self) -> bool:
         return time.monotonic() < self._until
 
-    def noticed(self, error: redis.RedisError) -> None:
+    def noticed(self, error: "redis.RedisError") -> None:
         """A store that cannot be reached is away; one that answers with an error is there, and this key alone wrong."""
-        if not isinstance(error, redis.ConnectionError | redis.TimeoutError):
+        if not isinstance(error, _redis().ConnectionError | _redis().TimeoutError):
             log.warning("Redis refused (%s): this process counts this key alone", type(error).__name__)
             return
         with self._lock:
@@ -71,7 +82,7 @@ def ask(question: Callable[[], T]) -> T:
         raise Away
     try:
         answer = question()
-    except redis.RedisError as error:
+    except _redis().RedisError as error:
         outage.noticed(error)
         raise Away from error
     outage.ended()

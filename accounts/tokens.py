@@ -5,6 +5,7 @@ once, by `issue` or `rotate`, and never logged.
 """
 
 import re
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -12,7 +13,9 @@ from typing import Any, cast
 from uuid import uuid4
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db.models import EmailField
 from django.utils import timezone
 from rest_framework_simplejwt.backends import TokenBackend
 from rest_framework_simplejwt.exceptions import TokenBackendError
@@ -20,6 +23,7 @@ from rest_framework_simplejwt.tokens import Token
 
 from accounts import credits
 from accounts.models import ApiToken, CreditEntry
+from accounts.sql import one_row
 
 MAX_LENGTH = 2048
 MAX_DAYS = 36_500
@@ -78,6 +82,10 @@ def _key_ring(current: str, previous: tuple[str, ...]) -> KeyRing:
     return KeyRing(current, previous)
 
 
+def _keys() -> KeyRing:
+    return _key_ring(settings.JWT_SIGNING_KEY, tuple(settings.JWT_PREVIOUS_KEYS))
+
+
 class ApiKey(Token):
     """The JWT. Without an argument simplejwt mints a valid one, so only `_sign` may call it so."""
 
@@ -85,7 +93,7 @@ class ApiKey(Token):
     lifetime = timedelta(days=1)  # simplejwt wants one; `_sign` sets the real one
 
     def get_token_backend(self) -> KeyRing:
-        return _key_ring(settings.JWT_SIGNING_KEY, tuple(settings.JWT_PREVIOUS_KEYS))
+        return _keys()
 
 
 def clean_name(name: str) -> str:
@@ -94,6 +102,15 @@ def clean_name(name: str) -> str:
     if not name or len(name) > 100 or not name.isprintable():
         raise ValueError("A token needs a name of 1 to 100 printable characters.")
     return name
+
+
+def clean_contact(contact: str) -> str:
+    """An e-mail address, or nothing. Raises ValueError for what is neither."""
+    try:
+        EmailField(blank=True).clean(contact, None)
+    except ValidationError as error:
+        raise ValueError("The contact must be an e-mail address of 254 characters at most.") from error
+    return contact
 
 
 def _sign(jti: str, lifetime: timedelta) -> str:
@@ -110,14 +127,26 @@ def _lifetime(days: int) -> timedelta:
 
 
 def issue(
-    *, name: str, initial_credits: int, actor: str, days: int | None = None, reason: str = "", reference: str = ""
+    *,
+    name: str,
+    initial_credits: int,
+    actor: str,
+    days: int | None = None,
+    reason: str = "",
+    reference: str = "",
+    note: str = "",
+    contact: str = "",
+    low_balance_at: int | None = None,
 ) -> Issued:
     """A new token with `initial_credits` (0 or more) credits that lives `days` (default TOKEN_DAYS) days.
 
-    A `reference`, where given, issues once: a form that is sent twice makes one token. Raises AlreadyIssued,
-    InvalidLifetime, credits.InvalidAmount, and ValueError for a name that is empty or over 100 characters.
+    A `reference`, where given, issues once: a form that is sent twice makes one token. `contact`: an e-mail address,
+    which gets a notice when the balance falls to `low_balance_at` credits. Raises AlreadyIssued, InvalidLifetime,
+    credits.InvalidAmount, and ValueError for a name, a contact or a threshold that is none.
     """
-    name = clean_name(name)
+    name, contact = clean_name(name), clean_contact(contact)
+    if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
+        raise ValueError(f"A notice is sent at a balance of 0 to {credits.MAX_BALANCE} credits.")
     days = settings.TOKEN_DAYS if days is None else days
     lifetime = _lifetime(days)
     now = timezone.now()
@@ -125,7 +154,14 @@ def issue(
     try:
         with transaction.atomic():
             token = ApiToken.objects.create(
-                name=name, jti=jti, lifetime_days=days, created_at=now, expires_at=now + lifetime
+                name=name,
+                note=note,
+                contact=contact,
+                low_balance_at=low_balance_at,
+                jti=jti,
+                lifetime_days=days,
+                created_at=now,
+                expires_at=now + lifetime,
             )
             credits.move(
                 token=token,
@@ -150,6 +186,19 @@ WHERE (jti = %s OR (previous_jti = %s AND previous_until > %s)) AND revoked_at I
 """
 
 
+@lru_cache(maxsize=10_000)
+def _signed(api_key: str, keys: KeyRing) -> tuple[str, float]:
+    """The `jti` and the expiry of a JWT that was signed with `keys`, which are those of _keys().
+
+    A signature that was good stays so, whatever becomes of the token: it is worked out once, and the tokens of the last
+    10,000 callers are kept in memory for that, some 0.7 KB each. What raises is not remembered.
+    """
+    claims = ApiKey(cast(Any, api_key))
+    if not _JTI.fullmatch(claims["jti"]):
+        raise InvalidToken
+    return claims["jti"], float(claims["exp"])
+
+
 def verify(api_key: object) -> ApiToken:
     """The row (`id` and `credits` loaded) of a token that this service signed, unexpired and not revoked.
 
@@ -158,10 +207,10 @@ def verify(api_key: object) -> ApiToken:
     if not isinstance(api_key, str) or not 0 < len(api_key) <= MAX_LENGTH:
         raise InvalidToken
     try:
-        jti = ApiKey(cast(Any, api_key))["jti"]
+        jti, expires_at = _signed(api_key, _keys())
     except Exception as error:  # whatever a parser makes of it (RecursionError too), we did not sign it
         raise InvalidToken from error
-    if not (isinstance(jti, str) and _JTI.fullmatch(jti)):
+    if time.time() >= expires_at + LEEWAY.total_seconds():
         raise InvalidToken
     try:
         row = _active_row(jti)
@@ -181,9 +230,7 @@ def verify(api_key: object) -> ApiToken:
 
 def _active_row(jti: str) -> tuple[int, int] | None:
     now = connection.ops.adapt_datetimefield_value(timezone.now())
-    with connection.cursor() as cursor:
-        cursor.execute(_ACTIVE_BY_JTI, [jti, jti, now])
-        return cursor.fetchone()
+    return cast(tuple[int, int] | None, one_row(_ACTIVE_BY_JTI, [jti, jti, now]))
 
 
 def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:

@@ -42,9 +42,14 @@ def _announce(host: str, port: int) -> None:
         return
 
 
+def embedded() -> bool:
+    """settings.EMBEDDED, which Django would have to be loaded for."""
+    return not os.environ.get("DATABASE_URL", "").strip()
+
+
 def demo_key() -> str | None:
     """The demo token that quickstart keeps on the embedded profile."""
-    if os.environ.get("DATABASE_URL", "").strip():
+    if not embedded():
         return None
     default = Path(__file__).resolve().parent.parent / "var"
     data_dir = Path(os.environ.get("CALLERID_DATA_DIR") or default).expanduser()
@@ -59,11 +64,13 @@ def message(host: str, port: int, api_key: str | None) -> str:
     body = json.dumps({"api_key": api_key or "<API_KEY>", "query": DEMO_NUMBER})
     # The service answers only to its own names: where the address is none of them, the curl has to say one.
     named = [name.strip() for name in os.environ.get("ALLOWED_HOSTS", "").split(",") if name.strip(" .*")]
+    admin_path = (os.environ.get("ADMIN_PATH", "").strip() or "admin").strip("/")
     host_header = f" -H 'Host: {named[0].lstrip('.')}'" if named and reachable(host) not in named else ""
     lines = [
         "",
         f"Caller identification answers at {base}" + (f" (as {named[0].lstrip('.')})" if host_header else ""),
-        f"  admin  {base}/admin/",
+        f"  try it {base}/" if embedded() else f"  home   {base}/",
+        f"  admin  {base}/{admin_path}/",
         f"  docs   {base}/docs",
         "",
         "Ask it who is calling:",

@@ -1,6 +1,13 @@
+from typing import Any
+
 from django.apps import AppConfig
-from django.contrib.admin.apps import AdminConfig as DjangoAdminConfig
+from django.contrib import admin
+from django.contrib.admin.apps import SimpleAdminConfig
+from django.contrib.admin.checks import check_admin_app, check_dependencies
+from django.core import checks
 from django.core.signals import got_request_exception
+
+from callerid_project.logging import log_uncaught
 
 
 class ProjectConfig(AppConfig):
@@ -9,10 +16,19 @@ class ProjectConfig(AppConfig):
     name = "callerid_project"
 
     def ready(self) -> None:
-        from callerid_project.errors import log_uncaught
-
         got_request_exception.connect(log_uncaught)
 
 
-class AdminConfig(DjangoAdminConfig):
+class AdminConfig(SimpleAdminConfig):
+    """The console's pages are imported when they are first wanted (admin_site.py), and not by every command."""
+
     default_site = "callerid_project.admin_site.BrakedAdminSite"
+
+    def ready(self) -> None:
+        checks.register(check_dependencies, checks.Tags.admin)
+        checks.register(_check_pages, checks.Tags.admin)
+
+
+def _check_pages(app_configs: Any, **kwargs: Any) -> list[checks.CheckMessage]:
+    admin.autodiscover()
+    return check_admin_app(app_configs, **kwargs)

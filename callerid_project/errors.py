@@ -18,7 +18,7 @@ INTERNAL = "Internal server error"
 TABLE: dict[type[Exception], tuple[int, str]] = {
     parsers.BodyTooLarge: (413, "Request body too large"),
     exceptions.AuthenticationFailed: (401, "Invalid or missing token"),
-    brake.TooManyFailures: (429, "Rate limit exceeded"),
+    brake.TooManyAttempts: (429, "Rate limit exceeded"),
     exceptions.Throttled: (429, "Rate limit exceeded"),
     numbers.InvalidNumber: (400, "Invalid phone number ({})"),
     idempotency.InvalidKey: (400, "Invalid Idempotency-Key"),
@@ -47,27 +47,23 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
     return JsonResponse({"detail": detail}, status=status, headers=headers)
 
 
-def _in_admin(request: HttpRequest) -> bool:
+def in_admin(request: HttpRequest) -> bool:
+    """Whether the admin's index is at or above this path: there an error is a page."""
     return request.path.startswith(reverse("admin:index"))
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """Django's CSRF_FAILURE_VIEW."""
-    if _in_admin(request):
+    if in_admin(request):
         return csrf.csrf_failure(request, reason)
     return JsonResponse({"detail": "Forbidden"}, status=403)
-
-
-def log_uncaught(sender: Any, request: HttpRequest, **kwargs: Any) -> None:
-    """Django's signal for an exception that no view has answered."""
-    log.exception("unforeseen error")
 
 
 def _handler(status: int, detail: str, admin_page: Any) -> Any:
     """One of Django's handlerNNN: JSON, but a page within the admin."""
 
     def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-        if _in_admin(request):
+        if in_admin(request):
             return admin_page(request, exception) if exception is not None else admin_page(request)
         return JsonResponse({"detail": detail}, status=status)
 

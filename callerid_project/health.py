@@ -1,14 +1,24 @@
-"""`/livez`: this process answers. `/readyz`: so does its database, and every migration is applied there."""
+"""Is the service well? `/livez`: this process answers. `/readyz`: so does its database, and every migration is applied
+there. The console's dashboard: what else a search needs."""
 
 import logging
+from dataclasses import dataclass
 from functools import lru_cache
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
+
+from accounts import shared_store
+from lookup.connectors.chain import Member
+from lookup.datasets import numbering_plan
+from lookup.datasets.plan import NUMBERING_PLAN
+from lookup.models import Dataset
+from lookup.search import SLOTS, members
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +36,7 @@ class Livez(Probe):
 class Readyz(Probe):
     def get(self, request: Request) -> Response:
         try:
-            missing = _known_migrations() - MigrationRecorder(connection).applied_migrations().keys()
+            missing = missing_migrations()
         except (DatabaseError, InterfaceError) as error:
             log.warning("not ready: database: %s", type(error).__name__)
             return Response({"detail": "The database cannot be reached"}, status=503)
@@ -35,6 +45,63 @@ class Readyz(Probe):
         return Response({"status": "ok"})
 
 
+def missing_migrations() -> frozenset[tuple[str, str]]:
+    return _known_migrations() - MigrationRecorder(connection).applied_migrations().keys()
+
+
 @lru_cache(maxsize=1)
 def _known_migrations() -> frozenset[tuple[str, str]]:
     return frozenset(MigrationLoader(None).disk_migrations)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one thing that searches need: `well`, and a sentence that says so."""
+
+    what: str
+    well: bool
+    sentence: str
+
+
+def findings() -> list[Finding]:
+    """Of this process, now. Raises DatabaseError where the database does not answer."""
+    return [_database(), _redis(), _numbering_plan(), _sources()]
+
+
+def _database() -> Finding:
+    if missing_migrations():
+        return Finding("Database", False, "Migrations are not applied: run manage.py migrate.")
+    return Finding("Database", True, "It answers, and every migration is applied.")
+
+
+def _redis() -> Finding:
+    if not settings.REDIS_URL:
+        return Finding("Redis", True, "Not configured, and one process needs none.")
+    try:
+        shared_store.ask(shared_store.client(settings.REDIS_URL).ping)
+    except shared_store.Away:
+        return Finding("Redis", False, "It does not answer: each process counts its limits alone.")
+    return Finding("Redis", True, "It answers.")
+
+
+def _numbering_plan() -> Finding:
+    loaded = Dataset.objects.filter(name=NUMBERING_PLAN).values_list("version", flat=True).first()
+    if "geography" not in _bound():
+        return Finding("Numbering plan", True, "No slot asks it.")
+    if loaded is None:
+        return Finding("Numbering plan", False, "Not loaded: run manage.py load_numbering_plan.")
+    if loaded != numbering_plan.version():
+        sentence = f"Version {loaded} is loaded and {numbering_plan.version()} installed: run load_numbering_plan."
+        return Finding("Numbering plan", False, sentence)
+    return Finding("Numbering plan", True, f"Version {loaded} is loaded.")
+
+
+def _sources() -> Finding:
+    open_here = [name for name, member in _bound().items() if member.guard and member.guard.breaker.is_open]
+    if open_here:
+        return Finding("Sources", False, f"Left alone by this process, for they failed: {', '.join(open_here)}.")
+    return Finding("Sources", True, "This process asks all that are bound.")
+
+
+def _bound() -> dict[str, Member]:
+    return {member.name: member for slot in SLOTS for member in members(slot)}

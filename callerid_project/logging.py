@@ -6,7 +6,11 @@ import re
 import traceback
 from typing import Any
 
+from django.http import HttpRequest
+
 from callerid_project.middleware import request_id
+
+log = logging.getLogger(__name__)
 
 _TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]*\.?[\w-]*")
 _DIGITS = re.compile(r"(?<![0-9A-Za-z])(?<!token=)\+?[0-9]{7,15}(?![0-9A-Za-z]|\.[0-9])")
@@ -47,8 +51,16 @@ def redact(text: str) -> str:
     return _CONTROL.sub("?", _DIGITS.sub("<number>", _TOKEN.sub("<token>", text)))
 
 
+def log_uncaught(sender: Any, request: HttpRequest, **kwargs: Any) -> None:
+    """Django's signal for an exception that no view has answered."""
+    log.exception("unforeseen error")
+
+
 def configure(config: dict[str, Any]) -> None:
     """Django's LOGGING_CONFIG: `config` has the one thing that is set, `level`."""
+    # What no line shows need not be found out for each ("Optimization" in the logging module's documentation).
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None
     logging.config.dictConfig(
         {
             "version": 1,
@@ -61,7 +73,7 @@ def configure(config: dict[str, Any]) -> None:
                 "callerid": {"level": config["level"]},
                 "callerid_project": {"level": config["level"]},
                 "lookup": {"level": config["level"]},
-                # The line a request is ours, and so is an uncaught error's (errors.log_uncaught): Django's would repeat
+                # The line a request is ours, and so is an uncaught error's (log_uncaught): Django's would repeat
                 # them with the raw path, or the raw Host header.
                 "django.request": {"level": "CRITICAL"},
                 "django.security": {"level": "CRITICAL"},

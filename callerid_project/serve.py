@@ -12,6 +12,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+#: A worker that has not ended by itself is killed.
+KILL_AFTER_S = 5
+
 
 def address() -> tuple[str, int]:
     """HOST and PORT. Exits with one sentence when PORT is not a port."""
@@ -84,7 +87,7 @@ def main() -> None:
         # Each thread keeps its database connection, so threads are kept as long as granian allows.
         blocking_threads_idle_timeout=600,
         respawn_failed_workers=True,
-        workers_kill_timeout=5,
+        workers_kill_timeout=KILL_AFTER_S,
         http1_settings=HTTP1Settings(max_buffer_size=64 * 1024),
         log_level=LogLevels.warning,
     )

@@ -6,56 +6,20 @@ environment. A value that cannot work raises ImproperlyConfigured here, at start
 docs/settings.md lists every name.
 """
 
-import os
+import re
 import ssl
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-import environ
+from csp.constants import NONE
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 
 from callerid_project import keys
+from callerid_project.environment import Environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-env = environ.Env()
-# A name that is set to nothing is not set.
-env.ENVIRON = {name: value for name, value in os.environ.items() if value.strip()}
-
-
-def _number(name: str, default: float, *, least: float = 1, most: float = 10**9) -> Any:
-    """A whole number, or any number where `default` is a float, within the bounds."""
-    kind = "a number" if isinstance(default, float) else "a whole number"
-    try:
-        value = env.get_value(name, cast=type(default), default=default)
-    except ValueError:
-        value = None
-    if value is None or not least <= value <= most:
-        raise ImproperlyConfigured(f"{name} must be {kind} from {least} to {most}, for example {name}={default}.")
-    return value
-
-
-def _list(name: str, default: list[str]) -> list[str]:
-    # Split here: django-environ would take a key's leading `$` for another variable's name.
-    given = env.ENVIRON.get(name)
-    return default if given is None else [item.strip() for item in given.split(",") if item.strip()]
-
-
-def _flag(name: str, default: bool) -> bool:
-    value = env.str(name, "true" if default else "false").strip().lower()
-    if value not in ("true", "false", "1", "0", "yes", "no", "on", "off"):
-        raise ImproperlyConfigured(f"{name} must be true or false.")
-    return value in ("true", "1", "yes", "on")
-
-
-def _rate(name: str, default: str) -> tuple[int, int]:
-    """'30/m' → (30, 60): how many in how many seconds."""
-    count, _, period = env.str(name, default).strip().partition("/")
-    seconds = {"s": 1, "m": 60, "h": 3600}.get(period)
-    if seconds is None or not (count.isascii() and count.isdigit() and len(count) <= 9 and int(count) > 0):
-        raise ImproperlyConfigured(f"{name} must be N/s, N/m or N/h with N at least 1, for example {name}={default}.")
-    return int(count), seconds
-
+env = Environment()
 
 # --- Profile -----------------------------------------------------------------------------------------------------
 
@@ -75,10 +39,11 @@ except RuntimeError:
     raise ImproperlyConfigured("CALLERID_DATA_DIR names the home of a user whom this machine does not know.") from None
 
 HOST = env.str("HOST", "127.0.0.1")
-PORT = _number("PORT", 8000, most=65_535)
-WORKERS = _number("WORKERS", 1, most=1_000)
-THREADS = _number("THREADS", 4, most=1_000)
-DB_POOL_SIZE = _number("DB_POOL_SIZE", 8, most=1_000)
+PORT = env.number("PORT", 8000, most=65_535)
+WORKERS = env.number("WORKERS", 1, most=1_000)
+THREADS = env.number("THREADS", 4, most=1_000)
+DB_POOL_SIZE = env.number("DB_POOL_SIZE", 8, most=1_000)
+DB_PREPARE = env.flag("DB_PREPARE", True)
 if WORKERS > 1 and not REDIS_URL:
     raise ImproperlyConfigured(
         "WORKERS is more than 1 but REDIS_URL is not set: processes must share their rate limits. "
@@ -92,35 +57,54 @@ else:
 SECRET_KEY = _keys["SECRET_KEY"]
 JWT_SIGNING_KEY = _keys["JWT_SIGNING_KEY"]
 NUMBER_HASH_KEY = _keys["NUMBER_HASH_KEY"]
-JWT_PREVIOUS_KEYS = _list("JWT_PREVIOUS_KEYS", [])
+JWT_PREVIOUS_KEYS = env.words("JWT_PREVIOUS_KEYS", [])
 keys.require_strong(_keys, JWT_PREVIOUS_KEYS)
 
 DEBUG = False
 # A '.' before a name admits its subdomains; '*' would admit every Host header, so it must be asked for by name.
 # What it listens on is answered too, so that the address which ./run prints works; a wildcard is no such address.
 _own_host = [] if HOST in ("0.0.0.0", "::", "[::]") else [f"[{HOST.strip('[]')}]" if ":" in HOST else HOST]  # noqa: S104
-ALLOWED_HOSTS = _list("ALLOWED_HOSTS", list(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", *_own_host])))
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", list(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", *_own_host])))
 # How many proxies of the operator's stand in front.
-TRUSTED_PROXIES = _number("TRUSTED_PROXIES", 0, least=0, most=100)
+TRUSTED_PROXIES = env.number("TRUSTED_PROXIES", 0, least=0, most=100)
+ADMIN_PATH = env.str("ADMIN_PATH", "admin").strip().strip("/")
+_TAKEN = ("callerid", "schema", "docs", "livez", "readyz", "static")
+if not re.fullmatch(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*", ADMIN_PATH) or ADMIN_PATH.partition("/")[0] in _TAKEN:
+    raise ImproperlyConfigured(
+        "ADMIN_PATH must be letters, digits, '-' and '_', with slashes between, and must not start with "
+        f"{', '.join(_TAKEN[:-1])} or {_TAKEN[-1]}: for example ADMIN_PATH=back-office."
+    )
 
 # --- The search --------------------------------------------------------------------------------------------------
 
-RATE_LIMIT = _rate("RATE_LIMIT", "30/m")
-AUTH_FAILURE_RATE = _rate("AUTH_FAILURE_RATE", "60/m")
+RATE_LIMIT = env.rate("RATE_LIMIT", "30/m")
+AUTH_FAILURE_RATE = env.rate("AUTH_FAILURE_RATE", "60/m")
 ADMIN_LOGIN_RATE = (10, 60)
-SEARCH_DEADLINE_S = _number("SEARCH_DEADLINE_S", 1.5, least=0.05, most=60)
-TOKEN_DAYS = _number("TOKEN_DAYS", 365, most=36_500)
-CHARGE_EMPTY = _flag("CHARGE_EMPTY", True)
-COMPLAINT_THRESHOLD = _number("COMPLAINT_THRESHOLD", 2)
-COMPLAINT_WINDOW_DAYS = _number("COMPLAINT_WINDOW_DAYS", 90, most=36_500)
+SEARCH_DEADLINE_S = env.number("SEARCH_DEADLINE_S", 1.5, least=0.05, most=60)
+TOKEN_DAYS = env.number("TOKEN_DAYS", 365, most=36_500)
+CHARGE_EMPTY = env.flag("CHARGE_EMPTY", True)
+COMPLAINT_THRESHOLD = env.number("COMPLAINT_THRESHOLD", 2)
+COMPLAINT_WINDOW_DAYS = env.number("COMPLAINT_WINDOW_DAYS", 90, most=36_500)
 SOURCE_A = env.str("SOURCE_A", "directory,geography")
 SOURCE_B = env.str("SOURCE_B", "complaints")
+COMPLAINT_KEPT_DAYS = env.number("COMPLAINT_KEPT_DAYS", max(400, COMPLAINT_WINDOW_DAYS), most=36_500)
+if COMPLAINT_KEPT_DAYS < COMPLAINT_WINDOW_DAYS:
+    raise ImproperlyConfigured(
+        "COMPLAINT_KEPT_DAYS is less than COMPLAINT_WINDOW_DAYS: complaints would go that still count. "
+        f"Set COMPLAINT_KEPT_DAYS={COMPLAINT_WINDOW_DAYS} or more, or leave it out."
+    )
+# No vendor's answer is kept longer, whatever its preset or class says: a year. lookup.marks counts on it.
+ANSWER_KEPT_AT_MOST_S = 365 * 24 * 3600
+# What a call to a vendor costs: one price for all remote members of a slot, or each its own. Local sources are free.
+SOURCE_A_PRICE = env.prices("SOURCE_A_PRICE")
+SOURCE_B_PRICE = env.prices("SOURCE_B_PRICE")
+CURRENCY = env.str("CURRENCY", "USD")
 MAX_BODY_BYTES = 16 * 1024
 # A vendor's presets of the operator's own, how long a call to a vendor may live, and whom HTTPS trusts (a PEM file).
 PRESET_DIR = env.str("PRESET_DIR", "")
 if PRESET_DIR and not Path(PRESET_DIR).is_dir():
     raise ImproperlyConfigured("PRESET_DIR must name a folder that holds presets, such as PRESET_DIR=/etc/callerid.")
-CALL_LIFETIME_S = _number("CALL_LIFETIME_S", 10.0, least=0.1, most=600)
+CALL_LIFETIME_S = env.number("CALL_LIFETIME_S", 10.0, least=0.1, most=600)
 CA_BUNDLE = env.str("CA_BUNDLE", "")
 if CA_BUNDLE:
     try:
@@ -128,16 +112,66 @@ if CA_BUNDLE:
     except OSError as error:
         raise ImproperlyConfigured("CA_BUNDLE must name a file of certificates in PEM, or be left out.") from error
 
+# --- The console -------------------------------------------------------------------------------------------------
+
+# Tailwind's indigo: white text on 600, and 400 on the dark background, pass WCAG's contrast of 4.5.
+_INDIGO = {
+    "50": "oklch(96.2% .018 272.314)",
+    "100": "oklch(93% .034 272.788)",
+    "200": "oklch(87% .065 274.039)",
+    "300": "oklch(78.5% .115 274.713)",
+    "400": "oklch(67.3% .182 276.935)",
+    "500": "oklch(58.5% .233 277.117)",
+    "600": "oklch(51.1% .262 276.966)",
+    "700": "oklch(45.7% .24 277.023)",
+    "800": "oklch(39.8% .195 277.366)",
+    "900": "oklch(35.9% .144 278.697)",
+    "950": "oklch(25.7% .09 281.288)",
+}
+UNFOLD = {
+    "SITE_TITLE": "Caller ID",
+    "SITE_HEADER": "Caller ID",
+    "SITE_SUBHEADER": "Console",
+    "SITE_URL": "/",
+    "SITE_SYMBOL": "phone_in_talk",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("callerid/icon.svg")}],
+    "BORDER_RADIUS": "6px",
+    "COLORS": {"primary": _INDIGO},
+    "SIDEBAR": {"show_search": False, "navigation": "callerid_project.console.navigation"},
+    "STYLES": [lambda request: static("callerid/console.css")],
+    "SCRIPTS": [lambda request: static("callerid/charts.js")],
+    "DASHBOARD_CALLBACK": "callerid_project.dashboard.context",
+}
+# What a supporter may give to tokens in 24 hours, refunds included.
+SUPPORT_CREDITS_PER_DAY = env.number("SUPPORT_CREDITS_PER_DAY", 1_000, least=0)
+# Low-balance notices are written and sent only where this is on. EMAIL_URL: smtp+tls://user:password@host:587.
+LOW_BALANCE_NOTICES = env.flag("LOW_BALANCE_NOTICES", False)
+_email_url = env.str("EMAIL_URL", "")
+if LOW_BALANCE_NOTICES and not (_email_url and env.str("EMAIL_FROM", "")):
+    raise ImproperlyConfigured(
+        "LOW_BALANCE_NOTICES is on, which needs a mail server and a sender, such as "
+        "EMAIL_URL=smtp+tls://user:password@mail.example.org:587 and EMAIL_FROM=callerid@example.org."
+    )
+try:
+    vars().update(env.email_url_config(_email_url) if _email_url else {})
+except Exception:
+    raise ImproperlyConfigured(
+        "EMAIL_URL must be smtp+tls://user:password@host:587, or smtp:// or smtp+ssl://."
+    ) from None
+DEFAULT_FROM_EMAIL = env.str("EMAIL_FROM", "callerid@localhost")
+
 # --- Applications and middleware ---------------------------------------------------------------------------------
 
 INSTALLED_APPS = [
     "callerid_project.apps.ProjectConfig",
+    "unfold.apps.BasicAppConfig",
     "callerid_project.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.contrib.humanize",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -146,13 +180,14 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "callerid_project.middleware.RequestMiddleware",
+    "callerid_project.security_policy.Middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "callerid_project.pages.Sessions",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
+    "callerid_project.pages.Users",
+    "callerid_project.pages.Messages",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
@@ -176,11 +211,12 @@ STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 LANGUAGE_CODE = "en-us"
 USE_I18N = False
-DATE_FORMAT, DATETIME_FORMAT = "Y-m-d", "Y-m-d H:i:s"
+FORMAT_MODULE_PATH = "callerid_project.formats"
 TIME_ZONE = "UTC"
 USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGIN_URL = "admin:login"
+LOGIN_REDIRECT_URL = "admin:index"  # unfold's login page does not say where to go next, as Django's does
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -207,11 +243,12 @@ if EMBEDDED:
             "NAME": DATA_DIR / "callerid.sqlite3",
             "CONN_MAX_AGE": None,  # one connection a thread: opening it and its PRAGMAs cost more than a search
             "OPTIONS": {
+                # recursive_triggers: what REPLACE deletes is deleted for the ledger's triggers too.
                 # IMMEDIATE with a patient busy timeout: a write waits for its turn instead of "database is locked".
                 # wsgi.py makes it shorter while serving.
                 "transaction_mode": "IMMEDIATE",
-                "timeout": _number("SQLITE_TIMEOUT_S", 20),
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;",
+                "timeout": env.number("SQLITE_TIMEOUT_S", 20),
+                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA recursive_triggers=ON;",
             },
         }
     }
@@ -223,7 +260,7 @@ else:
     if _database.get("ENGINE") != "django.db.backends.postgresql":
         raise ImproperlyConfigured("DATABASE_URL must be postgres://user:password@host:5432/name.")
     # Set by wsgi.py: while serving, no statement may outlast a search. Migrations and imports may.
-    _statement_timeout_ms = _number("DB_STATEMENT_TIMEOUT_MS", 0, least=0)
+    _statement_timeout_ms = env.number("DB_STATEMENT_TIMEOUT_MS", 0, least=0)
     _given = _database.get("OPTIONS", {})
     _database["CONN_MAX_AGE"] = 0  # the pool keeps connections, Django must not
     _database["OPTIONS"] = {
@@ -234,6 +271,8 @@ else:
         "keepalives_count": 2,
         "tcp_user_timeout": 3000,
         **_given,
+        # accounts.sql: the few statements of a search are parsed and planned once a connection.
+        "prepare_threshold": 5 if DB_PREPARE else None,
         "options": f"{_given.get('options', '')} -c statement_timeout={_statement_timeout_ms}".strip(),
         # Threads that wait for a vendor hold no connection, so there may be fewer than threads. One that cannot be
         # made is tried again by the next request, not after a back-off of minutes.
@@ -286,6 +325,10 @@ SPECTACULAR_SETTINGS = {
 
 # --- Security ----------------------------------------------------------------------------------------------------
 
+# The strictest one, for JSON. The pages have their own: callerid_project/security_policy.py.
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {"default-src": [NONE], "base-uri": [NONE], "form-action": [NONE], "frame-ancestors": [NONE]}
+}
 SILENCED_SYSTEM_CHECKS = [
     # Redirecting a POST to HTTPS would come after the token was sent in clear: the proxy must refuse plain HTTP.
     "security.W008",
@@ -293,6 +336,8 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W005",
     "security.W021",
 ]
+# A login lasts so long, however busy; it ends before when the password is changed.
+SESSION_COOKIE_AGE = 12 * 3600
 if not EMBEDDED:
     SESSION_COOKIE_SECURE = True
     CSRF_COOKIE_SECURE = True

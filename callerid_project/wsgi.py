@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterable
 from typing import Any
-from uuid import uuid4
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "callerid_project.settings")
 # While serving, one statement may take a part of a search's deadline, and one that waits for a lock not for ever.
@@ -16,12 +15,23 @@ os.environ.setdefault("DB_STATEMENT_TIMEOUT_MS", "500")
 os.environ.setdefault("SQLITE_TIMEOUT_S", "5")
 
 from django.conf import settings
+from django.core.cache import close_caches
+from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections, reset_queries
 
 django_application = get_wsgi_application()
 
+# A request that ends gives its connections back, so the next one has nothing to close; statements are not logged; and
+# no cache here has anything to close.
+request_started.disconnect(close_old_connections)
+request_started.disconnect(reset_queries)
+request_finished.disconnect(close_caches)
+
 from callerid_project import urls  # noqa: E402, F401  (or the first caller would wait for the import)
 from callerid_project.errors import INTERNAL  # noqa: E402
+from callerid_project.middleware import API, new_request_id  # noqa: E402
+from callerid_project.security_policy import strictest  # noqa: E402
 from lookup.search import SLOTS, members  # noqa: E402
 
 for slot in SLOTS:
@@ -34,14 +44,15 @@ _UTF_8 = re.compile(r"""\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
 
 def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     environ["CONTENT_TYPE"] = harmless_content_type(environ.get("CONTENT_TYPE", ""))
-    if environ.get("PATH_INFO", "").startswith("/callerid/"):
+    if environ.get("PATH_INFO", "").startswith(API):
         measure_chunked_body(environ)
     try:
         return django_application(environ, start_response)
     except Exception:  # before any middleware, where Django has no answer of its own
         log.exception("unforeseen error")
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
-        headers += [("X-Content-Type-Options", "nosniff"), ("X-Request-ID", uuid4().hex)]
+        headers += [("X-Content-Type-Options", "nosniff"), ("X-Request-ID", new_request_id())]
+        headers += [("Content-Security-Policy", strictest())]
         start_response("500 Internal Server Error", headers, sys.exc_info())
         return [json.dumps({"detail": INTERNAL}).encode()]
 

@@ -1,34 +1,45 @@
 """What the operator says about numbers, in Django's admin: contacts, complaints, and rules above every source; and
 what became of the sources that were asked."""
 
-import math
 import re
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.db import OperationalError, transaction
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 
-from accounts.admin import ReadOnlyAdmin
-from lookup import numbers, usage
+from accounts import periods
+from accounts.admin.base import LongListAdmin, ReadOnlyAdmin
+from lookup import marks, numbers, sources
 from lookup.answers import clean_text
 from lookup.models import ComplaintDay, Contact, NumberRule, Usage
 
 _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
+_SEPARATORS = re.compile(r"[\s.-]")
+#: A search finds at most so many rows: sorting more would take the database longer than a page may.
+MAX_FOUND = 1_000
 
 
-def numbers_that_begin_with(prefix: str) -> Q:
-    """The stored numbers, 64-bit integers of 7 to 15 digits, that begin with `prefix`: one range for each length."""
-    first, ranges = int(prefix), Q()
+def that_begin_with(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
+    """The primary keys of the `rows` whose number begins with `prefix`, the least numbers first, at most `limit`.
+
+    Numbers are 64-bit integers of 7 to 15 digits: for each length a range of the index. Asked one by one they come in
+    order by themselves, for a longer number is a greater one; asked as one OR they would all be sorted.
+    """
+    first, keys = int(prefix), list[Any]()
     for length in range(max(7, len(prefix)), 16):
         block = 10 ** (length - len(prefix))
-        ranges |= Q(number__gte=first * block, number__lt=(first + 1) * block)
-    return ranges
+        found = rows.filter(number__gte=first * block, number__lt=(first + 1) * block).order_by("number")
+        keys += found.values_list("pk", flat=True)[: limit - len(keys)]
+        if len(keys) == limit:
+            break
+    return keys
 
 
 class NumberForm(forms.ModelForm):
@@ -61,87 +72,162 @@ class NumberRuleForm(NumberForm):
     one_of = ("spam", "name")
 
 
-class NumberAdmin(admin.ModelAdmin):
+class NumberAdmin(LongListAdmin):
     """By number. What identifies a row is set when it is added and stays."""
 
     form: type[forms.ModelForm] = NumberForm
     key: tuple[str, ...] = ("number",)
-    show_full_result_count = False
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if obj is None else self.key
 
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._unless_busy(request, super().changeform_view, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._unless_busy(request, super().delete_view, *args, **kwargs)
+
+    def _unless_busy(self, request: HttpRequest, view: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """An import that writes the same row is waited for no longer than a statement may take."""
+        try:
+            return view(request, *args, **kwargs)
+        except OperationalError:
+            sentence = "Nothing was changed: the database did not answer in time. An import may be writing; try again."
+            self.message_user(request, sentence, messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
-        """Digits (`+493023125042`, `4930*`) find the numbers that begin so, by their index; other text as usual."""
-        if prefix := _PREFIX.fullmatch("".join(search_term.split())):
-            return queryset.filter(numbers_that_begin_with(prefix[1])), False
+        """Digits (`+49 3023-125042`, `4930*`) find the numbers that begin so, by their index; other text as
+        `search_text` says."""
+        prefix = _PREFIX.fullmatch(_SEPARATORS.sub("", search_term))
+        if not prefix:
+            return self.search_text(request, queryset, search_term)
+        keys = that_begin_with(prefix[1], queryset, MAX_FOUND + 1)
+        if len(keys) > MAX_FOUND:
+            sentence = f"Only the first {MAX_FOUND:,} numbers that begin so are listed: type more digits."
+            self.message_user(request, sentence, messages.WARNING)
+        return queryset.filter(pk__in=keys[:MAX_FOUND]), False
+
+    def search_text(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         return super().get_search_results(request, queryset, search_term)
 
 
+class ImportedAdmin(NumberAdmin):
+    """Of a table that imports fill, with millions of rows: it is searched by number alone. What is corrected by hand
+    is marked, so that no answer is used that a vendor gave before."""
+
+    sortable_by = search_fields = ("number",)
+    search_help_text = "The beginning of a number, with its country code, such as 4930."
+    overwritten = (
+        "A later import of this number overwrites what is written here, and brings back what is deleted. "
+        "A rule is what lasts: it stands above every source and every import."
+    )
+
+    def search_text(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        if not search_term.strip():
+            return queryset, False
+        sentence = "Only numbers are searched here: type the beginning of one, with its country code, such as 4930."
+        self.message_user(request, sentence, messages.WARNING)
+        return queryset.none(), False
+
+    def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
+        with transaction.atomic():
+            marks.set([obj.number])
+            super().save_model(request, obj, form, change)
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        with transaction.atomic():
+            marks.set([obj.number])
+            super().delete_model(request, obj)
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet) -> None:
+        with transaction.atomic():
+            marks.set(queryset.values_list("number", flat=True))
+            super().delete_queryset(request, queryset)
+
+
 class DatedNumberAdmin(NumberAdmin):
+    @admin.display(description="updated (UTC)", ordering="updated_at")
+    def updated(self, row: Any) -> str:
+        return f"{row.updated_at:%Y-%m-%d %H:%M}"
+
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         obj.updated_at = timezone.now()
         super().save_model(request, obj, form, change)
 
 
 @admin.register(Contact)
-class ContactAdmin(DatedNumberAdmin):
+class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
     form = ContactForm
-    fields = ("number", "name", "location")
-    list_display = (*fields, "updated_at")
-    search_fields = ("name",)
+    ordering = ("number",)
+    list_display = ("number", "name", "location", "updated")
+    fieldsets = ((None, {"fields": ("number", "name", "location"), "description": ImportedAdmin.overwritten}),)
 
 
 @admin.register(NumberRule)
 class NumberRuleAdmin(DatedNumberAdmin):
     form = NumberRuleForm
+    ordering = ("number",)
     fields = ("number", "spam", "name", "note")
-    list_display = (*fields, "updated_at")
+    list_display = ("number", "verdict", "name", "note", "updated")
     list_filter = ("spam",)
+    lookups_allowed = ("spam__exact", "spam__isnull")
     search_fields = ("name",)
+    search_help_text = "The beginning of a number, with its country code, or a part of a name."
+
+    @admin.display(description="spam", ordering="spam")
+    def verdict(self, rule: NumberRule) -> str:
+        """In words: of Django's signs for yes and no, spam would get the green one."""
+        return {True: "spam", False: "not spam", None: "-"}[rule.spam]
+
+
+class ComplaintDayForm(NumberForm):
+    def clean(self) -> dict[str, Any]:
+        data = super().clean()
+        if (day := data.get("day")) and day > datetime.now(UTC).date() + timedelta(days=1):
+            self.add_error("day", "The day is in the future.")
+        if data.get("robocalls") is not None and data.get("total") is not None and data["robocalls"] > data["total"]:
+            self.add_error("robocalls", "More robocalls than complaints.")
+        return data
 
 
 @admin.register(ComplaintDay)
-class ComplaintDayAdmin(NumberAdmin):
-    key = ("number", "source", "day")
-    fields = list_display = ("number", "source", "day", "total", "robocalls")
-    search_fields = ("source",)
+class ComplaintDayAdmin(ImportedAdmin):
+    """The subject is the source's own, and read-only: it may be one that an import has taken away since."""
+
+    form = ComplaintDayForm
+    key = ("number", "source", "day", "subject")
+    ordering = ("number", "source", "day")
+    list_display = ("number", "source", "on", "total", "robocalls", "subject")
+
+    @admin.display(description="day", ordering="day")
+    def on(self, row: ComplaintDay) -> str:
+        return f"{row.day:%Y-%m-%d}"
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        fields = ["number", "source", "day", "total", "robocalls", *(["subject"] if obj else [])]
+        return [(None, {"fields": fields, "description": self.overwritten})]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        """With the subject, which is None where the row's is no longer there."""
+        return super().get_queryset(request).select_related("subject")
 
 
 @admin.register(Usage)
 class UsageAdmin(ReadOnlyAdmin):
-    """Sums of the last hours instead of a list of rows."""
-
-    #: Hours, as the page's parameter, and what to call them.
-    periods = {"1": "1 hour", "24": "24 hours", "168": "7 days"}
+    """Sums by source instead of a list of rows."""
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        asked = request.GET.get("hours")
-        hours = asked if asked in self.periods else "24"
-        since = (timezone.now() - timedelta(hours=int(hours))).replace(minute=0, second=0, microsecond=0)
-        sources, breakers = usage.summary(since)
+        period, now = periods.asked_for(request.GET, periods.WITH_SHORTEST), timezone.now()
         context = {
-            **self.admin_site.each_context(request),
-            "opts": self.opts,
             "title": "Usage",
-            "periods": self.periods,
-            "hours": hours,
-            "since": since,
-            "sources": [
-                (source, [_milliseconds(value) for value in (source.mean_ms, source.median_ms, source.p95_ms)])
-                for source in sources
-            ],
-            "breakers": breakers,
+            "periods": periods.WITH_SHORTEST,
+            "period": period,
+            "since": period.since(now),
+            "now": now,
+            "report": sources.report(period.since(now)),
             **(extra_context or {}),
         }
-        return TemplateResponse(request, "admin/lookup/usage/change_list.html", context)
-
-
-def _milliseconds(value: float | None) -> str:
-    if value is None:
-        return "-"
-    if math.isinf(value):
-        return f"over {usage.BOUNDS_MS[-1]}"
-    return f"{value:.1f}" if value < 10 else f"{value:.0f}"
+        return self.page(request, "change_list.html", **context)

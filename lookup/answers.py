@@ -21,14 +21,16 @@ class Found:
     unreadable: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("name", "location"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, str):
+        for name, value in (("name", self.name), ("location", self.location)):
+            if value is None:
+                continue
+            if not isinstance(value, str):
                 raise TypeError(f"{name} must be text")
-            object.__setattr__(self, name, clean_text(value or "") or None)
+            if (cleaned := clean_text(value) or None) != value:
+                object.__setattr__(self, name, cleaned)
         if self.spam is not None and not isinstance(self.spam, bool):
             raise TypeError("spam must be true or false")
-        if not self.known():
+        if self.name is None and self.location is None and self.spam is None:
             raise ValueError("an answer with no field is NotFound")
 
     def known(self) -> dict[str, Any]:
@@ -67,6 +69,8 @@ _JOINERS = "\u200c\u200d"
 
 def clean_text(text: str) -> str:
     """One line of printable text: white space folded, control characters and lone surrogates dropped, 200 at most."""
+    if text.isprintable() and "  " not in text and len(text) <= MAX_TEXT:  # nearly all; imports have millions
+        return text.strip()
     if not text.isprintable():
         text = "".join(c for c in " ".join(text.split()) if c.isprintable() or c in _JOINERS)
     text = " ".join(text.split())[:MAX_TEXT].rstrip()

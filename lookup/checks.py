@@ -5,19 +5,21 @@ from typing import Any
 from django.core.checks import CheckMessage, Error, register
 from django.core.exceptions import ImproperlyConfigured
 
-from lookup.connectors import json_api, preset, registry, samples
-from lookup.search import SLOTS, members
+# Each check imports what it needs: every command imports this, and most need no source.
 
 
 @register
 def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:
+    from lookup.connectors import preset, registry
+    from lookup.search import SLOTS, members
+
     errors: list[CheckMessage] = []
     for slot, (setting, _) in SLOTS.items():
         try:
             members(slot)
         except registry.NoPreset:
             pass  # E002, below
-        except json_api.EnvironmentLacks as error:
+        except preset.EnvironmentLacks as error:
             errors.append(Error(str(error), hint=error.hint, id="lookup.E003"))
         except ImproperlyConfigured as error:
             errors.append(Error(str(error), hint=f"Correct {setting} in the environment.", id="lookup.E001"))
@@ -27,6 +29,8 @@ def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:
 @register
 def presets_are_valid(**kwargs: Any) -> list[CheckMessage]:
     """All of them, bound or not: one that nobody uses today may be bound tomorrow."""
+    from lookup.connectors import preset, registry, samples
+
     errors: list[CheckMessage] = []
     for name, file in registry.presets().items():
         if name in registry.BUILT_IN:
@@ -41,7 +45,7 @@ def presets_are_valid(**kwargs: Any) -> list[CheckMessage]:
                 told = f"{file.name}: sample {'; '.join(wrong)}."
                 hint = "Correct the sample or what reads it; check_sources --samples tells too."
                 errors.append(Error(told, hint=hint, obj=str(file), id="lookup.E004"))
-        except json_api.EnvironmentLacks as error:
+        except preset.EnvironmentLacks as error:
             errors.append(Error(str(error), hint=error.hint, obj=str(file), id="lookup.E002"))
         except preset.Invalid as error:
             errors.append(

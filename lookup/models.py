@@ -42,16 +42,32 @@ class Country(models.Model):
         verbose_name_plural = "countries"
 
 
+class ComplaintSubject(models.Model):
+    """What complaints are about, in a source's own words. There are few: a row's reference to them is 16 bits."""
+
+    id = models.SmallAutoField(primary_key=True)
+    text = models.CharField(max_length=100, unique=True)
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class ComplaintDay(models.Model):
-    """How often a number was complained about on one day, by one source."""
+    """How often a number was complained about on one day, by one source, and mostly about what."""
 
     number = NumberField()
     source = models.CharField(max_length=32)
     day = models.DateField()
     total = models.PositiveIntegerField(validators=[MaxValueValidator(MAX_COUNT)])
     robocalls = models.PositiveIntegerField(default=0, validators=[MaxValueValidator(MAX_COUNT)])
+    # Without a constraint and an index of its own: they would cost an import more than the row.
+    subject = models.ForeignKey(
+        ComplaintSubject, on_delete=models.DO_NOTHING, null=True, blank=True, db_constraint=False, db_index=False
+    )
 
     class Meta:
+        # For what an import replaces and what is past its age.
+        indexes = [models.Index(fields=["day", "source"], name="complaintday_day_source")]
         constraints = [
             models.UniqueConstraint(fields=["number", "source", "day"], name="complaintday_number_source_day"),
             models.CheckConstraint(
@@ -79,24 +95,27 @@ class NumberRule(models.Model):
         return str(self.number)
 
 
+class NumberMark(models.Model):
+    """A number that was corrected or forgotten: answers kept from before `at` are not used. No number stands here, only
+    its keyed hash (accounts.hashing)."""
+
+    number_hash = models.BinaryField(max_length=32, primary_key=True)
+    at = models.DateTimeField(db_index=True)
+    blocked = models.BooleanField(default=False, help_text="Imports leave it out.")
+
+
 class Dataset(models.Model):
     """Which version of a data set is loaded, so that an unchanged one is not loaded again."""
 
-    name = models.CharField(max_length=32, primary_key=True)
+    name = models.CharField(max_length=64, primary_key=True)
     version = models.CharField(max_length=64)
     rows = models.PositiveIntegerField()
     loaded_at = models.DateTimeField(default=timezone.now)
 
 
-class Usage(models.Model):
-    """How often a source was asked within one hour for one token, with one outcome, and how long it took.
+class AnswerSums(models.Model):
+    """How often a source was asked with one outcome, and how long it took."""
 
-    Written by `lookup.usage` alone, which adds to the sums.
-    """
-
-    hour = models.DateTimeField(help_text="When it begins (UTC).")
-    # No foreign key: what was counted is written whatever has become of the token.
-    token_id = models.BigIntegerField(help_text="0: no token asked.")
     slot = models.CharField(max_length=16, blank=True, help_text="Empty: an event of the source's, in no slot.")
     connector = models.CharField(max_length=200)
     outcome = models.CharField(max_length=32)
@@ -116,9 +135,19 @@ class Usage(models.Model):
     ms_more = models.IntegerField("more", default=0)
 
     class Meta:
+        abstract = True
+
+
+class Usage(AnswerSums):
+    """Within one hour for one token. Written by `lookup.usage` alone, which adds to the sums."""
+
+    hour = models.DateTimeField(help_text="When it begins (UTC).")
+    # No foreign key: what was counted is written whatever has become of the token.
+    token_id = models.BigIntegerField(help_text="0: no token asked.")
+
+    class Meta:
         verbose_name = verbose_name_plural = "usage"
         constraints = [
-            # Its index, which begins with the hour, also serves the admin's page.
             models.UniqueConstraint(
                 fields=["hour", "token_id", "slot", "connector", "outcome"],
                 name="usage_hour_token_slot_connector_outcome",
@@ -127,3 +156,18 @@ class Usage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.connector} {self.hour:%Y-%m-%d %H:%M}"
+
+
+class SourceHour(AnswerSums):
+    """As `Usage`, for all tokens together: some rows an hour however many tokens there are, for the console."""
+
+    hour = models.DateTimeField(help_text="When it begins (UTC).")
+
+    class Meta:
+        # Nobody sees a row: who may view usage sees the sums.
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["hour", "slot", "connector", "outcome"], name="sourcehour_hour_slot_connector_outcome"
+            ),
+        ]

@@ -3,9 +3,11 @@
 import hashlib
 import re
 from collections.abc import Callable
+from functools import lru_cache
+from typing import cast
 
 import phonenumbers
-from phonenumbers import COUNTRY_CODE_TO_REGION_CODE
+from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, NumberParseException, PhoneMetadata, PhoneNumberDesc
 
 _DIGITS = re.compile(r"[0-9]+")
 #: A number as the API takes it, whole: E.164 without its plus.
@@ -41,6 +43,96 @@ def read(text: str) -> str:
     if _TRUNK_ZERO.search(text):
         raise InvalidNumber("must not hold a (0)")
     return parse(_SEPARATORS.sub("", text).removeprefix("+"))
+
+
+def read_listed(text: str, region: str | None = None) -> str:
+    """The digits, with country code, of a number in an address book or a list. Raises InvalidNumber.
+
+    `+49 30 …`, or, where `region` (ISO 3166-1 alpha-2) is given, also as it is dialled there. Without a region nothing
+    but a plus tells a country code from an area code: 646 is New York's, and +64 6 New Zealand's. Taken only when
+    length and beginning fit the country's numbering plan. An extension is left out, for calls show the line.
+    """
+    if not text.isascii():
+        text = text.translate(_DIRECTION_MARKS)
+    text = text.strip(" \t'")  # a spreadsheet's mark of text
+    digits = text.removeprefix("+")
+    if digits.isascii() and digits.isdigit():
+        if text.startswith("+"):
+            return _planned(parse(digits))
+        if region and (national := _national(region)):
+            code, fits, other_beginning = national
+            if fits(digits) and not other_beginning(digits):
+                return code + digits
+    elif (
+        text[:1] not in _BEGINNINGS or _ELSE.search(text) or not _EXTENSIONS.issuperset(_LETTERS.findall(text.lower()))
+    ):
+        raise InvalidNumber("is no phone number")
+    try:
+        number = phonenumbers.parse(text, region)
+    except NumberParseException as error:
+        raise InvalidNumber(_UNREADABLE.get(error.error_type, "is no phone number")) from None
+    return _planned(parse(f"{number.country_code}{phonenumbers.national_significant_number(number)}"))
+
+
+def _planned(digits: str) -> str:
+    if in_plan(digits):
+        return digits
+    raise InvalidNumber("does not fit its country's numbering plan")
+
+
+# What Contacts on macOS and iOS leaves around numbers that were pasted: marks of the direction of writing.
+_DIRECTION_MARKS = dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
+_BEGINNINGS = frozenset("+＋(0123456789")
+# phonenumbers makes digits of letters and joins what a decimal point or a stroke divides: 493023125042.0 is what a
+# spreadsheet makes of a number, 23125042/43 are two, and *31# comes before one.
+_ELSE = re.compile(r"[^(]\+|\(.+\+|\*|^\+?[0-9]+[.,][0-9]{1,2}$|/\s*[0-9]{1,3}$")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_EXTENSIONS = frozenset({"x", "ext", "extn", "extension"})
+_UNREADABLE = {NumberParseException.INVALID_COUNTRY_CODE: "has no country code"}
+
+
+def in_plan(digits: str) -> bool:
+    """Whether some country's plan allows the length and the beginning of `digits` (ASCII digits alone).
+
+    By libphonenumber's general description of the plan, which is wider than its list of the blocks in use
+    (`phonenumbers.is_valid_number`), and far quicker to ask.
+    """
+    fits = _plan(digits[:3])
+    return fits is not None and fits(digits) is not None
+
+
+Fits = Callable[[str], re.Match[str] | None]
+
+
+@lru_cache(maxsize=1000)
+def _plan(first_digits: str) -> Fits | None:
+    """What matches the numbers, with country code, of the country that these three digits begin; None for none."""
+    code = country_code(first_digits)
+    if code is None:
+        return None
+    plan = PhoneMetadata.metadata_for_region_or_calling_code(int(code), COUNTRY_CODE_TO_REGION_CODE[int(code)][0])
+    return None if plan is None else _pattern(code, plan, len(code))
+
+
+@lru_cache(maxsize=300)
+def _national(region: str) -> tuple[str, Fits, Fits] | None:
+    """Of a region: its country code, what matches its numbers as they are without trunk prefix, and what begins with
+    something that is not a part of the number: a trunk or an international prefix."""
+    plan = PhoneMetadata.metadata_for_region(region)
+    if plan is None:
+        return None
+    prefixes = "|".join(filter(None, (plan.national_prefix_for_parsing, plan.international_prefix)))
+    never = r"(?!)"
+    code = str(plan.country_code)
+    return code, _pattern("", plan, len(code)), re.compile(prefixes or never, re.ASCII).match
+
+
+def _pattern(code: str, plan: PhoneMetadata, code_length: int) -> Fits:
+    """What matches `code` and a national number of the plan, of 7 to 15 digits together."""
+    description = cast(PhoneNumberDesc, plan.general_desc)  # every plan has one
+    lengths = [length for length in description.possible_length if 7 <= code_length + length <= 15]
+    one_of = "|".join(f"[0-9]{{{len(code) + length}}}" for length in lengths)
+    return re.compile(f"(?=(?:{one_of})$){code}(?:{description.national_number_pattern})", re.ASCII).fullmatch
 
 
 def mask(digits: str) -> str:

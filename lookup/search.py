@@ -1,18 +1,35 @@
 """One search: the operator's rule first, then both slots under one deadline."""
 
+import logging
 import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection
+from django.db import DatabaseError
 
-from lookup import rules, usage
+from accounts.turns import give_connection_back
+from lookup import marks, rules, selects, usage
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.connectors.chain import Inquiry, Member
+from lookup.connectors.base import Connector
+from lookup.connectors.chain import Inquiry, Member, Tables
 from lookup.connectors.registry import bind
+from lookup.connectors.table import Table
+
+log = logging.getLogger(__name__)
+
+#: After one statement for all tables has failed, each has its own for so long.
+APART_S = 5.0
+
+
+class Apart:
+    """Until when: a time.monotonic() value, this process's."""
+
+    until = 0.0
+
 
 #: Each slot's name in the answer, the setting that binds it, and the fields that it may have.
 SLOTS = {
@@ -45,8 +62,13 @@ class SearchResult:
     slots: dict[str, SlotResult]
 
     @property
+    def found(self) -> int:
+        """In how many slots."""
+        return sum(isinstance(slot.answer, Found) for slot in self.slots.values())
+
+    @property
     def empty(self) -> bool:
-        return not any(isinstance(slot.answer, Found) for slot in self.slots.values())
+        return self.found == 0
 
     @property
     def failed(self) -> bool:
@@ -66,13 +88,16 @@ def search(number: str, *, token_id: int = 0) -> SearchResult:
     `token_id`: in whose name, for the statistics.
     """
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
-    rule = rules.find(number)
-    inquiries = {slot: Inquiry(slot, members(slot), fields, number, rule) for slot, (_, fields) in SLOTS.items()}
+    bound = {slot: members(slot) for slot in SLOTS}
+    rule, tables = _read_tables(number, bound.values())
+    inquiries = {slot: Inquiry(slot, bound[slot], fields, number, rule) for slot, (_, fields) in SLOTS.items()}
     for inquiry in inquiries.values():
-        inquiry.ask_local(settings.SEARCH_DEADLINE_S)
+        inquiry.ask_local(settings.SEARCH_DEADLINE_S, tables)
     if remote := [inquiry for inquiry in inquiries.values() if inquiry.wants_remote()]:
-        _give_connection_back()
-        _ask_remote(remote, deadline)
+        # Read here, for no database is asked while vendors are: what is kept from before a correction is not used.
+        mark = marks.find(number)
+        give_connection_back()
+        _ask_remote(remote, mark, deadline)
     for slot, inquiry in inquiries.items():
         for record in inquiry.records:
             usage.count(
@@ -85,9 +110,28 @@ def search(number: str, *, token_id: int = 0) -> SearchResult:
     return SearchResult(number, {slot: SlotResult(*inquiry.result()) for slot, inquiry in inquiries.items()})
 
 
-def _ask_remote(inquiries: list[Inquiry], deadline: float) -> None:
+def _read_tables(number: str, slots: Iterable[tuple[Member, ...]]) -> tuple[Found | None, Tables]:
+    """The operator's rule, and what the built-in tables of all slots say, by one statement. Where that fails, and for
+    APART_S after, each is asked by a statement of its own, so that what one table suffers from costs one slot."""
+    started = time.monotonic()
+    connectors = list({m.connector: None for members in slots for m in members if isinstance(m.connector, Table)})
+    if started < Apart.until:
+        return rules.find(number), Tables({})
+    try:
+        rule, *rows = selects.rows([rules.SELECT, *(connector.select for connector in connectors)], number)
+    except DatabaseError as error:
+        log.warning("tables are read apart for %g s: reading them together failed (%s)", APART_S, type(error).__name__)
+        Apart.until = time.monotonic() + APART_S
+        return rules.find(number), Tables({})
+    answers: dict[Connector, Callable[[], Answer]] = {
+        connector: partial(connector.read, row) for connector, row in zip(connectors, rows, strict=True)
+    }
+    return rules.read(rule), Tables(answers, time.monotonic() - started)
+
+
+def _ask_remote(inquiries: list[Inquiry], mark: str, deadline: float) -> None:
     """The slots' remote members, both slots at the same time; whoever has not answered in time has failed."""
-    waiting = {inquiry: future for inquiry in inquiries if (future := inquiry.ask_remote(deadline))}
+    waiting = {inquiry: future for inquiry in inquiries if (future := inquiry.ask_remote(deadline, mark))}
     while waiting:
         first_due = min(inquiry.due for inquiry in waiting)
         wait(set(waiting.values()), max(0.0, first_due - time.monotonic()), FIRST_COMPLETED)
@@ -96,7 +140,7 @@ def _ask_remote(inquiries: list[Inquiry], deadline: float) -> None:
             if future.done() or now >= inquiry.due:
                 inquiry.take()
                 del waiting[inquiry]
-                if following := inquiry.ask_remote(deadline):
+                if following := inquiry.ask_remote(deadline, mark):
                     waiting[inquiry] = following
 
 
@@ -110,9 +154,3 @@ def _bound(slot: str, setting: str, names: str) -> tuple[Member, ...]:
                 f"and this slot has {' and '.join(sorted(fields))}."
             )
     return bound
-
-
-def _give_connection_back() -> None:
-    """Return the request's connection to the pool: nobody holds one while a vendor is asked."""
-    if "pool" in connection.settings_dict["OPTIONS"] and not connection.in_atomic_block:
-        connection.close()

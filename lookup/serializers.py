@@ -71,7 +71,7 @@ class SearchResponse(serializers.Serializer):
     credits_remaining = serializers.IntegerField(min_value=0, help_text="Credits left on the token after this search.")
 
     def to_representation(self, instance: SearchResult) -> dict[str, Any]:
-        return {"success": True, "data": SearchData().to_representation(instance)}
+        return {"success": True, "data": self.fields["data"].to_representation(instance)}
 
 
 class ErrorResponse(serializers.Serializer):

@@ -10,15 +10,17 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import redis
 from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from accounts import shared_store
+
+if TYPE_CHECKING:
+    import redis
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,8 @@ class InProcess:
                 log.append(now)
             # Beyond a limit that has been lowered, more than the oldest must leave before one may come.
             leaving = log[max(0, len(log) - limit)]
-            return Decision(allowed, max(0, limit - len(log)), leaving + window_s - now)
+            # In this order it is never more than the window: the other sum may round up.
+            return Decision(allowed, max(0, limit - len(log)), window_s - (now - leaving))
 
 
 # A list of times in microseconds, oldest first. A log from the future by more than a window means that the server's
@@ -94,7 +97,7 @@ return {allowed, math.max(0, limit - count), tonumber(oldest) + window - now}
 class Shared:
     """The log on Redis; while that is away, `fallback`."""
 
-    def __init__(self, client: redis.Redis, fallback: SlidingLog) -> None:
+    def __init__(self, client: "redis.Redis", fallback: SlidingLog) -> None:
         self._script = client.register_script(_SCRIPT)
         self._fallback = fallback
 

@@ -4,12 +4,12 @@ from http import HTTPMethod
 from typing import Any, cast
 
 from django.conf import settings
+from django.http import HttpResponse, JsonResponse
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import credits, idempotency
+from accounts import activity, credits, idempotency
 from accounts.authentication import BodyTokenAuthentication
 from accounts.models import ApiToken
 from lookup import numbers, throttling
@@ -17,6 +17,10 @@ from lookup.parsers import require_json
 from lookup.schema import SearchSchema, search_schema
 from lookup.search import AllSourcesFailed, SearchResult, search
 from lookup.serializers import SearchResponse
+
+# One for all: making a serializer costs more than using it.
+_ANSWER = SearchResponse()
+_REFUSALS = {401: "unauthorized", 403: "no_credits", 429: "rate_limited"}
 
 
 class SearchView(APIView):
@@ -40,11 +44,11 @@ class SearchView(APIView):
         super().initial(request, *args, **kwargs)
 
     @search_schema
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> JsonResponse:
         token = cast(ApiToken, request.auth)
         body = cast(dict[str, Any], request.data)
         self.number = number = numbers.parse(body.get("query"))
-        key = idempotency.parse(request.headers.get("Idempotency-Key"))
+        key = idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY"))
         earlier = idempotency.recall(token=token, key=key, number=number) if key else None
         if earlier and earlier.body:
             return answer(credits.Charge(earlier.body, replayed=True))
@@ -57,13 +61,13 @@ class SearchView(APIView):
             token=token,
             request_id=request._request.request_id,  # type: ignore[attr-defined]
             number=number,
-            answer=SearchResponse().to_representation(self.outcome),
+            answer=_ANSWER.to_representation(self.outcome),
             idempotency_key=key,
             cost=0 if self.outcome.empty and not settings.CHARGE_EMPTY else 1,
         )
         return answer(charge)
 
-    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+    def finalize_response(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> Any:
         """Headers for operators (the body is the contract's), and the facts for the log line."""
         facts: dict[str, Any] = {}
         if self.rate_decision is not None:
@@ -76,11 +80,30 @@ class SearchView(APIView):
             response.headers["Server-Timing"] = server_timing(self.outcome)
             facts |= {slot: result.word for slot, result in self.outcome.slots.items()}
         request._request.log_facts = facts  # type: ignore[attr-defined]
-        return super().finalize_response(request, response, *args, **kwargs)
+        activity.count(token_id=facts.get("token"), outcome=self.ended_as(response))
+        return super().finalize_response(request, cast(Any, response), *args, **kwargs)
+
+    def ended_as(self, response: HttpResponse) -> str:
+        """One of activity.OUTCOMES."""
+        if response.status_code >= 500:
+            return "failed"
+        if response.status_code == 429 and self.rate_decision is None:
+            return "unauthorized"
+        if response.status_code != 200:
+            return _REFUSALS.get(response.status_code, "invalid")
+        if "Idempotent-Replayed" in response.headers or self.outcome is None:
+            return "replayed"
+        if self.outcome.empty:
+            return "found_none" if settings.CHARGE_EMPTY else "given_away"
+        return "found_both" if self.outcome.found == 2 else "found_one"
 
 
-def answer(charge: credits.Charge) -> Response:
-    return Response(charge.body, headers={"Idempotent-Replayed": "true"} if charge.replayed else None)
+def answer(charge: credits.Charge) -> JsonResponse:
+    return JsonResponse(
+        charge.body,
+        json_dumps_params={"ensure_ascii": False, "separators": (",", ":")},
+        headers={"Idempotent-Replayed": "true"} if charge.replayed else None,
+    )
 
 
 def server_timing(result: SearchResult) -> str:

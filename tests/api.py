@@ -9,9 +9,9 @@ from django.conf import settings
 from django.core.cache import caches
 from django.test import Client
 
-from accounts import shared_store, tokens
+from accounts import recorder, shared_store, tokens
 from accounts.models import CreditEntry
-from lookup import search, throttling, usage
+from lookup import search, throttling
 from lookup.connectors import cache, registry
 from tests import connectors
 
@@ -65,7 +65,7 @@ def _fresh_counters() -> Iterator[None]:
     registry.forget()
     cache.answers.cache_clear()
     throttling._in_process.__init__()  # type: ignore[misc]
-    usage.recorder.__init__(every_s=None)  # type: ignore[misc]
+    recorder.recorder.__init__(every_s=None)  # type: ignore[misc]
     shared_store.outage.__init__()  # type: ignore[misc]
     if settings.REDIS_URL:
         shared_store.client(settings.REDIS_URL).flushdb()

@@ -1,10 +1,11 @@
 """Fixtures for the whole suite: real servers, the service itself, and a flush that the append-only ledger allows."""
 
 import contextlib
-import os
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from django.core.management.commands import flush
 from django.db import connections
 
 from accounts import ledger_triggers
+from accounts.recorder import Recorder
 from tests import plugin
-from tests.servers import PostgresServer, RedisServer, Unavailable, fresh_database
-from tests.service import Service
+from tests.servers import PostgresServer, RedisServer, fresh_database, required
+from tests.service import Service, serving
 
 pytest_plugins = ["tests.api"]
 
@@ -32,6 +34,29 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
 def _quick_passwords(settings: Any) -> None:
     """A good hash of a password takes most of a second; no test is about it."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
+def _tables_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a start: what failed in another test does not count."""
+    monkeypatch.setattr("lookup.search.Apart.until", 0.0)
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    """Writes only when it is told to."""
+    return Recorder(every_s=None)
+
+
+@pytest.fixture
+def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
+    """`at(when)`: what is counted is counted then."""
+
+    def set_clock(when: datetime) -> None:
+        for statistics in ("accounts.activity", "lookup.usage"):
+            monkeypatch.setattr(f"{statistics}.time", SimpleNamespace(time=when.timestamp))
+
+    return set_clock
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -59,23 +84,12 @@ def _flush_past_the_ledger_triggers() -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _required() -> Iterator[None]:
-    """A server that cannot be had: the test is skipped, but never where the whole suite is meant to run."""
-    try:
-        yield
-    except Unavailable as error:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
-
-
 @pytest.fixture(scope="session")
 def _postgres_server_url() -> Iterator[str]:
     if url := plugin.named.get("DATABASE_URL"):
         yield url
         return
-    with _required():
+    with required():
         server = PostgresServer().start()
     yield server.url
     server.close()
@@ -91,7 +105,7 @@ def postgres_url(_postgres_server_url: str) -> Iterator[str]:
 @pytest.fixture
 def redis_server() -> Iterator[RedisServer]:
     """A Redis of the test's own, to stop, kill, pause and start again."""
-    with _required():
+    with required():
         server = RedisServer().start()
     yield server
     server.close()
@@ -124,27 +138,8 @@ def serve(
                     environment["DATABASE_URL"] = opened.enter_context(fresh_database(server_url))
                 if "REDIS_URL" not in environment:
                     environment["REDIS_URL"] = request.getfixturevalue("redis_url")
-            if environment.get("DATABASE_URL"):
-                environment = {**plugin.generated_keys(), **environment}
             directory = tmp_path / f"service-{len(list(tmp_path.glob('service-*')))}"
             directory.mkdir()
-            service = Service(directory, environment)
-            opened.callback(service.kill)
-            _migrate(service, tmp_path_factory.getbasetemp())
-            return service.start()
+            return opened.enter_context(serving(directory, environment, shared=tmp_path_factory.getbasetemp()))
 
         yield start
-
-
-def _migrate(service: Service, shared: Path) -> None:
-    """Migrations take longer than all else here: on SQLite they run once, and the file is copied."""
-    if service.env.get("DATABASE_URL"):
-        service.manage("migrate", "--verbosity=0")
-        return
-    template, data_dir = shared / "migrated", Path(service.env["CALLERID_DATA_DIR"])
-    if not template.exists() or data_dir.exists():
-        service.manage("migrate", "--verbosity=0")
-    if not data_dir.exists():
-        shutil.copytree(template, data_dir)
-    elif not template.exists():
-        shutil.copytree(data_dir, template)

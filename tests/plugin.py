@@ -28,7 +28,7 @@ named: dict[str, str] = {}
 def our_settings() -> set[str]:
     """Every name that settings.py reads, the keys, and what `run` reads beside them."""
     source = (ROOT / "callerid_project" / "settings.py").read_text(encoding="utf-8")
-    read = re.findall(r'(?:env\.\w+|_number|_flag|_rate)\(\s*"([A-Z0-9_]+)"', source)
+    read = re.findall(r'env\.\w+\(\s*"([A-Z0-9_]+)"', source)
     return {*read, *KEYS, "PYTHON", "DJANGO_SETTINGS_MODULE"}
 
 
@@ -44,6 +44,8 @@ def production() -> bool:
 def pytest_load_initial_conftests() -> Iterator[None]:
     # `timeout` and CI send SIGTERM: like Ctrl-C, it has to end the servers too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A job in a shell's background ignores Ctrl-C, and so would all that tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     profile = os.environ.get("CALLERID_TEST_PROFILE", "embedded")
     if profile not in ("embedded", "production"):
         raise pytest.UsageError("CALLERID_TEST_PROFILE is embedded or production.")

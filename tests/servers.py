@@ -20,6 +20,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 import psycopg
+import pytest
 import redis
 from psycopg import sql
 
@@ -28,6 +29,17 @@ START_S = 30
 
 class Unavailable(Exception):
     """The server cannot be had here; the message says why."""
+
+
+@contextlib.contextmanager
+def required() -> Iterator[None]:
+    """What cannot be had: the test, or the module, is skipped, but never where the whole suite is meant to run."""
+    try:
+        yield
+    except Unavailable as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error))
+        pytest.skip(str(error), allow_module_level=True)
 
 
 def free_port() -> int:
@@ -146,7 +158,7 @@ class PostgresServer(Server):
 
     def command(self) -> list[str]:
         return [
-            _postgres_binary("postgres"),
+            postgres_binary("postgres"),
             *("-D", str(self.directory / "data"), "-p", str(self.port), "-k", str(self.directory)),
             *("-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200"),
             *(() if self.durable else ("-c", "fsync=off", "-c", "full_page_writes=off")),
@@ -161,7 +173,7 @@ class PostgresServer(Server):
         return super().start()
 
     def _make_cluster(self) -> None:
-        initdb = _postgres_binary("initdb")
+        initdb = postgres_binary("initdb")
         if os.getuid() == 0:  # PostgreSQL refuses to run as root
             user = _unprivileged_user()
             self._running_as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
@@ -181,7 +193,7 @@ class PostgresServer(Server):
             raise Unavailable(f"initdb failed:\n{made.stdout}{made.stderr}")
 
 
-def _postgres_binary(name: str) -> str:
+def postgres_binary(name: str) -> str:
     """`name` from PATH, from where pg_config says, or the newest of a Debian-like system's versions."""
     if found := shutil.which(name):
         return found

@@ -3,26 +3,36 @@
 import contextlib
 import http.client
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
 from tests import plugin, servers
 
 START_S = 30
+#: Where a test has imported wsgi.py, this process has what only a server is meant to have.
+OF_WSGI = ("DB_STATEMENT_TIMEOUT_MS", "SQLITE_TIMEOUT_S")
 
 
 class Service:
-    """What `./run serve` starts, on a free port. `env`: what it runs in, for commands beside it."""
+    """What `./run serve` starts, on a free port. `env`: what it runs in, for commands beside it.
 
-    def __init__(self, directory: Path, environment: dict[str, str]) -> None:
+    `module`: what Python runs instead, with its arguments, where `{port}` stands for the port.
+    """
+
+    def __init__(
+        self, directory: Path, environment: dict[str, str], module: Sequence[str] = ("callerid_project.serve",)
+    ) -> None:
         self.port = servers.free_port()
+        self._command = [sys.executable, "-m", *(part.format(port=self.port) for part in module)]
         self.url = f"http://127.0.0.1:{self.port}"
         self.env = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name not in OF_WSGI},
             "HOST": "127.0.0.1",
             "CALLERID_DATA_DIR": str(directory / "data"),
             **environment,
@@ -35,7 +45,7 @@ class Service:
         """Returns when it answers. Raises RuntimeError, with its log, when it does not."""
         with self._log.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "callerid_project.serve"],
+                self._command,
                 cwd=plugin.ROOT,
                 env=self.env,
                 stdin=subprocess.DEVNULL,
@@ -100,3 +110,33 @@ class Service:
             pids += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split())
         pages = max(int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) for pid in pids)
         return pages * os.sysconf("SC_PAGESIZE") / 2**20
+
+
+@contextlib.contextmanager
+def serving(directory: Path, environment: dict[str, str], *, shared: Path) -> Iterator[Service]:
+    """The service, started in `environment` on a migrated database; where that names one, the keys are made up.
+
+    `shared`: where all that are started find what one of them has migrated.
+    """
+    if environment.get("DATABASE_URL"):
+        environment = {**plugin.generated_keys(), **environment}
+    service = Service(directory, environment)
+    try:
+        _migrate(service, shared)
+        yield service.start()
+    finally:
+        service.kill()
+
+
+def _migrate(service: Service, shared: Path) -> None:
+    """Migrations take longer than all else here: on SQLite they run once, and the file is copied."""
+    if service.env.get("DATABASE_URL"):
+        service.manage("migrate", "--verbosity=0")
+        return
+    template, data_dir = shared / "migrated", Path(service.env["CALLERID_DATA_DIR"])
+    if not template.exists() or data_dir.exists():
+        service.manage("migrate", "--verbosity=0")
+    if not data_dir.exists():
+        shutil.copytree(template, data_dir)
+    elif not template.exists():
+        shutil.copytree(data_dir, template)

@@ -5,11 +5,14 @@ import time
 from collections.abc import Callable
 
 import psycopg
+import pytest
 import requests
 
 from tests.api import NUMBER
 from tests.servers import RedisServer
 from tests.service import Service
+
+pytestmark = pytest.mark.once
 
 Serve = Callable[..., Service]
 
@@ -46,11 +49,29 @@ def test_a_locked_table_of_one_slot_leaves_the_others_answer(serve: Serve, postg
         )
         admin.commit()
         admin.execute("LOCK TABLE lookup_contact")
-        response = search(service, key)
+        responses = [search(service, key) for _ in range(3)]
         admin.rollback()
-    assert response.status_code == 200
-    assert response.json()["data"]["source_b"] == {"spam": True}
-    assert 'source_a;desc="failed"' in response.headers["Server-Timing"]
+    for response in responses:
+        assert response.status_code == 200
+        assert response.json()["data"]["source_b"] == {"spam": True}
+        assert 'source_a;desc="failed"' in response.headers["Server-Timing"]
+    # Only the first one has waited for all tables together, and then for the one.
+    assert service.log().count("tables are read apart") == 1
+
+
+def test_a_column_that_changes_its_type_while_searches_go_on_fails_none(serve: Serve, postgres_url: str) -> None:
+    """What each connection has prepared is void then."""
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL="", RATE_LIMIT="1000/m")
+    key = new_key(service)
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        assert [search(service, key).status_code for _ in range(40)] == [200] * 40
+        admin.execute("ALTER TABLE lookup_contact ALTER name TYPE varchar(999)")
+        assert [search(service, key).status_code for _ in range(20)] == [200] * 20
+        admin.execute("ALTER TABLE accounts_apitoken ALTER credits TYPE numeric")
+        assert [search(service, key).status_code for _ in range(20)] == [200] * 20
+        admin.execute("ALTER TABLE accounts_apitoken ALTER credits TYPE bigint")
+        assert [search(service, key).status_code for _ in range(20)] == [200] * 20
+    assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
 
 
 def test_a_locked_account_is_500_and_costs_nothing(serve: Serve, postgres_url: str) -> None:

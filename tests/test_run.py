@@ -24,6 +24,8 @@ from lookup.datasets.samples import DEMO_NUMBER
 from tests.plugin import ROOT, generated_keys
 from tests.servers import free_port
 
+pytestmark = pytest.mark.once
+
 PATIENCE_S = 120
 
 

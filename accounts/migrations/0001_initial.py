@@ -143,6 +143,7 @@ class Migration(migrations.Migration):
         ),
         # The ledger refuses UPDATE and DELETE.
         migrations.RunPython(
-            lambda apps, editor: ledger_triggers.create(editor), lambda apps, editor: ledger_triggers.drop(editor)
+            lambda apps, editor: ledger_triggers.create_without_forgetting(editor),
+            lambda apps, editor: ledger_triggers.drop(editor),
         ),
     ]

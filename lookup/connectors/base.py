@@ -6,6 +6,7 @@ One object serves all threads of a process.
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from lookup.answers import Answer, Failed
 
@@ -24,7 +25,8 @@ class Connector(ABC):
 
     # The rest concerns remote ones.
 
-    #: Seconds for which an answer is kept: one that was found, and "nobody knows". 0 keeps nothing.
+    #: Seconds for which an answer is kept: one that was found, and "nobody knows". 0 keeps nothing, and
+    #: more than a year is a year.
     hit_ttl_s: float = 3600
     miss_ttl_s: float = 300
     #: At most so many calls at once; more fail without being made.
@@ -46,10 +48,10 @@ class Connector(ABC):
         """
 
 
-def asked(name: str, connector: Connector, number: str, *, timeout_s: float) -> Answer:
-    """What `connector` answers; Failed if it raises, or answers with what is no answer."""
+def asked(name: str, question: Callable[[], Answer]) -> Answer:
+    """What the connector of that name answers to `question`; Failed if it raises, or answers with what is no answer."""
     try:
-        answer = connector.lookup(number, timeout_s=timeout_s)
+        answer = question()
     except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exceptions, yet failures too
         # Its message may hold a number, a name or a key: the type has to do.
         log.warning("source failed: connector=%s error=%s", name, type(error).__name__)

@@ -32,9 +32,10 @@ class AnswerCache:
         return _read(self._shared_get(key) if settings.REDIS_URL else self._local_get(key))
 
     def put(self, key: str, answer: Found | NotFound, ttl_s: float) -> None:
-        """Nothing is kept for less than a second."""
+        """Nothing is kept for less than a second, or longer than ANSWER_KEPT_AT_MOST_S."""
         if ttl_s < 1:
             return
+        ttl_s = min(ttl_s, settings.ANSWER_KEPT_AT_MOST_S)
         text = json.dumps(answer.known() if isinstance(answer, Found) else {}, ensure_ascii=False)
         if settings.REDIS_URL:
             try:
@@ -64,9 +65,10 @@ def answers() -> AnswerCache:
     return AnswerCache()
 
 
-def key(*, slot: str, connector: str, version: str, number: str) -> str:
-    """`version`: of what the connector is told to do; a new one never meets an old one's answers."""
-    digest = keyed_hash("answer", f"{slot}\0{connector}\0{version}\0{number}").hex()
+def key(*, slot: str, connector: str, version: str, number: str, mark: str) -> str:
+    """`version`: of what the connector is told to do; `mark`: the number's (lookup.marks). A new one never meets an old
+    one's answers."""
+    digest = keyed_hash("answer", f"{slot}\0{connector}\0{version}\0{number}\0{mark}").hex()
     return f"callerid:answer:{digest}"
 
 

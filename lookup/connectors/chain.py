@@ -5,9 +5,10 @@ that it can supply is not known to the rule or to a member that stands before it
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lookup.answers import Answer, Failed, Found, NotFound
@@ -15,6 +16,7 @@ from lookup.connectors.base import Connector, asked, covers
 from lookup.connectors.guard import LATE, Flight, Guard
 
 UNREADABLE = Failed("bad_response")
+NO_TIME = Failed("no_time", "no time was left to ask it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,20 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What became of one member's turn; `outcome`: `found`, `not_found`, `cached_found`, … or a failure's reason."""
+    """What became of one member's turn; `outcome`: `found`, `not_found`, `cached_found`, … or a failure's reason, after
+    `shared_` when the call that failed was another search's."""
 
     connector: str
     outcome: str
     elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Connectors whose rows have been read already, in `took_s` altogether: what reads each one's answer in them."""
+
+    answers: Mapping[Connector, Callable[[], Answer]]
+    took_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +75,32 @@ class Inquiry:
         self._pending: _Pending
         self._elapsed_s = 0.0
 
-    def ask_local(self, deadline_s: float) -> None:
+    def ask_local(self, deadline_s: float, tables: Tables) -> None:
         """Ask the local members that can still add something. Each slot has its own time: a slow one takes none of the
-        other's."""
+        other's. What is in `tables` is not asked again, and takes the time that reading them took."""
         started = time.monotonic()
         deadline = started + deadline_s
         for index, member in enumerate(self._members):
             if member.guard is None and self._can_add(index):
                 asked_at = time.monotonic()
-                answer: Answer = LATE
+                read = tables.answers.get(member.connector)
+                answer: Answer = NO_TIME
                 if asked_at < deadline:
-                    answer = asked(member.name, member.connector, self._number, timeout_s=deadline - asked_at)
+                    question = partial(member.connector.lookup, self._number, timeout_s=deadline - asked_at)
+                    answer = asked(member.name, read or question)
                     answer = answer if time.monotonic() <= deadline else LATE
+                if read:
+                    asked_at -= tables.took_s
+                    self._elapsed_s = tables.took_s
                 self._note(index, answer, asked_at)
         self._elapsed_s += time.monotonic() - started
 
     def wants_remote(self) -> bool:
         return any(self._can_add(index) for index in self._remote)
 
-    def ask_remote(self, deadline: float) -> Future[Answer] | None:
-        """Ask the next remote members until one has to be waited for: its future. None when there is none left."""
+    def ask_remote(self, deadline: float, mark: str) -> Future[Answer] | None:
+        """Ask the next remote members until one has to be waited for: its future. None when there is none left.
+        `mark`: the number's (lookup.marks)."""
         while self._remote:
             index = self._remote.pop(0)
             guard = self._members[index].guard
@@ -91,11 +108,11 @@ class Inquiry:
                 continue
             asked_at = time.monotonic()
             if asked_at >= deadline:
-                self._note(index, LATE, asked_at)
+                self._note(index, NO_TIME, asked_at)
                 continue
-            reply = guard.ask(self._slot, self._number, deadline=deadline)
+            reply = guard.ask(self._slot, self._number, mark=mark, deadline=deadline)
             if reply.flight is None:
-                self._note(index, reply.answer or LATE, asked_at, free=True)
+                self._note(index, reply.answer or LATE, asked_at, kept=True)
                 continue
             patience_s = guard.connector.patience_s
             self.due = deadline if patience_s is None else min(deadline, asked_at + patience_s)
@@ -111,7 +128,7 @@ class Inquiry:
         else:
             answer = LATE
             pending.guard.gave_up(pending.flight)
-        self._note(pending.index, answer, pending.asked_at, free=pending.joined)
+        self._note(pending.index, answer, pending.asked_at, joined=pending.joined)
         self._elapsed_s += time.monotonic() - pending.asked_at
 
     def result(self) -> tuple[Answer, float]:
@@ -136,14 +153,14 @@ class Inquiry:
         merged = dict(self._rule)
         for answer in answers:
             if isinstance(answer, Found):
-                merged = {**answer.known(), **merged}
+                merged = answer.known() | merged
         return merged
 
-    def _note(self, index: int, answer: Answer, asked_at: float, *, free: bool = False) -> None:
-        """`free`: the answer was kept, or another search's; no call was made for it."""
+    def _note(self, index: int, answer: Answer, asked_at: float, *, kept: bool = False, joined: bool = False) -> None:
+        """`kept`, `joined`: no call was made for this answer. What is counted tells, for calls may cost money."""
         self._answers[index] = answer
         if isinstance(answer, Failed):
-            outcome = answer.reason
+            outcome = ("shared_" if joined else "") + answer.reason
         else:
-            outcome = ("cached_" if free else "") + ("found" if isinstance(answer, Found) else "not_found")
+            outcome = ("cached_" if kept or joined else "") + ("found" if isinstance(answer, Found) else "not_found")
         self.records.append(Record(self._members[index].name, outcome, time.monotonic() - asked_at))

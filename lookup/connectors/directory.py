@@ -1,23 +1,19 @@
 """Built in: the operator's own contacts, as `import_contacts` and the admin leave them."""
 
-from django.db import connection
-
 from lookup.answers import Answer, Found, NotFound
-from lookup.connectors.base import Connector
+from lookup.connectors.table import Table
+from lookup.selects import Row, Select
 
-_FIND = "SELECT name, location FROM lookup_contact WHERE number = %s"
 
-
-class Directory(Connector):
-    """Name and place from the contact of that number. One SQL statement a lookup."""
+class Directory(Table):
+    """Name and place from the contact of that number."""
 
     fields = frozenset({"name", "location"})
-    remote = False
+    select = Select(
+        "SELECT name, location FROM lookup_contact WHERE number = %s", 2, parameters=lambda number: [int(number)]
+    )
 
-    def lookup(self, number: str, *, timeout_s: float) -> Answer:
-        with connection.cursor() as cursor:
-            cursor.execute(_FIND, [int(number)])
-            row = cursor.fetchone()
+    def read(self, row: Row | None) -> Answer:
         if row is None or not any(row):
             return NotFound()
         name, location = row

@@ -8,10 +8,10 @@ its data stands in a table (see load_numbering_plan) and its rules, which are fe
 from typing import cast
 
 import phonenumbers
-from django.db import connection
 from phonenumbers import NumberParseException, PhoneNumber, PhoneNumberType
 from phonenumbers.phonenumberutil import is_number_type_geographical
 
+from accounts.sql import one_row
 from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.base import Connector
 
@@ -61,9 +61,7 @@ class Geography(Connector):
             statement, parameters = _FIND_COUNTRY, [region]
         else:
             return NotFound()
-        with connection.cursor() as cursor:
-            cursor.execute(statement, parameters)
-            location = cursor.fetchone()[0]
+        (location,) = one_row(statement, parameters) or (None,)
         return Found(location=location) if location else NotFound()
 
 

@@ -63,8 +63,9 @@ class Threads:
 class Flight:
     """One call on its way. `admitted`: the breaker's pass for it."""
 
-    def __init__(self, number: str) -> None:
+    def __init__(self, number: str, mark: str) -> None:
         self.number = number
+        self.mark = mark
         self.began = time.monotonic()
         self.future: Future[Answer] = Future()
         self.admitted: int | None = None
@@ -94,20 +95,21 @@ class Guard:
         self.breaker = Breaker(self._tell)
         self._on_event = on_event
         self._lock = threading.Lock()
-        self._flights: dict[str, Flight] = {}
+        self._flights: dict[tuple[str, str], Flight] = {}
         self._threads = Threads(name)
         self._free = threading.BoundedSemaphore(connector.concurrency)
 
-    def ask(self, slot: str, number: str, *, deadline: float) -> Asked:
-        """What is known about `number`, or a call that will tell. `deadline`: a time.monotonic() value."""
+    def ask(self, slot: str, number: str, *, mark: str, deadline: float) -> Asked:
+        """What is known about `number`, or a call that will tell: kept, or begun, under the same `mark` (lookup.marks).
+        `deadline`: a time.monotonic() value."""
         with self._lock:
-            if flight := self._flights.get(number):
+            if flight := self._flights.get((number, mark)):
                 return Asked(flight=flight, joined=True)
             # From here on others join, so that nobody asks between an answer's coming and its being kept.
-            flight = self._flights[number] = Flight(number)
+            flight = self._flights[number, mark] = Flight(number, mark)
         answer: Answer | None = BUSY
         try:
-            answer = cache.answers().get(self._key(slot, number)) or self._take_off(flight, deadline)
+            answer = cache.answers().get(self._key(slot, flight)) or self._take_off(flight, deadline)
         finally:
             if answer is not None:
                 flight.future.set_result(answer)
@@ -134,8 +136,9 @@ class Guard:
 
     def _landed(self, flight: Flight) -> None:
         with self._lock:
-            if self._flights.get(flight.number) is flight:  # by now it may be the next one's
-                del self._flights[flight.number]
+            of = flight.number, flight.mark
+            if self._flights.get(of) is flight:  # by now it may be the next one's
+                del self._flights[of]
 
     def gave_up(self, flight: Flight) -> None:
         """A search did not wait longer: the source is late, which is a failure even if it answers yet, unless too
@@ -152,13 +155,14 @@ class Guard:
 
     def _fly(self, flight: Flight, deadline: float) -> None:
         try:
-            answer = asked(self.name, self.connector, flight.number, timeout_s=max(0.0, deadline - flight.began))
+            timeout_s = max(0.0, deadline - flight.began)
+            answer = asked(self.name, lambda: self.connector.lookup(flight.number, timeout_s=timeout_s))
             if isinstance(answer, Failed):
                 self._landed(flight)  # first: whoever asks after a failure asks anew
                 self._log(answer, time.monotonic() - flight.began)
             self._judge(flight, answer)
             flight.future.set_result(answer)
-            self._keep(flight.number, answer)
+            self._keep(flight, answer)
         finally:
             self._free.release()
             self._landed(flight)
@@ -182,14 +186,20 @@ class Guard:
         words = self.name, failed.reason, elapsed_s * 1000, failed.hint
         log.warning("source failed: connector=%s reason=%s ms=%.0f %s", *words)
 
-    def _keep(self, number: str, answer: Answer) -> None:
+    def _keep(self, flight: Flight, answer: Answer) -> None:
         if isinstance(answer, NotFound) or (isinstance(answer, Found) and not answer.unreadable):
             ttl_s = self.connector.hit_ttl_s if isinstance(answer, Found) else self.connector.miss_ttl_s
             for slot in self.slots:
-                cache.answers().put(self._key(slot, number), answer, ttl_s)
+                cache.answers().put(self._key(slot, flight), answer, ttl_s)
 
-    def _key(self, slot: str, number: str) -> str:
-        return cache.key(slot=slot, connector=self.name, version=self.connector.version, number=number)
+    def _key(self, slot: str, flight: Flight) -> str:
+        return cache.key(
+            slot=slot,
+            connector=self.name,
+            version=self.connector.version,
+            number=flight.number,
+            mark=flight.mark,
+        )
 
     def _tell(self, event: Event) -> None:
         log.warning("%s: connector=%s", event.replace("_", " "), self.name)

@@ -9,12 +9,11 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
 
 from lookup.answers import Answer, Failed, Found, NotFound, clean_text
 from lookup.connectors import transport
 from lookup.connectors.base import Connector
-from lookup.connectors.preset import Outcome, Preset, Spam, require_safe_scheme
+from lookup.connectors.preset import EnvironmentLacks, Outcome, Preset, Spam, require_safe_scheme
 from lookup.connectors.templates import Expression, Template, Unreadable
 
 USER_AGENT = "callerid/1.0"
@@ -25,14 +24,6 @@ _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "
 _OF_THE_REQUEST = {400, 422}
 _SECRET = re.compile(r"[!-~]([ -~]*[!-~])?")
 _SHOUTED = re.compile(r"[^\W\d_]{3,}")
-
-
-class EnvironmentLacks(ImproperlyConfigured):
-    """What a preset asks for is not in the environment, or is not usable. `hint`: what to set."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 class JsonApi(Connector):

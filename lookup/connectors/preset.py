@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
+from django.core.exceptions import ImproperlyConfigured
 from msgspec import Meta, Struct
 
 from lookup import numbers
@@ -39,6 +40,14 @@ _CHOICES = {
     "method": ("GET", "POST"),
     "body": ("json", "text"),
 }
+
+
+class EnvironmentLacks(ImproperlyConfigured):
+    """What a preset asks for is not in the environment, or is not usable. `hint`: what to set."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class Invalid(Exception):

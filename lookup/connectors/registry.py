@@ -16,7 +16,7 @@ from lookup.connectors.base import Connector
 from lookup.connectors.breaker import Event
 from lookup.connectors.chain import Member
 from lookup.connectors.guard import Guard
-from lookup.connectors.json_api import EnvironmentLacks, JsonApi
+from lookup.connectors.preset import EnvironmentLacks
 
 BUILT_IN = {
     "complaints": "lookup.connectors.complaints.Complaints",
@@ -83,6 +83,8 @@ def _connector(word: str) -> Connector:
     if word in BUILT_IN:
         return _of_class(word, BUILT_IN[word])
     if file := presets().get(word):
+        from lookup.connectors.json_api import JsonApi  # an HTTP client: nothing that calls nobody needs it
+
         try:
             return JsonApi(preset.load(file), os.environ)
         except preset.Invalid as error:

@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from http.cookiejar import DefaultCookiePolicy
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -29,6 +28,7 @@ import requests
 import urllib3
 from django.conf import settings
 from requests.adapters import HTTPAdapter
+from requests.utils import default_headers
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
@@ -100,7 +100,11 @@ def peers_for(origin: str, *, private_network: bool) -> Peers:
 
 
 class Client:
-    """One vendor's connections: a session in each thread that calls it. `peers`: which addresses it may have."""
+    """One vendor's connections, each thread's own. `peers`: which addresses it may have.
+
+    There is no session of requests': it merges settings, cookies, redirects and the environment's proxies into every
+    call, all of which a vendor's API does without.
+    """
 
     def __init__(self, peers: Peers) -> None:
         self.peers = peers
@@ -137,19 +141,9 @@ class Client:
             call.done()
 
     def _exchange(self, request: Request, call: "_Call", max_body_bytes: int) -> Reply:
-        response = self._session().request(
-            request.method,
-            request.url,
-            headers=request.headers,
-            json=request.json,
-            data=request.form or None,
-            auth=request.basic,
-            # For each read; it is the reaper that keeps the time, and has the last word.
-            timeout=(CONNECT_TIMEOUT_S, max(0.0, call.ends_at - time.monotonic()) + 1),
-            allow_redirects=False,
-            stream=True,
-        )
-        with response:
+        # For each read; it is the reaper that keeps the time, and has the last word.
+        timeout_s = (CONNECT_TIMEOUT_S, max(0.0, call.ends_at - time.monotonic()) + 1)
+        with self._connections().send(_prepared(request), stream=True, timeout=timeout_s) as response:
             body = bytearray()
             for chunk in response.iter_content(16 * 1024):
                 body += chunk
@@ -159,25 +153,31 @@ class Client:
             raise TimeoutError
         return Reply(response.status_code, response.headers, bytes(body))
 
-    def _session(self) -> requests.Session:
-        """This thread's, with connections that were in use lately and not before a call was lost."""
+    def _connections(self) -> HTTPAdapter:
+        """This thread's, which were in use lately and not before a call was lost."""
         here, now = self._here, time.monotonic()
-        if getattr(here, "session", None) is None:
-            here.session = _Session()
+        if getattr(here, "connections", None) is None:
+            here.connections = _Adapter(pool_connections=1, pool_maxsize=1)
         elif here.losses != self._losses or now - here.used_at > IDLE_S:
-            here.session.close()
+            here.connections.close()
         here.losses, here.used_at = self._losses, now
-        return here.session
+        return here.connections
 
 
 def require_sendable(request: Request) -> None:
     """Raises ValueError for what `requests` will not send, whatever the vendor: a host, header or body that is none."""
     try:
-        requests.Request(
-            request.method, request.url, request.headers, json=request.json, data=request.form or None
-        ).prepare()
+        _prepared(request)
     except (requests.RequestException, UnicodeError, TypeError) as error:
         raise ValueError(type(error).__name__) from None
+
+
+def _prepared(request: Request) -> requests.PreparedRequest:
+    headers = default_headers()
+    headers.update(request.headers)
+    return requests.Request(
+        request.method, request.url, headers, json=request.json, data=request.form or None, auth=request.basic
+    ).prepare()
 
 
 def _not_connected(error: requests.ConnectionError) -> bool:
@@ -279,7 +279,7 @@ class _Reaper:
 _reaper = _Reaper()
 
 
-# --- Sessions, and connections that check whom they reached ----------------------------------------------------------
+# --- Connections that check whom they reached -------------------------------------------------------------------------
 
 
 class _AtPresent(threading.local):
@@ -289,18 +289,6 @@ class _AtPresent(threading.local):
 
 
 _at_present = _AtPresent()
-
-
-class _Session(requests.Session):
-    def __init__(self) -> None:
-        super().__init__()
-        self.trust_env = False
-        self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        for scheme in ("https://", "http://"):
-            self.mount(scheme, _Adapter(pool_connections=1, pool_maxsize=1))
-
-    def get_redirect_target(self, resp: requests.Response) -> None:
-        """None: of one that is not followed, requests would read the whole body, without a limit."""
 
 
 class _Watched:

@@ -1,147 +1,163 @@
-"""The verbs behind the import commands: what is read, what is written, and what came of it."""
+"""What the importers of contacts and of complaints share: reading rows, telling of bad ones, and what came of it."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from typing import IO, Any
+from typing import Any
 
-from django.db import models
-from django.utils import timezone
+from lookup import marks
+from lookup.datasets import reading
+from lookup.datasets.bulk import Counts, Workbench
+from lookup.datasets.files import TextFile
+from lookup.datasets.reading import ListVersion, Rejected, Unreadable
 
-from lookup.datasets import bulk, numbering_plan, plain_csv
-from lookup.datasets.bulk import Progress, Table
-from lookup.datasets.plain_csv import Rejected, Row, Unreadable
-from lookup.models import ComplaintDay, Contact, Country, Dataset, NumberPrefix
+#: Fewer numbers may go without a question.
+FEW = 20
+BLOCKED = "forgotten, and kept out"
+# A place in the files of one command: the file's index above, the line below.
+LINE_BITS = 40
 
-NUMBERING_PLAN = "numbering-plan"
-CONTACTS = Table(Contact, key=("number",), values=("name", "location"), stamp="updated_at")
-COMPLAINTS = Table(ComplaintDay, key=("number", "source", "day"), values=("total", "robocalls"))
-PREFIXES = Table(NumberPrefix, key=("prefix",), values=("place",))
-COUNTRIES = Table(Country, key=("code",), values=("name",))
+#: Hears of every row that cannot be used, and of the file's name.
+OnReject = Callable[[str, Rejected], None]
 
-#: Hears of every line that cannot be used.
-OnReject = Callable[[Rejected], None]
+
+class Watch:
+    """Hears how an import gets on. This one tells nobody."""
+
+    def reading(self, file: TextFile) -> None:
+        """Its rows come next."""
+
+    def read(self, rows: int) -> None:
+        """So many rows of all files have been read."""
+
+    def merging(self, rows: int) -> None:
+        """All is read; so many rows will be compared and written."""
+
+    def merged(self, rows: int) -> None:
+        """So many of them are written: on SQLite for good, on PostgreSQL all at once in the end."""
+
+    def finished(self) -> None:
+        """All is written for good."""
+
+
+NOBODY = Watch()
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """The complaints of one source on one day: as they were counted before, and are now; about how many numbers there
+    were before, and how many of these are gone; in how many of the command's files it is."""
+
+    source: str
+    day: date
+    before: int
+    after: int
+    numbers: int
+    gone: int
+    files: int
+
+    @property
+    def loses(self) -> bool:
+        """Most of many."""
+        return self.numbers >= FEW and self.gone > self.numbers / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """How many lines were read (good and bad), and what became of them."""
+    """What became of the rows. `read`: good and bad ones. `repeated`: left out, for an earlier row has the same number
+    (complaints: the same ticket, or number and day). `rejected`: left out, how often for which reason."""
 
+    formats: list[str]
     read: int
     added: int
     changed: int
     unchanged: int
-    rejected: int
+    removed: int
+    repeated: int
+    rejected: dict[str, int]
+    days: list[Replaced] = field(default_factory=list)
+    #: Of a block list: which one is loaded now.
+    version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlanLoaded:
-    """What loading the numbering plan did. `already_loaded`: that version was there, and nothing was compared."""
+class Rows:
+    """The rows of the files, as they come; the bad ones are counted and told."""
 
-    version: str
-    already_loaded: bool
-    prefixes: int = 0
-    countries: int = 0
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
+    def __init__(self, on_reject: OnReject) -> None:
+        self.rejected: Counter[str] = Counter()
+        self.names: list[str] = []
+        self.version: int | None = None
+        #: How many were rejected though their number can be read.
+        self.half_read = 0
+        self._on_reject = on_reject
+        self._blocked = marks.blocked_hashes()
 
-
-def import_contacts(
-    *, file: IO[bytes], on_reject: OnReject, dry_run: bool = False, progress: Progress = bulk.silent
-) -> Imported:
-    """Add or replace contacts from `file` (CSV, seekable): one a number.
-
-    Raises Unreadable, with nothing changed, when the file cannot be read or has lines but no good one.
-    """
-    return _import(CONTACTS, plain_csv.read_contacts(file), on_reject, dry_run, progress)
-
-
-def import_complaints(
-    *,
-    file: IO[bytes],
-    source: str,
-    today: date,
-    on_reject: OnReject,
-    dry_run: bool = False,
-    progress: Progress = bulk.silent,
-) -> Imported:
-    """Add or replace complaint counts from `file` (CSV, seekable): one a number, source and day.
-
-    `source` stands where a line names none; `today` is UTC's. Raises Unreadable, with nothing changed, when the file
-    cannot be read or has lines but no good one, and InvalidSource.
-    """
-    rows = plain_csv.read_complaints(file, source=source, today=today)
-    return _import(COMPLAINTS, rows, on_reject, dry_run, progress)
-
-
-def load_numbering_plan(*, force: bool = False, dry_run: bool = False, progress: Progress = bulk.silent) -> PlanLoaded:
-    """Bring the tables of prefixes and countries to the installed version of the plan, by difference.
-
-    Does nothing when that version is recorded as loaded, unless `force`. Searches are answered all the while: rows are
-    removed last. Broken off, it goes on where it was when called again.
-    """
-    version = numbering_plan.version()
-    if not force and Dataset.objects.filter(name=NUMBERING_PLAN, version=version).exists():
-        return PlanLoaded(version, already_loaded=True)
-    plan = numbering_plan.read()
-    differences = [_difference(COUNTRIES, plan.countries), _difference(PREFIXES, plan.places)]
-    if not dry_run:
-        for difference in differences:
-            bulk.upsert(table=difference.table, rows=difference.written, progress=progress)
-        for difference in differences:
-            bulk.delete(model=difference.table.model, keys=difference.removed)
-        Dataset.objects.update_or_create(
-            name=NUMBERING_PLAN,
-            defaults={"version": version, "rows": len(plan.places), "loaded_at": timezone.now()},
-        )
-    return PlanLoaded(
-        version,
-        already_loaded=False,
-        prefixes=len(plan.places),
-        countries=len(plan.countries),
-        added=sum(difference.added for difference in differences),
-        changed=sum(len(difference.written) - difference.added for difference in differences),
-        removed=sum(len(difference.removed) for difference in differences),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    table: Table
-    written: list[tuple[Any, ...]]
-    added: int
-    removed: list[Any]
-
-
-def _difference(table: Table, wanted: dict[Any, str]) -> _Difference:
-    """What has to be written to, and removed from, a table of one key and one value."""
-    manager: models.Manager[Any] = table.model._default_manager
-    present = dict(manager.values_list(*table.key, *table.values))
-    return _Difference(
-        table,
-        written=[item for item in wanted.items() if present.get(item[0]) != item[1]],
-        added=len(wanted.keys() - present.keys()),
-        removed=list(present.keys() - wanted.keys()),
-    )
-
-
-def _import(
-    table: Table, lines: Iterator[Row | Rejected], on_reject: OnReject, dry_run: bool, progress: Progress
-) -> Imported:
-    rejected = 0
-
-    def good_rows() -> Iterator[tuple[Any, ...]]:
-        nonlocal rejected
-        for line in lines:
-            if isinstance(line, Row):
-                yield line.values
+    def of(self, file: TextFile, items: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+        """Those of one file, each with its place instead of its line."""
+        base = len(self.names) << LINE_BITS
+        self.names.append(file.name)
+        for item in items:
+            if isinstance(item, tuple):
+                if self._blocked and marks.hash_of(item[1]) in self._blocked:
+                    self._reject(file.name, reading.rejected(item[0], BLOCKED, item[1]))
+                    continue
+                yield (base + item[0], *item[1:]) if base else item
+            elif isinstance(item, ListVersion):
+                self.version = item.version
             else:
-                rejected += 1
-                on_reject(line)
+                self._reject(file.name, item)
 
-    counts = bulk.upsert(table=table, rows=good_rows(), dry_run=dry_run, progress=progress)
-    good = counts.added + counts.changed + counts.unchanged
-    if rejected and not good:
-        raise Unreadable("no line could be used")
-    return Imported(good + rejected, counts.added, counts.changed, counts.unchanged, rejected)
+    def drop_newly_blocked(self, bench: Workbench) -> int:
+        """Take out what has been forgotten, and is to be kept out, since the rows were read; how many rows."""
+        new = marks.blocked_hashes() - self._blocked
+        if not new:
+            return 0
+        found = (number for (number,) in bench.stream("SELECT DISTINCT number FROM given"))
+        dropped = 0
+        for number in [number for number in found if marks.hash_of(number) in new]:
+            for (place,) in bench.ask("SELECT place FROM given WHERE number = %s ORDER BY place", [number]):
+                name, line = self._where(place)
+                self._reject(name, reading.rejected(line, BLOCKED, number))
+            dropped += bench.execute("DELETE FROM given WHERE number = %s", [number])
+        return dropped
+
+    def repeated(self, bench: Workbench, identity: str, where: str = "1 = 1") -> int:
+        """Tell of the rows given that are left out because an earlier one has the same `identity` (columns)."""
+        count = 0
+        firsts = f"SELECT place, number, min(place) OVER (PARTITION BY {identity}) AS first FROM given WHERE {where}"  # noqa: S608
+        found = f"SELECT place, number, first FROM ({firsts}) firsts WHERE place <> first ORDER BY place"  # noqa: S608
+        for place, number, first in bench.stream(found):
+            count += 1
+            (name, line), (first_name, first_line) = self._where(place), self._where(first)
+            earlier = f"line {first_line}" if name == first_name else f"{first_name}:{first_line}"
+            self._on_reject(name, reading.rejected(line, reading.REPEATED, number, earlier))
+        return count
+
+    def became(
+        self, counts: Counts, *, good: int, formats: list[str], repeated: int, days: Sequence[Replaced] = ()
+    ) -> Imported:
+        return Imported(
+            formats=formats,
+            read=good + self.rejected.total(),
+            added=counts.added,
+            changed=counts.changed,
+            unchanged=counts.unchanged,
+            removed=counts.removed,
+            repeated=repeated,
+            rejected=dict(self.rejected.most_common()),
+            days=list(days),
+            version=self.version,
+        )
+
+    def require_any(self, good: int) -> None:
+        if self.rejected and not good:
+            raise Unreadable(f"{', '.join(self.names)}: no row could be used")
+
+    def _reject(self, name: str, rejected: Rejected) -> None:
+        self.rejected[rejected.reason] += 1
+        self.half_read += rejected.number is not None and rejected.reason not in (BLOCKED, reading.REPEATED)
+        self._on_reject(name, rejected)
+
+    def _where(self, place: int) -> tuple[str, int]:
+        return self.names[place >> LINE_BITS], place & ((1 << LINE_BITS) - 1)

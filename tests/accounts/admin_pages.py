@@ -15,8 +15,15 @@ from accounts.models import ApiToken
 NUMBER = "493023125042"
 ADD = "/admin/accounts/apitoken/add/"
 LIST = "/admin/accounts/apitoken/"
+BULK = "/admin/accounts/apitoken/top-up/"
 LEDGER = "/admin/accounts/creditentry/"
-ACTIONS = ("top-up", "adjust", "rotate", "revoke")
+#: The page of each action, and the permission that it needs.
+ACTIONS = {
+    "top-up": "top_up_apitoken",
+    "adjust": "adjust_apitoken",
+    "rotate": "rotate_apitoken",
+    "revoke": "revoke_apitoken",
+}
 
 
 def page(token: ApiToken, name: str) -> str:
@@ -25,15 +32,24 @@ def page(token: ApiToken, name: str) -> str:
 
 def hidden(response: Any) -> dict[str, str]:
     """What a browser would send back unseen."""
-    return dict(re.findall(r'<input type="hidden" name="(once|expires_at)" value="([^"]+)"', response.text))
+    return dict(re.findall(r'<input type="hidden" name="(once|expires_at|tokens)" value="([^"]+)"', response.text))
 
 
 def submit(client: Client, url: str, **fields: Any) -> Any:
-    return client.post(url, {**hidden(client.get(url)), **fields})
+    """With the confirmation ticked, where the page asks for one."""
+    return client.post(url, {**hidden(client.get(url)), "confirmed": "on", **fields})
+
+
+def select(client: Client, *selected: ApiToken, **fields: Any) -> Any:
+    """The page that tops up these tokens, as the list leads to it."""
+    ids = [token.pk for token in selected]
+    return client.post(LIST, {"action": "top_up_selected", "_selected_action": ids, **fields})
 
 
 def issue(client: Client, **fields: Any) -> Any:
-    return submit(client, ADD, **{"name": "new", "initial_credits": 10, "days": 30, "note": "", **fields})
+    return submit(
+        client, ADD, **{"name": "new", "initial_credits": 10, "days": 30, "reason": "order", "note": "", **fields}
+    )
 
 
 def balance(token: ApiToken) -> int:
@@ -49,17 +65,22 @@ def history() -> list[tuple[str, str]]:
 
 
 def at_once(user: User, url: str, fields: dict[str, Any], how_many: int = 3) -> list[Any]:
-    """Posts of one page that start at the same moment, each on a connection of its own: the pool has 4, ours is one."""
-    barrier = Barrier(how_many)
+    """Posts of one page that start at the same moment."""
+    return all_at_once(user, [(url, fields)] * how_many)
 
-    def post(_: int) -> Any:
+
+def all_at_once(user: User, posts: list[tuple[str, dict[str, Any]]]) -> list[Any]:
+    """At most 3, each on a connection of its own: the pool has 4, ours is one."""
+    barrier = Barrier(len(posts))
+
+    def post(sent: tuple[str, dict[str, Any]]) -> Any:
         try:
             client = Client()
             client.force_login(user)
             barrier.wait(10)
-            return client.post(url, fields)
+            return client.post(*sent)
         finally:
             connections.close_all()
 
-    with ThreadPoolExecutor(how_many) as pool:
-        return list(pool.map(post, range(how_many)))
+    with ThreadPoolExecutor(len(posts)) as pool:
+        return list(pool.map(post, posts))

@@ -21,13 +21,15 @@ pytestmark = pytest.mark.django_db
 
 
 def test_issuing_makes_a_token_with_its_first_ledger_row(admin_client: Client) -> None:
-    response = issue(admin_client, name="Night desk", initial_credits=100, days=30, note="Invoice 17")
+    notice = {"contact": "desk@example.org", "low_balance_at": 20}
+    response = issue(admin_client, name="Night desk", initial_credits=100, days=30, note="Invoice 17", **notice)
     assert response.status_code == 200
     row = ApiToken.objects.get()
     assert (row.name, row.credits, row.lifetime_days, row.note) == ("Night desk", 100, 30, "Invoice 17")
+    assert (row.contact, row.low_balance_at) == ("desk@example.org", 20)
     entry = CreditEntry.objects.get()
     assert (entry.kind, entry.amount, entry.actor) == ("issue", 100, "admin")
-    assert history() == [("admin", "Issued: 100 credits, 30 days.")]
+    assert history() == [("admin", "Issued: 100 credits, 30 days. order")]
 
 
 def test_the_issue_page_proposes_the_usual_lifetime(admin_client: Client, settings: Any) -> None:
@@ -66,12 +68,12 @@ def test_a_rotated_token_is_shown_once_and_nowhere_else(
     admin_client: Client, token: ApiToken, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    response = submit(admin_client, page(token, "rotate"), grace_minutes=0)
+    response = submit(admin_client, page(token, "rotate"), grace_minutes=0, reason="leaked")
     assert_shown_once(admin_client, response, token, caplog.text)
 
 
 def test_a_reposted_issue_page_issues_no_second_token(admin_client: Client) -> None:
-    fields = {**hidden(admin_client.get(ADD)), "name": "new", "initial_credits": 10, "days": 30}
+    fields = {**hidden(admin_client.get(ADD)), "name": "new", "initial_credits": 10, "days": 30, "reason": "order"}
     assert "eyJ" in admin_client.post(ADD, fields).text
     repeated = admin_client.post(ADD, fields)
     assert f"has issued token #{ApiToken.objects.get().pk} already" in repeated.text
@@ -81,7 +83,7 @@ def test_a_reposted_issue_page_issues_no_second_token(admin_client: Client) -> N
 
 @pytest.mark.django_db(transaction=True)
 def test_an_issue_page_posted_several_times_at_once_issues_one_token(admin_user: User) -> None:
-    fields = {"once": str(uuid4()), "name": "new", "initial_credits": 10, "days": 30}
+    fields = {"once": str(uuid4()), "name": "new", "initial_credits": 10, "days": 30, "reason": "order"}
     answers = at_once(admin_user, ADD, fields)
     assert [answer.status_code for answer in answers] == [200] * 3
     assert sum("eyJ" in answer.text for answer in answers) == 1
@@ -97,6 +99,9 @@ def test_an_issue_page_posted_several_times_at_once_issues_one_token(admin_user:
         ({"days": 10**30}, "A token lives 1 to 36500 days."),
         ({"name": "a\x1bb"}, "printable characters"),
         ({"name": ""}, "This field is required."),
+        ({"contact": "x"}, "Enter a valid email address."),
+        ({"low_balance_at": -1}, "greater than or equal to 0"),
+        ({"low_balance_at": 10**30}, "less than or equal to"),
         ({"once": "x"}, "Enter a valid UUID."),
     ],
 )
@@ -125,7 +130,7 @@ def test_a_top_up_is_one_ledger_row_with_who_and_why(admin_client: Client, token
 @pytest.mark.parametrize("action", ["top-up", "adjust"])
 def test_a_reposted_booking_is_one_booking(admin_client: Client, token: ApiToken, action: str) -> None:
     url = page(token, action)
-    fields = {**hidden(admin_client.get(url)), "amount": 25, "reason": "Invoice 17"}
+    fields = {**hidden(admin_client.get(url)), "amount": 25, "reason": "Invoice 17", "confirmed": "on"}
     assert [admin_client.post(url, fields).status_code for _ in range(3)] == [302] * 3
     assert (balance(token), token.entries.count(), len(history())) == (55, 2, 1)
     assert "This was booked before" in admin_client.get(page(token, "change")).text
@@ -174,10 +179,12 @@ def test_an_adjustment_goes_both_ways_but_not_below_zero(admin_client: Client, t
         ("top-up", {"own_reference": "x" * 101}),
         ("top-up", {"once": ""}),
         ("adjust", {"amount": 0}),
+        ("adjust", {"confirmed": ""}),
         ("rotate", {"grace_minutes": -1}),
         ("rotate", {"grace_minutes": 10**30}),
         ("rotate", {"grace_minutes": 90 * 24 * 60 + 1}),
         ("revoke", {"reason": ""}),
+        ("revoke", {"confirmed": ""}),
     ],
 )
 def test_a_refused_action_says_why_and_changes_nothing(
@@ -198,18 +205,18 @@ def test_a_refused_action_says_why_and_changes_nothing(
 
 def test_rotation_without_grace_stops_the_earlier_token(admin_client: Client) -> None:
     issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
-    response = submit(admin_client, page(issued.token, "rotate"), grace_minutes=0)
+    response = submit(admin_client, page(issued.token, "rotate"), grace_minutes=0, reason="leaked")
     with pytest.raises(tokens.InvalidToken):
         tokens.verify(issued.api_key)
     assert "works until" not in response.text
     assert balance(issued.token) == 3
-    assert history() == [("admin", "Rotated, with 0 minutes of grace for the earlier token.")]
+    assert history() == [("admin", "Rotated, with 0 minutes of grace for the earlier token. leaked")]
 
 
 def test_a_reposted_rotation_does_not_end_the_grace_of_the_first(admin_client: Client) -> None:
     issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
     url = page(issued.token, "rotate")
-    fields = {**hidden(admin_client.get(url)), "grace_minutes": 60}
+    fields = {**hidden(admin_client.get(url)), "grace_minutes": 60, "reason": "leaked"}
     assert "works until" in admin_client.post(url, fields).text
     repeated = admin_client.post(url, fields)
     assert "was rotated after this page was opened" in repeated.text
@@ -225,6 +232,6 @@ def test_revocation_holds_at_once_and_is_said_once(admin_client: Client) -> None
         tokens.verify(issued.api_key)
     assert ApiToken.objects.get().revoked_reason == "lost"
     assert "was revoked before" in submit(admin_client, page(issued.token, "revoke"), reason="again").text
-    assert "stays revoked" in submit(admin_client, page(issued.token, "rotate"), grace_minutes=0).text
+    assert "stays revoked" in submit(admin_client, page(issued.token, "rotate"), grace_minutes=0, reason="leaked").text
     assert history() == [("admin", "Revoked. lost")]
     assert ApiToken.objects.get().revoked_reason == "lost"

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
-from tests.accounts.admin_pages import ACTIONS, ADD, LEDGER, LIST, NUMBER, balance, hidden, history, page, submit
+from tests.accounts.admin_pages import ACTIONS, ADD, BULK, LEDGER, LIST, NUMBER, balance, hidden, history, page, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -66,13 +66,26 @@ def test_saving_writes_no_column_that_was_not_edited(admin_client: Client, token
     assert update.split("WHERE")[0].count("=") == 1
 
 
-def test_the_form_sets_neither_credits_nor_anything_else_but_name_and_note(
-    admin_client: Client, token: ApiToken
-) -> None:
+def test_the_form_sets_nothing_but_what_describes_the_token(admin_client: Client, token: ApiToken) -> None:
     before = ApiToken.objects.values().get(pk=token.pk)
-    sent = {"name": "renamed", "note": "n", "credits": 999, "balance": 999, "revoked_reason": "x", "jti": "x"}
+    sent: dict[str, Any] = {
+        "name": "renamed",
+        "note": "n",
+        "contact": "a@example.org",
+        "low_balance_at": 5,
+        "credits": 999,
+        "balance": 999,
+        "revoked_reason": "x",
+        "jti": "x",
+    }
     admin_client.post(page(token, "change"), sent)
-    assert ApiToken.objects.values().get(pk=token.pk) == {**before, "name": "renamed", "note": "n"}
+    assert ApiToken.objects.values().get(pk=token.pk) == {
+        **before,
+        "name": "renamed",
+        "note": "n",
+        "contact": "a@example.org",
+        "low_balance_at": 5,
+    }
 
 
 def test_a_name_with_control_characters_is_refused(admin_client: Client, token: ApiToken) -> None:
@@ -102,18 +115,22 @@ def test_tokens_cannot_be_deleted(admin_client: Client, token: ApiToken) -> None
 
 
 def test_the_state_filter_agrees_with_the_state_shown(admin_client: Client) -> None:
-    for state in ("active", "revoked", "expired", "revoked and expired"):
+    graced = ("in grace", "in grace and revoked", "in grace and expired")
+    for state in ("active", "rotated", "revoked", "expired", "revoked and expired", *graced):
         made = tokens.issue(name=f"is {state}", initial_credits=0, actor="test").token
+        if "grace" in state or state == "rotated":
+            tokens.rotate(token=made, grace=timedelta(hours=1))
+        if state == "rotated":
+            ApiToken.objects.filter(pk=made.pk).update(previous_until=timezone.now())
         if "revoked" in state:
             tokens.revoke(token=made)
         if "expired" in state:
             ApiToken.objects.filter(pk=made.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
-    for state in ("active", "revoked", "expired"):
+    for state, how_many in {"active": 2, "in grace": 1, "revoked": 3, "expired": 2}.items():
         listed = admin_client.get(LIST, {"state": state}).context["cl"].result_list
-        assert listed
-        assert {row.state for row in listed} == {state}
-    assert len(admin_client.get(LIST).context["cl"].result_list) == 4
-    assert len(admin_client.get(LIST, {"q": "AND EXP"}).context["cl"].result_list) == 1
+        assert [row.state for row in listed] == [state] * how_many
+    assert len(admin_client.get(LIST).context["cl"].result_list) == 8
+    assert len(admin_client.get(LIST, {"q": "AND EXP"}).context["cl"].result_list) == 2
 
 
 @pytest.mark.parametrize("url", [LIST, LEDGER])
@@ -199,32 +216,72 @@ def test_a_get_changes_nothing(admin_client: Client, token: ApiToken) -> None:
     assert [q["sql"] for q in queries if re.match("INSERT|UPDATE|DELETE", q["sql"])] == []
 
 
-def test_a_user_without_permission_gets_403(staff: Callable[..., Client], token: ApiToken) -> None:
-    client = staff("view_apitoken", "add_apitoken", "view_creditentry", "change_creditentry", "delete_apitoken")
-    fields = {"once": str(uuid4()), "amount": 5, "reason": "x", "grace_minutes": 0}
-    fields["expires_at"] = token.expires_at.isoformat()
+ISSUED = {"name": "new", "initial_credits": 10, "days": 30, "reason": "order"}
+SENT = {"amount": 5, "reason": "x", "grace_minutes": 0, "confirmed": "on"}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_each_action_needs_its_own_permission_and_no_other(
+    staff: Callable[..., Client], token: ApiToken, action: str
+) -> None:
+    others = [permission for name, permission in ACTIONS.items() if name != action]
+    every = ("add_apitoken", "change_apitoken", "delete_apitoken", "view_apitoken", "give_any_credits")
+    client = staff(*others, *every, "view_creditentry", "change_creditentry")
+    fields = {**SENT, "once": str(uuid4()), "expires_at": token.expires_at.isoformat()}
     before = ApiToken.objects.values().get()
-    for action in ACTIONS:
-        assert client.get(page(token, action)).status_code == 403
-        assert client.post(page(token, action), fields).status_code == 403
-    assert client.post(page(token, "change"), {"name": "x", "note": ""}).status_code == 403
+    assert client.get(page(token, action)).status_code == 403
+    assert client.post(page(token, action), fields).status_code == 403
     shown = client.get(page(token, "change")).text
-    assert not any(page(token, action) in shown for action in ACTIONS)
+    assert [name for name in ACTIONS if page(token, name) in shown] == [name for name in ACTIONS if name != action]
     assert (ApiToken.objects.values().get(), token.entries.count(), history()) == (before, 1, [])
 
 
+@pytest.mark.parametrize("action", ACTIONS)
+def test_its_permission_and_the_one_to_view_are_enough_for_an_action(
+    staff: Callable[..., Client], token: ApiToken, action: str
+) -> None:
+    client = staff("view_apitoken", ACTIONS[action])
+    shown = client.get(page(token, "change")).text
+    assert [name for name in ACTIONS if page(token, name) in shown] == [action]
+    assert submit(client, page(token, action), **SENT).status_code in (302, 200)
+    assert [who for who, _ in history()] == ["limited"]
+
+
+def test_what_a_page_shows_of_a_token_is_for_those_who_may_view_tokens(
+    staff: Callable[..., Client], token: ApiToken
+) -> None:
+    client = staff(*ACTIONS.values())
+    fields = {**SENT, "once": str(uuid4()), "expires_at": token.expires_at.isoformat(), "tokens": str(token.pk)}
+    before = ApiToken.objects.values().get()
+    for url in (BULK, *(page(token, action) for action in ACTIONS)):
+        assert [client.get(url).status_code, client.post(url, fields).status_code] == [403, 403], url
+    assert (ApiToken.objects.values().get(), token.entries.count(), history()) == (before, 1, [])
+
+
+def test_who_may_only_view_edits_nothing(staff: Callable[..., Client], token: ApiToken) -> None:
+    client = staff("view_apitoken")
+    shown = client.get(page(token, "change")).text
+    assert not any(page(token, action) in shown for action in ACTIONS)
+    assert LEDGER not in shown
+    assert 'name="_save"' not in shown
+    assert 'name="note"' not in shown
+    assert client.post(page(token, "change"), {"name": "x", "note": ""}).status_code == 403
+    assert "_selected_action" not in client.get(LIST).text
+    assert ApiToken.objects.get().name == "pbx"
+
+
+def test_who_may_only_act_does_not_edit(staff: Callable[..., Client], token: ApiToken) -> None:
+    client = staff("view_apitoken", "add_apitoken", *ACTIONS.values())
+    assert client.post(page(token, "change"), {"name": "x", "note": ""}).status_code == 403
+    assert ApiToken.objects.get().name == "pbx"
+
+
 def test_issuing_needs_the_permission_to_add(staff: Callable[..., Client]) -> None:
-    client = staff("view_apitoken", "change_apitoken")
-    fields = {"once": str(uuid4()), "name": "new", "initial_credits": 10, "days": 30}
+    client = staff("view_apitoken", "change_apitoken", "give_any_credits", *ACTIONS.values())
+    fields = {**ISSUED, "once": str(uuid4())}
     assert client.get(ADD).status_code == 403
     assert client.post(ADD, fields).status_code == 403
     assert not ApiToken.objects.exists()
-
-
-def test_change_permission_is_enough_for_the_actions(staff: Callable[..., Client], token: ApiToken) -> None:
-    client = staff("change_apitoken")
-    assert submit(client, page(token, "top-up"), amount=5, reason="paid").status_code == 302
-    assert token.entries.get(kind="top-up").actor == "limited"
 
 
 def test_who_is_not_logged_in_is_sent_to_the_login(client: Client, token: ApiToken) -> None:

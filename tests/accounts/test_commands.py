@@ -48,12 +48,28 @@ def test_create_token_json_has_the_documented_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["", "--credits", "1"], ["pbx", "--credits", "-1"], ["pbx", "--credits", "1", "--days", "0"]]
+    "arguments",
+    [
+        ["", "--credits", "1"],
+        ["pbx", "--credits", "-1"],
+        ["pbx", "--credits", "1", "--days", "0"],
+        ["pbx", "--credits", "1", "--contact", "nobody"],
+        ["pbx", "--credits", "1", "--contact", f"{'x' * 250}@example.org"],
+        ["pbx", "--credits", "1", "--contact", "a@example.org\nBcc: b@example.org"],
+        ["pbx", "--credits", "1", "--low-balance-at", "-1"],
+        ["pbx", "--credits", "1", "--low-balance-at", str(10**16)],
+    ],
 )
 def test_create_token_with_a_mistake_makes_none(arguments: list[str]) -> None:
     with pytest.raises(CommandError):
         run("create_token", *arguments)
     assert not ApiToken.objects.exists()
+
+
+def test_create_token_takes_whom_to_tell_of_a_low_balance() -> None:
+    run("create_token", "pbx", "--credits", 1, "--contact", "desk@example.org", "--low-balance-at", 0)
+    token = ApiToken.objects.get()
+    assert (token.contact, token.low_balance_at) == ("desk@example.org", 0)
 
 
 def test_list_tokens_shows_no_secret() -> None:

@@ -3,12 +3,14 @@
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import Sum
 from pytest_django import DjangoAssertNumQueries
 
 from accounts import credits, tokens
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import ApiToken, CreditDay, CreditEntry
+from tests import plugin
 
 pytestmark = pytest.mark.django_db
 NUMBER = "493023125042"
@@ -168,6 +170,82 @@ def test_the_ledger_refuses_change(token: ApiToken, change: str) -> None:
     assert ledger(token) == [3]
 
 
+@pytest.mark.skipif(plugin.production(), reason="PostgreSQL has no REPLACE")
+def test_the_ledger_refuses_to_be_replaced(token: ApiToken) -> None:
+    columns = "id, token_id, amount, balance_after, kind, actor, reason, reference, request_id, number_hash, created_at"
+    changed = columns.replace("amount", "99")
+    with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            f"INSERT OR REPLACE INTO accounts_creditentry ({columns}) SELECT {changed} FROM accounts_creditentry"
+        )
+    assert ledger(token) == [3]
+
+
+def ledger_update(assignments: str, *parameters: Any) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"UPDATE accounts_creditentry SET {assignments} WHERE kind = 'search'", parameters)
+
+
+def test_a_rows_number_can_be_forgotten_once_and_never_put_back(token: ApiToken) -> None:
+    charge(token)
+    before = CreditEntry.objects.filter(kind="search").values().get()
+    ledger_update("number_hash = NULL")
+    assert CreditEntry.objects.filter(kind="search").values().get() == {**before, "number_hash": None}
+    for again in (None, b"x" * 32):
+        with pytest.raises(DatabaseError, match="append-only"):
+            ledger_update("number_hash = %s", again)
+    assert CreditEntry.objects.filter(kind="search").values().get()["number_hash"] is None
+
+
+#: Another value for each column; a column that is added must be given one here, and kept by the triggers.
+OTHERWISE = {
+    "id": "id + 1000",
+    "token_id": "token_id + 1",
+    "amount": "amount - 1",
+    "balance_after": "balance_after + 1",
+    "kind": "'refund'",
+    "actor": "'x'",
+    "reason": "'x'",
+    "reference": "'x'",
+    "request_id": "'x'",
+    "refunds_id": "id",
+    "created_at": "'2000-01-01 00:00:00+00:00'",
+    "number_hash": "request_id" if connection.vendor == "sqlite" else "'x'::bytea",
+}
+
+
+COLUMNS = [field.column for field in CreditEntry._meta.concrete_fields]
+
+
+@pytest.mark.parametrize(
+    ("column", "beside"),
+    [
+        *((column, "") for column in COLUMNS),
+        *((column, "number_hash = NULL, ") for column in COLUMNS if column != "number_hash"),
+    ],
+)
+def test_no_column_changes_alone_or_while_the_number_is_forgotten(token: ApiToken, column: str, beside: str) -> None:
+    charge(token)
+    before = list(CreditEntry.objects.order_by("pk").values())
+    with pytest.raises(DatabaseError, match="append-only"):
+        ledger_update(f"{beside}{column} = {OTHERWISE[column]}")
+    assert list(CreditEntry.objects.order_by("pk").values()) == before
+
+
+def test_the_migration_takes_its_exception_back_and_gives_it_again(transactional_db: None, token: ApiToken) -> None:
+    charge(token)
+    try:
+        call_command("migrate", "accounts", "0001", verbosity=0)
+        with pytest.raises(DatabaseError, match="append-only"):
+            ledger_update("number_hash = NULL")
+    finally:
+        call_command("migrate", "accounts", verbosity=0)
+    ledger_update("number_hash = NULL")
+    for change in ("UPDATE accounts_creditentry SET amount = 99", "DELETE FROM accounts_creditentry"):
+        with pytest.raises(DatabaseError, match="append-only"), connection.cursor() as cursor:
+            cursor.execute(change)
+
+
 def test_a_token_with_a_ledger_cannot_be_deleted(token: ApiToken) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         token.delete()
@@ -184,3 +262,37 @@ def test_the_audit_is_one_statement(token: ApiToken, django_assert_num_queries: 
     with django_assert_num_queries(1):
         assert credits.audit() == []
     assert CreditEntry.objects.aggregate(Sum("amount"))["amount__sum"] == 2
+
+
+def booked_by_day() -> list[tuple[str, str, int]]:
+    days = CreditDay.objects.order_by("day", "kind").values_list("day", "kind", "amount")
+    return [(str(day), kind, amount) for day, kind, amount in days]
+
+
+def test_what_is_booked_is_summed_up_by_day_and_kind(token: ApiToken) -> None:
+    charge(token)
+    top_up(token)
+    top_up(token, 5, reference="invoice 1")
+    top_up(token, 5, reference="invoice 1")
+    credits.adjust(token=token, amount=-4, actor="op", reason="mistake")
+    tokens.issue(name="other", initial_credits=7, actor="op")
+    with pytest.raises(credits.InvalidAmount):
+        credits.adjust(token=token, amount=-1_000, actor="op", reason="too much")
+    credits.refund(entry=CreditEntry.objects.get(kind="search"), actor="op", reason="sorry")
+    today = str(CreditEntry.objects.latest("pk").created_at.date())
+    expected = [("adjustment", -4), ("issue", 10), ("refund", 1), ("top-up", 15)]
+    assert booked_by_day() == [(today, kind, amount) for kind, amount in expected]
+
+
+def test_an_older_ledger_is_summed_up_when_the_sums_come_in(transactional_db: None, token: ApiToken) -> None:
+    charge(token)
+    top_up(token)
+    top_up(token)
+    before = booked_by_day()
+    try:
+        call_command("migrate", "accounts", "0002", verbosity=0)
+    finally:
+        call_command("migrate", "accounts", verbosity=0)
+    assert booked_by_day() == before
+    with pytest.raises(DatabaseError, match="append-only"):
+        ledger_update("refunds_id = id")

@@ -1,6 +1,7 @@
 """Headers, errors and health: what every answer has, on every path."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -22,6 +23,17 @@ def test_a_malformed_request_id_is_replaced(integrator: Integrator, sent: str) -
     given = integrator.search(X_Request_ID=sent).headers["X-Request-ID"]
     assert given != sent
     assert len(given) == 32
+
+
+def test_new_request_ids_stand_in_the_order_of_time_and_none_comes_twice(integrator: Integrator) -> None:
+    given = []
+    for _ in range(3):
+        given += [integrator.search().headers["X-Request-ID"] for _ in range(3)]
+        time.sleep(0.002)
+    assert len(set(given)) == 9
+    times = [one[:12] for one in given]
+    assert times == sorted(times)
+    assert times[0] < times[-1]
 
 
 def test_the_request_id_stands_in_the_ledger(integrator: Integrator) -> None:

@@ -15,11 +15,11 @@ from django.core.management import CommandError, call_command
 from accounts import credits, tokens
 from accounts.models import ApiToken
 from lookup.datasets import numbering_plan
-from lookup.datasets.importers import NUMBERING_PLAN
+from lookup.datasets.plan import NUMBERING_PLAN
 from lookup.models import Contact, Dataset
 from tests.plugin import ROOT
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
 
 @pytest.fixture(autouse=True)

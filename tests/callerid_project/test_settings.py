@@ -11,6 +11,8 @@ import pytest
 
 from tests.plugin import ROOT, generated_keys, our_settings
 
+pytestmark = pytest.mark.once
+
 PRODUCTION = {"DATABASE_URL": "postgres://u:hunter2@db.test/callerid"}
 
 
@@ -65,7 +67,17 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         ({"CALLERID_DATA_DIR": "~nobody-here/x"}, "CALLERID_DATA_DIR"),
         ({"RATE_LIMIT": "9" * 5000 + "/m"}, "RATE_LIMIT=30/m"),
         ({"JWT_SIGNING_KEY": "k" * 40 + ",k"}, "no comma"),
+        ({"ADMIN_PATH": "docs/admin"}, "ADMIN_PATH=back-office"),
+        ({"ADMIN_PATH": "a//b"}, "ADMIN_PATH=back-office"),
+        ({"ADMIN_PATH": "../x"}, "ADMIN_PATH=back-office"),
+        ({"ADMIN_PATH": "/"}, "ADMIN_PATH=back-office"),
+        ({"ADMIN_PATH": "bücher"}, "ADMIN_PATH=back-office"),
         ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
+        *(
+            ({"SOURCE_A_PRICE": bad}, "SOURCE_A_PRICE must be a price")
+            for bad in ("free", "-1", "nan", "snan", "Infinity", "1e9", "twilio=", "twilio:1", "0.1,trestle=x")
+        ),
+        ({"SOURCE_B_PRICE": "-0.1"}, "SOURCE_B_PRICE must be a price"),
         ({"SOURCE_A": "directory,nowhere"}, "there is no source 'nowhere'"),
         ({"SOURCE_B": "complaints,,directory"}, "SOURCE_B must name a source"),
         ({"SOURCE_A": "no.such.Thing"}, "cannot be imported"),
@@ -153,6 +165,22 @@ def test_production_is_strict(tmp_path: Path) -> None:
 def test_the_forwarded_scheme_is_believed_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
     shown = show(tmp_path, "settings.SECURE_PROXY_SSL_HEADER", TRUSTED_PROXIES="1", **PRODUCTION, **generated_keys())
     assert shown == "('HTTP_X_FORWARDED_PROTO', 'https')"
+
+
+@pytest.mark.parametrize(
+    ("given", "prices"),
+    [
+        ({}, "{}"),
+        ({"SOURCE_A_PRICE": "0.008"}, "{'*': Decimal('0.008')}"),
+        (
+            {"SOURCE_A_PRICE": " twilio = 0.008 , trestle=7e-2,my.Source=0 "},
+            "{'twilio': Decimal('0.008'), 'trestle': Decimal('0.07'), 'my.Source': Decimal('0')}",
+        ),
+        ({"SOURCE_A_PRICE": "0.1,twilio=0.008"}, "{'*': Decimal('0.1'), 'twilio': Decimal('0.008')}"),
+    ],
+)
+def test_prices_are_decimals_of_all_sources_or_of_each(tmp_path: Path, given: dict[str, str], prices: str) -> None:
+    assert show(tmp_path, "settings.SOURCE_A_PRICE, settings.SOURCE_B_PRICE", **given) == f"{prices} {{}}"
 
 
 def test_lists_may_have_blanks_and_what_is_empty_is_not_set(tmp_path: Path) -> None:

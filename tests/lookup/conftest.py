@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from lookup.datasets import bulk, importers
+from accounts import turns
+from lookup.datasets import plan
 from lookup.models import Country, Dataset, NumberPrefix
 
 
@@ -16,8 +17,8 @@ def numbering_plan(django_db_setup: None, django_db_blocker: DjangoDbBlocker) ->
     It is committed, so that it is there for each of them; tests that flush the database must not ask for it.
     """
     with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "SQLITE_PAUSE_S", 0)
-        importers.load_numbering_plan()
+        patch.setattr(turns, "SQLITE_PAUSE_S", 0)
+        plan.load_numbering_plan()
     yield
     with django_db_blocker.unblock():
         for model in (NumberPrefix, Country, Dataset):

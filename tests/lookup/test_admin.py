@@ -1,23 +1,24 @@
 """Rules, contacts and complaints in the admin: only numbers and clean text get in, and they are found again."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from lookup import rules
+from lookup import marks, rules
 from lookup.answers import Found
-from lookup.models import ComplaintDay, Contact, NumberRule
+from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberMark, NumberRule
+from lookup.search import search
+from tests import connectors
+from tests.lookup.admin_pages import COMPLAINTS, CONTACTS, NUMBER, RULES
 
 pytestmark = pytest.mark.django_db
-NUMBER = 493023125042
-RULES = "/admin/lookup/numberrule/"
-CONTACTS = "/admin/lookup/contact/"
-COMPLAINTS = "/admin/lookup/complaintday/"
+T = "tests.connectors."
 
 
 def add_rule(client: Client, **fields: Any) -> Any:
@@ -114,6 +115,7 @@ def test_a_complaint_day_keeps_its_key_and_its_sums(admin_client: Client) -> Non
     [
         ("493023125042", {493023125042, 493023125042999}),
         ("+49 3023 125042", {493023125042, 493023125042999}),
+        ("49-3023.125042*", {493023125042, 493023125042999}),
         ("4930231*", {4930231, 49302312, 493023125042, 493023125042999}),
         ("4", {4930231, 49302312, 493023125042, 493023125042999, 4940000}),
         ("493023125042999", {493023125042999}),
@@ -130,20 +132,118 @@ def test_digits_find_the_numbers_that_begin_so_and_no_others(
     assert found(admin_client, text) == expected
 
 
-def test_digits_are_searched_by_the_index_and_not_as_text(admin_client: Client) -> None:
-    with CaptureQueriesContext(connection) as queries:
-        found(admin_client, "4930*")
-    listing = [q["sql"] for q in queries if '"lookup_contact"' in q["sql"]]
-    assert listing
-    assert not any("LIKE" in sql.upper() for sql in listing)
-
-
-def test_text_finds_names_whatever_their_case(admin_client: Client) -> None:
-    Contact.objects.create(number=NUMBER, name="Alice Example")
+def test_text_finds_rules_by_name_whatever_its_case(admin_client: Client) -> None:
     NumberRule.objects.create(number=NUMBER, name="Alice Example")
-    for url in (CONTACTS, RULES):
-        assert found(admin_client, "aLICE", url) == {NUMBER}
-        assert found(admin_client, "bob", url) == set()
+    assert found(admin_client, "aLICE", RULES) == {NUMBER}
+    assert found(admin_client, "bob", RULES) == set()
+    assert found(admin_client, "4930", RULES) == {NUMBER}
+
+
+@pytest.mark.parametrize("url", [CONTACTS, COMPLAINTS])
+@pytest.mark.parametrize("text", ["Alice", "desk", "+49 (0)30", "0493", "%", "49302312504299999"])
+def test_where_there_are_millions_other_text_finds_nothing_and_says_how_to_search(
+    admin_client: Client, url: str, text: str
+) -> None:
+    Contact.objects.create(number=NUMBER, name="Alice Example")
+    ComplaintDay.objects.create(number=NUMBER, source="desk", day="2026-01-02", total=1)
+    response = admin_client.get(url, {"q": text})
+    assert list(response.context["cl"].result_list) == []
+    assert "type the beginning of one, with its country code" in response.text
+
+
+# --- Corrections ----------------------------------------------------------------------------------------------------
+
+
+def test_the_subject_is_shown_and_a_dash_where_it_is_gone(admin_client: Client) -> None:
+    subject = ComplaintSubject.objects.create(text="Reducing your debt")
+    rows = [
+        ComplaintDay.objects.create(number=NUMBER + n, source="desk", day="2026-01-02", total=1, subject_id=pk)
+        for n, pk in enumerate((subject.pk, None, 30_000))
+    ]
+    page = admin_client.get(COMPLAINTS).text
+    assert re.findall('class="field-subject[^>]*>([^<]*)<', page) == ["Reducing your debt", "-", "-"]
+    pages = [admin_client.get(f"{COMPLAINTS}{row.pk}/change/").text for row in rows]
+    assert ["Reducing your debt" in page for page in pages] == [True, False, False]
+    for row in rows:
+        assert admin_client.post(f"{COMPLAINTS}{row.pk}/change/", {"total": 2, "robocalls": 0}).status_code == 302
+    assert list(ComplaintDay.objects.order_by("number").values_list("total", "subject_id")) == (
+        [(2, subject.pk), (2, None), (2, 30_000)]
+    )
+
+
+def test_forms_say_that_an_import_overwrites_and_a_rule_lasts(admin_client: Client) -> None:
+    for url in (CONTACTS, COMPLAINTS):
+        assert "A rule is what lasts" in admin_client.get(f"{url}add/").text
+    assert "A rule is what lasts" not in admin_client.get(f"{RULES}add/").text
+
+
+@pytest.fixture
+def rows() -> dict[str, Any]:
+    """By the address of its page: a row of NUMBER."""
+    return {
+        CONTACTS: Contact.objects.create(number=NUMBER, name="old"),
+        COMPLAINTS: ComplaintDay.objects.create(number=NUMBER, source="desk", day="2026-01-02", total=1),
+    }
+
+
+FIELDS = {"name": "new", "location": "", "source": "other", "day": "2026-01-03", "total": 2, "robocalls": 0}
+
+
+@pytest.mark.parametrize("url", [CONTACTS, COMPLAINTS])
+@pytest.mark.parametrize("how", ["add", "change", "delete", "delete selected"])
+def test_a_correction_leaves_a_mark_for_its_number_alone(
+    admin_client: Client, rows: dict[str, Any], url: str, how: str
+) -> None:
+    number, row = NUMBER, rows[url]
+    if how == "add":
+        number = NUMBER + 1
+        response = admin_client.post(f"{url}add/", {"number": str(number), **FIELDS})
+    elif how == "delete selected":
+        selected = {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"}
+        response = admin_client.post(url, selected)
+    else:
+        response = admin_client.post(f"{url}{row.pk}/{how}/", FIELDS if how == "change" else {"post": "yes"})
+    assert response.status_code == 302
+    assert bool(type(row).objects.filter(number=number).exists()) is ("delete" not in how)
+    assert marks.find(str(number))
+    assert NumberMark.objects.count() == 1
+
+
+def test_a_form_that_is_refused_and_a_rule_leave_none(admin_client: Client, rows: dict[str, Any]) -> None:
+    admin_client.post(f"{CONTACTS}{NUMBER}/change/", {"name": "", "location": ""})
+    admin_client.get(f"{CONTACTS}{NUMBER}/delete/")
+    add_rule(admin_client)
+    assert not NumberMark.objects.exists()
+
+
+@pytest.mark.parametrize("how", ["change", "delete", "delete selected"])
+def test_where_the_mark_cannot_be_written_nothing_is_corrected(
+    admin_client: Client, rows: dict[str, Any], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    admin_client.raise_request_exception = False
+    monkeypatch.setattr(marks, "set", lambda *_: 1 / 0)
+    url = CONTACTS if how == "delete selected" else f"{CONTACTS}{NUMBER}/{how}/"
+    fields = {"action": "delete_selected", "_selected_action": NUMBER, "post": "yes", "name": "new", "location": ""}
+    assert admin_client.post(url, fields).status_code == 500
+    assert Contact.objects.get().name == "old"
+
+
+def test_after_a_correction_no_answer_is_used_that_a_vendor_gave_before(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}RemoteKnowsName,directory", f"{T}KnowsNothing"
+    calls = connectors.RemoteKnowsName.calls
+
+    def name_and_place() -> Any:
+        return search(str(NUMBER)).slots["source_a"].answer
+
+    Contact.objects.create(number=NUMBER, name="old", location="Berlin")
+    assert [name_and_place() for _ in range(2)] == [Found(name="Remote Only Name", location="Berlin")] * 2
+    assert len(calls) == 1
+    admin_client.post(f"{CONTACTS}{NUMBER}/change/", {"name": "new", "location": "Hamburg"})
+    assert [name_and_place() for _ in range(2)] == [Found(name="Remote Only Name", location="Hamburg")] * 2
+    assert len(calls) == 2
+    admin_client.post(f"{CONTACTS}{NUMBER}/delete/", {"post": "yes"})
+    assert name_and_place() == Found(name="Remote Only Name")
+    assert len(calls) == 3
 
 
 def test_every_list_and_form_opens_and_a_get_changes_nothing(admin_client: Client) -> None:
@@ -156,3 +256,32 @@ def test_every_list_and_form_opens_and_a_get_changes_nothing(admin_client: Clien
             for path in ("add/", f"{row.pk}/change/", f"{row.pk}/delete/"):
                 assert admin_client.get(url + path).status_code == 200
     assert not any(q["sql"].startswith(("INSERT", "UPDATE", "DELETE")) for q in queries)
+
+
+def test_a_complaint_from_the_future_is_refused(admin_client: Client) -> None:
+    day = {"number": str(NUMBER), "source": "desk", "total": 3, "robocalls": 0}
+    tomorrow = timezone.now().date() + timedelta(days=1)
+    response = admin_client.post(f"{COMPLAINTS}add/", {**day, "day": tomorrow + timedelta(days=1)})
+    assert "The day is in the future." in response.text
+    assert admin_client.post(f"{COMPLAINTS}add/", {**day, "day": tomorrow}).status_code == 302
+
+
+def test_a_rules_verdict_is_shown_in_words(admin_client: Client) -> None:
+    for number, spam in ((NUMBER, True), (NUMBER + 1, False)):
+        NumberRule.objects.create(number=number, spam=spam)
+    page = admin_client.get(RULES).text
+    assert [word in page for word in (">spam<", ">not spam<", "icon-yes")] == [True, True, False]
+
+
+def test_an_import_that_holds_a_row_makes_a_save_say_so(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    Contact.objects.create(number=NUMBER, name="old")
+
+    def held(*_: Any, **__: Any) -> None:
+        raise OperationalError("canceling statement due to statement timeout")
+
+    monkeypatch.setattr(Contact, "save", held)
+    url = f"{CONTACTS}{NUMBER}/change/"
+    response = admin_client.post(url, {"name": "new", "location": ""}, follow=True)
+    assert response.redirect_chain == [(url, 302)]
+    assert "Nothing was changed: the database did not answer in time." in response.text
+    assert Contact.objects.get().name == "old"

@@ -48,7 +48,7 @@ def test_a_trailing_slash_is_neither_needed_nor_redirected(integrator: Integrato
     assert integrator.client.post(path, body, content_type="application/json").status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/callerid", "/callerid/search/x", "/callerid//search", "/no/such/4930231250"])
+@pytest.mark.parametrize("path", ["/x", "/callerid", "/callerid/search/x", "/callerid//search", "/no/such/4930231250"])
 def test_unknown_paths_are_json_404_and_echo_nothing(client: Client, path: str) -> None:
     assert_refused(client.post(path, "{}", content_type="application/json"), 404, "Not found.")
 

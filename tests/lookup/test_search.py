@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from django.db import connection, connections
+from django.test.utils import CaptureQueriesContext
 
 from accounts import credits, tokens
 from accounts.models import IdempotencyRecord
+from lookup import marks
 from lookup.answers import Found, NotFound
 from lookup.models import NumberRule
 from lookup.search import search
@@ -125,7 +127,7 @@ def test_a_late_answer_changes_nothing(ask: Any, integrator: Integrator, setting
 
 
 def test_one_slots_hanging_threads_take_none_from_the_other(db: None, settings: Any) -> None:
-    settings.SEARCH_DEADLINE_S = 0.05
+    settings.SEARCH_DEADLINE_S = 0.2
     settings.SOURCE_A, settings.SOURCE_B = T + "Hangs", T + "RemoteKnows"
     before = threading.active_count()
     for n in range(connectors.Hangs.concurrency + 8):
@@ -229,6 +231,29 @@ def test_no_transaction_is_open_while_a_source_is_asked(
     monkeypatch.setattr(connectors.Knows, "answer", note)
     assert Integrator().search(Idempotency_Key="k").status_code == 200
     assert seen == [False, False]
+
+
+def test_a_mark_is_one_statement_more_and_only_where_a_vendor_is_asked(db: None, settings: Any) -> None:
+    def reads_of_marks() -> int:
+        with CaptureQueriesContext(connection) as ran:
+            search(NUMBER)
+        return sum("lookup_numbermark" in query["sql"] for query in ran.captured_queries)
+
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
+    assert reads_of_marks() == 1
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}Knows,{T}RemoteKnowsName", T + "Knows"
+    assert reads_of_marks() == 0  # the vendor could not add anything
+
+
+def test_an_answer_from_before_a_mark_is_not_used_by_a_later_search(db: None, settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "KnowsNothing"
+    search(NUMBER)
+    search(NUMBER)
+    assert connectors.RemoteKnows.calls == [NUMBER]
+    marks.set([NUMBER])
+    search(NUMBER)
+    search(NUMBER)
+    assert connectors.RemoteKnows.calls == [NUMBER] * 2
 
 
 def test_the_connection_is_back_in_the_pool_while_vendors_are_asked(

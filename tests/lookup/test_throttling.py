@@ -42,6 +42,14 @@ def test_the_limit_is_reached_and_not_passed(log: SlidingLog) -> None:
     assert all(0 < decision.wait_s <= 60 for decision in decisions)
 
 
+def test_the_wait_is_never_longer_than_the_window() -> None:
+    now = 0.1
+    log = InProcess(clock=lambda: now)
+    for step in range(1_000):
+        now = 0.1 + step * 777.7  # among them many whose sum with the window, less themselves, is more than the window
+        assert log.hit(1, 1, 60).whole_wait_s == 60
+
+
 def test_tokens_do_not_share_a_window(log: SlidingLog) -> None:
     assert log.hit(1, 1, 60).allowed
     assert log.hit(2, 1, 60).allowed

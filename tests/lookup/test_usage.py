@@ -1,47 +1,30 @@
-"""Statistics: every answer is counted once, whatever becomes of the database, and no search is the worse for it."""
+"""Statistics: every answer is counted once, by what it was, and told as percentiles."""
 
 import math
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
-from django.db.models import F
+from django.apps import apps
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accounts import recorder as recorder_module
+from accounts.recorder import Recorder
 from lookup import usage
-from lookup.models import Usage
-from lookup.usage import BUCKETS, Recorder, percentile
+from lookup.models import SourceHour, Usage
+from lookup.usage import BUCKETS, percentile
 from tests.api import Integrator
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-@pytest.fixture
-def recorder() -> Recorder:
-    """Writes only when it is told to."""
-    return Recorder(every_s=None)
-
-
-@pytest.fixture
-def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
-    """`at(when)`: what is counted is counted then."""
-
-    def set_clock(when: datetime) -> None:
-        monkeypatch.setattr(usage, "time", SimpleNamespace(time=when.timestamp))
-
-    return set_clock
-
-
 def count(recorder: Recorder, **given: Any) -> None:
     default = {"token_id": 7, "slot": "source_a", "connector": "twilio", "outcome": "found", "elapsed_s": 0.02}
-    recorder.count(**{**default, **given})
+    usage.count(**{**default, **given}, to=recorder)
 
 
 def counted(*columns: str) -> list[tuple[Any, ...]]:
@@ -50,21 +33,6 @@ def counted(*columns: str) -> list[tuple[Any, ...]]:
 
 def only_row() -> dict[str, Any]:
     return dict(Usage.objects.values().get())
-
-
-@contextmanager
-def table_away() -> Iterator[None]:
-    """The database answers and refuses, as before `migrate`."""
-
-    def rename(old: str, new: str) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(f"ALTER TABLE {old} RENAME TO {new}")
-
-    rename("lookup_usage", "elsewhere")
-    try:
-        yield
-    finally:
-        rename("elsewhere", "lookup_usage")
 
 
 # --- Counting ----------------------------------------------------------------------------------------------------
@@ -143,7 +111,7 @@ def test_a_search_counts_each_source_that_it_asks_and_runs_no_statement_for_it(i
     integrator.search()
     integrator.search()
     assert not Usage.objects.exists()
-    usage.flush()
+    recorder_module.recorder.flush()
     knows, token = "tests.connectors.Knows", integrator.token.pk
     assert counted("slot", "connector", "outcome", "token_id") == [
         ("source_a", knows, "found", token, 2),
@@ -151,162 +119,62 @@ def test_a_search_counts_each_source_that_it_asks_and_runs_no_statement_for_it(i
     ]
 
 
-# --- Writing -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.django_db
-def test_the_statement_does_what_the_orm_would(recorder: Recorder, at: Callable[[datetime], None]) -> None:
-    def by_orm(**sums: int) -> None:
-        key: Any = {"hour": NOON, "token_id": 1, "slot": "source_a", "connector": "twilio", "outcome": "found"}
-        row, _ = Usage.objects.get_or_create(**key)
-        Usage.objects.filter(pk=row.pk).update(**{name: F(name) + more for name, more in sums.items()})
-
+def test_the_hours_sums_are_those_of_all_tokens(recorder: Recorder, at: Callable[[datetime], None]) -> None:
     at(NOON)
-    for elapsed_us, bucket in ((3_000, "ms_5"), (4_000, "ms_5"), (9_000_000, "ms_more")):
-        count(recorder, token_id=2, elapsed_s=elapsed_us / 1_000_000)
-        recorder.flush()
-        by_orm(count=1, total_us=elapsed_us, **{bucket: 1})
-    expected, written = Usage.objects.order_by("token_id").values()
-    assert {**written, "id": 0, "token_id": 0} == {**expected, "id": 0, "token_id": 0}
-    assert {field.attname for field in Usage._meta.concrete_fields} == {"id", *usage._KEY, *usage._SUMS}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_processes_that_add_to_the_same_rows_at_once_lose_nothing() -> None:
-    """Each counts in another order: rows that were locked in that order would make two wait for each other."""
-    processes, rounds, tokens = 3, 20, 40  # the pool has 4 connections, one is the test's own
-    barrier = threading.Barrier(processes)
-
-    def process(order: Sequence[int]) -> None:
-        recorder = Recorder(every_s=None)
-        try:
-            for _ in range(rounds):
-                for token_id in order:
-                    count(recorder, token_id=token_id)
-                barrier.wait(30)
-                recorder.flush()
-                assert not recorder._rows, "the database refused"
-        finally:
-            barrier.abort()
-            connection.close()
-
-    orders = [range(tokens), range(tokens - 1, -1, -1), [*range(0, tokens, 2), *range(1, tokens, 2)]]
-    with ThreadPoolExecutor(processes) as pool:
-        list(pool.map(process, orders))
-    assert counted("token_id") == [(token_id, processes * rounds) for token_id in range(tokens)]
+    for token_id, elapsed_s in ((1, 0.02), (2, 0.02), (2, 3.0)):
+        count(recorder, token_id=token_id, elapsed_s=elapsed_s)
+    count(recorder, token_id=0, slot="", outcome="breaker_opened", elapsed_s=None)
+    recorder.flush()
+    event, found = SourceHour.objects.order_by("slot").values()
+    assert (event["outcome"], event["count"], event["total_us"]) == ("breaker_opened", 1, 0)
+    assert (found["hour"], found["count"], found["total_us"]) == (NOON, 3, 3_040_000)
+    assert (found["ms_25"], found["ms_more"]) == (2, 1)
 
 
 @pytest.mark.django_db
-def test_what_the_database_refuses_is_kept_and_told_once(recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
-    with table_away():
-        count(recorder)
-        recorder.flush()
-        count(recorder)
-        count(recorder, outcome="late")
-        recorder.flush()
-    assert [message.split(":")[0] for message in caplog.messages] == ["statistics are kept in memory"]
-    recorder.flush()
-    recorder.flush()
-    assert counted("outcome") == [("found", 2), ("late", 1)]
-    assert caplog.messages[1:] == ["statistics are written again"]
-
-
-@pytest.mark.django_db
-def test_what_was_written_before_the_database_failed_is_not_written_twice(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail_the_second(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if sql.startswith("INSERT"):
-            inserts.append(sql)
-            if len(inserts) == 2:
-                raise OperationalError
-        return execute(sql, params, many, context)
-
-    inserts: list[str] = []
-    monkeypatch.setattr(usage, "CHUNK_ROWS", 2)
-    for token_id in range(5):
+def test_the_migration_sums_up_what_was_counted_before_it(recorder: Recorder) -> None:
+    for token_id in range(3):
         count(recorder, token_id=token_id)
-    with connection.execute_wrapper(fail_the_second):
-        recorder.flush()
-    assert counted("token_id") == [(0, 1), (1, 1)]
+        count(recorder, token_id=token_id, outcome="late", slot="source_b", elapsed_s=4.0)
     recorder.flush()
-    assert counted("token_id") == [(token_id, 1) for token_id in range(5)]
+    written = list(SourceHour.objects.order_by("slot").values(*usage._SUMS, "hour", "slot", "connector", "outcome"))
+    SourceHour.objects.all().delete()
+    import_module("lookup.migrations.0004_source_hours").sum_up_what_was_counted(apps, None)
+    again = list(SourceHour.objects.order_by("slot").values(*usage._SUMS, "hour", "slot", "connector", "outcome"))
+    assert again == written
+    assert [row["count"] for row in again] == [3, 3]
+
+
+@pytest.mark.parametrize("table", [usage.BY_TOKEN, usage.BY_HOUR])
+def test_a_table_has_no_column_that_is_not_written(table: Any) -> None:
+    assert {field.attname for field in table.model._meta.concrete_fields} == {"id", *table.key, *table.sums}
+
+
+# --- Reading -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db
-def test_memory_is_bounded_while_the_database_is_away(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(usage, "MAX_ROWS", 3)
-    with table_away():
-        for _ in range(2):
-            for token_id in range(5):
-                count(recorder, token_id=token_id)
-            recorder.flush()
-    assert len(recorder._rows) == 3
-    assert sum("no more are kept" in message for message in caplog.messages) == 1
+def test_what_failed_in_another_searchs_call_is_a_failure_and_no_call(recorder: Recorder) -> None:
+    """Else a call that both slots share would be paid for twice."""
+    count(recorder, outcome="late", elapsed_s=1.0)
+    for outcome in ("shared_late", "shared_error", "busy", "breaker", "no_time"):
+        count(recorder, outcome=outcome, elapsed_s=1.0)
     recorder.flush()
-    count(recorder, token_id=4)
-    recorder.flush()
-    assert counted("token_id") == [(0, 2), (1, 2), (2, 2), (4, 1)]
+    ((source,), _) = usage.summary(NOON.replace(year=2020))
+    assert (source.calls, source.total_us) == (1, 1_000_000)
+    assert source.failures == {"breaker": 1, "busy": 1, "late": 2, "no_time": 1, "error": 1}
 
 
-# --- The thread --------------------------------------------------------------------------------------------------
-
-
-class Watched(Recorder):
-    """Tells when it has flushed, and whether it still had a connection when it began to."""
-
-    def __init__(self, every_s: float) -> None:
-        super().__init__(every_s)
-        self.flushed = threading.Condition()
-        self.held: list[bool] = []
-
-    def flush(self) -> None:
-        held = connection.connection is not None
-        super().flush()
-        with self.flushed:
-            self.held.append(held)
-            self.flushed.notify_all()
-
-    def wait(self) -> None:
-        """For a flush that began after now: one may be on its way."""
-        with self.flushed:
-            enough = len(self.held) + 2
-            assert self.flushed.wait_for(lambda: len(self.held) >= enough, timeout=30)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_thread_writes_now_and_then_and_keeps_no_connection() -> None:
-    recorder = Watched(every_s=0.01)
-    try:
-        for expected in (1, 2):
-            count(recorder)
-            recorder.wait()
-            assert counted() == [(expected,)]
-    finally:
-        recorder.close()
-    assert not any(recorder.held)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_end_writes_the_rest_at_once() -> None:
-    recorder = Recorder(every_s=3600)
-    count(recorder)
-    count(recorder)
-    recorder.close()
-    assert counted() == [(2,)]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_database_that_is_away_holds_up_no_end() -> None:
-    recorder = Recorder(every_s=3600)
-    count(recorder)
-    with table_away():
-        recorder.close()
-    assert recorder._thread is not None
-    assert not recorder._thread.is_alive()
-    assert counted() == []
+@pytest.mark.django_db
+def test_what_is_older_than_400_days_is_deleted_from_both_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "timezone", SimpleNamespace(now=lambda: NOON))
+    for days in (399, 400, 401):
+        row: dict[str, Any] = {"hour": NOON - timedelta(days=days), "slot": "source_a", "connector": "twilio"}
+        Usage.objects.create(token_id=7, **row)
+        SourceHour.objects.create(**row)
+    assert usage.prune() == 2
+    assert [Usage.objects.count(), SourceHour.objects.count()] == [2, 2]
 
 
 # --- Percentiles -------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ import requests
 from tests.api import NUMBER
 from tests.service import Service
 
+pytestmark = pytest.mark.once
+
 Serve = Callable[..., Service]
 SEARCHES = 12
 KNOWS = "tests.connectors.Knows"

@@ -1,10 +1,12 @@
 """The service as it is run, with both slots bound to vendors: over real sockets from end to end."""
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 import requests
 
+from callerid_project.serve import KILL_AFTER_S
 from tests import upstream
 from tests.api import NUMBER
 from tests.lookup.connectors.conftest import KEYS, PRESETS
@@ -60,8 +62,11 @@ def test_no_key_number_or_name_reaches_the_log_whatever_the_vendor_does(
 def test_a_vendor_that_hangs_does_not_hold_the_end_of_the_service(service: Service, vendor: Upstream) -> None:
     vendor.repair(upstream.drips_body)
     assert search(service).status_code == 500
+    began = time.monotonic()
     assert service.stop() == 0
-    assert "gracefully" not in service.log()
+    # Not the server's word that it "refused to gracefully stop": it says so of a worker too whose end it has seen a
+    # millisecond before the operating system has.
+    assert time.monotonic() - began < KILL_AFTER_S
 
 
 def test_a_command_does_not_wait_for_a_vendor_that_hangs(service: Service, vendor: Upstream) -> None:

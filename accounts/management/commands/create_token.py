@@ -18,11 +18,18 @@ class Command(ShowOnceCommand):
         parser.add_argument("name", help="whose token it is, for operators")
         parser.add_argument("--credits", type=int, required=True, help="searches it can pay for at first, 0 or more")
         parser.add_argument("--days", type=int, help="how long it lives (default: TOKEN_DAYS)")
+        parser.add_argument("--contact", default="", help="an e-mail address, which gets a notice of a low balance")
+        parser.add_argument("--low-balance-at", type=int, help="the balance at which it gets it, in credits")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             issued = tokens.issue(
-                name=options["name"], initial_credits=options["credits"], days=options["days"], actor=ACTOR
+                name=options["name"],
+                initial_credits=options["credits"],
+                days=options["days"],
+                actor=ACTOR,
+                contact=options["contact"],
+                low_balance_at=options["low_balance_at"],
             )
         except ValueError as error:
             raise CommandError(str(error)) from error

@@ -5,7 +5,7 @@ from accounts.models import ApiToken
 
 
 class Command(TokenCommand):
-    help = "List all tokens with their balance and state (active, revoked, expired)."
+    help = "List all tokens with their balance and state (active, in grace, revoked, expired)."
 
     def handle(self, *args: Any, **options: Any) -> None:
         tokens = [as_json(token) for token in ApiToken.objects.order_by("pk").iterator()]

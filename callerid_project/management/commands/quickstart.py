@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from accounts import credits, tokens
-from lookup.datasets.importers import load_numbering_plan
+from lookup.datasets.plan import load_numbering_plan
 from lookup.datasets.samples import load_samples
 
 DEMO_CREDITS = 1_000

@@ -78,7 +78,7 @@ def _ask(member: Member, number: str) -> dict[str, Any]:
     if not covers(member.name, member.connector, number):
         return {**row, "outcome": "not covered", "fix": "it is not asked about this number; try --number"}
     started = time.monotonic()
-    answer = asked(member.name, member.connector, number, timeout_s=settings.CALL_LIFETIME_S)
+    answer = asked(member.name, lambda: member.connector.lookup(number, timeout_s=settings.CALL_LIFETIME_S))
     elapsed_s = time.monotonic() - started
     row["ms"] = round(elapsed_s * 1000, 1)
     if isinstance(answer, Failed):

@@ -6,14 +6,17 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from lookup.datasets import importers
+from lookup.datasets.plan import load_numbering_plan
 from lookup.management.importing import progress_line
+
+SHOWN_CHANGES = 20
 
 
 class Command(BaseCommand):
     help = (
         "Load places and countries of the world's numbering plan from the installed phonenumbers package, by "
-        "difference to what is there. Searches are answered meanwhile. Does nothing when that version is loaded."
+        "difference to what is there, and say what changed. Searches are answered meanwhile. Does nothing when that "
+        "version is loaded."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -23,16 +26,19 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         with progress_line(self) as progress:
-            result = importers.load_numbering_plan(
-                force=options["force"], dry_run=options["dry_run"], progress=progress
-            )
+            result = load_numbering_plan(force=options["force"], dry_run=options["dry_run"], progress=progress)
         if options["json"]:
             self.stdout.write(json.dumps({**asdict(result), "dry_run": options["dry_run"]}))
         elif result.already_loaded:
             self.stdout.write(f"Numbering plan {result.version} is already loaded (--force compares it anyway).")
         else:
+            before = f" (was {result.before})" if result.before not in ("", result.version) else ""
             self.stdout.write(
-                f"Numbering plan {result.version}: {result.prefixes:,} prefixes, {result.countries:,} countries; "
-                f"{result.added:,} rows added, {result.changed:,} changed, {result.removed:,} removed."
+                f"Numbering plan {result.version}{before}: {result.prefixes:,} prefixes, {result.countries:,} "
+                f"countries; {result.added:,} rows added, {result.changed:,} changed, {result.removed:,} removed."
                 + (" Dry run: nothing was changed." if options["dry_run"] else "")
             )
+            for change in result.changes[:SHOWN_CHANGES]:
+                self.stdout.write(f"  {change.key}: {change.before or '(none)'} → {change.after or '(none)'}")
+            if (more := len(result.changes) - SHOWN_CHANGES) > 0:
+                self.stdout.write(f"  … and {more:,} more: --json lists them all.")

@@ -1,180 +1,277 @@
-"""`import_contacts` and `import_complaints`, as an operator types them."""
+"""`import_contacts`, and what it shares with `import_complaints`, as an operator types them."""
 
+import gzip
 import io
-import json
-import os
-import threading
-from datetime import UTC, datetime, timedelta
+import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
+from django.db import OperationalError
+from tqdm import tqdm
 
+from lookup import marks
+from lookup.answers import Found
+from lookup.connectors.directory import Directory
+from lookup.datasets import bulk
+from lookup.management import importing
+from lookup.management.commands import import_contacts
 from lookup.models import ComplaintDay, Contact
+from tests import plugin
+from tests.lookup.commands.imports import JANE, TODAY, Ran
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
 
-GOOD = "12125550142,Jane Doe,New York"
-
-
-class Ran:
-    def __init__(self, *arguments: str) -> None:
-        out, err = io.StringIO(), io.StringIO()
-        self.error: CommandError | None = None
-        try:
-            call_command(*arguments, stdout=out, stderr=err, no_color=True)
-        except CommandError as error:
-            self.error = error
-        self.out, self.err = out.getvalue(), err.getvalue()
+GOOD = f"{JANE},Jane Doe,New York"
 
 
-@pytest.fixture
-def csv_file(tmp_path: Path) -> Any:
-    def write(text: str | bytes, name: str = "list.csv") -> str:
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return str(path)
-
-    return write
+def contact_file(file: Any, *rows: str) -> str:
+    return str(file("\n".join(["number,name,location", *rows]) + "\n"))
 
 
-def contact_file(csv_file: Any, *rows: str) -> str:
-    return str(csv_file("\n".join(["number,name,location", *rows]) + "\n"))
-
-
-def test_good_lines_are_imported_and_bad_ones_listed_with_their_place(csv_file: Any) -> None:
-    path = contact_file(csv_file, GOOD, "abc,Secret Name,", "12125550142,Secret Twin,", "441614960142,,")
+def test_good_rows_are_imported_and_bad_ones_listed_with_their_place(file: Any) -> None:
+    path = contact_file(file, GOOD, "abc,Secret Name,", f"{JANE},Secret Twin,", "441614960142,,")
     ran = Ran("import_contacts", path)
     assert ran.error is None
     assert ran.err.splitlines() == [
-        f"{path}:3: number must contain only digits",
-        f"{path}:4: 1********42: the same number as line 2",
+        f"{path}:3: number is no phone number",
         f"{path}:5: 44********42: neither a name nor a location",
+        f"{path}:4: 1********42: repeats an earlier row (line 2)",
     ]
-    assert ran.out == "4 contacts read: 1 added, 0 changed, 0 unchanged, 3 rejected.\n"
-    assert Contact.objects.values_list("number", "name", "location").get() == (12125550142, "Jane Doe", "New York")
+    assert ran.out.splitlines() == [
+        "4 numbers read (CSV with number, name, location): 1 repeated, 2 rejected.",
+        "  1 rejected: number is no phone number",
+        "  1 rejected: neither a name nor a location",
+        "Contacts: 1 added.",
+    ]
+    assert Contact.objects.values_list("number", "name", "location").get() == (JANE, "Jane Doe", "New York")
 
 
-def test_json_is_the_counts_and_nothing_else(csv_file: Any) -> None:
-    Contact.objects.create(number=12125550142, name="John Doe")
-    ran = Ran("import_contacts", contact_file(csv_file, GOOD, "x,y,z"), "--json")
-    assert json.loads(ran.out) == {
-        "read": 2,
-        "added": 0,
-        "changed": 1,
-        "unchanged": 0,
-        "rejected": 1,
-        "dry_run": False,
-    }
+def test_an_address_book_of_a_phone_is_recognised_and_found_by_the_next_search(file: Any) -> None:
+    card = (
+        "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Jane Doe\r\nADR;TYPE=HOME:;;1 Main St;New York;NY;10001;USA\r\n"
+        "TEL;TYPE=CELL:(212) 555-0142\r\nTEL;TYPE=WORK:+44 161 496 0142\r\nEND:VCARD\r\n"
+    )
+    ran = Ran("import_contacts", file(card, "contacts.vcf"), "--region", "us")
+    assert ran.out == "2 numbers read (vCard): 0 rejected.\nContacts: 2 added.\n"
+    found = Found(name="Jane Doe", location="New York, NY")
+    assert [Directory().lookup(n, timeout_s=1) for n in ("12125550142", "441614960142")] == [found, found]
 
 
-def test_a_dry_run_counts_and_changes_nothing(csv_file: Any) -> None:
-    ran = Ran("import_contacts", contact_file(csv_file, GOOD), "--dry-run")
-    assert "1 added" in ran.out
-    assert "Dry run" in ran.out
+@pytest.mark.parametrize(
+    ("header", "row", "title"),
+    [
+        ("First Name,Last Name,File As,Phone 1 - Label,Phone 1 - Value", "Jane,Doe,,Mobile,+1 212-555-0142", "Google"),
+        ("First Name,Last Name,Company,Mobile Phone,Notes", 'Jane,Doe,,+1 212-555-0142,"two\nlines"', "Outlook"),
+        ("Number;Name", "+1 212-555-0142;Jane Doe", "CSV with number"),
+    ],
+)
+def test_each_programs_export_is_recognised(file: Any, header: str, row: str, title: str) -> None:
+    ran = Ran("import_contacts", file(f"{header}\n{row}\n"))
+    assert f"({title}" in ran.out
+    assert Contact.objects.values_list("number", "name").get() == (JANE, "Jane Doe")
+
+
+def test_a_file_that_nobody_recognises_says_how_to_go_on_and_format_overrides(file: Any) -> None:
+    path = file(f"an address book\nBEGIN:VCARD\nFN:Jane\nTEL:+{JANE}\nEND:VCARD\n")
+    assert "--format says which one it is" in str(Ran("import_contacts", path).error)
+    assert Ran("import_contacts", path, "--format", "vcard", "--json").counts() == {"added": 1}
+
+
+def test_gzip_and_windows_1252_are_read(file: Any) -> None:
+    path = file(gzip.compress(f"number,name\n{JANE},José\n".encode("cp1252")), "list.csv.gz")
+    assert "not UTF-8 (--encoding names another)" in Ran("import_contacts", path).err
+    assert Ran("import_contacts", path, "--encoding", "cp1252").error is None
+    assert Contact.objects.get().name == "José"
+
+
+def test_an_unknown_encoding_region_or_format_is_one_sentence(file: Any) -> None:
+    for option, value in (
+        ("--encoding", "klingon"),
+        ("--encoding", "rot13"),
+        ("--region", "Atlantis"),
+        ("--format", "xml"),
+    ):
+        error = str(Ran("import_contacts", contact_file(file, GOOD), option, value).error)
+        assert value in error
+        assert "\n" not in error
+
+
+def test_the_same_file_again_changes_nothing_and_a_newer_one_what_differs(file: Any) -> None:
+    path = contact_file(file, GOOD, "441614960142,Old Name,")
+    assert Ran("import_contacts", path, "--json").counts() == {"added": 2}
+    assert Ran("import_contacts", path, "--json").counts() == {"unchanged": 2}
+    path = contact_file(file, GOOD, "441614960142,New Name,", "493023125042,Third,")
+    assert Ran("import_contacts", path, "--json").counts() == {"added": 1, "changed": 1, "unchanged": 1}
+    assert Contact.objects.get(number=441614960142).name == "New Name"
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(file: Any) -> None:
+    Contact.objects.create(number=JANE, name="John Doe")
+    path = contact_file(file, GOOD, "441614960142,Other,", "x,y,")
+    dry, wet = Ran("import_contacts", path, "--dry-run"), Ran("import_contacts", path)
+    assert dry.out == wet.out + "Dry run: nothing was changed.\n"
+    assert dry.err == wet.err
+    assert "Contacts: 1 added, 1 changed." in dry.out
+
+
+def test_a_dry_run_leaves_the_table_as_it_was(file: Any) -> None:
+    Ran("import_contacts", contact_file(file, GOOD), "--dry-run")
     assert not Contact.objects.exists()
 
 
+def test_rejects_are_listed_in_a_file_for_its_owner_alone(file: Any, tmp_path: Path) -> None:
+    listing = tmp_path / "rejects"
+    path = contact_file(file, GOOD, *["x,y,z"] * 50)
+    ran = Ran("import_contacts", path, "--rejects", str(listing))
+    assert listing.read_text().splitlines() == [f"{path}:{n}: number is no phone number" for n in range(3, 53)]
+    assert listing.stat().st_mode & 0o077 == 0
+    assert ran.err == ""
+
+
+def test_rejects_are_never_written_over_another_file_least_of_all_the_one_that_is_imported(file: Any) -> None:
+    path = contact_file(file, GOOD, "x,y,z")
+    ran = Ran("import_contacts", path, "--rejects", path)
+    assert str(ran.error) == f"--rejects {path}: File exists. Nothing was changed."
+    assert GOOD in Path(path).read_text()
+    assert not Contact.objects.exists()
+
+
+def test_a_flood_of_bad_rows_does_not_flood_the_terminal(file: Any) -> None:
+    ran = Ran("import_contacts", contact_file(file, GOOD, *["x,y,z"] * 50))
+    assert len(ran.err.splitlines()) == 21
+    assert "30 more: --rejects FILE" in ran.err.splitlines()[-1]
+
+
+def test_numbers_without_a_country_code_are_not_guessed_and_the_summary_says_what_helps(file: Any) -> None:
+    path = contact_file(file, GOOD, "2125550143,John,")
+    assert "--region US" in Ran("import_contacts", path).out
+    assert Contact.objects.count() == 1
+    assert "--region US" not in Ran("import_contacts", path, "--region", "US").out
+    assert Contact.objects.count() == 2
+
+
+def test_a_number_that_is_to_stay_forgotten_does_not_come_back(file: Any) -> None:
+    marks.set([JANE], blocked=True)
+    ran = Ran("import_contacts", contact_file(file, GOOD, "441614960142,Other,"))
+    assert ran.err.endswith(":2: 1********42: forgotten, and kept out\n")
+    assert Contact.objects.get().number == 441614960142
+    Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},3\n{JANE + 1},{TODAY},3\n"))
+    assert ComplaintDay.objects.get().number == JANE + 1
+
+
+@pytest.mark.parametrize(
+    ("command", "header", "cells"), [("import_contacts", "name", "X"), ("import_complaints", "day,total", f"{TODAY},1")]
+)
+def test_a_number_that_is_blocked_while_an_import_reads_is_left_out_too(
+    file: Any, monkeypatch: pytest.MonkeyPatch, command: str, header: str, cells: str
+) -> None:
+    take_turns = bulk.one_at_a_time
+
+    def forgotten_first(table: bulk.Table) -> Any:
+        marks.set([JANE], blocked=True)
+        return take_turns(table)
+
+    monkeypatch.setattr(bulk, "one_at_a_time", forgotten_first)
+    ran = Ran(command, file(f"number,{header}\n{JANE},{cells}\n{JANE + 1},{cells}\n"))
+    assert "1 rejected: forgotten, and kept out" in ran.out
+    assert ran.err.endswith(":2: 1********42: forgotten, and kept out\n")
+    left = [*Contact.objects.values_list("number", flat=True), *ComplaintDay.objects.values_list("number", flat=True)]
+    assert left == [JANE + 1]
+
+
 @pytest.mark.parametrize("text", ["number,name,location\n", "number,name", "number,name\n\n\n"])
-def test_a_header_alone_is_a_file_that_was_read(csv_file: Any, text: str) -> None:
-    ran = Ran("import_contacts", csv_file(text))
+def test_a_header_alone_is_a_file_that_was_read(file: Any, text: str) -> None:
+    ran = Ran("import_contacts", file(text))
     assert ran.error is None
-    assert ran.out.startswith("0 contacts read")
+    assert ran.out.startswith("0 numbers read")
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         (b"", "empty"),
-        (b"phone,name\n12125550142,Jane\n", "missing: number"),
-        (b"number,name\n12125550142,Jane\n12125550143,J\xe4ne\n", "line 3 is not UTF-8"),
-        (b"number,name\nabc,Jane\n", "no line could be used"),
+        (b"phone,name\n12125550142,Jane\n", "no known format"),
+        (b"number,name,number\n12125550142,Jane\n", "twice"),
+        (b"number,name\nabc,Jane\n", "no row could be used"),
+        (b"<!DOCTYPE html>\n<p>404", "this is a web page"),
+        (b"%PDF-1.7\n", "this is a PDF"),
+        (b"PK\x03\x04xl/worksheets", "this is a zip file or a spreadsheet"),
+        (gzip.compress(b"number,name\n12125550142,Jane\n")[:-4], "damaged or cut short"),
     ],
 )
-def test_a_file_that_cannot_be_used_fails_and_changes_nothing(csv_file: Any, text: bytes, says: str) -> None:
-    ran = Ran("import_contacts", csv_file(text))
+@pytest.mark.django_db(transaction=True)
+def test_a_file_that_cannot_be_used_fails_and_changes_nothing(file: Any, text: bytes, says: str) -> None:
+    ran = Ran("import_contacts", file(text))
     assert says in str(ran.error)
+    assert str(ran.error).endswith("Nothing was changed.")
     assert "Jane" not in str(ran.error) + ran.err
+    assert "list.csv: " in str(ran.error)
     assert ran.out == ""
     assert not Contact.objects.exists()
 
 
+@pytest.mark.parametrize("command", ["import_contacts", "import_complaints"])
 @pytest.mark.parametrize("name", ["missing.csv", "."])
-def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path, name: str) -> None:
-    ran = Ran("import_contacts", str(tmp_path / name))
+def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path, command: str, name: str) -> None:
+    ran = Ran(command, str(tmp_path / name))
     assert str(ran.error).startswith(str(tmp_path))
     assert "\n" not in str(ran.error)
 
 
-def test_standard_input_is_read_from_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    reading, writing = os.pipe()
-    text = "number,name\n12125550142,Jane\nabc,John\n" * 5_000
-
-    def feed() -> None:
-        with os.fdopen(writing, "w") as pipe:
-            pipe.write(text)
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
-    with os.fdopen(reading) as piped:
-        monkeypatch.setattr("sys.stdin", piped)
-        ran = Ran("import_contacts", "-")
-    feeder.join()
-    assert Contact.objects.get().name == "Jane"
-    assert ran.err.startswith("<stdin>:3: ")
-
-
-def test_importing_complaints_twice_counts_nothing_twice(csv_file: Any) -> None:
-    today = datetime.now(UTC).date()
-    path = csv_file(f"number,day,total,robocalls\n+1 212 555 0142,{today},3,1\n")
-    assert Ran("import_complaints", path).out.startswith("1 complaint days read: 1 added")
-    assert Ran("import_complaints", path).out.startswith("1 complaint days read: 0 added, 0 changed, 1 unchanged")
-    path = csv_file(f"number,day,total\n12125550142,{today},5\n")
-    assert Ran("import_complaints", path).out.startswith("1 complaint days read: 0 added, 1 changed")
-    row = ComplaintDay.objects.get()
-    assert (row.number, row.source, row.day, row.total, row.robocalls) == (12125550142, "import", today, 5, 0)
-
-
-def test_two_sources_stand_side_by_side(csv_file: Any) -> None:
-    path = csv_file("number,day,total\n12125550142,2026-01-31,3\n")
-    Ran("import_complaints", path, "--source", "ftc")
-    Ran("import_complaints", path)
-    assert set(ComplaintDay.objects.values_list("source", flat=True)) == {"ftc", "import"}
-
-
-def test_a_complaint_from_the_future_is_rejected_and_tomorrows_is_not(csv_file: Any) -> None:
-    today = datetime.now(UTC).date()
-    days = "".join(f"12125550142,{today + timedelta(days=ahead)},1\n" for ahead in (0, 1, 2))
-    ran = Ran("import_complaints", csv_file("number,day,total\n" + days))
-    assert ran.err.count("\n") == 1
-    assert "future" in ran.err
-    assert ComplaintDay.objects.count() == 2
-
-
-@pytest.mark.parametrize("source", ["", "s" * 33])
-def test_a_bad_source_is_refused(csv_file: Any, source: str) -> None:
-    ran = Ran("import_complaints", csv_file("number,day,total\n12125550142,2026-01-31,3\n"), "--source", source)
-    assert "--source" in str(ran.error)
-    assert not ComplaintDay.objects.exists()
-
-
 @pytest.mark.parametrize("command", ["import_contacts", "import_complaints"])
-def test_help_says_what_becomes_of_bad_lines(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_says_what_becomes_of_bad_rows(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         call_command(command, "--help")
     said = " ".join(capsys.readouterr().out.split())
     assert "listed on stderr as FILE:LINE: reason" in said
-    assert "the good lines are imported" in said
+    assert "the good rows are imported" in said
 
 
-def test_a_terminal_sees_progress_and_a_pipe_does_not(csv_file: Any) -> None:
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_gives_up_says_why_and_nothing_of_the_rows(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gives_up(*_: Any, **__: Any) -> None:
+        raise OperationalError("disk full\nCONTEXT:  COPY given, line 1: 12125550142 Jane Doe")
+
+    monkeypatch.setattr(bulk, "merge", gives_up)
+    ran = Ran("import_contacts", contact_file(file, GOOD))
+    assert str(ran.error) == "The database gave up: disk full. Broken off. Nothing was changed."
+
+
+@pytest.mark.parametrize("command", ["import_contacts", "import_complaints"])
+def test_a_terminal_sees_rows_a_second_and_the_time_left_and_a_pipe_does_not(
+    file: Any, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    path = contact_file(csv_file, GOOD)
+    monkeypatch.setattr(importing, "tqdm", partial(tqdm, mininterval=0))
+    path = file(f"number,day,total,name\n{JANE},{TODAY},1,Jane\n")
     terminal = Terminal()
-    call_command("import_contacts", path, stdout=io.StringIO(), stderr=terminal)
-    assert "1 rows" in terminal.getvalue()
-    assert Ran("import_contacts", path).err == ""
+    call_command(command, path, "--format", "csv", stdout=io.StringIO(), stderr=terminal)
+    shown = terminal.getvalue()
+    assert re.search(r"list\.csv: 100%\|#+\|, 1 rows, [0-9,]+/s, 00:00 left", shown), shown
+    assert re.search(r"merging: 100%\|#+\|, 1 rows, [0-9,]+/s, 00:00 left", shown), shown
+    assert Ran(command, path, "--format", "csv").err == ""
+
+
+def test_an_import_that_is_broken_off_says_whether_anything_was_changed(
+    file: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken_off(**options: Any) -> None:
+        options["watch"].merging(12_000)
+        options["watch"].merged(done)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_contacts, "import_contacts", broken_off)
+    done = 0
+    assert str(Ran("import_contacts", contact_file(file, GOOD)).error) == "Broken off. Nothing was changed."
+    done = 5_000
+    said = str(Ran("import_contacts", contact_file(file, GOOD)).error)
+    if plugin.production():  # what is not committed is not in
+        assert said == "Broken off. Nothing was changed."
+    else:
+        assert said.startswith("Broken off after 5,000 of 12,000 rows, which are in. Run the same command again")

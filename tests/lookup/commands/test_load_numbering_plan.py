@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -74,8 +75,19 @@ def test_force_repairs_what_differs_and_touches_nothing_else(installed: Installe
 def test_a_new_version_is_loaded_by_difference(installed: Installed) -> None:
     load()
     installed.plan = NumberingPlan("2.0", {4930: "Berlin", 44: "United Kingdom", 331: "Paris"}, {"FR": "France"})
-    assert json.loads(load("--json")) == {
+    said = json.loads(load("--json"))
+    changes = {change["key"]: (change["before"], change["after"]) for change in said.pop("changes")}
+    assert changes == {
+        "4989": ("Munich", ""),
+        "1650253": ("Mountain View, CA", ""),
+        "44": ("", "United Kingdom"),
+        "331": ("", "Paris"),
+        "DE": ("Germany", ""),
+        "FR": ("", "France"),
+    }
+    assert said == {
         "version": "2.0",
+        "before": "1.0",
         "already_loaded": False,
         "prefixes": 3,
         "countries": 1,
@@ -88,14 +100,33 @@ def test_a_new_version_is_loaded_by_difference(installed: Installed) -> None:
     assert Dataset.objects.get().version == "2.0"
 
 
+def test_a_refresh_says_what_changed_and_a_first_load_does_not(installed: Installed) -> None:
+    assert load().count("\n") == 1
+    installed.plan = NumberingPlan("2.0", {**SMALL.places, 4930: "Berlin-Mitte", 331: "Paris"}, SMALL.countries)
+    assert load().splitlines() == [
+        "Numbering plan 2.0 (was 1.0): 5 prefixes, 1 countries; 1 rows added, 1 changed, 0 removed.",
+        "  4930: Berlin → Berlin-Mitte",
+        "  331: (none) → Paris",
+    ]
+
+
 def test_a_refresh_never_leaves_a_search_without_an_answer(
     installed: Installed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load()
     installed.plan = NumberingPlan("2.0", {493023: "Berlin-Mitte", 4989: "Munich"}, {"DE": "Germany"})
     seen: list[Any] = []
-    # Between any two transactions: where another process would see the tables.
-    monkeypatch.setattr(bulk, "_pause", lambda: seen.append(Geography().lookup("493023125555", timeout_s=1)))
+
+    def then_look(step: Callable[..., Any]) -> Callable[..., Any]:
+        def stepped(**arguments: Any) -> Any:
+            done = step(**arguments)
+            seen.append(Geography().lookup("493023125555", timeout_s=1))
+            return done
+
+        return stepped
+
+    for name in ("upsert", "delete"):
+        monkeypatch.setattr(bulk, name, then_look(getattr(bulk, name)))
     load()
     assert len(seen) >= 2
     assert set(seen) <= {Found(location="Berlin"), Found(location="Berlin-Mitte")}

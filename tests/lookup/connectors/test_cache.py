@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings as django_settings
 
 from accounts import shared_store
+from lookup import marks
 from lookup import search as search_module
 from lookup.answers import Found, NotFound
 from lookup.connectors import cache, registry
@@ -52,11 +53,12 @@ def test_found_and_not_found_have_their_own_times(vendors: Vendors, monkeypatch:
 
 
 def test_every_part_of_the_question_is_in_the_key_and_the_number_is_not_readable() -> None:
-    def key(version: str, slot: str = "source_a", connector: str = "x", number: str = NUMBER) -> str:
-        return cache.key(slot=slot, connector=connector, version=version, number=number)
+    def key(**part: str) -> str:
+        return cache.key(**{"slot": "source_a", "connector": "x", "version": "1", "number": NUMBER, "mark": "", **part})
 
-    assert len({key("1"), key("2"), key("1", "source_b"), key("1", connector="y"), key("1", number="1" * 11)}) == 5
-    assert NUMBER not in key("1")
+    others = {"slot": "source_b", "connector": "y", "version": "2", "number": "1" * 11, "mark": "later"}
+    assert len({key(), *(key(**{name: value}) for name, value in others.items())}) == 6
+    assert NUMBER not in key()
 
 
 def test_an_edited_preset_never_meets_old_answers(vendors: Vendors, settings: Any, tmp_path: Path) -> None:
@@ -144,6 +146,29 @@ def test_what_the_process_keeps_has_its_lifetime(settings: Any, monkeypatch: pyt
     assert (kept.get("short"), kept.get("long")) == (NotFound(), Found(name="x"))
     now += 2
     assert (kept.get("short"), kept.get("long")) == (None, Found(name="x"))
+
+
+def test_nothing_is_kept_longer_than_a_number_keeps_its_mark(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or it would be found again when the mark is pruned."""
+    settings.REDIS_URL = ""
+    now = 1000.0
+    monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: now))
+    kept = cache.AnswerCache()
+    kept.put("k", Found(name="x"), 10 * 365 * 24 * 3600)
+    now += settings.ANSWER_KEPT_AT_MOST_S - 1
+    assert kept.get("k") == Found(name="x")
+    now += 2
+    assert kept.get("k") is None
+    assert marks.KEPT.total_seconds() > settings.ANSWER_KEPT_AT_MOST_S
+
+
+def test_redis_too_keeps_nothing_for_longer(settings: Any, redis_url: str) -> None:
+    settings.REDIS_URL = redis_url
+    shared_store.client.cache_clear()
+    cache.AnswerCache().put("callerid:answer:k", Found(name="x"), 10 * 365 * 24 * 3600)
+    ttl_s = shared_store.client(redis_url).ttl("callerid:answer:k")
+    shared_store.client.cache_clear()
+    assert 0 < ttl_s <= settings.ANSWER_KEPT_AT_MOST_S
 
 
 def test_what_was_bought_while_redis_was_away_is_not_bought_again(settings: Any, redis_url: str) -> None:

@@ -13,6 +13,8 @@ from tests.lookup.connectors.conftest import Vendors
 from tests.servers import free_port
 from tests.upstream import FAULTS, GOOD_A, GOOD_B, Upstream, says
 
+pytestmark = pytest.mark.once
+
 DEADLINE_S = 0.8
 FOUND = {
     "a": {"name": "Example Bakery", "location": "Springfield, IL"},

@@ -34,6 +34,7 @@ def lookup(number: str) -> Any:
     return Geography().lookup(number, timeout_s=1)
 
 
+@pytest.mark.once
 def test_100_000_numbers_are_placed_as_the_geocoder_places_them() -> None:
     checked, wrong, regions, types, places = 0, [], set(), set(), set()
     geography = Geography()

@@ -35,8 +35,9 @@ def _short_deadline(settings: Any) -> None:
 
 
 def test_concurrent_searches_for_one_number_ask_the_vendor_once_and_count_one_call(
-    vendors: Vendors, transactional_db: None, monkeypatch: pytest.MonkeyPatch
+    vendors: Vendors, transactional_db: None, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
+    settings.SEARCH_DEADLINE_S = 20  # nobody is late, however busy the machine
     outcomes: list[str] = []
     monkeypatch.setattr(usage, "count", lambda *, outcome, **rest: outcomes.append(outcome))
     together = threading.Barrier(8)
@@ -68,13 +69,60 @@ def test_a_connector_in_both_slots_is_asked_once_and_answers_both(settings: Any)
     assert connectors.RemoteKnows.calls == [NUMBER]
 
 
+@pytest.mark.parametrize(("behaviour", "reason"), [(upstream.slow(0.1, raw(b"", 500)), "unavailable"), (hangs, "late")])
+def test_a_failed_call_that_both_slots_share_counts_as_one_call(
+    vendors: Vendors, settings: Any, monkeypatch: pytest.MonkeyPatch, behaviour: Any, reason: str
+) -> None:
+    outcomes: list[str] = []
+    monkeypatch.setattr(usage, "count", lambda *, outcome, **rest: outcomes.append(outcome))
+    settings.SOURCE_B = settings.SOURCE_A
+    vendors.a.repair(behaviour)
+    search(NUMBER)
+    assert sorted(outcomes) == sorted([reason, f"shared_{reason}"])
+
+
+def test_a_member_for_which_no_time_is_left_is_not_called_and_counts_as_such(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[tuple[str, str]] = []
+    monkeypatch.setattr(
+        usage, "count", lambda *, connector, outcome, **rest: outcomes.append((connector.removeprefix(T), outcome))
+    )
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}Hangs,{T}RemoteKnows", T + "KnowsNothing"
+    search(NUMBER)
+    assert outcomes == [("Hangs", "late"), ("RemoteKnows", "no_time"), ("KnowsNothing", "not_found")]
+    assert connectors.RemoteKnows.calls == []
+
+
+def test_a_call_under_an_earlier_mark_is_not_joined_and_what_it_brings_is_not_met_under_the_new_one(
+    settings: Any,
+) -> None:
+    settings.SOURCE_A = T + "Hangs"
+    guard = registry.bind("source_a", "SOURCE_A", T + "Hangs")[0].guard
+    assert guard is not None
+    deadline = time.monotonic() + 20
+    early, late = (guard.ask("source_a", NUMBER, mark=mark, deadline=deadline) for mark in ("early", "late"))
+    assert early.flight is not None
+    assert late.flight is not None
+    assert (late.joined, late.flight is early.flight) == (False, False)
+    assert guard.ask("source_a", NUMBER, mark="late", deadline=deadline).flight is late.flight
+    connectors.Hangs.released.set()
+    until(lambda: not guard._flights)
+    known = Found(name="Too Late", location="Too Late", spam=True)
+    assert [guard.ask("source_a", NUMBER, mark=mark, deadline=deadline).answer for mark in ("early", "late")] == (
+        [known, known]
+    )
+    assert connectors.Hangs.calls == [NUMBER] * 2
+    assert guard.ask("source_a", NUMBER, mark="latest", deadline=deadline).flight is not None
+
+
 def test_a_full_bulkhead_sheds_load_and_never_queues(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(breaker, "FAILURES", 1000)
     vendors.a.repair(hangs)
     guard = registry.bind("source_a", "SOURCE_A", "mock_a")[0].guard
     assert guard is not None
     deadline = time.monotonic() + 60
-    replies = [guard.ask("source_a", number, deadline=deadline) for number in numbers(20)]
+    replies = [guard.ask("source_a", number, mark="", deadline=deadline) for number in numbers(20)]
     assert [reply.answer.reason for reply in replies if reply.answer] == ["busy"] * 4  # type: ignore[union-attr]
     until(lambda: guard._free._value == guard.connector.concurrency)  # their lifetime is over: the threads are free
     vendors.a.repair(says(upstream.GOOD_A))
@@ -92,7 +140,7 @@ def test_a_thread_that_cannot_be_started_costs_one_search_and_no_place(
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_more)
-        reply = guard.ask("source_a", NUMBER, deadline=time.monotonic() + 1)
+        reply = guard.ask("source_a", NUMBER, mark="", deadline=time.monotonic() + 1)
     assert reply.answer == guarding.BUSY
     assert (guard._free._value, guard._flights) == (guard.connector.concurrency, {})
     assert words() == ("found", "found")
@@ -104,18 +152,18 @@ def test_who_asks_after_a_failure_asks_anew_and_others_join_that_call(
     guard = registry.bind("source_a", "SOURCE_A", "mock_a")[0].guard
     assert guard is not None
     go_on = threading.Event()
-    monkeypatch.setattr(guard, "_keep", lambda number, answer: go_on.wait(20))
+    monkeypatch.setattr(guard, "_keep", lambda flight, answer: go_on.wait(20))
     vendors.a.repair(raw(b"", 500))
     deadline = time.monotonic() + 20
-    first = guard.ask("source_a", NUMBER, deadline=deadline)
+    first = guard.ask("source_a", NUMBER, mark="", deadline=deadline)
     assert first.flight is not None
     first.flight.future.result(20)
     vendors.a.repair(hangs)
-    second = guard.ask("source_a", NUMBER, deadline=deadline)
+    second = guard.ask("source_a", NUMBER, mark="", deadline=deadline)
     go_on.set()
     until(lambda: guard._free._value == guard.connector.concurrency - 1)  # the first has landed altogether
     assert second.flight is not first.flight
-    assert guard.ask("source_a", NUMBER, deadline=deadline).flight is second.flight
+    assert guard.ask("source_a", NUMBER, mark="", deadline=deadline).flight is second.flight
 
 
 def test_a_call_that_is_not_admitted_takes_no_place(vendors: Vendors) -> None:
@@ -186,7 +234,7 @@ def test_a_slot_is_back_after_the_repair_also_when_its_bulkhead_was_full_of_drip
     vendors.a.repair(upstream.drips_body)
     guard = registry.bind("source_a", "SOURCE_A", "mock_a")[0].guard
     assert guard is not None
-    flights = [guard.ask("source_a", number, deadline=time.monotonic() + 0.3).flight for number in numbers(16)]
+    flights = [guard.ask("source_a", number, mark="", deadline=time.monotonic() + 0.3).flight for number in numbers(16)]
     assert guard._free._value == 0
     for flight in flights[:5]:
         assert flight is not None
@@ -276,6 +324,7 @@ def test_one_whose_coverage_raises_is_asked(settings: Any) -> None:
     assert words() == ("found", "found")
 
 
+@pytest.mark.once
 def test_threads_memory_and_files_stay_flat_over_10000_faulty_searches(
     vendors: Vendors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,7 +347,8 @@ def test_threads_memory_and_files_stay_flat_over_10000_faulty_searches(
     before, threads, files = resident_mb(), threading.active_count(), open_files()
     run(8_000)
     assert resident_mb() - before < 3
-    assert threading.active_count() <= threads + 4
+    # On a busy machine a call may find its slot's threads not back yet: a slot starts more, up to 16, as it needs them.
+    assert threading.active_count() <= threads + 2 * 16
     assert open_files() <= files + 8
 
 

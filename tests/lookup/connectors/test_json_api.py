@@ -9,7 +9,8 @@ import pytest
 
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors import preset
-from lookup.connectors.json_api import EnvironmentLacks, JsonApi
+from lookup.connectors.json_api import JsonApi
+from lookup.connectors.preset import EnvironmentLacks
 from lookup.connectors.transport import Reply
 from tests.lookup.connectors.conftest import KEYS, PRESETS, Vendors
 

@@ -7,10 +7,12 @@ import pytest
 
 from lookup.answers import Failed, Found, NotFound
 from lookup.connectors import preset
-from lookup.connectors.json_api import EnvironmentLacks, JsonApi
-from lookup.connectors.preset import Preset
+from lookup.connectors.json_api import JsonApi
+from lookup.connectors.preset import EnvironmentLacks, Preset
 from tests import upstream
 from tests.upstream import Upstream
+
+pytestmark = pytest.mark.once
 
 FILES = sorted(preset.SHIPPED.glob("*.toml"))
 SECRET = "a-secret-of-ours-51c0"

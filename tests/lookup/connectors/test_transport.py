@@ -19,6 +19,8 @@ from tests.lookup.connectors.calls import clients, get, names_lead_to, send
 from tests.servers import free_port
 from tests.upstream import Behaviour, Conversation, Upstream, raw, says
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True)
 def _new_clients() -> None:

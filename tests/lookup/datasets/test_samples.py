@@ -11,6 +11,8 @@ from lookup import numbers, rules
 from lookup.answers import Found
 from lookup.connectors.complaints import Complaints
 from lookup.datasets import samples
+from lookup.datasets.contacts import import_contacts
+from lookup.datasets.files import open_text
 from lookup.datasets.samples import DEMO_NUMBER, load_samples
 from lookup.models import ComplaintDay, Contact, Dataset, NumberPrefix, NumberRule
 from lookup.search import search
@@ -92,8 +94,6 @@ def test_no_sample_is_a_strangers_number(name: str) -> None:
 
 
 def test_the_sample_of_contacts_can_be_imported_as_it_is() -> None:
-    from lookup.datasets import importers
-
-    with (samples._FOLDER / "contacts.csv").open("rb") as file:
-        result = importers.import_contacts(file=file, on_reject=lambda line: pytest.fail(line.reason))
+    with open_text(str(samples._FOLDER / "contacts.csv")) as file:
+        result = import_contacts(file=file, on_reject=lambda name, row: pytest.fail(row.reason))
     assert result.added == len(list(samples._rows("contacts")))

@@ -1,0 +1,55 @@
+"""Requests by how they ended, as the console draws them: stacked bars, and the same figures as a table."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from accounts.activity import OUTCOMES, REFUSED
+
+#: Title → its outcomes and its colour: told apart on white and on black, and whatever colours the eye cannot see.
+_STACK = {
+    "found in both": (("found_both",), "#1f6fb2"),
+    "found in one": (("found_one",), "#45a5d9"),
+    "found in none": (("found_none", "given_away"), "#8a93a0"),
+    "answered again": (("replayed",), "#9a6fd0"),
+    "refused": (REFUSED, "#c58a00"),
+    "failed": (("failed",), "#d03a20"),
+}
+_OPTIONS = json.dumps(
+    {
+        "animation": False,
+        "responsive": True,
+        "maintainAspectRatio": False,
+        "categoryPercentage": 0.9,
+        "barPercentage": 0.9,
+        "maxBarThickness": 36,
+        "interaction": {"mode": "index", "intersect": False},
+        "plugins": {"legend": {"display": False}},
+        "scales": {
+            "x": {"stacked": True, "grid": {"display": False}, "ticks": {"maxRotation": 0, "autoSkipPadding": 16}},
+            "y": {"stacked": True, "beginAtZero": True, "suggestedMax": 1, "ticks": {"precision": 0}},
+        },
+    }
+)
+
+
+def requests_chart(steps: Sequence[tuple[date, Mapping[str, int]]], *, label: str, by: str) -> dict[str, Any]:
+    """For the template requests.html. `steps`: each hour or day and how many requests ended how, the first one first.
+    `label`: the format of what stands below a bar. `by`: `hour` or `day`."""
+    stacks = {
+        title: [sum(counts.get(outcome, 0) for outcome in outcomes) for _, counts in steps]
+        for title, (outcomes, _) in _STACK.items()
+    }
+    datasets = [
+        {"label": title, "data": figures, "backgroundColor": _STACK[title][1]} for title, figures in stacks.items()
+    ]
+    return {
+        "by": by,
+        "drawn": any(map(any, stacks.values())),
+        "data": json.dumps({"labels": [f"{at:{label}}" for at, _ in steps], "datasets": datasets}),
+        "options": _OPTIONS,
+        "legend": [(title, sum(figures)) for title, figures in stacks.items()],
+        "columns": list(OUTCOMES.values()),
+        "rows": [(at, [counts.get(outcome, 0) for outcome in OUTCOMES]) for at, counts in steps],
+    }

@@ -1,0 +1,235 @@
+"""How requests ended, counted by the hour and by token and day, and what the console reads out of it."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from accounts import activity, credits, tokens
+from accounts.models import ApiToken, CreditDay, SearchHour, TokenDay
+from accounts.recorder import Recorder
+
+pytestmark = pytest.mark.django_db
+NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
+TODAY = NOON.date()
+
+
+def issued(balance: int, *, age_days: float = 60, name: str = "pbx") -> ApiToken:
+    """Issued so many days before NOON, for a year."""
+    token = tokens.issue(name=name, initial_credits=balance, actor="test").token
+    ApiToken.objects.filter(pk=token.pk).update(
+        created_at=NOON - timedelta(days=age_days), expires_at=NOON + timedelta(days=300)
+    )
+    token.refresh_from_db()
+    return token
+
+
+def spent(token: ApiToken, count: int, *, days_ago: int = 0, outcome: str = "found_one") -> None:
+    TokenDay.objects.create(token=token, day=TODAY - timedelta(days=days_ago), outcome=outcome, count=count)
+
+
+def running_out(within_days: int = 7) -> list[tuple[int, datetime]]:
+    return [(one.token.pk, one.at) for one in activity.running_out(NOON, within_days=within_days)]
+
+
+# --- Counting ----------------------------------------------------------------------------------------------------
+
+
+def test_a_request_counts_in_its_hour_and_on_its_tokens_day(
+    recorder: Recorder, at: Callable[[datetime], None], token: ApiToken
+) -> None:
+    midnight = NOON.replace(hour=0)
+    at(midnight - timedelta(seconds=1))
+    activity.count(token_id=token.pk, outcome="found_both", to=recorder)
+    at(midnight)
+    for outcome in ("found_both", "found_both", "no_credits"):
+        activity.count(token_id=token.pk, outcome=outcome, to=recorder)
+    activity.count(token_id=None, outcome="unauthorized", to=recorder)
+    recorder.flush()
+    assert activity.by_hour(midnight - timedelta(days=1)) == {
+        midnight - timedelta(hours=1): {"found_both": 1},
+        midnight: {"found_both": 2, "no_credits": 1, "unauthorized": 1},
+    }
+    assert activity.by_day(token, TODAY - timedelta(days=1)) == {
+        TODAY - timedelta(days=1): {"found_both": 1},
+        TODAY: {"found_both": 2, "no_credits": 1},
+    }
+
+
+def test_what_was_before_the_asked_time_is_not_told(token: ApiToken) -> None:
+    for hours in (0, 1):
+        SearchHour.objects.create(hour=NOON - timedelta(hours=hours), outcome="failed", count=1)
+    spent(token, 1, days_ago=1)
+    assert list(activity.by_hour(NOON)) == [NOON]
+    assert activity.by_day(token, TODAY) == {}
+
+
+def test_a_days_figures_are_of_that_token_alone(token: ApiToken) -> None:
+    spent(issued(5), 3)
+    assert activity.by_day(token, TODAY) == {}
+
+
+def test_what_cannot_be_counted_raises_nothing(recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
+    unhashable: Any = []
+    activity.count(token_id=1, outcome=unhashable, to=recorder)
+    assert caplog.messages == ["statistics: not counted (TypeError)"]
+
+
+def test_every_outcome_has_a_name_and_fits_its_column() -> None:
+    for model in (SearchHour, TokenDay):
+        longest: Any = model._meta.get_field("outcome")
+        assert all(len(outcome) <= longest.max_length for outcome in activity.OUTCOMES)
+    assert set(activity.SEARCHES) < set(activity.OUTCOMES)
+
+
+def test_what_is_older_than_400_days_is_deleted(token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "timezone", SimpleNamespace(now=lambda: NOON))
+    monkeypatch.setattr(activity, "PRUNE_ROWS", 1)
+    for days in (399, 400, 401, 402):
+        SearchHour.objects.create(hour=NOON - timedelta(days=days), outcome="failed", count=1)
+        spent(token, 1, days_ago=days)
+    assert activity.prune() == 4
+    assert {(NOON - row.hour).days for row in SearchHour.objects.all()} == {399, 400}
+    assert {(TODAY - row.day).days for row in TokenDay.objects.all()} == {399, 400}
+
+
+# --- A token's rate ----------------------------------------------------------------------------------------------
+
+
+def test_each_token_has_its_own_searches_and_charges() -> None:
+    one, other = issued(5), issued(5)
+    spent(one, 10)
+    spent(one, 20, days_ago=6)
+    spent(one, 40, days_ago=7)
+    spent(one, 80, days_ago=29)
+    spent(one, 160, days_ago=30)
+    spent(one, 320, outcome="replayed")
+    spent(one, 640, outcome="no_credits")
+    rows: Any = activity.with_activity(ApiToken.objects.order_by("pk"), NOON)
+    assert [(row.pk, row.searches_30d, row.charged) for row in rows] == [
+        (one.pk, 10 + 20 + 40 + 80 + 320, 10 + 20),
+        (other.pk, 0, 0),
+    ]
+
+
+def test_the_rate_is_that_of_the_last_days_as_far_as_they_have_passed() -> None:
+    assert activity.rate_a_day(issued(0), 65, NOON) == 10  # six whole days and a half
+
+
+@pytest.mark.parametrize(("age_days", "rate"), [(0, 30), (0.01, 30), (1, 30), (2, 15), (60, 30 / 6.5)])
+def test_a_young_tokens_rate_is_that_of_its_life_and_at_least_a_day(age_days: float, rate: float) -> None:
+    assert activity.rate_a_day(issued(0, age_days=age_days), 30, NOON) == pytest.approx(rate)
+
+
+def test_when_a_balance_is_used_up() -> None:
+    token = issued(20)
+    assert activity.runs_out(token, 65, NOON) == NOON + timedelta(days=2)
+    assert activity.runs_out(token, 0, NOON) is None
+    token.credits = 10**15
+    assert activity.runs_out(token, 1, NOON) is None
+    token.credits = 0
+    assert activity.runs_out(token, 0, NOON) == NOON
+
+
+# --- Who runs out ------------------------------------------------------------------------------------------------
+
+
+def test_who_runs_out_first_stands_first() -> None:
+    later, sooner, out = issued(60), issued(10), issued(0)
+    for token in (later, sooner, out):
+        spent(token, 65)
+    assert running_out() == [
+        (out.pk, NOON),
+        (sooner.pk, NOON + timedelta(days=1)),
+        (later.pk, NOON + timedelta(days=6)),
+    ]
+    assert [one.rate_a_day for one in activity.running_out(NOON, within_days=7)] == [10, 10, 10]
+
+
+def test_the_last_moment_is_in_and_what_comes_after_it_is_not() -> None:
+    for balance in (70, 71):
+        spent(issued(balance), 65)
+    assert [at for _, at in running_out()] == [NOON + timedelta(days=7)]
+
+
+def test_a_token_without_a_charged_search_in_the_last_days_does_not_run_out() -> None:
+    idle, empty = issued(1), issued(0)
+    spent(idle, 100, days_ago=7)
+    for outcome in ("replayed", "given_away", "no_credits", "rate_limited", "failed"):
+        spent(idle, 100, outcome=outcome)
+        spent(empty, 100, outcome=outcome)
+    assert running_out() == []
+
+
+def test_a_token_that_is_not_usable_does_not_run_out() -> None:
+    revoked, expired = issued(1), issued(1)
+    for token in (revoked, expired):
+        spent(token, 65)
+    tokens.revoke(token=revoked, reason="test")
+    ApiToken.objects.filter(pk=expired.pk).update(expires_at=NOON)
+    assert running_out() == []
+
+
+@pytest.mark.parametrize("age_days", [0, 0.5, 1, 3, 6, 6.4, 6.5, 6.6, 7, 8, 60])
+@pytest.mark.parametrize("within_days", [1, 7, 30])
+def test_the_statement_leaves_out_nobody_who_runs_out(age_days: float, within_days: int) -> None:
+    """It narrows down in whole numbers what is then reckoned exactly."""
+    expected = set()
+    for balance in range(0, 80 * within_days, 7 * within_days):
+        token = issued(balance, age_days=age_days)
+        spent(token, 40)
+        spent(token, 9, days_ago=1, outcome="found_none")
+        at = activity.runs_out(token, 49, NOON)
+        if at is not None and at <= NOON + timedelta(days=within_days):
+            expected.add(token.pk)
+    assert {pk for pk, _ in running_out(within_days)} == expected
+    assert 0 < len(expected) < 12
+
+
+def test_one_statement_for_many_as_for_none() -> None:
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            activity.running_out(NOON, within_days=7)
+        return len(captured)
+
+    assert statements() == 1
+    for balance in range(5):
+        spent(issued(balance), 65)
+    assert statements() == 1
+
+
+# --- Sums of credits ---------------------------------------------------------------------------------------------
+
+
+def test_what_was_booked_is_summed_up_by_kind_from_the_day_on() -> None:
+    for day, kind, amount in (
+        (TODAY, "top-up", 5),
+        (TODAY - timedelta(days=1), "top-up", 7),
+        (TODAY - timedelta(days=2), "top-up", 11),
+        (TODAY, "adjustment", -3),
+    ):
+        CreditDay.objects.create(day=day, kind=kind, amount=amount)
+    assert activity.booked(TODAY - timedelta(days=1)) == {"top-up": 12, "adjustment": -3}
+    assert activity.booked(TODAY + timedelta(days=1)) == {}
+
+
+def test_every_verb_that_books_is_in_the_days_sums(token: ApiToken) -> None:
+    credits.top_up(token=token, amount=5, actor="test", reason="x")
+    credits.adjust(token=token, amount=-2, actor="test", reason="x")
+    assert activity.booked(date(2000, 1, 1)) == {"issue": 30, "top-up": 5, "adjustment": -2}
+
+
+def test_what_lies_on_unusable_tokens_is_told_apart() -> None:
+    issued(100)
+    revoked, expired = issued(20), issued(3)
+    tokens.revoke(token=revoked, reason="test")
+    ApiToken.objects.filter(pk=expired.pk).update(expires_at=NOON)
+    assert activity.outstanding(NOON) == (100, 23)
+
+
+def test_without_a_token_nothing_is_outstanding() -> None:
+    assert activity.outstanding(NOON) == (0, 0)

@@ -1,0 +1,132 @@
+"""A search is given back once, by a row of its own that names it."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, timedelta
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import DatabaseError, IntegrityError, connections, transaction
+from django.utils import timezone
+
+from accounts import credits
+from accounts.models import ApiToken, CreditDay, CreditEntry
+from tests.accounts.admin_pages import NUMBER, balance, booked
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def search(token: ApiToken) -> CreditEntry:
+    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    return token.entries.get(kind="search")
+
+
+def test_a_refund_gives_back_what_the_search_cost(search: CreditEntry) -> None:
+    row = credits.refund(entry=search, actor="op", reason=" wrong name ")
+    assert (row.kind, row.amount, row.balance_after, row.refunds_id) == ("refund", 1, 30, search.pk)
+    assert (row.actor, row.reason, row.reference, row.request_id) == ("op", "wrong name", "", "")
+    assert row.number_hash is None
+    assert (balance(search.token), credits.audit()) == (30, [])
+    day = CreditDay.objects.get(day=row.created_at.astimezone(UTC).date(), kind="refund")
+    assert day.amount == 1
+
+
+def test_a_second_refund_changes_nothing(search: CreditEntry) -> None:
+    credits.refund(entry=search, actor="op", reason="wrong name")
+    with pytest.raises(credits.NotRefundable, match="This search was refunded before"):
+        credits.refund(entry=search, actor="other", reason="again")
+    assert (balance(search.token), booked(search.token, "refund"), credits.audit()) == (30, [1], [])
+    assert CreditDay.objects.get(kind="refund").amount == 1
+
+
+def test_each_search_has_a_refund_of_its_own(token: ApiToken, search: CreditEntry) -> None:
+    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    for entry in token.entries.filter(kind="search"):
+        credits.refund(entry=entry, actor="op", reason="wrong name")
+    assert (balance(token), booked(token, "refund")) == (30, [1, 1])
+
+
+def test_only_a_search_is_refunded(search: CreditEntry) -> None:
+    token = search.token
+    credits.top_up(token=token, amount=5, actor="op", reason="paid")
+    credits.adjust(token=token, amount=-5, actor="op", reason="mistake")
+    credits.refund(entry=search, actor="op", reason="wrong name")
+    for row in token.entries.exclude(kind="search"):
+        with pytest.raises(credits.NotRefundable, match="Only a search is refunded"):
+            credits.refund(entry=row, actor="op", reason="x")
+    assert balance(token) == 30
+
+
+@pytest.mark.parametrize("reason", ["", "  ", "x" * 201])
+def test_a_refund_needs_a_reason(search: CreditEntry, reason: str) -> None:
+    with pytest.raises(ValueError, match="A reason of 1 to 200 characters"):
+        credits.refund(entry=search, actor="op", reason=reason)
+    assert balance(search.token) == 29
+
+
+def test_a_revoked_tokens_search_is_refunded_too(search: CreditEntry) -> None:
+    ApiToken.objects.update(revoked_at=timezone.now())
+    credits.refund(entry=search, actor="op", reason="wrong name")
+    assert balance(search.token) == 30
+
+
+def test_refunds_count_among_what_an_operator_may_give_in_24_hours(search: CreditEntry, settings: Any) -> None:
+    settings.SUPPORT_CREDITS_PER_DAY = 5
+    credits.refund(entry=search, actor="op", reason="wrong name")
+    credits.adjust(token=search.token, amount=-3, actor="op", reason="mistake")
+    credits.require_allowance(actor="op", amount=4)
+    with pytest.raises(credits.AllowanceExceeded, match="5 credits in 24 hours, and 4 of them are left"):
+        credits.require_allowance(actor="op", amount=5)
+    credits.require_allowance(actor="someone else", amount=5)
+
+
+def test_what_was_given_a_day_ago_counts_no_more(search: CreditEntry, settings: Any) -> None:
+    settings.SUPPORT_CREDITS_PER_DAY = 5
+    given = {"token": search.token, "amount": 5, "balance_after": 35, "kind": "top-up", "actor": "op", "reason": "x"}
+    CreditEntry.objects.create(**given, created_at=timezone.now() - timedelta(hours=24, seconds=1))
+    credits.require_allowance(actor="op", amount=5)
+    CreditEntry.objects.create(**given, created_at=timezone.now() - timedelta(hours=23))
+    with pytest.raises(credits.AllowanceExceeded):
+        credits.require_allowance(actor="op", amount=1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_ledger_with_refunds_does_not_go_back_to_where_they_could_be_made_again(search: CreditEntry) -> None:
+    credits.refund(entry=search, actor="op", reason="wrong name")
+    with pytest.raises(RuntimeError, match="refunded again"):
+        call_command("migrate", "accounts", "0002", verbosity=0)
+    with pytest.raises(credits.NotRefundable):
+        credits.refund(entry=search, actor="op", reason="once more")
+
+
+def test_the_database_refuses_a_second_refund_and_another_target(search: CreditEntry) -> None:
+    row = credits.refund(entry=search, actor="op", reason="wrong name")
+    values = {"token": search.token, "amount": 1, "balance_after": 31, "kind": "refund", "refunds": search}
+    with pytest.raises(IntegrityError), transaction.atomic():
+        CreditEntry.objects.create(**values)
+    for target in (None, row.pk):
+        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+            CreditEntry.objects.filter(pk=row.pk).update(refunds=target)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_refunds_of_one_search_at_once_are_one(search: CreditEntry) -> None:
+    barrier = threading.Barrier(3)
+
+    def refund(_: int) -> str:
+        try:
+            barrier.wait(10)
+            credits.refund(entry=search, actor="op", reason="wrong name")
+            return "refunded"
+        except credits.NotRefundable as error:
+            return str(error)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = sorted(pool.map(refund, range(3)))
+    assert outcomes == ["This search was refunded before."] * 2 + ["refunded"]
+    assert (balance(search.token), booked(search.token, "refund"), credits.audit()) == (30, [1], [])
+    assert CreditDay.objects.get(kind="refund").amount == 1

@@ -1,0 +1,184 @@
+"""A browser before the real service, which one process serves to all of these tests.
+
+Nothing here uses the ORM: what a test wants to know of the database it asks of `service.manage`. While Playwright is
+open its event loop is this thread's, and Django refuses its ORM there: so the browser is the package's, and closed
+before any other test runs.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import plugin
+from tests.browser.watch import Watch
+from tests.servers import Unavailable, fresh_database, required
+from tests.service import Service, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator["Browser"]:
+    with required():
+        names = ("chromium", "chromium-browser", "google-chrome")
+        executable = next(filter(None, map(shutil.which, names)), None)
+        if executable is None:
+            raise Unavailable(f"there is no browser on PATH: {', '.join(names)}")
+    from playwright.sync_api import sync_playwright
+
+    # Chromium's sandbox refuses root, and a container's /dev/shm is too small for it.
+    arguments = [*(["--no-sandbox"] if os.getuid() == 0 else []), "--disable-dev-shm-usage"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """With the sample data and one superuser; no test empties its database, so each makes the tokens it needs."""
+    from tests.browser.pages import ADMIN, PASSWORD
+
+    fill = f"""
+from django.contrib.auth import get_user_model
+from lookup.datasets.samples import load_samples
+load_samples()
+get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
+"""
+    with ExitStack() as opened:
+        environment = {"RATE_LIMIT": "1000/m"}
+        if plugin.production():
+            environment["DATABASE_URL"] = opened.enter_context(fresh_database(plugin.named["DATABASE_URL"]))
+            environment["REDIS_URL"] = plugin.named["REDIS_URL"]
+        shared = tmp_path_factory.getbasetemp()
+        service = opened.enter_context(serving(tmp_path_factory.mktemp("browser"), environment, shared=shared))
+        service.manage("shell", "-c", fill)
+        yield service
+
+
+# Each command in a process of its own would take a second of its start.
+_DESK = """
+import io, json, sys
+import django
+django.setup()
+from django.core.management import call_command
+for line in sys.stdin:
+    out = io.StringIO()
+    call_command(*json.loads(line), stdout=out, stderr=io.StringIO())
+    print(json.dumps(out.getvalue()), flush=True)
+"""
+
+
+@pytest.fixture(scope="package")
+def command(service: Service) -> Iterator[Callable[..., str]]:
+    """`command("list_tokens", "--json")`: what manage.py with these would write, from a process that stays open."""
+    desk = subprocess.Popen(
+        [sys.executable, "-c", _DESK],
+        cwd=plugin.ROOT,
+        env={**service.env, "DJANGO_SETTINGS_MODULE": "callerid_project.settings"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with desk:
+        assert desk.stdin is not None
+        assert desk.stdout is not None
+        asked, told = desk.stdin, desk.stdout
+
+        def run(*arguments: str) -> str:
+            asked.write(json.dumps(arguments) + "\n")
+            asked.flush()
+            answer: str = json.loads(told.readline())
+            return answer
+
+        yield run
+        asked.close()
+
+
+@dataclass(frozen=True, slots=True)
+class MadeToken:
+    id: int
+    name: str
+    key: str
+
+
+@pytest.fixture
+def make_token(command: Callable[..., str], request: pytest.FixtureRequest) -> Callable[..., MadeToken]:
+    """`make_token(credits=30)`: a token named after the test."""
+
+    def make(*, credits: int) -> MadeToken:
+        name = request.node.name.replace("_", " ")
+        made = json.loads(command("create_token", name, f"--credits={credits}", "--json"))
+        return MadeToken(made["id"], name, made["api_key"])
+
+    return make
+
+
+Account = Callable[[MadeToken], dict[str, Any]]
+
+
+@pytest.fixture
+def account(command: Callable[..., str]) -> Account:
+    """`account(token)`: as the command line lists it; every balance agrees with its ledger, or this fails."""
+
+    def read(token: MadeToken) -> dict[str, Any]:
+        command("audit_credits")
+        listed: list[dict[str, Any]] = json.loads(command("list_tokens", "--json"))
+        return next(row for row in listed if row["id"] == token.id)
+
+    return read
+
+
+@pytest.fixture
+def watch(service: Service) -> Iterator[Watch]:
+    """Fails the test at its end when its pages had an error: `watch.expect_status(404)` allows what is provoked."""
+    watch = Watch(service.url)
+    yield watch
+    assert not watch.problems, "\n".join(watch.problems)
+
+
+@contextmanager
+def _open(browser: "Browser", service: Service, watch: Watch, session: Any = None) -> Iterator["Page"]:
+    context = browser.new_context(
+        base_url=service.url, storage_state=session, viewport={"width": 1440, "height": 900}, reduced_motion="reduce"
+    )
+    watch.attach(context)
+    with context:
+        yield context.new_page()
+        # What is still loading may fail yet.
+        for page in context.pages:
+            page.wait_for_load_state()
+
+
+@pytest.fixture
+def page(browser: "Browser", service: Service, watch: Watch) -> Iterator["Page"]:
+    """A new browser window of nobody's; addresses are relative to the service."""
+    with _open(browser, service, watch) as page:
+        yield page
+
+
+@pytest.fixture(scope="package")
+def _admin_session(browser: "Browser", service: Service) -> Any:
+    from tests.browser.pages import login
+
+    with browser.new_context(base_url=service.url) as context:
+        page = context.new_page()
+        login(page)
+        page.wait_for_url("**/admin/")
+        return context.storage_state()
+
+
+@pytest.fixture
+def admin_page(browser: "Browser", service: Service, watch: Watch, _admin_session: Any) -> Iterator["Page"]:
+    """The same, logged in as the superuser."""
+    with _open(browser, service, watch, _admin_session) as page:
+        yield page

@@ -1,0 +1,92 @@
+"""How a person goes about the pages, and what is asked of every page.
+
+Tests take `Page` and `expect` from here: where Playwright is missing, their module is skipped.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.servers import Unavailable, required
+
+with required():
+    try:
+        from axe_playwright_python.sync_playwright import Axe
+        from playwright.sync_api import Page, expect
+    except ImportError as error:
+        raise Unavailable(f"Playwright is not installed: {error}") from error
+
+__all__ = ["ADMIN", "PASSWORD", "Page", "assert_accessible", "assert_not_cut", "expect", "login", "screenshots"]
+
+ADMIN, PASSWORD = "admin", "correct horse battery staple"
+WIDTHS = (1440, 1280, 390)
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+# Axe takes a colour that is on its way for the page's own. Motion without an end is not waited for.
+_SETTLED = """async () => {
+    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const ending = document.getAnimations().filter(a => a.effect.getComputedTiming().endTime !== Infinity);
+    await Promise.allSettled(ending.map(a => a.finished));
+}"""
+
+
+def login(page: Page, username: str = ADMIN, password: str = PASSWORD) -> None:
+    """Every attempt counts against the limit of ten a minute: tests of what is behind the login take `admin_page`."""
+    page.goto("/admin/login/?next=/admin/")
+    page.get_by_label("Username").fill(username)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Log in").click()
+
+
+@contextmanager
+def _restored(page: Page) -> Iterator[None]:
+    size = page.viewport_size
+    assert size is not None
+    try:
+        yield
+    finally:
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme="null")
+
+
+def assert_accessible(page: Page) -> None:
+    """axe-core, in light and in dark, finds nothing of serious or critical impact.
+
+    It is evaluated through the browser's debugger, so the page keeps its content security policy.
+    """
+    found: dict[str, None] = {}
+    with _restored(page):
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            page.evaluate(_SETTLED)
+            violations: list[dict[str, Any]] = Axe().run(page).response["violations"]
+            for violation in violations:
+                if violation["impact"] in ("serious", "critical"):
+                    for node in violation["nodes"]:
+                        found[f"{violation['id']} at {node['target']} ({scheme}): {violation['help']}"] = None
+    assert not found, f"{page.url} is not accessible:\n" + "\n".join(found)
+
+
+def assert_not_cut(page: Page) -> None:
+    """At no width does the page as a whole scroll sideways."""
+    with _restored(page):
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            page.evaluate(_SETTLED)
+            wide, room = page.evaluate("[document.scrollingElement.scrollWidth, innerWidth]")
+            assert wide <= room, f"{page.url} is {wide} pixels wide in a window of {room}"
+
+
+def screenshots(page: Page, name: str) -> None:
+    """The whole page at every width, light and dark, in SCREENSHOTS_DIR; nothing where that is not set."""
+    if not (directory := os.environ.get("SCREENSHOTS_DIR")):
+        return
+    with _restored(page):
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                page.evaluate(_SETTLED)
+                page.screenshot(path=Path(directory) / f"{name}-{width}-{scheme}.png", full_page=True)

@@ -1,0 +1,138 @@
+"""What an operator does to a token, from its page and back, as a person clicks it."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+import requests
+
+from tests.browser.conftest import Account, MadeToken
+from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
+from tests.browser.test_tokens import TOKENS, search
+from tests.service import Service
+
+pytestmark = pytest.mark.once
+
+MakeToken = Callable[..., MadeToken]
+
+
+def open_action(page: Page, token: MadeToken, name: str) -> None:
+    page.goto(f"{TOKENS}{token.id}/change/")
+    page.get_by_role("link", name=name, exact=True).click()
+
+
+def status(service: Service, key: str) -> int:
+    body = {"api_key": key, "query": "493023125555"}
+    return requests.post(f"{service.url}/callerid/search", json=body, timeout=10).status_code
+
+
+def test_a_rotated_token_is_copied_from_the_page_that_shows_it_once(
+    admin_page: Page, service: Service, make_token: MakeToken
+) -> None:
+    page, token = admin_page, make_token(credits=10)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=service.url)
+    open_action(page, token, "Rotate")
+    page.get_by_label("Grace minutes").fill("60")
+    page.get_by_label("Reason").fill("leaked")
+    page.get_by_role("button", name="Rotate").click()
+    expect(page.get_by_text("The earlier token works until")).to_be_visible()
+    assert_accessible(page)
+    assert_not_cut(page)
+
+    page.get_by_role("button", name="Copy the token").click()
+    expect(page.get_by_text("Copied").first).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == page.locator("#api_key").inner_text()
+    assert copied != token.key
+    page.get_by_role("button", name="Copy the command").click()
+    command = page.locator("#curl").inner_text()
+    assert copied in command
+    assert f"{service.url}/callerid/search" in command
+    assert [status(service, key) for key in (copied, token.key)] == [200, 200]
+
+    cookies = page.context.cookies()
+    assert not any(copied in str(cookie) for cookie in cookies)
+    page.get_by_role("link", name="I have copied it").click()
+    expect(page.get_by_text("in grace")).to_be_visible()
+    assert copied not in page.content()
+
+
+def test_a_revoked_token_is_refused_from_the_next_search_on(
+    admin_page: Page, service: Service, make_token: MakeToken, account: Account
+) -> None:
+    page, token = admin_page, make_token(credits=10)
+    search(service, token)
+    open_action(page, token, "Revoke")
+    page.get_by_label("Reason").fill("lost laptop")
+    page.get_by_role("button", name="Revoke").click()
+    assert status(service, token.key) == 200, "it was not confirmed"
+
+    page.get_by_label(re.compile("Refuse every further search")).check()
+    page.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_text("Revoked. lost laptop")).to_be_visible()
+    assert status(service, token.key) == 401
+    assert account(token)["state"] == "revoked"
+    expect(page.get_by_role("link", name="Rotate", exact=True)).to_have_count(0)
+
+
+def test_a_search_is_found_by_its_request_id_and_refunded_once(
+    admin_page: Page, service: Service, make_token: MakeToken, account: Account
+) -> None:
+    page, token = admin_page, make_token(credits=10)
+    body = {"api_key": token.key, "query": "493023125555"}
+    answer = requests.post(
+        f"{service.url}/callerid/search", json=body, headers={"X-Request-ID": f"call-{token.id}"}, timeout=10
+    )
+    assert answer.json()["credits_remaining"] == 9
+
+    page.goto("/admin/")
+    page.get_by_role("link", name=re.compile("Ledger$")).click()
+    page.get_by_label("Request, token or reference").fill(f"call-{token.id}")
+    page.get_by_role("button", name="Find").click()
+    expect(page.locator("#result_list tbody tr")).to_have_count(1)
+    page.locator("#result_list tbody th a").click()
+    expect(page.get_by_text(f"Request id: call-{token.id}")).to_be_visible()
+
+    page.get_by_label("Number").fill("493023125555")
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_text("Yes", exact=False).first).to_be_visible()
+    page.go_back()
+
+    page.get_by_role("link", name="Refund this search").click()
+    page.get_by_label("Reason").fill("the line was dead")
+    page.get_by_role("button", name="Refund").dblclick(no_wait_after=True)
+    expect(page.get_by_text("the line was dead").first).to_be_visible()
+    assert account(token)["credits"] == 10
+
+
+def test_a_balance_is_adjusted_down_and_never_below_nothing(
+    admin_page: Page, service: Service, make_token: MakeToken, account: Account
+) -> None:
+    page, token = admin_page, make_token(credits=10)
+    for amount, left in (("-4", 6), ("-7", 6)):
+        open_action(page, token, "Adjust")
+        page.get_by_label("Amount").fill(amount)
+        page.get_by_label("Reason").fill("booked twice")
+        page.get_by_label(re.compile("Change what this token can spend")).check()
+        page.get_by_role("button", name="Adjust").click()
+        expect(page.get_by_text(re.compile("balance 6|must stay between"))).to_be_visible()
+        assert account(token)["credits"] == left
+
+
+def test_several_tokens_are_topped_up_at_once(
+    admin_page: Page, service: Service, make_token: MakeToken, account: Account
+) -> None:
+    page, one, other = admin_page, make_token(credits=1), make_token(credits=2)
+    page.goto(f"{TOKENS}?q=several+tokens")
+    for token in (one, other):
+        page.locator(f'input[name="_selected_action"][value="{token.id}"]').check()
+    page.get_by_role("combobox", name="Action").select_option("top_up_selected")
+    page.get_by_role("button", name="Run").or_(page.get_by_role("button", name="Go")).first.click()
+    page.get_by_label("Amount").fill("5")
+    page.get_by_label("Reason").fill("spring offer")
+    screenshots(page, "bulk-top-up")
+    page.get_by_role("button", name="Top up").dblclick(no_wait_after=True)
+    expect(page.get_by_text("booked").first).to_be_visible()
+    assert_not_cut(page)
+    assert_accessible(page)
+    assert [account(token)["credits"] for token in (one, other)] == [6, 7]

@@ -1,0 +1,127 @@
+"""Every page of the console and the two in front of it: no barrier, nothing cut, nothing that the browser minds."""
+
+import json
+
+import pytest
+
+from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
+from tests.service import Service
+
+pytestmark = pytest.mark.once
+
+# A month of figures, a token in every state, and what only an operator's work leaves behind.
+_FILL = """
+import json
+from datetime import timedelta
+from django.utils import timezone
+from django.contrib.auth.models import User
+from django.contrib.admin.models import CHANGE, LogEntry
+from accounts import credits, tokens
+from accounts.models import ApiToken, CreditEntry, Notice, SearchHour, TokenDay
+from lookup.models import NumberRule
+now = timezone.now().replace(minute=0, second=0, microsecond=0)
+boss = User.objects.get(is_superuser=True)
+name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
+token = tokens.issue(name=name, initial_credits=40, actor="boss", reason="first order").token
+for n in range(30):
+    credits.charge(token=token, request_id=f"{n:032x}", number="493023125555", answer={})
+search = token.entries.filter(kind="search").earliest("pk")
+credits.refund(entry=search, actor="boss", reason="the customer was right")
+tokens.revoke(token=tokens.issue(name="revoked", initial_credits=5, actor="boss").token, reason="lost laptop")
+tokens.rotate(token=tokens.issue(name="rotated", initial_credits=0, actor="boss").token, grace=timedelta(hours=5))
+SearchHour.objects.bulk_create(
+    (
+        SearchHour(hour=now - timedelta(hours=back), outcome=outcome, count=count)
+        for back in range(24 * 30)
+        for outcome, count in {"found_both": 60 + back % 50, "found_one": back % 30, "failed": 1}.items()
+    ),
+    ignore_conflicts=True,  # the service has written the present hour
+)
+TokenDay.objects.bulk_create(
+    TokenDay(token=token, day=(now - timedelta(days=back)).date(), outcome=outcome, count=3 + back % 9)
+    for back in range(30)
+    for outcome in ("found_both", "found_none", "rate_limited")
+)
+Notice.objects.create(token=token, threshold=100, balance=100, due_at=now)
+Notice.objects.create(token=token, threshold=50, balance=50, attempts=8, outcome="given up")
+NumberRule.objects.create(number=493023125042, spam=False, name="Example Bakery", note="called twice")
+LogEntry.objects.log_actions(boss.pk, [token], CHANGE, "Booked: top-up of +40 credits.", single_object=True)
+other = token.entries.filter(kind="search").latest("pk")
+print(json.dumps({"token": token.pk, "search": search.pk, "other": other.pk}))
+"""
+
+PAGES = {
+    "dashboard": "/admin/",
+    "dashboard-30-days": "/admin/?period=30d",
+    "tokens": "/admin/accounts/apitoken/",
+    "token": "/admin/accounts/apitoken/{token}/change/",
+    "token-history": "/admin/accounts/apitoken/{token}/history/",
+    "issue": "/admin/accounts/apitoken/add/",
+    "top-up": "/admin/accounts/apitoken/{token}/top-up/",
+    "adjust": "/admin/accounts/apitoken/{token}/adjust/",
+    "rotate": "/admin/accounts/apitoken/{token}/rotate/",
+    "revoke": "/admin/accounts/apitoken/{token}/revoke/",
+    "ledger": "/admin/accounts/creditentry/",
+    "ledger-row": "/admin/accounts/creditentry/{search}/change/",
+    "refund": "/admin/accounts/creditentry/{other}/refund/",
+    "notices": "/admin/accounts/notice/",
+    "usage": "/admin/lookup/usage/",
+    "rules": "/admin/lookup/numberrule/",
+    "rule-add": "/admin/lookup/numberrule/add/",
+    "contacts": "/admin/lookup/contact/",
+    "complaints": "/admin/lookup/complaintday/",
+    "users": "/admin/auth/user/",
+    "user-add": "/admin/auth/user/add/",
+    "roles": "/admin/auth/group/",
+    "role": "/admin/auth/group/1/change/",
+    "history": "/admin/admin/logentry/",
+    "password": "/admin/password_change/",
+}
+
+
+@pytest.fixture(scope="package")
+def filled(service: Service) -> dict[str, int]:
+    made: dict[str, int] = json.loads(service.manage("shell", "-c", _FILL).splitlines()[-1])
+    return made
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_of_the_console(admin_page: Page, filled: dict[str, int], name: str) -> None:
+    admin_page.goto(PAGES[name].format(**filled))
+    expect(admin_page.get_by_role("link", name="Dashboard")).to_be_attached()
+    assert_not_cut(admin_page)
+    assert_accessible(admin_page)
+    screenshots(admin_page, name)
+
+
+def test_the_home_page(page: Page) -> None:
+    page.goto("/")
+    assert_not_cut(page)
+    assert_accessible(page)
+    screenshots(page, "home")
+
+
+def test_the_api_docs_are_not_cut(page: Page) -> None:
+    page.goto("/docs")
+    expect(page.get_by_text("/callerid/search", exact=True)).to_be_visible()
+    assert_not_cut(page)
+
+
+def test_a_page_is_dark_where_the_system_is(admin_page: Page, page: Page) -> None:
+    for shown, address in ((admin_page, "/admin/"), (page, "/")):
+        brightness = {}
+        for scheme in ("light", "dark"):
+            shown.emulate_media(color_scheme=scheme)
+            shown.goto(address)
+            colour = shown.evaluate("getComputedStyle(document.body).backgroundColor")
+            pixel = shown.evaluate(
+                """colour => {
+                    const canvas = document.createElement("canvas").getContext("2d");
+                    canvas.fillStyle = colour;
+                    canvas.fillRect(0, 0, 1, 1);
+                    return [...canvas.getImageData(0, 0, 1, 1).data];
+                }""",
+                colour,
+            )
+            brightness[scheme] = sum(pixel[:3]) / 3
+        assert brightness["dark"] < 80 < 200 < brightness["light"], (address, brightness)

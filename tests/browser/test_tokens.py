@@ -1,0 +1,127 @@
+"""Tokens as an operator handles them: quick fingers, the reload button, and pages that were opened long ago."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import requests
+
+from tests.browser.conftest import Account, MadeToken
+from tests.browser.pages import Page, expect, screenshots
+from tests.service import Service
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
+
+MakeToken = Callable[..., MadeToken]
+TOKENS = "/admin/accounts/apitoken/"
+
+
+def search(service: Service, token: MadeToken) -> Any:
+    answer = requests.post(
+        f"{service.url}/callerid/search", json={"api_key": token.key, "query": "493023125555"}, timeout=10
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_an_issued_token_works_and_is_never_shown_again(
+    admin_page: Page, service: Service, command: Callable[..., str]
+) -> None:
+    page = admin_page
+    page.goto(f"{TOKENS}add/")
+    page.get_by_label("Name").fill("front desk")
+    page.get_by_label("Initial credits").fill("7")
+    page.get_by_label("Reason").fill("order 4711")
+    screenshots(page, "token-issue")
+    page.get_by_role("button", name="Issue").click()
+    expect(page.get_by_text("This is the only time that this token is shown")).to_be_visible()
+    shown = re.findall(r"[\w-]+\.[\w-]+\.[\w-]{20,}", page.locator("#api_key").inner_text())
+    assert len(shown) == 1
+    assert search(service, MadeToken(0, "front desk", shown[0]))["credits_remaining"] == 6
+
+    page.reload()
+    expect(page.get_by_text("This page has issued token")).to_be_visible()
+    assert shown[0] not in page.content()
+    page.goto(TOKENS)
+    page.get_by_role("link", name="front desk").click()
+    expect(page.get_by_role("heading", name="front desk")).to_be_visible()
+    assert shown[0] not in page.content()
+    listed = json.loads(command("list_tokens", "--json"))
+    assert [token["credits"] for token in listed if token["name"] == "front desk"] == [6]
+
+
+def fill_top_up(page: Page, token: MadeToken, amount: int) -> None:
+    page.goto(f"{TOKENS}{token.id}/change/")
+    page.get_by_role("link", name="Top up").click()
+    page.get_by_label("Amount").fill(str(amount))
+    page.get_by_label("Reason").fill("invoice 17")
+
+
+def test_a_double_click_tops_up_once(
+    admin_page: Page, service: Service, make_token: MakeToken, account: Account
+) -> None:
+    page, token = admin_page, make_token(credits=10)
+    fill_top_up(page, token, 25)
+    screenshots(page, "token-top-up")
+    page.get_by_role("button", name="Top up").dblclick(no_wait_after=True)
+    expect(page.get_by_text("ledger row").first).to_be_visible()
+    assert account(token)["credits"] == 35
+
+
+def test_a_second_click_while_the_answer_takes_its_time_tops_up_once(
+    admin_page: Page, service: Service, make_token: MakeToken, account: Account
+) -> None:
+    """The browser drops the first request then, but the service has booked it."""
+    page, token = admin_page, make_token(credits=10)
+    fill_top_up(page, token, 25)
+    sent: list[str | None] = []
+
+    def first_without_an_answer(route: "Route") -> None:
+        sent.append(route.request.post_data)
+        if len(sent) > 1:
+            route.continue_()
+
+    page.route("**/top-up/", first_without_an_answer)
+    box = page.get_by_role("button", name="Top up").bounding_box()
+    assert box is not None
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    with page.expect_request("**/top-up/") as first:
+        page.mouse.click(*middle)
+    assert page.request.fetch(first.value, max_redirects=0).status == 302
+    page.mouse.click(*middle)  # Playwright's own click would wait for the first one's page
+    expect(page.get_by_text("booked before")).to_be_visible()
+    assert len(sent) == 2
+    assert sent[0] == sent[1]
+    assert account(token)["credits"] == 35
+
+
+def test_a_top_up_page_opened_before_25_searches_loses_none_of_them(
+    admin_page: Page, service: Service, make_token: MakeToken, account: Account
+) -> None:
+    page, token = admin_page, make_token(credits=30)
+    page.goto(f"{TOKENS}{token.id}/top-up/")
+    expect(page.get_by_text("30 credits")).to_be_visible()
+    page.get_by_label("Amount").fill("100")
+    page.get_by_label("Reason").fill("invoice 18")
+    for _ in range(25):
+        search(service, token)
+    page.get_by_role("button", name="Top up").click()
+    expect(page.get_by_text("balance 105")).to_be_visible()
+    assert account(token)["credits"] == 105
+
+
+def test_an_edit_page_opened_before_25_searches_loses_none_of_them(
+    admin_page: Page, service: Service, make_token: MakeToken, account: Account
+) -> None:
+    page, token = admin_page, make_token(credits=30)
+    page.goto(f"{TOKENS}{token.id}/change/")
+    page.get_by_label("Name").fill("renamed meanwhile")
+    for _ in range(25):
+        search(service, token)
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("was changed successfully")).to_be_visible()
+    after = account(token)
+    assert (after["name"], after["credits"]) == ("renamed meanwhile", 5)
+    screenshots(page, "tokens")

@@ -1,0 +1,47 @@
+"""An operator who imports: what he types, the files that he has, and what the commands say."""
+
+import io
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts import turns
+
+JANE = 12125550142
+TODAY = datetime.now(UTC).date()
+
+
+class Ran:
+    def __init__(self, *arguments: str) -> None:
+        out, err = io.StringIO(), io.StringIO()
+        self.error: CommandError | None = None
+        try:
+            call_command(*arguments, stdout=out, stderr=err, no_color=True)
+        except CommandError as error:
+            self.error = error
+        self.out, self.err = out.getvalue(), err.getvalue()
+
+    def counts(self) -> dict[str, Any]:
+        """What was not 0, of `--json`."""
+        assert self.error is None, self.error
+        said = json.loads(self.out)
+        return {name: said[name] for name in ("added", "changed", "unchanged", "removed", "repeated") if said[name]}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Any:
+    def write(text: str | bytes, name: str = "list.csv") -> str:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SQLITE_PAUSE_S", 0)

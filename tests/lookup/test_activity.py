@@ -1,0 +1,101 @@
+"""How each request ended is counted once: for all tokens by hour, and for its token by day."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from accounts import activity, credits, recorder, tokens
+from accounts.models import SearchHour, TokenDay
+from tests.api import NUMBER, Integrator
+
+
+def counted() -> dict[str, int]:
+    """All outcomes; a token's days must say the same, but for requests without a valid token."""
+    recorder.recorder.flush()
+    hours = dict(SearchHour.objects.values_list("outcome", "count"))
+    days = dict(TokenDay.objects.values_list("outcome", "count"))
+    known = {outcome: count for outcome, count in hours.items() if outcome != "unauthorized"}
+    assert days == known
+    return hours
+
+
+@pytest.mark.parametrize(
+    ("source_a", "source_b", "outcome"),
+    [
+        ("Knows", "Knows", "found_both"),
+        ("Knows", "KnowsNothing", "found_one"),
+        ("KnowsNothing", "Knows", "found_one"),
+        ("Fails", "Knows", "found_one"),
+        ("KnowsNothing", "KnowsNothing", "found_none"),
+        ("KnowsNothing", "Fails", "found_none"),
+        ("Fails", "Fails", "failed"),
+    ],
+)
+def test_what_the_slots_made_of_it(
+    integrator: Integrator, settings: Any, source_a: str, source_b: str, outcome: str
+) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"tests.connectors.{source_a}", f"tests.connectors.{source_b}"
+    integrator.search()
+    assert counted() == {outcome: 1}
+
+
+def test_an_empty_answer_that_is_given_away_is_told_apart(integrator: Integrator, settings: Any) -> None:
+    settings.SOURCE_A = settings.SOURCE_B = "tests.connectors.KnowsNothing"
+    settings.CHARGE_EMPTY = False
+    integrator.search()
+    assert counted() == {"given_away": 1}
+
+
+def test_a_repeat_is_no_search(integrator: Integrator) -> None:
+    for _ in range(3):
+        integrator.search(Idempotency_Key="k")
+    assert counted() == {"found_both": 1, "replayed": 2}
+
+
+def test_refusals_are_counted_by_their_cause(integrator: Integrator, settings: Any) -> None:
+    settings.RATE_LIMIT = (4, 60)
+    integrator.search("no number")
+    integrator.search(Idempotency_Key="not\twell-formed")
+    credits.adjust(token=integrator.token, amount=-10, actor="test", reason="none left")
+    integrator.search()
+    integrator.search()
+    assert integrator.search().status_code == 429
+    assert counted() == {"invalid": 2, "no_credits": 2, "rate_limited": 1}
+
+
+def test_who_has_no_valid_token_is_counted_for_nobody(integrator: Integrator, settings: Any) -> None:
+    settings.AUTH_FAILURE_RATE = (2, 60)
+    statuses = [integrator.send({"api_key": "x", "query": NUMBER}).status_code for _ in range(3)]
+    assert statuses == [401, 401, 429]
+    assert counted() == {"unauthorized": 3}
+
+
+def test_an_unforeseen_error_has_failed(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_it(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(credits, "charge", raise_it)
+    assert integrator.search().status_code == 500
+    assert counted() == {"failed": 1}
+
+
+def test_hours_and_days_begin_where_utc_says(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = tokens.issue(name="other", initial_credits=0, actor="test").token
+    for when in ("2026-03-01T22:59:59", "2026-03-01T23:00:00", "2026-03-02T00:00:00"):
+        moment = datetime.fromisoformat(when).replace(tzinfo=UTC)
+        monkeypatch.setattr(activity, "time", SimpleNamespace(time=moment.timestamp))
+        integrator.search()
+    recorder.recorder.flush()
+    assert [f"{row.hour:%d %H:%M}" for row in SearchHour.objects.order_by("hour")] == [
+        "01 22:00",
+        "01 23:00",
+        "02 00:00",
+    ]
+    days = TokenDay.objects.order_by("day").values_list("token_id", "day", "count")
+    assert [(pk, str(day), count) for pk, day, count in days] == [
+        (integrator.token.pk, "2026-03-01", 2),
+        (integrator.token.pk, "2026-03-02", 1),
+    ]
+    assert not other.days.exists()

@@ -1,0 +1,187 @@
+"""A forgotten number is nowhere any more, and everything else is as it was."""
+
+import sqlite3
+from contextlib import closing
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.db import connection
+from django.test import Client
+
+from accounts import credits
+from accounts.models import CreditEntry, IdempotencyRecord
+from lookup import erasure, marks
+from lookup.erasure import Forgotten
+from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
+from lookup.search import search
+from tests import connectors, plugin
+from tests.api import NUMBER, Integrator
+
+OTHER = "493023125043"
+NOTHING = Forgotten(0, 0, 0, 0, 0, 0, subjects=0, overwritten=None)
+T = "tests.connectors."
+
+
+def known(number: str) -> None:
+    """Everything that there can be about a number."""
+    Contact.objects.create(number=int(number), name="Alice Example", location="Berlin")
+    NumberRule.objects.create(number=int(number), name="Alice Example", note="asked us")
+    for day in (1, 2):
+        ComplaintDay.objects.create(number=int(number), source="desk", day=date(2026, 1, day), total=1)
+
+
+def rows() -> list[int]:
+    return [model._default_manager.count() for model in (Contact, NumberRule, ComplaintDay)]
+
+
+def test_everything_about_a_number_goes_and_nothing_about_another(integrator: Integrator) -> None:
+    for number in (NUMBER, OTHER):
+        known(number)
+        integrator.search(number, Idempotency_Key=number)
+    assert erasure.forget([NUMBER]) == Forgotten(
+        contacts=1,
+        complaint_days=2,
+        rules=1,
+        ledger_entries=1,
+        stored_answers=1,
+        admin_entries=0,
+        subjects=0,
+        overwritten=None,
+    )
+    assert rows() == [1, 1, 2]
+    assert CreditEntry.objects.filter(kind="search", number_hash=None).count() == 1
+    assert [bool(answer) for answer in IdempotencyRecord.objects.order_by("pk").values_list("answer", flat=True)] == (
+        [False, True]
+    )
+    assert credits.audit() == []
+
+
+def test_a_second_time_finds_nothing_but_marks_it_again(db: None) -> None:
+    known(NUMBER)
+    erasure.forget([NUMBER])
+    mark = marks.find(NUMBER)
+    assert erasure.forget([NUMBER, NUMBER]) == NOTHING
+    assert marks.find(NUMBER) != mark
+
+
+def test_a_vendors_answer_that_was_kept_is_not_used_again(db: None, settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "KnowsNothing"
+    search(NUMBER)
+    erasure.forget([NUMBER])
+    search(NUMBER)
+    assert connectors.RemoteKnows.calls == [NUMBER, NUMBER]
+
+
+@pytest.mark.parametrize("block", [True, False])
+def test_only_block_blocks_and_forgetting_again_lifts_no_block(db: None, block: bool) -> None:
+    erasure.forget([NUMBER], block=block)
+    assert (marks.hash_of(NUMBER) in marks.blocked_hashes()) is block
+    erasure.forget([NUMBER])
+    assert (marks.hash_of(NUMBER) in marks.blocked_hashes()) is block
+
+
+def test_the_admins_history_says_who_acted_and_no_longer_on_which_number(admin_client: Client) -> None:
+    forms: dict[str, dict[str, Any]] = {
+        "contact": {"name": "x", "location": ""},
+        "numberrule": {"spam": "true", "name": "", "note": ""},
+        "complaintday": {"source": "desk", "day": "2026-01-02", "total": 1, "robocalls": 0},
+    }
+    for number in (NUMBER, OTHER):
+        for model, fields in forms.items():
+            admin_client.post(f"/admin/lookup/{model}/add/", {"number": number, **fields})
+    admin_client.post(f"/admin/lookup/contact/{NUMBER}/change/", {"name": "y", "location": ""})
+    admin_client.post(
+        "/admin/lookup/contact/", {"action": "delete_selected", "_selected_action": NUMBER, "post": "yes"}
+    )
+    LogEntry.objects.filter(object_id=NUMBER).update(change_message=f"Changed {NUMBER} and {OTHER}, not 1{NUMBER}.")
+    entries = LogEntry.objects.order_by("pk")
+    before = list(entries.values_list("user_id", "action_flag", "action_time", "content_type_id"))
+    assert len(before) == 8
+    assert erasure.forget([NUMBER]).admin_entries == 5
+    assert list(entries.values_list("user_id", "action_flag", "action_time", "content_type_id")) == before
+    others = entries.exclude(object_id=None)
+    assert sorted(others.values_list("object_repr", flat=True)) == [OTHER, OTHER, f"{OTHER} 2026-01-02"]
+    forgotten = entries.filter(object_id=None)
+    assert set(forgotten.values_list("object_repr", flat=True)) == {"(forgotten)", "(forgotten) 2026-01-02"}
+    messages = forgotten.filter(change_message__startswith="Changed").values_list("change_message", flat=True)
+    assert set(messages) == {f"Changed (forgotten) and {OTHER}, not 1{NUMBER}."}
+    assert admin_client.get("/admin/").status_code == 200  # the page of recent actions
+    assert erasure.forget([NUMBER]) == NOTHING
+
+
+def test_broken_off_it_is_complete_the_next_time(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
+    known(NUMBER)
+    integrator.search()
+    with monkeypatch.context() as patch:
+        patch.setattr("accounts.erasure.forget", lambda numbers: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            erasure.forget([NUMBER])
+    assert erasure.forget([NUMBER]).ledger_entries == 1
+    assert rows() == [0, 0, 0]
+
+
+def secure_delete() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA secure_delete")
+        return int(cursor.fetchone()[0])
+
+
+def test_on_sqlite_nothing_of_it_is_left_in_the_file(transactional_db: None) -> None:
+    if connection.vendor != "sqlite":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA secure_delete = OFF")
+    Contact.objects.create(number=int(NUMBER), name="A Most Memorable Name", location="Berlin")
+    NumberRule.objects.create(number=int(NUMBER), note="a most memorable note")
+    files = [Path(f"{connection.settings_dict['NAME']}{end}") for end in ("", "-wal")]
+
+    def remains() -> list[bool]:
+        content = b"".join(file.read_bytes() for file in files)
+        return [text in content for text in (b"A Most Memorable Name", b"a most memorable note")]
+
+    assert remains() == [True, True]
+    erasure.forget([NUMBER])
+    assert remains() == [False, False]
+    assert secure_delete() == 0  # as it was
+
+
+def test_on_sqlite_an_error_leaves_the_connection_as_it_was(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if connection.vendor != "sqlite":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA secure_delete = FAST")
+    monkeypatch.setattr(marks, "set", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        erasure.forget([NUMBER])
+    assert secure_delete() == 2
+
+
+def test_what_people_wrote_about_a_number_goes_with_it_and_what_others_share_stays(db: None) -> None:
+    known(NUMBER)
+    known(OTHER)
+    own, shared = (ComplaintSubject.objects.create(text=text) for text in (f"Alice {NUMBER} calls at night", "Other"))
+    ComplaintDay.objects.filter(number=int(NUMBER), day=date(2026, 1, 1)).update(subject=own)
+    ComplaintDay.objects.exclude(number=int(NUMBER), day=date(2026, 1, 1)).update(subject=shared)
+    assert erasure.forget([NUMBER]).subjects == 1
+    assert ComplaintSubject.objects.get() == shared
+
+
+@pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
+@pytest.mark.django_db(transaction=True)
+def test_a_reader_in_the_way_of_overwriting_is_told() -> None:
+    known(NUMBER)
+    assert erasure.forget([NUMBER]).overwritten
+    known(OTHER)
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM lookup_contact").fetchall()
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA busy_timeout = 1")
+        assert not erasure.forget([OTHER]).overwritten
+    assert erasure.forget([OTHER]).overwritten
+    connection.close()

@@ -1,0 +1,80 @@
+"""What a search leaves behind on real servers, counted by them: what no clock of a busy machine shows."""
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+import redis
+import requests
+
+from tests.api import NUMBER
+from tests.servers import PostgresServer, fresh_database, required
+from tests.service import Service
+
+pytestmark = pytest.mark.once
+
+SEARCHES = 200
+
+
+@pytest.fixture
+def postgres_url() -> Iterator[str]:
+    """Of a server of its own: what it writes, it writes for these searches."""
+    with required():
+        server = PostgresServer().start()
+    with fresh_database(server.url) as url:
+        yield url
+    server.close()
+
+
+@pytest.fixture
+def service(serve: Callable[..., Service], postgres_url: str, redis_url: str) -> Service:
+    # One process, or each would prepare its statements, and flush its statistics, in its own time.
+    return serve(DATABASE_URL=postgres_url, REDIS_URL=redis_url, RATE_LIMIT="100000/m", WORKERS="1")
+
+
+@pytest.fixture
+def search(service: Service) -> Callable[[int], None]:
+    key = service.manage("create_token", "costs", "--credits", "100000", "--quiet").strip()
+    service.manage("load_numbering_plan")
+    session = requests.Session()
+
+    def search(how_many: int) -> None:
+        for _ in range(how_many):
+            answer = session.post(f"{service.url}/callerid/search", json={"api_key": key, "query": NUMBER}, timeout=30)
+            assert answer.status_code == 200
+
+    search(20)
+    return search
+
+
+def test_a_search_calls_redis_once(search: Callable[[int], None], redis_url: str) -> None:
+    client = redis.Redis.from_url(redis_url)
+    before = client.info("commandstats")
+    search(SEARCHES)
+    after = client.info("commandstats")
+    calls = {
+        name.removeprefix("cmdstat_"): how_many
+        for name, row in after.items()
+        if (how_many := row["calls"] - before.get(name, {"calls": 0})["calls"])
+    }
+    of_the_script = {"time", "lindex", "lpop", "llen", "rpush", "pexpire"}
+    assert {name: calls[name] for name in calls.keys() - of_the_script - {"info"}} == {"evalsha": SEARCHES}
+
+
+def test_a_search_writes_no_more_than_its_debit(
+    service: Service, search: Callable[[int], None], postgres_url: str
+) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as database:
+
+        def written() -> int:
+            row = database.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()
+            return int(row[0]) if row else 0
+
+        # Whole pages are written once after each checkpoint: let that be over.
+        database.execute("CHECKPOINT")
+        search(SEARCHES)
+        before, logged = written(), len(service.log())
+        search(SEARCHES)
+        wal, log = (written() - before) / SEARCHES, (len(service.log()) - logged) / SEARCHES
+    assert 500 < wal < 1_000
+    assert 100 < log < 210
