@@ -14,6 +14,7 @@ from pathlib import Path
 
 import requests
 
+from bench import vendor
 from tests import upstream
 from tests.service import Service
 from tests.upstream import Upstream
@@ -22,7 +23,6 @@ VENDOR_S = 0.1
 DEADLINE_S = 1.5
 ROUNDS = 3
 SEARCHES = 60
-PRESETS = Path(__file__).resolve().parent.parent / "tests" / "presets"
 
 
 def main() -> None:
@@ -33,13 +33,7 @@ def main() -> None:
         service = Service(
             Path(directory),
             {
-                "SOURCE_A": "mock_a",
-                "SOURCE_B": "mock_b",
-                "PRESET_DIR": str(PRESETS),
-                "MOCK_A_KEY": "a",
-                "MOCK_B_KEY": "b",
-                "MOCK_A_BASE_URL": vendors[0].url,
-                "MOCK_B_BASE_URL": vendors[1].url,
+                **vendor.bound((vendors[0].url, vendors[1].url)),
                 "RATE_LIMIT": "100000/m",
                 "SEARCH_DEADLINE_S": str(DEADLINE_S),
                 "THREADS": "32",
@@ -55,14 +49,14 @@ def main() -> None:
                 body = {"api_key": key, "query": str(next(numbers))}
                 return session.post(f"{service.url}/callerid/search", json=body, timeout=30)
 
-            def vendor() -> requests.Response:
+            def one_vendor() -> requests.Response:
                 return session.get(f"{vendors[0].url}/v1/callers/{next(numbers)}", timeout=30)
 
             for _ in range(10):
                 search()
             print("both vendors at 100 ms, ms:  vendor alone   search   difference   ratio   search p95")
             for _ in range(ROUNDS):
-                alone, ours = timed(vendor), timed(search)
+                alone, ours = timed(one_vendor), timed(search)
                 a, b = statistics.median(alone), statistics.median(ours)
                 p95 = statistics.quantiles(ours, n=20)[-1]
                 print(f"{a:41.1f} {b:8.1f} {b - a:12.1f} {b / a:7.2f} {p95:12.1f}")

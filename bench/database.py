@@ -1,0 +1,51 @@
+"""A database to import into or to search in, migrated and with the numbering plan."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KEYS = {
+    name: letter * 40 for name, letter in zip(("SECRET_KEY", "JWT_SIGNING_KEY", "NUMBER_HASH_KEY"), "abc", strict=True)
+}
+
+
+class Database:
+    """What `manage.py` runs with."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.env = {**os.environ, **KEYS, **environment}
+        self.manage("migrate", "--verbosity=0")
+        self.manage("load_numbering_plan")
+
+    def manage(self, *arguments: str) -> str:
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.env,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+
+    def timed(self, *arguments: str) -> tuple[float, float]:
+        """Seconds, and the process's largest resident memory in MB."""
+        started = time.monotonic()
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.env, stdout=subprocess.DEVNULL
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        return time.monotonic() - started, usage.ru_maxrss / 1024
+
+    def seconds(self, *arguments: str) -> float:
+        return self.timed(*arguments)[0]
+
+
+def psql(url: str, script: str) -> str:
+    return subprocess.run(
+        ["psql", "-qAt", "-v", "ON_ERROR_STOP=1", url], input=script, check=True, capture_output=True, text=True
+    ).stdout
