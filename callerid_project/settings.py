@@ -295,7 +295,7 @@ if REDIS_URL:
 RATELIMIT_USE_CACHE = "brake"
 RATELIMIT_IP_META_KEY = "accounts.brake.client_address"
 # The shared store has this long to answer; then a process counts alone and asks again after the pause.
-REDIS_TIMEOUT_S = 0.1
+REDIS_TIMEOUT_S = env.number("REDIS_TIMEOUT_S", 0.1, least=0.01, most=10)
 REDIS_PAUSE_S = 5.0
 
 # --- REST framework and schema ------------------------------------------------------------------------------

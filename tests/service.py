@@ -14,9 +14,11 @@ from typing import Self
 
 from tests import plugin, servers
 
-START_S = 30
+START_S = 60
 #: Where a test has imported wsgi.py, this process has what only a server is meant to have.
 OF_WSGI = ("DB_STATEMENT_TIMEOUT_MS", "SQLITE_TIMEOUT_S")
+#: However busy the machine, nothing is late, unless a test is about that.
+PATIENCE = {"DB_STATEMENT_TIMEOUT_MS": "20000", "SQLITE_TIMEOUT_S": "20", "SEARCH_DEADLINE_S": "20"}
 
 
 class Service:
@@ -120,7 +122,7 @@ def serving(directory: Path, environment: dict[str, str], *, shared: Path) -> It
     """
     if environment.get("DATABASE_URL"):
         environment = {**plugin.generated_keys(), **environment}
-    service = Service(directory, environment)
+    service = Service(directory, {**PATIENCE, **environment})
     try:
         _migrate(service, shared)
         yield service.start()

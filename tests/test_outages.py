@@ -39,7 +39,7 @@ def test_connections_that_the_database_has_closed_fail_no_search(serve: Serve, p
 
 
 def test_a_locked_table_of_one_slot_leaves_the_others_answer(serve: Serve, postgres_url: str) -> None:
-    service = serve(DATABASE_URL=postgres_url, REDIS_URL="")
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL="", DB_STATEMENT_TIMEOUT_MS="500")
     key = new_key(service)
     with psycopg.connect(postgres_url) as admin:
         admin.execute(
@@ -75,7 +75,7 @@ def test_a_column_that_changes_its_type_while_searches_go_on_fails_none(serve: S
 
 
 def test_a_locked_account_is_500_and_costs_nothing(serve: Serve, postgres_url: str) -> None:
-    service = serve(DATABASE_URL=postgres_url, REDIS_URL="")
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL="", DB_STATEMENT_TIMEOUT_MS="500")
     key = new_key(service)
     with psycopg.connect(postgres_url) as admin:
         admin.execute("SELECT 1 FROM accounts_apitoken FOR UPDATE")
@@ -87,7 +87,13 @@ def test_a_locked_account_is_500_and_costs_nothing(serve: Serve, postgres_url: s
 
 
 def test_redis_away_is_neither_5xx_nor_unlimited(serve: Serve, postgres_url: str, redis_server: RedisServer) -> None:
-    service = serve(DATABASE_URL=postgres_url, REDIS_URL=redis_server.url, WORKERS="1", RATE_LIMIT="10/h")
+    service = serve(
+        DATABASE_URL=postgres_url,
+        REDIS_URL=redis_server.url,
+        REDIS_TIMEOUT_S="0.5",
+        WORKERS="1",
+        RATE_LIMIT="10/h",
+    )
     key = new_key(service)
     assert search(service, key).headers["RateLimit"].startswith('"token";r=9;')
     redis_server.pause()

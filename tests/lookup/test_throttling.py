@@ -149,7 +149,7 @@ def test_shared_a_clock_set_back_locks_nobody_out(redis_server: RedisServer) -> 
 def test_without_redis_each_process_counts_alone_and_says_so(
     redis_server: RedisServer, fault: str, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings.REDIS_PAUSE_S = 0.3
+    settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = 0.5, 3
     shared_store.client.cache_clear()
     log = Shared(shared_store.client(redis_server.url), InProcess())
     try:
@@ -161,7 +161,7 @@ def test_without_redis_each_process_counts_alone_and_says_so(
         assert "Redis is away" in caplog.text
     finally:
         redis_server.start() if fault == "stop" else redis_server.resume()
-    time.sleep(0.35)
+    time.sleep(3.05)
     log.hit(1, 2, 60)
     assert "Redis is back" in caplog.text
     shared_store.client.cache_clear()
