@@ -60,6 +60,12 @@ def _load(target: str) -> Callable[..., Any]:
         from callerid_project.wsgi import application
     except ImproperlyConfigured as error:
         sys.exit(f"Not started: {error}")
+    from django.conf import settings
+
+    if settings.PIN_WORKERS and settings.WORKERS > 1:
+        from callerid_project.affinity import take_cpu
+
+        take_cpu()  # before the threads that answer are there: they have it from this one
     return application
 
 

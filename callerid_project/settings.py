@@ -42,6 +42,7 @@ HOST = env.str("HOST", "127.0.0.1")
 PORT = env.number("PORT", 8000, most=65_535)
 WORKERS = env.number("WORKERS", 1, most=1_000)
 THREADS = env.number("THREADS", 4, most=1_000)
+PIN_WORKERS = env.flag("PIN_WORKERS", True)
 DB_POOL_SIZE = env.number("DB_POOL_SIZE", 8, most=1_000)
 DB_PREPARE = env.flag("DB_PREPARE", True)
 if WORKERS > 1 and not REDIS_URL:

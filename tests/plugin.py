@@ -55,7 +55,7 @@ def pytest_load_initial_conftests() -> Iterator[None]:
     for name in our_settings():
         os.environ.pop(name, None)
     os.environ["DJANGO_SETTINGS_MODULE"] = "callerid_project.settings"
-    # On a busy machine Redis may take more than 100 ms, and what a process counts alone is not what most tests are about.
+    # On a busy machine Redis may take more than 100 ms, and most tests are not about what a process counts alone.
     os.environ["REDIS_TIMEOUT_S"] = "5"
     os.environ["CALLERID_DATA_DIR"] = tempfile.mkdtemp(prefix="callerid-test-data-")
     atexit.register(shutil.rmtree, os.environ["CALLERID_DATA_DIR"], ignore_errors=True)
