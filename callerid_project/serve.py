@@ -5,6 +5,7 @@ library alone. With `announce` it says where it answers once it does.
 """
 
 import errno
+import gc
 import os
 import signal
 import socket
@@ -66,6 +67,8 @@ def _load(target: str) -> Callable[..., Any]:
         from callerid_project.affinity import take_cpu
 
         take_cpu()  # before the threads that answer are there: they have it from this one
+    gc.collect()
+    gc.freeze()  # what was imported stays: searching all of it for garbage takes a search's time many times over
     return application
 
 

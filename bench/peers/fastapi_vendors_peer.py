@@ -95,7 +95,7 @@ async def ask_a(session: aiohttp.ClientSession, number: str) -> SourceA | None:
         allow_redirects=False,
     )
     answer = await read(call, AnswerA)
-    return answer and SourceA(name=answer.name, location=f"{answer.city}, {answer.state}")
+    return SourceA(name=answer.name, location=f"{answer.city}, {answer.state}") if answer else None
 
 
 async def ask_b(session: aiohttp.ClientSession, number: str) -> SourceB | None:
@@ -105,7 +105,7 @@ async def ask_b(session: aiohttp.ClientSession, number: str) -> SourceB | None:
         allow_redirects=False,
     )
     answer = await read(call, AnswerB)
-    return answer and SourceB(name=answer.name, spam=answer.score >= 5)
+    return SourceB(name=answer.name, spam=answer.score >= 5) if answer else None
 
 
 async def read(call: AbstractAsyncContextManager[aiohttp.ClientResponse], model: type[Answer]) -> Answer | None:

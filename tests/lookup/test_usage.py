@@ -63,6 +63,15 @@ def test_a_time_falls_into_the_first_bucket_that_holds_it(
 
 
 @pytest.mark.django_db
+def test_a_connector_of_any_name_is_written_as_it_is(recorder: Recorder) -> None:
+    names = ['a"b', "it's", "back\\slash", "Zoë ☎", "%s", "{}[],", "tab\there"]
+    for name in names:
+        count(recorder, connector=name)
+    recorder.flush()
+    assert sorted(Usage.objects.values_list("connector", flat=True)) == sorted(names)
+
+
+@pytest.mark.django_db
 def test_an_event_has_no_time(recorder: Recorder) -> None:
     count(recorder, token_id=0, slot="", outcome="breaker_opened", elapsed_s=None)
     recorder.flush()
