@@ -12,14 +12,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from accounts.hashing import keyed_hash
-from accounts.sql import one_row
 from lookup.models import NumberMark
+from lookup.selects import Row, Select
 
 #: Without its mark a number has the key of "no mark" again: by then nothing may be left that was kept under it before.
 #: A month more than that, for calls that were on their way and hosts whose clocks differ.
 KEPT = timedelta(seconds=settings.ANSWER_KEPT_AT_MOST_S) + timedelta(days=30)
-
-_FIND = "SELECT at FROM lookup_numbermark WHERE number_hash = %s"
 
 
 def hash_of(number: int | str) -> bytes:
@@ -27,9 +25,18 @@ def hash_of(number: int | str) -> bytes:
     return keyed_hash("mark", str(number))
 
 
+SELECT = Select(
+    "SELECT at FROM lookup_numbermark WHERE number_hash = %s", 1, parameters=lambda number: [hash_of(number)]
+)
+
+
 def find(number: str) -> str:
     """The mark of `number`, a text to compare and nothing else; empty where there is none. One SQL statement."""
-    row = one_row(_FIND, [hash_of(number)])
+    return read(SELECT.row(number))
+
+
+def read(row: Row | None) -> str:
+    """What a row of SELECT says."""
     return str(row[0]) if row else ""
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -89,13 +89,11 @@ def search(number: str, *, token_id: int = 0) -> SearchResult:
     """
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     bound = {slot: members(slot) for slot in SLOTS}
-    rule, tables = _read_tables(number, bound.values())
+    rule, tables, mark = _read_tables(number, [member for of_slot in bound.values() for member in of_slot])
     inquiries = {slot: Inquiry(slot, bound[slot], fields, number, rule) for slot, (_, fields) in SLOTS.items()}
     for inquiry in inquiries.values():
         inquiry.ask_local(settings.SEARCH_DEADLINE_S, tables)
     if remote := [inquiry for inquiry in inquiries.values() if inquiry.wants_remote()]:
-        # Read here, for no database is asked while vendors are: what is kept from before a correction is not used.
-        mark = marks.find(number)
         give_connection_back()
         _ask_remote(remote, mark, deadline)
     for slot, inquiry in inquiries.items():
@@ -110,23 +108,28 @@ def search(number: str, *, token_id: int = 0) -> SearchResult:
     return SearchResult(number, {slot: SlotResult(*inquiry.result()) for slot, inquiry in inquiries.items()})
 
 
-def _read_tables(number: str, slots: Iterable[tuple[Member, ...]]) -> tuple[Found | None, Tables]:
-    """The operator's rule, and what the built-in tables of all slots say, by one statement. Where that fails, and for
-    APART_S after, each is asked by a statement of its own, so that what one table suffers from costs one slot."""
+def _read_tables(number: str, members: Sequence[Member]) -> tuple[Found | None, Tables, str]:
+    """The operator's rule, what the built-in tables say, and the number's mark where a member leaves the process, by
+    one statement. Where that fails, and for APART_S after, each is asked by a statement of its own, so that what one
+    table suffers from costs one slot."""
     started = time.monotonic()
-    connectors = list({m.connector: None for members in slots for m in members if isinstance(m.connector, Table)})
+    # No database is asked while vendors are, so what a correction has made void has to be known before.
+    remote = any(member.guard for member in members)
     if started < Apart.until:
-        return rules.find(number), Tables({})
+        return rules.find(number), Tables({}), marks.find(number) if remote else ""
+    connectors = list(dict.fromkeys(member.connector for member in members if isinstance(member.connector, Table)))
+    wanted = [rules.SELECT, *([marks.SELECT] if remote else []), *(connector.select for connector in connectors)]
     try:
-        rule, *rows = selects.rows([rules.SELECT, *(connector.select for connector in connectors)], number)
+        rule, *rows = selects.rows(wanted, number)
     except DatabaseError as error:
         log.warning("tables are read apart for %g s: reading them together failed (%s)", APART_S, type(error).__name__)
         Apart.until = time.monotonic() + APART_S
-        return rules.find(number), Tables({})
+        return rules.find(number), Tables({}), marks.find(number) if remote else ""
+    mark = marks.read(rows.pop(0)) if remote else ""
     answers: dict[Connector, Callable[[], Answer]] = {
         connector: partial(connector.read, row) for connector, row in zip(connectors, rows, strict=True)
     }
-    return rules.read(rule), Tables(answers, time.monotonic() - started)
+    return rules.read(rule), Tables(answers, time.monotonic() - started), mark
 
 
 def _ask_remote(inquiries: list[Inquiry], mark: str, deadline: float) -> None:

@@ -217,7 +217,7 @@ class _Call:
         self.ended = False
         self._lock = threading.Lock()
         self._line: socket.socket | None = None
-        self._done = False
+        self.is_done = False
 
     def use(self, sock: socket.socket) -> None:
         """Keep a duplicate of the socket in use: TLS takes the socket itself over, and http.client closes it early
@@ -230,7 +230,7 @@ class _Call:
 
     def end(self) -> None:
         with self._lock:
-            if self._done:
+            if self.is_done:
                 return
             self.ended = True
             if self._line is not None:
@@ -239,7 +239,7 @@ class _Call:
 
     def done(self) -> None:
         with self._lock:
-            self._done = True
+            self.is_done = True
             self._let_go()
 
     def _let_go(self) -> None:
@@ -249,7 +249,8 @@ class _Call:
 
 
 class _Reaper:
-    """A thread that ends the calls whose time is over."""
+    """A thread that ends the calls whose time is over. It sleeps until the oldest that is not done may have to be: were
+    it woken for each, it would take the interpreter from a search each time."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[float, int, _Call]] = []
@@ -270,10 +271,20 @@ class _Reaper:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._calls or self._calls[0][0] > time.monotonic():
+                while not (call := self._due()):
                     self._changed.wait(self._calls[0][0] - time.monotonic() if self._calls else None)
-                _, _, call = heapq.heappop(self._calls)
             call.end()
+
+    def _due(self) -> "_Call | None":
+        """One whose time is over; those that are done are forgotten."""
+        while self._calls:
+            ends_at, _, call = self._calls[0]
+            if not call.is_done and ends_at > time.monotonic():
+                return None
+            heapq.heappop(self._calls)
+            if not call.is_done:
+                return call
+        return None
 
 
 _reaper = _Reaper()

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts import credits, tokens
 from accounts.models import IdempotencyRecord
 from lookup import marks
+from lookup import search as search_module
 from lookup.answers import Found, NotFound
 from lookup.models import NumberRule
 from lookup.search import search
@@ -233,16 +235,28 @@ def test_no_transaction_is_open_while_a_source_is_asked(
     assert seen == [False, False]
 
 
-def test_a_mark_is_one_statement_more_and_only_where_a_vendor_is_asked(db: None, settings: Any) -> None:
-    def reads_of_marks() -> int:
+def test_a_mark_takes_no_statement_of_its_own_and_is_read_only_where_a_vendor_may_be_asked(
+    db: None, settings: Any
+) -> None:
+    def statements() -> list[bool]:
+        """Of each, whether it reads marks."""
         with CaptureQueriesContext(connection) as ran:
             search(NUMBER)
-        return sum("lookup_numbermark" in query["sql"] for query in ran.captured_queries)
+        return ["lookup_numbermark" in query["sql"] for query in ran.captured_queries]
 
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
-    assert reads_of_marks() == 1
-    settings.SOURCE_A, settings.SOURCE_B = f"{T}Knows,{T}RemoteKnowsName", T + "Knows"
-    assert reads_of_marks() == 0  # the vendor could not add anything
+    assert statements() == [True]
+    settings.SOURCE_A, settings.SOURCE_B = T + "Knows", T + "Knows"
+    assert statements() == [False]
+
+
+def test_a_mark_counts_while_tables_are_read_apart(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_module.Apart, "until", time.monotonic() + 3600)
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "KnowsNothing"
+    search(NUMBER)
+    marks.set([NUMBER])
+    search(NUMBER)
+    assert connectors.RemoteKnows.calls == [NUMBER] * 2
 
 
 def test_an_answer_from_before_a_mark_is_not_used_by_a_later_search(db: None, settings: Any) -> None:

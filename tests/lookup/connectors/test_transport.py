@@ -16,6 +16,7 @@ from lookup.connectors import transport
 from lookup.connectors.transport import BadReply, NoReply, Request
 from tests import upstream
 from tests.lookup.connectors.calls import clients, get, names_lead_to, send
+from tests.lookup.connectors.searches import until
 from tests.servers import free_port
 from tests.upstream import Behaviour, Conversation, Upstream, raw, says
 
@@ -267,3 +268,14 @@ def test_each_thread_has_a_session_of_its_own(vendor: Callable[..., Upstream]) -
     for thread in threads:
         thread.join(10)
     assert (len(server.heads), server.connections) == (9, 3)
+
+
+def test_a_call_that_is_not_done_in_time_is_ended_and_those_that_are_done_are_forgotten() -> None:
+    reaper = transport._Reaper()
+    calls = [transport._Call("public", time.monotonic() + ends_in_s) for ends_in_s in (0.1, 0.2, 3600)]
+    for call in calls:
+        reaper.watch(call)
+    calls[0].done()
+    calls[2].done()
+    until(lambda: calls[1].ended and not reaper._calls)
+    assert [call.ended for call in calls] == [False, True, False]
