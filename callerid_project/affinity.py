@@ -1,37 +1,39 @@
 """Each worker on a CPU of its own.
 
-Python runs one thread of a process at a time. Where each of a worker's threads may run on any CPU, whoever is next has
-to be woken on another one, with cold caches: on two CPUs that made a search half as dear again (docs/performance.md).
+Python runs one thread of a process at a time. Where a worker's threads may run on any CPU, whoever is next has to be
+woken on another one, with cold caches: docs/performance.md has what that costs.
 """
 
-import errno
-import itertools
 import os
-import random
-import socket
+from pathlib import Path
 
-#: What this process has taken: given back when it ends, however it does.
-_taken: list[socket.socket] = []
+_SYSTEM = Path("/sys/devices/system/cpu")
 
 
-def take_cpu(name: str = "callerid-worker") -> int | None:
-    """Keep this process, from its main thread on, to the CPU that the fewest processes of this machine have taken under
-    this name; the CPU's number. None where the system knows no such thing, or does not allow it."""
-    if not hasattr(os, "sched_setaffinity"):
+def keep_to_one(worker: int, first: int) -> int | None:
+    """Keep this process, from its main thread on, to the CPU of the worker of that index; the CPU's number. `first`:
+    any number, the same for all workers of a server, and another one for the next server, whose workers are not seen.
+
+    None where the system knows no such thing, or does not allow it.
+    """
+    try:
+        cpus = in_turn(os.sched_getaffinity(0), first)
+        os.sched_setaffinity(0, {cpu := cpus[worker % len(cpus)]})
+    except (AttributeError, OSError):
         return None
-    cpus = sorted(os.sched_getaffinity(0))
-    random.shuffle(cpus)  # workers in other containers are not seen
-    for turn, cpu in itertools.product(range(1000), cpus):
-        # An abstract socket's name (unix(7)) is free again when its process is gone.
-        taken = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    return cpu
+
+
+def in_turn(cpus: set[int], first: int, system: Path = _SYSTEM) -> list[int]:
+    """`cpus` in the order in which they are given to workers: one of each core's, from any core on, then their
+    hyper-threads."""
+    cores: dict[str, list[int]] = {}
+    for cpu in sorted(cpus):
         try:
-            taken.bind(f"\0{name}/{cpu}/{turn}")
-            os.sched_setaffinity(0, {cpu})
-        except OSError as error:
-            taken.close()
-            if error.errno == errno.EADDRINUSE:
-                continue
-            return None
-        _taken.append(taken)
-        return cpu
-    return None
+            core = (system / f"cpu{cpu}" / "topology" / "thread_siblings_list").read_text(encoding="ascii")
+        except OSError:
+            core = str(cpu)
+        cores.setdefault(core, []).append(cpu)
+    begin = first % len(cores)
+    of_cores = [*cores.values()][begin:] + [*cores.values()][:begin]
+    return [of_core[turn] for turn in range(len(cpus)) for of_core in of_cores if turn < len(of_core)]

@@ -7,10 +7,12 @@ library alone. With `announce` it says where it answers once it does.
 import errno
 import gc
 import os
+import secrets
 import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 #: A worker that has not ended by itself is killed.
@@ -61,14 +63,19 @@ def _load(target: str) -> Callable[..., Any]:
         from callerid_project.wsgi import application
     except ImproperlyConfigured as error:
         sys.exit(f"Not started: {error}")
-    from django.conf import settings
-
-    if settings.PIN_WORKERS and settings.WORKERS > 1:
-        from callerid_project.affinity import take_cpu
-
-        take_cpu()  # before the threads that answer are there: they have it from this one
     gc.collect()
     gc.freeze()  # what was imported stays: searching all of it for garbage takes a search's time many times over
+    return application
+
+
+def _load_on_its_cpu(load: Callable[[], Callable[..., Any]], worker: int, first: int) -> Callable[..., Any]:
+    application = load()
+    from django.conf import settings
+
+    from callerid_project.affinity import keep_to_one
+
+    if settings.PIN_WORKERS and settings.WORKERS > 1:
+        keep_to_one(worker, first)  # before the threads that answer are there: they have it from this one
     return application
 
 
@@ -77,14 +84,23 @@ def main() -> None:
     ip = require_free(host, port)
     if sys.argv[1:] == ["check"]:
         return
-    from granian import Granian
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
+    from granian.server import MPServer
 
     from callerid_project import announce
 
-    server = Granian(
+    class Server(MPServer):
+        """Tells each worker its index, the same after a restart or a reload."""
+
+        first = secrets.randbelow(1000)
+
+        def _spawn_worker(self, idx: int, target: Any, callback_loader: Any, *more: Any) -> Any:
+            load = partial(_load_on_its_cpu, callback_loader, idx, self.first)
+            return super()._spawn_worker(idx, target, load, *more)
+
+    server = Server(
         "callerid_project.wsgi:application",
         address=ip,
         port=port,

@@ -94,6 +94,8 @@ def search(number: str, *, token_id: int = 0) -> SearchResult:
     for inquiry in inquiries.values():
         inquiry.ask_local(settings.SEARCH_DEADLINE_S, tables)
     if remote := [inquiry for inquiry in inquiries.values() if inquiry.wants_remote()]:
+        # Known before, for no database is asked while vendors are: what is kept from before a correction is not used.
+        mark = marks.find(number) if mark is None else mark
         give_connection_back()
         _ask_remote(remote, mark, deadline)
     for slot, inquiry in inquiries.items():
@@ -108,15 +110,14 @@ def search(number: str, *, token_id: int = 0) -> SearchResult:
     return SearchResult(number, {slot: SlotResult(*inquiry.result()) for slot, inquiry in inquiries.items()})
 
 
-def _read_tables(number: str, members: Sequence[Member]) -> tuple[Found | None, Tables, str]:
-    """The operator's rule, what the built-in tables say, and the number's mark where a member leaves the process, by
-    one statement. Where that fails, and for APART_S after, each is asked by a statement of its own, so that what one
-    table suffers from costs one slot."""
+def _read_tables(number: str, members: Sequence[Member]) -> tuple[Found | None, Tables, str | None]:
+    """The operator's rule, what the built-in tables say, and the number's mark where a member leaves the process (None:
+    not read), by one statement. Where that fails, and for APART_S after, each is asked by a statement of its own, and
+    only if it is needed, so that what one table suffers from costs one slot."""
     started = time.monotonic()
-    # No database is asked while vendors are, so what a correction has made void has to be known before.
-    remote = any(member.guard for member in members)
     if started < Apart.until:
-        return rules.find(number), Tables({}), marks.find(number) if remote else ""
+        return rules.find(number), Tables({}), None
+    remote = any(member.guard for member in members)
     connectors = list(dict.fromkeys(member.connector for member in members if isinstance(member.connector, Table)))
     wanted = [rules.SELECT, *([marks.SELECT] if remote else []), *(connector.select for connector in connectors)]
     try:
@@ -124,8 +125,8 @@ def _read_tables(number: str, members: Sequence[Member]) -> tuple[Found | None, 
     except DatabaseError as error:
         log.warning("tables are read apart for %g s: reading them together failed (%s)", APART_S, type(error).__name__)
         Apart.until = time.monotonic() + APART_S
-        return rules.find(number), Tables({}), marks.find(number) if remote else ""
-    mark = marks.read(rows.pop(0)) if remote else ""
+        return rules.find(number), Tables({}), None
+    mark = marks.read(rows.pop(0)) if remote else None
     answers: dict[Connector, Callable[[], Answer]] = {
         connector: partial(connector.read, row) for connector, row in zip(connectors, rows, strict=True)
     }

@@ -29,35 +29,41 @@ BUSY = Failed("busy", "all its threads wait for it")
 FAIR_SHARE = 0.5
 
 
+#: What one thread is to do; None: to end.
+_Work = SimpleQueue[Callable[[], object] | None]
+
+
 class Threads:
     """Threads that end with the process: concurrent.futures' would hold its end until the last call has come back. As
-    many as were ever needed at once."""
+    many as were ever needed at once; the one that was busy last is next, so that few connections are in use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
-        self._all: list[threading.Thread] = []
+        self._idle: list[_Work] = []
+        self._all: list[tuple[threading.Thread, _Work]] = []
 
     def run(self, work: Callable[[], object]) -> None:
         """Raises RuntimeError when no thread can be had; then nothing runs."""
-        if not self._idle.acquire(blocking=False):
-            thread = threading.Thread(target=self._loop, name=self._name, daemon=True)
+        try:
+            mine = self._idle.pop()
+        except IndexError:
+            mine = SimpleQueue()
+            thread = threading.Thread(target=self._loop, args=[mine], name=self._name, daemon=True)
             thread.start()
-            self._all.append(thread)
-        self._work.put(work)
+            self._all.append((thread, mine))
+        mine.put(work)
 
     def close(self) -> None:
         """Wait for what runs."""
-        for _ in self._all:
-            self._work.put(None)
-        for thread in self._all:
+        for _, mine in self._all:
+            mine.put(None)
+        for thread, _ in self._all:
             thread.join()
 
-    def _loop(self) -> None:
-        while work := self._work.get():
+    def _loop(self, mine: _Work) -> None:
+        while work := mine.get():
             work()
-            self._idle.release()
+            self._idle.append(mine)
 
 
 class Flight:

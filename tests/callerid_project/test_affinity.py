@@ -1,106 +1,116 @@
-"""A worker keeps to a CPU that no other worker has."""
+"""A worker keeps to a CPU that no other worker of its server has."""
 
 import os
-import secrets
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from callerid_project.affinity import in_turn
 from tests import plugin
 from tests.service import Service
 
 CPUS = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.skipif(len(CPUS) < 2, reason="there are no two CPUs here"),
-]
-
-TAKES_ONE = """
-import os, sys
-from callerid_project.affinity import take_cpu
-cpu = take_cpu(sys.argv[1])
-assert os.sched_getaffinity(0) == {cpu}
-print(cpu, flush=True)
-input()
-"""
+pytestmark = pytest.mark.once
+two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="there are no two CPUs here")
 
 
-class Taker:
-    def __init__(self, name: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", TAKES_ONE, name],
-            cwd=plugin.ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+@pytest.mark.parametrize(
+    ("siblings", "cpus", "first", "expected"),
+    [
+        ({}, {0, 1, 2}, 0, [0, 1, 2]),
+        ({}, {0, 1, 2}, 4, [1, 2, 0]),
+        ({}, {5}, 999, [5]),
+        ({0: "0,4", 4: "0,4", 1: "1,5", 5: "1,5"}, {0, 1, 4, 5}, 0, [0, 1, 4, 5]),
+        ({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, {0, 1, 2, 3}, 1, [2, 0, 3, 1]),
+        ({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, {1, 2, 3}, 0, [1, 2, 3]),
+    ],
+)
+def test_cores_are_given_before_their_hyper_threads(
+    siblings: dict[int, str], cpus: set[int], first: int, expected: list[int], tmp_path: Path
+) -> None:
+    for cpu, listed in siblings.items():
+        topology = tmp_path / f"cpu{cpu}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(f"{listed}\n", encoding="ascii")
+    assert in_turn(cpus, first, tmp_path) == expected
+
+
+@two_cpus
+def test_as_many_workers_as_cpus_have_one_each_and_more_share_them_evenly() -> None:
+    def kept(worker: int) -> int:
+        script = f"from callerid_project.affinity import *; print(keep_to_one({worker}, 7), *os.sched_getaffinity(0))"
+        done = subprocess.run(
+            [sys.executable, "-c", script], cwd=plugin.ROOT, capture_output=True, text=True, check=True
         )
-        assert self._process.stdout is not None
-        self.cpu = int(self._process.stdout.readline())
+        said, *allowed = map(int, done.stdout.split())
+        assert allowed == [said]
+        return said
 
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-
-@pytest.fixture
-def take() -> Iterator[Callable[[], Taker]]:
-    takers = []
-    name = f"test-{secrets.token_hex(8)}"
-
-    def start() -> Taker:
-        takers.append(Taker(name))
-        return takers[-1]
-
-    yield start
-    for taker in takers:
-        taker.kill()
+    few = min(len(CPUS), 4)
+    assert len({kept(worker) for worker in range(few)}) == few
+    assert kept(len(CPUS)) == kept(0)
 
 
-def test_each_takes_another_cpu_and_leaves_it_when_it_is_killed(take: Callable[[], Taker]) -> None:
-    first = [take() for _ in CPUS]
-    assert {taker.cpu for taker in first} == CPUS
-    first[1].kill()
-    assert take().cpu == first[1].cpu
+def test_a_system_that_does_not_allow_it_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from callerid_project import affinity
+
+    def refused(*args: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refused, raising=False)
+    assert affinity.keep_to_one(0, 0) is None
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    assert affinity.keep_to_one(0, 0) is None
 
 
-def test_more_processes_than_cpus_share_them_evenly(take: Callable[[], Taker]) -> None:
-    taken = sorted(take().cpu for _ in range(2 * len(CPUS)))
-    assert taken == sorted([*CPUS, *CPUS])
-
-
-def allowed(service: Service) -> list[set[int]]:
+def allowed(service: Service) -> dict[int, set[int]]:
     """For each worker, the CPUs that any of its threads may use."""
     assert service.process is not None
     main = service.process.pid
-    workers = [pid for pid in children(main) if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    return [
-        set().union(*(os.sched_getaffinity(int(thread.name)) for thread in Path(f"/proc/{pid}/task").iterdir()))
-        for pid in workers
-    ]
+    children = Path(f"/proc/{main}/task/{main}/children").read_text(encoding="ascii").split()
+    return {
+        int(pid): set().union(*(os.sched_getaffinity(int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()))
+        for pid in children
+        if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    }
 
 
-def children(pid: int) -> list[int]:
-    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()))
+def two_with_a_cpu_each(service: Service) -> bool:
+    try:
+        cpus = list(allowed(service).values())
+    except OSError:  # one has just ended
+        return False
+    return len(cpus) == 2 and set(map(len, cpus)) == {1} and cpus[0] != cpus[1]
 
 
-def test_each_of_two_workers_keeps_to_one_cpu_with_all_its_threads(
+@two_cpus
+def test_each_of_two_workers_has_a_cpu_of_its_own_also_after_a_reload(
     serve: Callable[..., Service], redis_url: str
 ) -> None:
     service = serve(REDIS_URL=redis_url, WORKERS="2")
-    deadline = time.monotonic() + 60
-    # The first that answers is not the last to be ready.
-    while sorted(map(len, allowed(service))) != [1, 1]:
-        assert time.monotonic() < deadline, allowed(service)
-        time.sleep(0.05)
+    wait_for(lambda: two_with_a_cpu_each(service))  # the first that answers is not the last to be ready
+    before = set(allowed(service))
+    assert service.process is not None
+    service.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: not before & set(allowed(service)) and two_with_a_cpu_each(service))
 
 
+@two_cpus
 @pytest.mark.parametrize("environment", [{"WORKERS": "1"}, {"WORKERS": "2", "PIN_WORKERS": "false"}])
 def test_one_worker_or_workers_that_are_not_pinned_keep_all(
     serve: Callable[..., Service], redis_url: str, environment: dict[str, str]
 ) -> None:
     service = serve(REDIS_URL=redis_url, **environment)
-    assert all(cpus == CPUS for cpus in allowed(service))
+    assert all(cpus == CPUS for cpus in allowed(service).values())
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

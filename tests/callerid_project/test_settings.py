@@ -126,6 +126,12 @@ def test_processes_that_start_at_once_agree_on_the_keys(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "var").glob(".keys-*")] == []
 
 
+def test_redis_has_100_ms_unless_the_operator_says_otherwise(tmp_path: Path) -> None:
+    asked = ["shell", "--no-imports", "-c", "from django.conf import settings; print(settings.REDIS_TIMEOUT_S)"]
+    assert manage(tmp_path, *asked, REDIS_TIMEOUT_S="").stdout.strip() == "0.1"
+    assert manage(tmp_path, *asked, REDIS_TIMEOUT_S="0.3").stdout.strip() == "0.3"
+
+
 def test_a_damaged_key_file_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "var").mkdir()
     (tmp_path / "var" / "keys.json").write_text("{}")

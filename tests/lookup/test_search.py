@@ -259,6 +259,18 @@ def test_a_mark_counts_while_tables_are_read_apart(db: None, settings: Any, monk
     assert connectors.RemoteKnows.calls == [NUMBER] * 2
 
 
+def test_where_no_vendor_is_wanted_marks_that_cannot_be_read_cost_nothing(
+    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(number: str) -> str:
+        raise AssertionError("nobody needs it")
+
+    monkeypatch.setattr(search_module.Apart, "until", time.monotonic() + 3600)
+    monkeypatch.setattr(marks, "find", locked)
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}Knows,{T}RemoteKnowsName", T + "Knows"
+    assert search(NUMBER).found == 2
+
+
 def test_an_answer_from_before_a_mark_is_not_used_by_a_later_search(db: None, settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "KnowsNothing"
     search(NUMBER)

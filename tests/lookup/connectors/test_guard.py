@@ -69,10 +69,14 @@ def test_a_connector_in_both_slots_is_asked_once_and_answers_both(settings: Any)
     assert connectors.RemoteKnows.calls == [NUMBER]
 
 
-@pytest.mark.parametrize(("behaviour", "reason"), [(upstream.slow(0.1, raw(b"", 500)), "unavailable"), (hangs, "late")])
+@pytest.mark.parametrize(
+    ("behaviour", "reason", "deadline_s"),
+    [(upstream.slow(0.5, raw(b"", 500)), "unavailable", 20), (hangs, "late", 0.3)],
+)
 def test_a_failed_call_that_both_slots_share_counts_as_one_call(
-    vendors: Vendors, settings: Any, monkeypatch: pytest.MonkeyPatch, behaviour: Any, reason: str
+    vendors: Vendors, settings: Any, monkeypatch: pytest.MonkeyPatch, behaviour: Any, reason: str, deadline_s: float
 ) -> None:
+    settings.SEARCH_DEADLINE_S = settings.CALL_LIFETIME_S = deadline_s
     outcomes: list[str] = []
     monkeypatch.setattr(usage, "count", lambda *, outcome, **rest: outcomes.append(outcome))
     settings.SOURCE_B = settings.SOURCE_A
@@ -359,3 +363,17 @@ def open_files() -> int:
 def resident_mb() -> float:
     with open("/proc/self/statm", encoding="ascii") as statm:
         return int(statm.read().split()[1]) * 4096 / 2**20
+
+
+def test_one_call_after_another_is_made_by_one_thread_however_many_there_are() -> None:
+    threads = guarding.Threads("test")
+    together, made_by = threading.Barrier(4), list[int]()
+    for _ in range(3):
+        threads.run(lambda: together.wait(20))
+    together.wait(20)
+    until(lambda: len(threads._idle) == 3)
+    for _ in range(5):
+        threads.run(lambda: made_by.append(threading.get_ident()))
+        until(lambda: len(threads._idle) == 3)
+    threads.close()
+    assert (len(made_by), len(set(made_by))) == (5, 1)

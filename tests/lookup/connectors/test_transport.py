@@ -273,9 +273,9 @@ def test_each_thread_has_a_session_of_its_own(vendor: Callable[..., Upstream]) -
 def test_a_call_that_is_not_done_in_time_is_ended_and_those_that_are_done_are_forgotten() -> None:
     reaper = transport._Reaper()
     calls = [transport._Call("public", time.monotonic() + ends_in_s) for ends_in_s in (0.1, 0.2, 3600)]
-    for call in calls:
-        reaper.watch(call)
     calls[0].done()
     calls[2].done()
+    for call in calls:
+        reaper.watch(call)
     until(lambda: calls[1].ended and not reaper._calls)
     assert [call.ended for call in calls] == [False, True, False]
