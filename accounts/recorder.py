@@ -19,6 +19,8 @@ from typing import Any, ParamSpec
 from django.db import connection, transaction
 from django.db.models import Model
 
+from accounts import sql
+
 log = logging.getLogger(__name__)
 
 FLUSH_S = 10.0
@@ -166,8 +168,8 @@ def _add_to_table(table: Table, counted: Sequence[tuple[tuple[Any, ...], Sequenc
     rows = [(*table.written(key), *counts) for key, counts in counted]
     source, parameters = (_as_json if connection.vendor == "postgresql" else _as_values)(table, columns, rows)
     # A refusal leaves a transaction that this may stand in as it was.
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
+    with transaction.atomic():
+        sql.run(
             f"INSERT INTO {table.name} ({', '.join(columns)}) {source} "
             f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {sums}",
             parameters,

@@ -13,6 +13,7 @@ from django.db import OperationalError, connection
 from django.db.models import F
 
 from accounts import recorder as recorder_module
+from accounts import sql
 from accounts.activity import HOURS, TOKEN_DAYS
 from accounts.models import SearchHour
 from accounts.recorder import Recorder, never_raises
@@ -108,19 +109,18 @@ def test_what_the_database_refuses_is_kept_and_told_once(recorder: Recorder, cap
 def test_what_was_written_before_the_database_failed_is_not_written_twice(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail_the_second(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if sql.startswith("INSERT"):
-            inserts.append(sql)
-            if len(inserts) == 2:
-                raise OperationalError
-        return execute(sql, params, many, context)
+    def fail_the_second(statement: str, parameters: Sequence[Any]) -> None:
+        inserts.append(statement)
+        if len(inserts) == 2:
+            raise OperationalError
+        run(statement, parameters)
 
-    inserts: list[str] = []
+    run, inserts = sql.run, list[str]()
+    monkeypatch.setattr(sql, "run", fail_the_second)
     monkeypatch.setattr(recorder_module, "CHUNK_ROWS", 2)
     for row in range(5):
         add(recorder, str(row))
-    with connection.execute_wrapper(fail_the_second):
-        recorder.flush()
+    recorder.flush()
     assert counted() == [("0", 1), ("1", 1)]
     recorder.flush()
     assert counted() == [(str(row), 1) for row in range(5)]
@@ -151,6 +151,18 @@ def test_what_cannot_be_counted_is_logged_by_its_type_alone(caplog: pytest.LogCa
 
     count("493023125042")
     assert caplog.messages == ["statistics: not counted (ValueError)"]
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite takes values apart from the text anyway")
+def test_the_text_of_a_statement_has_no_values_in_it_or_each_would_be_kept(recorder: Recorder) -> None:
+    for _ in range(8):
+        add(recorder)
+        recorder.flush()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'INSERT INTO accounts%%$1%%'")
+        assert cursor.fetchone() == (1,)
+    assert counted() == [("found_one", 8)]
 
 
 # --- The thread --------------------------------------------------------------------------------------------------
