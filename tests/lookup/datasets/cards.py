@@ -1,11 +1,12 @@
 """Files of vCards, as the reader gets them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lookup.datasets import vcard
 from lookup.datasets.reading import ContactRow, Rejected
 
 NUMBER = 12125550142
+MASKED = "1********42"
 
 
 def lines_of(file: bytes) -> Iterator[str]:
@@ -18,3 +19,15 @@ def read(file: str | bytes, region: str | None = None) -> list[ContactRow | Reje
     # What Windows writes is the same file.
     assert list(vcard.read(lines_of(raw.replace(b"\n", b"\r\n")), region=region)) == found
     return found
+
+
+def of_card(*properties: str | bytes, region: str | None = None) -> list[ContactRow | Rejected]:
+    """What a card comes to; the first property stands in line 2."""
+    inside = (line if isinstance(line, bytes) else line.encode() for line in properties)
+    return read(b"\n".join([b"BEGIN:VCARD", *inside, b"END:VCARD"]), region)
+
+
+def rows(found: Iterable[ContactRow | Rejected]) -> list[ContactRow]:
+    ours = [row for row in found if not isinstance(row, Rejected)]
+    assert ours == found
+    return ours
