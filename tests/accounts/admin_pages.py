@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connections
 from django.test import Client
 
+from accounts import tokens
 from accounts.models import ApiToken
 
 NUMBER = "493023125042"
@@ -24,6 +25,10 @@ ACTIONS = {
     "rotate": "rotate_apitoken",
     "revoke": "revoke_apitoken",
 }
+
+
+def made(name: str, initial_credits: int = 30) -> ApiToken:
+    return tokens.issue(name=name, initial_credits=initial_credits, actor="test").token
 
 
 def page(token: ApiToken, name: str) -> str:
