@@ -272,8 +272,9 @@ else:
         "keepalives_count": 2,
         "tcp_user_timeout": 3000,
         **_given,
-        # accounts.sql: the few statements of a search are parsed and planned once a connection.
-        "prepare_threshold": 5 if DB_PREPARE else None,
+        # accounts.sql prepares what is worth it. psycopg would keep the texts of each connection's last hundred
+        # statements for that, and Django's have values in them.
+        "prepare_threshold": None,
         "options": f"{_given.get('options', '')} -c statement_timeout={_statement_timeout_ms}".strip(),
         # Threads that wait for a vendor hold no connection, so there may be fewer than threads. One that cannot be
         # made is tried again by the next request, not after a back-off of minutes.

@@ -1,0 +1,76 @@
+"""Statements on PostgreSQL that each connection has parsed and planned once, sent by libpq itself.
+
+psycopg's cursor is Python: it costs twice the CPU of the statement, and on its way other threads may run five times,
+each of which keeps this one waiting for the interpreter; here it is once, while the server is waited for. Parameters
+and rows are converted by psycopg as ever.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import count
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from django.conf import settings
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg import Connection
+from psycopg.abc import Buffer
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.errors import FeatureNotSupported, InvalidSqlStatementName, OperationalError, error_from_result
+from psycopg.pq import ConnStatus, ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+#: What is prepared is void: a column has changed its type, or a pooler has changed the session. It has not run.
+_VOID = (FeatureNotSupported, InvalidSqlStatementName)
+_DONE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
+
+#: The names of what each connection has prepared, by the statements' texts.
+_names: WeakKeyDictionary[Connection[Any], dict[str, bytes]] = WeakKeyDictionary()
+_number = count()
+
+
+def one_row(database: BaseDatabaseWrapper, statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The first row, or None. Raises django.db's errors."""
+    database.ensure_connection()
+    connection: Connection[Any] = database.connection
+    converted = Transformer(connection)
+    with database.wrap_database_errors:
+        values = converted.dump_sequence(parameters, [PyFormat.TEXT] * len(parameters))
+        try:
+            result = _result(connection, statement, values)
+        except _VOID:
+            _names.pop(connection, None)
+            if database.in_atomic_block:  # nothing more can be sent
+                raise
+            result = _result(connection, statement, values)
+        converted.set_pgresult(result)
+        return converted.load_row(0, tuple) if result.ntuples else None
+
+
+def _result(connection: Connection[Any], statement: str, values: Sequence[Buffer | None]) -> PGresult:
+    """Raises psycopg's errors."""
+    server = connection.pgconn
+    if not settings.DB_PREPARE:
+        return _checked(server, server.exec_params(_numbered(statement), values))
+    names = _names.setdefault(connection, {})
+    if statement not in names:
+        name = f"callerid_{next(_number)}".encode()
+        _checked(server, server.prepare(name, _numbered(statement)))
+        names[statement] = name
+    # psycopg's type leaves out that a value may be None.
+    return _checked(server, server.exec_prepared(names[statement], cast(Sequence[Buffer], values)))
+
+
+def _checked(server: PGconn, result: PGresult) -> PGresult:
+    if server.status == ConnStatus.BAD:
+        raise OperationalError(result.get_error_message())
+    if result.status not in _DONE:
+        raise error_from_result(result)
+    return result
+
+
+@lru_cache(maxsize=64)
+def _numbered(statement: str) -> bytes:
+    """With PostgreSQL's own placeholders: $1 for the first %s."""
+    first, *others = statement.split("%s")
+    return (first + "".join(f"${index}{text}" for index, text in enumerate(others, start=1))).encode()
