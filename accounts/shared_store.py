@@ -30,7 +30,24 @@ def _redis() -> Any:
 
 @lru_cache(maxsize=1)
 def client(url: str) -> "redis.Redis":
-    """A pooled client that waits 100 ms at most. One retry, only where a kept connection turns out to be closed."""
+    """One for all threads, with a pool."""
+    return _client(url)
+
+
+_of_thread = threading.local()
+
+
+def own_client(url: str) -> "redis.Redis":
+    """This thread's, with one connection, for what every search asks: a pool looks after each use whether something
+    has arrived unasked. Connects when it is made. Raises redis.RedisError."""
+    clients: dict[str, redis.Redis] = _of_thread.__dict__
+    if url not in clients:
+        clients[url] = _client(url, single_connection_client=True)
+    return clients[url]
+
+
+def _client(url: str, **more: Any) -> "redis.Redis":
+    """Waits REDIS_TIMEOUT_S at most. One retry, only where a kept connection turns out to be closed."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
@@ -40,6 +57,7 @@ def client(url: str) -> "redis.Redis":
         socket_timeout=settings.REDIS_TIMEOUT_S,
         socket_connect_timeout=settings.REDIS_TIMEOUT_S,
         retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
+        **more,
     )
 
 

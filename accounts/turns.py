@@ -15,7 +15,7 @@ def let_others_write() -> None:
 
 
 def give_connection_back() -> None:
-    """Return this thread's connection to the pool: nobody holds one while something else than the database is waited
-    for, a vendor or a slow download."""
+    """Return this thread's connection to the pool, where threads share one: nobody holds one while something else than
+    the database is waited for, a vendor or a slow download."""
     if "pool" in connection.settings_dict["OPTIONS"] and not connection.in_atomic_block:
         connection.close()

@@ -263,7 +263,6 @@ else:
     # Set by wsgi.py: while serving, no statement may outlast a search. Migrations and imports may.
     _statement_timeout_ms = env.number("DB_STATEMENT_TIMEOUT_MS", 0, least=0)
     _given = _database.get("OPTIONS", {})
-    _database["CONN_MAX_AGE"] = 0  # the pool keeps connections, Django must not
     _database["OPTIONS"] = {
         # A server that has fallen silent is given up after seconds, not the operating system's minutes.
         "connect_timeout": 2,
@@ -276,10 +275,15 @@ else:
         # statements for that, and Django's have values in them.
         "prepare_threshold": None,
         "options": f"{_given.get('options', '')} -c statement_timeout={_statement_timeout_ms}".strip(),
+    }
+    if THREADS <= DB_POOL_SIZE:
+        # One a thread, which costs a search a twentieth less than to take one and give it back.
+        _database["CONN_MAX_AGE"] = 3600
+    else:
         # Threads that wait for a vendor hold no connection, so there may be fewer than threads. One that cannot be
         # made is tried again by the next request, not after a back-off of minutes.
-        "pool": {"min_size": 1, "max_size": min(THREADS, DB_POOL_SIZE), "timeout": 1, "reconnect_timeout": 1},
-    }
+        _database["CONN_MAX_AGE"] = 0  # the pool keeps them, Django must not
+        _database["OPTIONS"]["pool"] = {"min_size": 1, "max_size": DB_POOL_SIZE, "timeout": 1, "reconnect_timeout": 1}
     DATABASES = {"default": _database}
 
 CACHES = {

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from django.conf import settings
 from rest_framework.request import Request
@@ -18,9 +18,6 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from accounts import shared_store
-
-if TYPE_CHECKING:
-    import redis
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +94,19 @@ return {allowed, math.max(0, limit - count), tonumber(oldest) + window - now}
 class Shared:
     """The log on Redis; while that is away, `fallback`."""
 
-    def __init__(self, client: "redis.Redis", fallback: SlidingLog) -> None:
-        self._script = client.register_script(_SCRIPT)
+    def __init__(self, url: str, fallback: SlidingLog) -> None:
+        self._url = url
+        self._script = shared_store.client(url).register_script(_SCRIPT)
         self._fallback = fallback
 
     def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
         try:
             allowed, remaining, wait_us = shared_store.ask(
-                lambda: self._script(keys=[f"callerid:rate:{token_id}"], args=[limit, window_s])
+                lambda: self._script(
+                    keys=[f"callerid:rate:{token_id}"],
+                    args=[limit, window_s],
+                    client=shared_store.own_client(self._url),
+                )
             )
         except shared_store.Away:
             return self._fallback.hit(token_id, limit, window_s)
@@ -112,7 +114,7 @@ class Shared:
 
 
 _in_process = InProcess()
-_log: SlidingLog = Shared(shared_store.client(settings.REDIS_URL), _in_process) if settings.REDIS_URL else _in_process
+_log: SlidingLog = Shared(settings.REDIS_URL, _in_process) if settings.REDIS_URL else _in_process
 
 
 class TokenThrottle(BaseThrottle):

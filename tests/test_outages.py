@@ -25,8 +25,11 @@ def new_key(service: Service) -> str:
     return service.manage("create_token", "outage", "--credits", "1000", "--quiet").strip()
 
 
-def test_connections_that_the_database_has_closed_fail_no_search(serve: Serve, postgres_url: str) -> None:
-    service = serve(DATABASE_URL=postgres_url, REDIS_URL="", RATE_LIMIT="1000/m")
+@pytest.mark.parametrize("connections", ["2, shared by 4 threads", "8, of which each thread keeps one"])
+def test_connections_that_the_database_has_closed_fail_no_search(
+    serve: Serve, postgres_url: str, connections: str
+) -> None:
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL="", RATE_LIMIT="1000/m", DB_POOL_SIZE=connections[0])
     key = new_key(service)
     assert search(service, key).status_code == 200
     with psycopg.connect(postgres_url, autocommit=True) as admin:

@@ -31,7 +31,7 @@ def log(request: pytest.FixtureRequest) -> Iterator[SlidingLog]:
     server: RedisServer = request.getfixturevalue("redis_server")
     client = redis.Redis.from_url(server.url)
     client.flushdb()
-    yield Shared(client, Unused())
+    yield Shared(server.url, Unused())
     client.close()
 
 
@@ -119,7 +119,7 @@ def test_in_process_the_window_is_half_open() -> None:
 def test_shared_is_one_round_trip_and_every_key_has_a_lifetime(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
     client.flushdb()
-    log = Shared(client, Unused())
+    log = Shared(redis_server.url, Unused())
     log.hit(1, 30, 60)
     before = client.info("commandstats")
     log.hit(1, 30, 60)
@@ -132,7 +132,7 @@ def test_shared_is_one_round_trip_and_every_key_has_a_lifetime(redis_server: Red
 
 def test_shared_survives_a_flushed_script_cache(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
-    log = Shared(client, Unused())
+    log = Shared(redis_server.url, Unused())
     log.hit(7, 30, 60)
     client.script_flush()
     assert log.hit(7, 30, 60).allowed
@@ -142,16 +142,24 @@ def test_shared_a_clock_set_back_locks_nobody_out(redis_server: RedisServer) -> 
     client = redis.Redis.from_url(redis_server.url)
     client.flushdb()
     client.rpush("callerid:rate:1", str((int(time.time()) + 3600) * 1_000_000))
-    assert Shared(client, Unused()).hit(1, 1, 60).allowed
+    assert Shared(redis_server.url, Unused()).hit(1, 1, 60).allowed
+
+
+@pytest.fixture
+def new_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As after a start, with the settings that a test has made."""
+    monkeypatch.setattr(shared_store, "_of_thread", threading.local())
+    shared_store.client.cache_clear()
+    yield
+    shared_store.client.cache_clear()
 
 
 @pytest.mark.parametrize("fault", ["stop", "pause"])
 def test_without_redis_each_process_counts_alone_and_says_so(
-    redis_server: RedisServer, fault: str, settings: Any, caplog: pytest.LogCaptureFixture
+    redis_server: RedisServer, fault: str, settings: Any, caplog: pytest.LogCaptureFixture, new_clients: None
 ) -> None:
     settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = 0.5, 3
-    shared_store.client.cache_clear()
-    log = Shared(shared_store.client(redis_server.url), InProcess())
+    log = Shared(redis_server.url, InProcess())
     try:
         assert log.hit(1, 2, 60).remaining == 1
         getattr(redis_server, fault)()
@@ -164,21 +172,34 @@ def test_without_redis_each_process_counts_alone_and_says_so(
     time.sleep(3.05)
     log.hit(1, 2, 60)
     assert "Redis is back" in caplog.text
-    shared_store.client.cache_clear()
+
+
+def test_a_redis_that_is_away_from_the_start_is_asked_again(
+    redis_server: RedisServer, settings: Any, caplog: pytest.LogCaptureFixture, new_clients: None
+) -> None:
+    settings.REDIS_PAUSE_S = 0
+    redis_server.stop()
+    try:
+        log = Shared(redis_server.url, InProcess())
+        assert [log.hit(1, 1, 60).allowed for _ in range(2)] == [True, False]
+    finally:
+        redis_server.start()
+    assert log.hit(1, 1, 60).allowed
+    assert "Redis is back" in caplog.text
 
 
 def test_an_error_of_one_key_is_no_outage(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
     client.flushdb()
     client.set("callerid:rate:1", "not a list")
-    log = Shared(client, InProcess())
+    log = Shared(redis_server.url, InProcess())
     assert [log.hit(1, 1, 60).allowed for _ in range(2)] == [True, False]
     assert not shared_store.outage.pausing
 
 
 def test_while_pausing_redis_is_left_alone(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
-    log = Shared(client, InProcess())
+    log = Shared(redis_server.url, InProcess())
     shared_store.outage.noticed(redis.ConnectionError())
     before = client.info("stats")["total_commands_processed"]
     log.hit(1, 30, 60)
