@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -138,7 +138,9 @@ def _ask_remote(inquiries: list[Inquiry], mark: str, deadline: float) -> None:
     waiting = {inquiry: future for inquiry in inquiries if (future := inquiry.ask_remote(deadline, mark))}
     while waiting:
         first_due = min(inquiry.due for inquiry in waiting)
-        wait(set(waiting.values()), max(0.0, first_due - time.monotonic()), FIRST_COMPLETED)
+        # Woken for the first answer only where there may be another to ask after it.
+        until = FIRST_COMPLETED if any(inquiry.may_ask_on for inquiry in waiting) else ALL_COMPLETED
+        wait(set(waiting.values()), max(0.0, first_due - time.monotonic()), until)
         now = time.monotonic()
         for inquiry, future in list(waiting.items()):
             if future.done() or now >= inquiry.due:

@@ -39,7 +39,7 @@ class AnswerCache:
         text = json.dumps(answer.known() if isinstance(answer, Found) else {}, ensure_ascii=False)
         if settings.REDIS_URL:
             try:
-                shared_store.ask(lambda: shared_store.client(settings.REDIS_URL).set(key, text, ex=int(ttl_s)))
+                shared_store.ask(lambda: shared_store.own_client(settings.REDIS_URL).set(key, text, ex=int(ttl_s)))
                 return
             except shared_store.Away:
                 pass
@@ -49,9 +49,10 @@ class AnswerCache:
     def _shared_get(self, key: str) -> str | bytes | None:
         """Also what this process kept while Redis was away, or would not take it."""
         try:
-            return shared_store.ask(lambda: shared_store.client(settings.REDIS_URL).get(key)) or self._local_get(key)
+            kept = shared_store.ask(lambda: shared_store.own_client(settings.REDIS_URL).get(key))
         except shared_store.Away:
-            return self._local_get(key)
+            kept = None
+        return kept or self._local_get(key)
 
     def _local_get(self, key: str) -> str | None:
         with self._lock:

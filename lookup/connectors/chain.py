@@ -98,6 +98,11 @@ class Inquiry:
     def wants_remote(self) -> bool:
         return any(self._can_add(index) for index in self._remote)
 
+    @property
+    def may_ask_on(self) -> bool:
+        """Whether remote members stand behind the pending one."""
+        return bool(self._remote)
+
     def ask_remote(self, deadline: float, mark: str) -> Future[Answer] | None:
         """Ask the next remote members until one has to be waited for: its future. None when there is none left.
         `mark`: the number's (lookup.marks)."""

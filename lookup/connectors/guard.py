@@ -162,7 +162,10 @@ class Guard:
     def _fly(self, flight: Flight, deadline: float) -> None:
         try:
             timeout_s = max(0.0, deadline - flight.began)
-            answer = asked(self.name, lambda: self.connector.lookup(flight.number, timeout_s=timeout_s))
+            try:
+                answer = asked(self.name, lambda: self.connector.lookup(flight.number, timeout_s=timeout_s))
+            finally:
+                self._free.release()  # before anybody learns the answer: who asks then must find room
             if isinstance(answer, Failed):
                 self._landed(flight)  # first: whoever asks after a failure asks anew
                 self._log(answer, time.monotonic() - flight.began)
@@ -170,7 +173,6 @@ class Guard:
             flight.future.set_result(answer)
             self._keep(flight, answer)
         finally:
-            self._free.release()
             self._landed(flight)
 
     def _judge(self, flight: Flight, answer: Answer) -> None:

@@ -13,7 +13,7 @@ from django.db import connection
 from callerid_project.middleware import request_id
 from lookup import usage
 from lookup.answers import Found
-from lookup.connectors import breaker, registry
+from lookup.connectors import breaker, cache, registry
 from lookup.connectors import guard as guarding
 from lookup.search import search
 from tests import connectors, upstream
@@ -131,6 +131,27 @@ def test_a_full_bulkhead_sheds_load_and_never_queues(vendors: Vendors, monkeypat
     until(lambda: guard._free._value == guard.connector.concurrency)  # their lifetime is over: the threads are free
     vendors.a.repair(says(upstream.GOOD_A))
     assert words("12025559999") == ("found", "found")
+
+
+class One(connectors.RemoteKnows):
+    concurrency = 1
+
+
+def test_a_call_has_left_its_place_when_its_answer_is_known_even_while_that_is_being_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    guard = registry.bind("source_a", "SOURCE_A", f"{__name__}.One")[0].guard
+    assert guard is not None
+    kept = threading.Event()
+    monkeypatch.setattr(cache.AnswerCache, "put", lambda *args: kept.wait(20))
+    deadline = time.monotonic() + 20
+    try:
+        for number in numbers(3):
+            reply = guard.ask("source_a", number, mark="", deadline=deadline)
+            assert reply.flight is not None, reply
+            assert isinstance(reply.flight.future.result(20), Found)
+    finally:
+        kept.set()
 
 
 def test_a_thread_that_cannot_be_started_costs_one_search_and_no_place(
@@ -272,6 +293,13 @@ def test_a_member_that_is_slower_than_its_own_time_leaves_the_next_one_the_rest(
     settings.SOURCE_B = T + "Knows"
     assert search(NUMBER).slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
     assert not Patient.released.is_set()
+
+
+def test_who_stands_behind_one_that_failed_is_asked_while_the_other_slot_still_waits(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}RemoteFails,{T}RemoteKnows", T + "HangsToo"
+    slots = search(NUMBER).slots
+    assert slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
+    assert slots["source_b"].word == "failed"
 
 
 def test_one_whose_turn_never_came_has_failed_and_was_not_asked(settings: Any) -> None:
