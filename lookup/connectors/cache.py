@@ -39,7 +39,7 @@ class AnswerCache:
         text = json.dumps(answer.known() if isinstance(answer, Found) else {}, ensure_ascii=False)
         if settings.REDIS_URL:
             try:
-                shared_store.ask(lambda: shared_store.own_client(settings.REDIS_URL).set(key, text, ex=int(ttl_s)))
+                shared_store.ask(lambda: shared_store.client(settings.REDIS_URL).set(key, text, ex=int(ttl_s)))
                 return
             except shared_store.Away:
                 pass
