@@ -2,7 +2,7 @@
 
 psycopg's cursor is Python: it costs twice the CPU of the statement, and on its way other threads may run five times,
 each of which keeps this one waiting for the interpreter; here it is once, while the server is waited for. Parameters
-and rows are converted by psycopg as ever.
+and rows are converted by psycopg as ever. In a transaction all is left to its cursor.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
-from psycopg import Connection
+from psycopg import Connection, Cursor
 from psycopg.abc import Buffer
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import FeatureNotSupported, InvalidSqlStatementName, OperationalError, error_from_result
@@ -33,15 +33,16 @@ def one_row(database: BaseDatabaseWrapper, statement: str, parameters: Sequence[
     """The first row, or None. Raises django.db's errors."""
     database.ensure_connection()
     connection: Connection[Any] = database.connection
-    converted = Transformer(connection)
     with database.wrap_database_errors:
+        if not connection.autocommit:  # psycopg's cursor begins the transaction
+            cursor = Cursor(connection).execute(statement, parameters)
+            return cursor.fetchone() if cursor.description else None
+        converted = Transformer(connection)
         values = converted.dump_sequence(parameters, [PyFormat.TEXT] * len(parameters))
         try:
             result = _result(connection, statement, values)
         except _VOID:
             _names.pop(connection, None)
-            if database.in_atomic_block:  # nothing more can be sent
-                raise
             result = _result(connection, statement, values)
         converted.set_pgresult(result)
         return converted.load_row(0, tuple) if result.ntuples else None

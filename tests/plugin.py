@@ -61,8 +61,8 @@ def pytest_load_initial_conftests() -> Iterator[None]:
     atexit.register(shutil.rmtree, os.environ["CALLERID_DATA_DIR"], ignore_errors=True)
     if profile == "production":
         os.environ |= generated_keys()
-        # Fewer than threads, so that they share a pool; by default each keeps its own (tests marked `once`).
-        os.environ["DB_POOL_SIZE"] = "2"
+        # One more than connections, so that they share a pool; by default each keeps its own (tests marked `once`).
+        os.environ["THREADS"] = "9"
         for name in ("DATABASE_URL", "REDIS_URL"):
             os.environ[name] = named[name] = named.get(name) or _own_server(name)
     return (yield)
