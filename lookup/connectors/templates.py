@@ -13,6 +13,8 @@ from lookup import numbers
 #: Where a secret stands in a path.
 KEY = "key"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+# jmespath's own, made once and not for each expression.
+_OPTIONS = jmespath.Options(custom_functions=Functions())
 _FORMAT = re.compile(r"([a-z0-9_]+?)(?:-([1-9]))?")
 
 
@@ -31,7 +33,7 @@ class Expression:
     def __call__(self, document: Any) -> Any:
         """Raises Unreadable where `document` has a type that a function of the expression does not take."""
         try:
-            return self._compiled.search(document)
+            return self._compiled.search(document, _OPTIONS)
         except Exception as error:  # not only its own: comparing text with a number is Python's TypeError
             raise Unreadable from error
 

@@ -28,6 +28,7 @@ import requests
 import urllib3
 from django.conf import settings
 from requests.adapters import HTTPAdapter
+from requests.structures import CaseInsensitiveDict
 from requests.utils import default_headers
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
@@ -41,6 +42,8 @@ CONNECT_TIMEOUT_S = 3.0
 
 # A connection that nobody used for so long is made anew: what stands between may have dropped it without a word.
 IDLE_S = 30.0
+
+_HEADERS = default_headers()
 
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # What IANA has handed out (RFC 4291).
@@ -173,8 +176,7 @@ def require_sendable(request: Request) -> None:
 
 
 def _prepared(request: Request) -> requests.PreparedRequest:
-    headers = default_headers()
-    headers.update(request.headers)
+    headers = CaseInsensitiveDict({**_HEADERS, **request.headers})
     return requests.Request(
         request.method, request.url, headers, json=request.json, data=request.form or None, auth=request.basic
     ).prepare()
@@ -216,7 +218,7 @@ class _Call:
         self.ends_at = ends_at
         self.ended = False
         self._lock = threading.Lock()
-        self._line: socket.socket | None = None
+        self._line: int | None = None
         self.is_done = False
 
     def use(self, sock: socket.socket) -> None:
@@ -224,7 +226,7 @@ class _Call:
         where the reply says so. Raises TimeoutError when the call has ended already."""
         with self._lock:
             self._let_go()
-            self._line = socket.socket(fileno=os.dup(sock.fileno()))
+            self._line = os.dup(sock.fileno())
             if self.ended:
                 raise TimeoutError
 
@@ -234,8 +236,10 @@ class _Call:
                 return
             self.ended = True
             if self._line is not None:
+                line = socket.socket(fileno=self._line)
                 with suppress(OSError):
-                    self._line.shutdown(socket.SHUT_RDWR)
+                    line.shutdown(socket.SHUT_RDWR)
+                line.detach()
 
     def done(self) -> None:
         with self._lock:
@@ -244,7 +248,7 @@ class _Call:
 
     def _let_go(self) -> None:
         if self._line is not None:
-            self._line.close()
+            os.close(self._line)
             self._line = None
 
 
