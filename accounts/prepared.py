@@ -1,13 +1,15 @@
 """Statements on PostgreSQL that each connection has parsed and planned once, sent by libpq itself.
 
 psycopg's cursor is Python: it costs twice the CPU of the statement, and on its way other threads may run five times,
-each of which keeps this one waiting for the interpreter; here it is once, while the server is waited for. Parameters
-and rows are converted by psycopg as ever. In a transaction all is left to its cursor.
+each of which keeps this one waiting for the interpreter; here it is once, while the server is waited for. Values
+and rows are converted by psycopg; of which type a parameter is, PostgreSQL takes from its place in the statement. In a
+transaction all is left to psycopg's cursor.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import count
+from secrets import token_hex
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
@@ -26,11 +28,13 @@ _DONE = (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK)
 
 #: The names of what each connection has prepared, by the statements' texts.
 _names: WeakKeyDictionary[Connection[Any], dict[str, bytes]] = WeakKeyDictionary()
+#: No other process's, so that behind a pooler that cannot follow none runs another's statement.
+_process = token_hex(4)
 _number = count()
 
 
 def one_row(database: BaseDatabaseWrapper, statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The first row, or None. Raises django.db's errors."""
+    """The first row, or None. Raises django.db's errors. It is the request's health check of the connection too."""
     database.ensure_connection()
     connection: Connection[Any] = database.connection
     with database.wrap_database_errors:
@@ -44,6 +48,7 @@ def one_row(database: BaseDatabaseWrapper, statement: str, parameters: Sequence[
         except _VOID:
             _names.pop(connection, None)
             result = _result(connection, statement, values)
+        database.health_check_done = True  # type: ignore[attr-defined]
         converted.set_pgresult(result)
         return converted.load_row(0, tuple) if result.ntuples else None
 
@@ -55,7 +60,7 @@ def _result(connection: Connection[Any], statement: str, values: Sequence[Buffer
         return _checked(server, server.exec_params(_numbered(statement), values))
     names = _names.setdefault(connection, {})
     if statement not in names:
-        name = f"callerid_{next(_number)}".encode()
+        name = f"callerid_{_process}_{next(_number)}".encode()
         _checked(server, server.prepare(name, _numbered(statement)))
         names[statement] = name
     # psycopg's type leaves out that a value may be None.
@@ -72,6 +77,6 @@ def _checked(server: PGconn, result: PGresult) -> PGresult:
 
 @lru_cache(maxsize=64)
 def _numbered(statement: str) -> bytes:
-    """With PostgreSQL's own placeholders: $1 for the first %s."""
+    """With PostgreSQL's own placeholders: $1 for the first %s. No statement has a %%."""
     first, *others = statement.split("%s")
     return (first + "".join(f"${index}{text}" for index, text in enumerate(others, start=1))).encode()

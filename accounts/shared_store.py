@@ -47,7 +47,8 @@ def own_client(url: str) -> "redis.Redis":
 
 
 def _client(url: str, **more: Any) -> "redis.Redis":
-    """Waits REDIS_TIMEOUT_S at most. One retry, only where a kept connection turns out to be closed."""
+    """Waits REDIS_TIMEOUT_S at most. One retry, only where a connection is closed: most likely while it was kept. If
+    Redis ended while it counted a request, that may count twice."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry

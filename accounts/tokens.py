@@ -216,7 +216,7 @@ def verify(api_key: object) -> ApiToken:
         row = _active_row(jti)
     except (OperationalError, InterfaceError):
         # A search begins here, and nothing has happened yet: where the server has closed a kept connection, which
-        # shows only now, the pool gets new ones and the statement its second try.
+        # shows only now, this thread or the pool gets new ones, and the statement its second try.
         if connection.connection is None or connection.in_atomic_block or connection.is_usable():
             raise
         connection.close()

@@ -1,6 +1,9 @@
 """What takes long lets others have their turn: at writing, and at the database's connections."""
 
+import threading
 import time
+from contextlib import suppress
+from typing import Any
 
 from django.db import connection
 
@@ -19,3 +22,22 @@ def give_connection_back() -> None:
     the database is waited for, a vendor or a slow download."""
     if "pool" in connection.settings_dict["OPTIONS"] and not connection.in_atomic_block:
         connection.close()
+
+
+class _ClosesAtLast:
+    def __init__(self, database: Any) -> None:
+        self._connection = database.connection
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._connection.close()
+
+
+_of_thread = threading.local()
+
+
+def close_with_this_thread(connection: Any, **_: Any) -> None:
+    """For django.db's signal `connection_created`. Django's connections are cycles of objects: one that a thread kept
+    would stay open after its end, until the garbage collector comes by."""
+    if "pool" not in connection.settings_dict["OPTIONS"]:
+        setattr(_of_thread, f"of {id(connection)}", _ClosesAtLast(connection))

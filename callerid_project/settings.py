@@ -277,8 +277,9 @@ else:
         "options": f"{_given.get('options', '')} -c statement_timeout={_statement_timeout_ms}".strip(),
     }
     if THREADS <= DB_POOL_SIZE:
-        # One a thread, which costs a search a twentieth less than to take one and give it back.
-        _database["CONN_MAX_AGE"] = 3600
+        # One a thread, which costs a search a twentieth less than to take one and give it back. Whether it still
+        # works is asked once a request, but for searches, which find out by their first statement (accounts.tokens).
+        _database["CONN_MAX_AGE"], _database["CONN_HEALTH_CHECKS"] = 3600, True
     else:
         # Threads that wait for a vendor hold no connection, so there may be fewer than threads. One that cannot be
         # made is tried again by the next request, not after a back-off of minutes.

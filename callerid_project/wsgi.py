@@ -19,6 +19,9 @@ from django.core.cache import close_caches
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections, reset_queries
+from django.db.backends.signals import connection_created
+
+from accounts.turns import close_with_this_thread
 
 django_application = get_wsgi_application()
 
@@ -27,6 +30,8 @@ django_application = get_wsgi_application()
 request_started.disconnect(close_old_connections)
 request_started.disconnect(reset_queries)
 request_finished.disconnect(close_caches)
+# The server ends threads that have been idle for long.
+connection_created.connect(close_with_this_thread)
 
 from callerid_project import urls  # noqa: E402, F401  (or the first caller would wait for the import)
 from callerid_project.errors import INTERNAL  # noqa: E402

@@ -39,6 +39,22 @@ def test_connections_that_the_database_has_closed_fail_no_search(
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
             assert [search(service, key).status_code for _ in range(6)] == [200] * 6
+    assert search(service, key).json()["credits_remaining"] == 1000 - 20
+
+
+def test_nor_do_they_fail_a_page(serve: Serve, postgres_url: str) -> None:
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL="")
+
+    def statuses() -> list[int]:
+        return [requests.get(f"{service.url}/readyz", timeout=30).status_code for _ in range(8)]
+
+    assert statuses() == [200] * 8
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    assert statuses() == [200] * 8
 
 
 def test_a_locked_table_of_one_slot_leaves_the_others_answer(serve: Serve, postgres_url: str) -> None:

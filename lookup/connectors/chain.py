@@ -130,11 +130,12 @@ class Inquiry:
         pending = self._pending
         if pending.flight.future.done():
             answer = pending.flight.future.result()
+            ended = max(pending.flight.ended, pending.asked_at)  # it may have been on its way before this search came
         else:
-            answer = LATE
+            answer, ended = LATE, time.monotonic()
             pending.guard.gave_up(pending.flight)
-        self._note(pending.index, answer, pending.asked_at, joined=pending.joined)
-        self._elapsed_s += time.monotonic() - pending.asked_at
+        self._note(pending.index, answer, pending.asked_at, ended, joined=pending.joined)
+        self._elapsed_s += ended - pending.asked_at
 
     def result(self) -> tuple[Answer, float]:
         """Found when any field is known, Failed when none is and somebody could not tell, else NotFound; and the
@@ -161,11 +162,22 @@ class Inquiry:
                 merged = answer.known() | merged
         return merged
 
-    def _note(self, index: int, answer: Answer, asked_at: float, *, kept: bool = False, joined: bool = False) -> None:
-        """`kept`, `joined`: no call was made for this answer. What is counted tells, for calls may cost money."""
+    def _note(
+        self,
+        index: int,
+        answer: Answer,
+        asked_at: float,
+        ended: float | None = None,
+        *,
+        kept: bool = False,
+        joined: bool = False,
+    ) -> None:
+        """`ended`: when the answer came; None: now. `kept`, `joined`: no call was made for this answer. What is counted
+        tells, for calls may cost money."""
         self._answers[index] = answer
         if isinstance(answer, Failed):
             outcome = ("shared_" if joined else "") + answer.reason
         else:
             outcome = ("cached_" if kept or joined else "") + ("found" if isinstance(answer, Found) else "not_found")
-        self.records.append(Record(self._members[index].name, outcome, time.monotonic() - asked_at))
+        elapsed_s = (time.monotonic() if ended is None else ended) - asked_at
+        self.records.append(Record(self._members[index].name, outcome, elapsed_s))

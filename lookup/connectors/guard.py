@@ -35,7 +35,8 @@ _Work = SimpleQueue[Callable[[], object] | None]
 
 class Threads:
     """Threads that end with the process: concurrent.futures' would hold its end until the last call has come back. As
-    many as were ever needed at once; the one that was busy last is next, so that few connections are in use."""
+    many as were ever needed at once, for calls and for keeping their answers; the one that was busy last is next, so
+    that few connections are in use."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -67,12 +68,13 @@ class Threads:
 
 
 class Flight:
-    """One call on its way. `admitted`: the breaker's pass for it."""
+    """One call on its way. `admitted`: the breaker's pass for it. `ended`: when its answer came, a time.monotonic()
+    value that stands once the future is done."""
 
     def __init__(self, number: str, mark: str) -> None:
         self.number = number
         self.mark = mark
-        self.began = time.monotonic()
+        self.began = self.ended = time.monotonic()
         self.future: Future[Answer] = Future()
         self.admitted: int | None = None
         self.judged = False
@@ -170,6 +172,7 @@ class Guard:
                 self._landed(flight)  # first: whoever asks after a failure asks anew
                 self._log(answer, time.monotonic() - flight.began)
             self._judge(flight, answer)
+            flight.ended = time.monotonic()
             flight.future.set_result(answer)
             self._keep(flight, answer)
         finally:

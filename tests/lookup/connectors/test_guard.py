@@ -295,6 +295,19 @@ def test_a_member_that_is_slower_than_its_own_time_leaves_the_next_one_the_rest(
     assert not Patient.released.is_set()
 
 
+def test_each_slots_time_is_its_own_sources_and_not_the_slower_ones(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: dict[str, float] = {}
+    monkeypatch.setattr(usage, "count", lambda *, slot, elapsed_s, **rest: taken.update({slot: elapsed_s}))
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "HangsToo"
+    slots = search(NUMBER).slots
+    assert [slots[slot].word for slot in slots] == ["found", "failed"]
+    # Asked first, it would have taken the longer, were both measured when the search goes on.
+    assert slots["source_a"].elapsed_s < slots["source_b"].elapsed_s
+    assert taken["source_a"] < taken["source_b"]
+
+
 def test_who_stands_behind_one_that_failed_is_asked_while_the_other_slot_still_waits(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = f"{T}RemoteFails,{T}RemoteKnows", T + "HangsToo"
     slots = search(NUMBER).slots
