@@ -79,6 +79,10 @@ class Flight:
         self.admitted: int | None = None
         self.judged = False
 
+    def answer(self, answer: Answer) -> None:
+        self.ended = time.monotonic()
+        self.future.set_result(answer)
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -120,7 +124,7 @@ class Guard:
             answer = cache.answers().get(self._key(slot, flight)) or self._take_off(flight, deadline)
         finally:
             if answer is not None:
-                flight.future.set_result(answer)
+                flight.answer(answer)
                 self._landed(flight)
         return Asked(answer=answer) if answer else Asked(flight=flight)
 
@@ -172,8 +176,7 @@ class Guard:
                 self._landed(flight)  # first: whoever asks after a failure asks anew
                 self._log(answer, time.monotonic() - flight.began)
             self._judge(flight, answer)
-            flight.ended = time.monotonic()
-            flight.future.set_result(answer)
+            flight.answer(answer)
             self._keep(flight, answer)
         finally:
             self._landed(flight)
