@@ -281,10 +281,12 @@ else:
         # works is asked once a request, but for searches, which find out by their first statement (accounts.tokens).
         _database["CONN_MAX_AGE"], _database["CONN_HEALTH_CHECKS"] = 3600, True
     else:
-        # Threads that wait for a vendor hold no connection, so there may be fewer than threads. One that cannot be
-        # made is tried again by the next request, not after a back-off of minutes.
+        # Threads that wait for a vendor hold no connection, so there may be fewer than threads. All are made at once,
+        # for a pool grows by one at a time, which the first searches would wait for. One that cannot be made is tried
+        # again by the next request, not after a back-off of minutes.
         _database["CONN_MAX_AGE"] = 0  # the pool keeps them, Django must not
-        _database["OPTIONS"]["pool"] = {"min_size": 1, "max_size": DB_POOL_SIZE, "timeout": 1, "reconnect_timeout": 1}
+        _size = {"min_size": DB_POOL_SIZE, "max_size": DB_POOL_SIZE}
+        _database["OPTIONS"]["pool"] = {**_size, "timeout": 1, "reconnect_timeout": 1}
     DATABASES = {"default": _database}
 
 CACHES = {
