@@ -1,9 +1,9 @@
 """Statements on PostgreSQL that each connection has parsed and planned once, sent by libpq itself.
 
-psycopg's cursor is Python: it costs twice the CPU of the statement, and on its way other threads may run five times,
-each of which keeps this one waiting for the interpreter; here it is once, while the server is waited for. Values
-and rows are converted by psycopg; of which type a parameter is, PostgreSQL takes from its place in the statement. In a
-transaction all is left to psycopg's cursor.
+psycopg's cursor is Python: with it a statement costs two thirds more CPU (docs/performance.md), and gives other threads
+the interpreter several times on its way; here it is once, while the server is waited for. Values and rows are converted
+by psycopg; of which type a parameter is, PostgreSQL takes from its place in the statement. In a transaction all is left
+to psycopg's cursor.
 """
 
 from collections.abc import Sequence
