@@ -3,7 +3,7 @@
 Three databases on one durable PostgreSQL, of 1,000 tokens and some ledger rows, of --tokens tokens, and of --ledger
 ledger rows, are searched in turn as in bench.search. Then one service answers --searches searches without a pause, and
 its largest process is weighed along the way. Needs PostgreSQL's and Redis's server binaries, and disk: a million ledger
-rows take 0.4 GB.
+rows take 0.3 GB.
 """
 
 import argparse

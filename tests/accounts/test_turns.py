@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from accounts.turns import close_with_this_thread
+from accounts.turns import close_with_this_thread, give_connection_back
 
 
 def is_closed(raw: Any) -> bool:
@@ -39,6 +39,7 @@ def test_what_a_thread_kept_is_closed_when_it_ends_but_for_what_is_the_pools(
         close_with_this_thread(connection)
         connections.append(connection.connection)
         assert not is_closed(connection.connection)
+        give_connection_back()
 
     thread = threading.Thread(target=work)
     thread.start()
