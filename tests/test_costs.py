@@ -28,8 +28,8 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def service(serve: Callable[..., Service], postgres_url: str, redis_url: str) -> Service:
-    # One process, or each would prepare its statements, and flush its statistics, in its own time.
-    return serve(DATABASE_URL=postgres_url, REDIS_URL=redis_url, RATE_LIMIT="100000/m", WORKERS="1")
+    # One thread of one process, or each would make its connections, and flush its statistics, in its own time.
+    return serve(DATABASE_URL=postgres_url, REDIS_URL=redis_url, RATE_LIMIT="100000/m", WORKERS="1", THREADS="1")
 
 
 @pytest.fixture
