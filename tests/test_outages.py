@@ -25,6 +25,15 @@ def new_key(service: Service) -> str:
     return service.manage("create_token", "outage", "--credits", "1000", "--quiet").strip()
 
 
+def close_connections(postgres_url: str) -> None:
+    """As the server does when it restarts: all but this one."""
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+
+
 @pytest.mark.parametrize("connections", ["2, shared by 4 threads", "8, of which each thread keeps one"])
 def test_connections_that_the_database_has_closed_fail_no_search(
     serve: Serve, postgres_url: str, connections: str
@@ -32,13 +41,9 @@ def test_connections_that_the_database_has_closed_fail_no_search(
     service = serve(DATABASE_URL=postgres_url, REDIS_URL="", RATE_LIMIT="1000/m", DB_POOL_SIZE=connections[0])
     key = new_key(service)
     assert search(service, key).status_code == 200
-    with psycopg.connect(postgres_url, autocommit=True) as admin:
-        for _ in range(3):
-            admin.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-            assert [search(service, key).status_code for _ in range(6)] == [200] * 6
+    for _ in range(3):
+        close_connections(postgres_url)
+        assert [search(service, key).status_code for _ in range(6)] == [200] * 6
     assert search(service, key).json()["credits_remaining"] == 1000 - 20
 
 
@@ -49,11 +54,7 @@ def test_nor_do_they_fail_a_page(serve: Serve, postgres_url: str) -> None:
         return [requests.get(f"{service.url}/readyz", timeout=30).status_code for _ in range(8)]
 
     assert statuses() == [200] * 8
-    with psycopg.connect(postgres_url, autocommit=True) as admin:
-        admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+    close_connections(postgres_url)
     assert statuses() == [200] * 8
 
 

@@ -48,3 +48,8 @@ def vendor() -> Iterator[Callable[..., Upstream]]:
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture
+def short_deadline(settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S, settings.CALL_LIFETIME_S = 0.3, 0.8
