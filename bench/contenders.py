@@ -36,16 +36,27 @@ class Failed(Exception):
 @dataclass(frozen=True)
 class Contender:
     """A service that answers searches. `module`, `environment`: as tests.service.Service takes them. `needs`: the
-    packages of the extra `bench` that it runs on."""
+    packages of the extra `bench` that it runs on. `pinned`: the bench keeps each worker on a CPU of its own."""
 
     name: str
     module: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    pinned: bool = False
+
+    def pinned_and_not(self) -> list["Contender"]:
+        """Both ways, so that pinning is compared like for like."""
+        return [replace(self, name=f"{self.name}, pinned", pinned=True), self]
 
 
-def ours(name: str = "ours", *, workers: int = 2, threads: int = 4) -> Contender:
-    return Contender(name, ("callerid_project.serve",), {"WORKERS": str(workers), "THREADS": str(threads)})
+def ours(name: str = "ours", *, workers: int = 2, threads: int = 4, pinned: bool = True) -> Contender:
+    """`pinned`: by the service itself (PIN_WORKERS)."""
+    environment = {"WORKERS": str(workers), "THREADS": str(threads), "PIN_WORKERS": str(pinned).lower()}
+    return Contender(name, ("callerid_project.serve",), environment)
+
+
+def ours_pinned_and_not(threads: int) -> list[Contender]:
+    return [ours("ours, pinned", threads=threads), ours(threads=threads, pinned=False)]
 
 
 def fastapi(peer: str) -> tuple[str, ...]:
@@ -133,6 +144,8 @@ def running(contender: Contender, stack: Stack | Embedded) -> Iterator[tuple[Ser
             service.start()
             assert service.process is not None
             settle(service.process.pid)
+            if contender.pinned and processes.pin_workers(service.process.pid) < 2:
+                raise Failed("has no two worker processes to pin.")
             yield service, service.process.pid
         except RuntimeError as error:
             raise Failed(f"{contender.name} does not start: {error}") from error

@@ -23,7 +23,8 @@ OFFERED = (0.25, 0.5, 0.75)
 
 
 def local(options: argparse.Namespace) -> str:
-    services = _chosen(options, [contenders.ours(threads=options.threads), NAIVE, FASTAPI])
+    everybody = [*contenders.ours_pinned_and_not(options.threads), NAIVE, *FASTAPI.pinned_and_not()]
+    services = _chosen(options, everybody)
     with standing() as stack:
         plan = _plan(stack.api_keys, options)
         runs: dict[str, Callable[[], Measured]] = {
@@ -36,7 +37,7 @@ def local(options: argparse.Namespace) -> str:
         results = in_turn(runs, options.rounds)
         parts = [stack.version, _report("At saturation", results)]
         if options.half:
-            halves = [one for one in services if one.name in ("ours", FASTAPI.name)]
+            halves = [one for one in services if one is not NAIVE]
             runs = {
                 one.name: partial(contenders.measure, one, stack, replace(plan, rate=_rate(results[one.name]) / 2))
                 for one in halves
@@ -54,7 +55,9 @@ def remote(options: argparse.Namespace) -> str:
         environment = {**vendor.bound(vendors.urls, Path(presets)), "MOCK_CALLS": str(options.calls)}
         services = [
             replace(one, environment={**one.environment, **environment})
-            for one in _chosen(options, [contenders.ours(threads=options.threads), REMOTE_FASTAPI])
+            for one in _chosen(
+                options, [*contenders.ours_pinned_and_not(options.threads), *REMOTE_FASTAPI.pinned_and_not()]
+            )
         ]
         # No number comes twice, so that no kept answer is of use.
         plan = replace(

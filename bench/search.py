@@ -2,8 +2,9 @@
 
 In turn, on the same PostgreSQL (durable) and Redis, which it starts, and on the same rows: ours; a naive DRF service
 and a straightforward FastAPI service (bench/peers); and PostgreSQL's floor by pgbench. Each round goes through all of
-them, in an order of its own. A search is the same for all: the JWT verified and its token found, the minute's limit
-counted in Redis, a contact and a sum of complaints read, one credit taken durably with its ledger row, JSON.
+them, in an order of its own. Ours and FastAPI run twice: each worker process pinned to a CPU of its own, and not.
+A search is the same for all: the JWT verified and its token found, the minute's limit counted in Redis, a contact and a
+sum of complaints read, one credit taken durably with its ledger row, JSON.
 
 Needs PostgreSQL's and Redis's server binaries, and requirements-bench.lock. Load and servers share the machine: keep
 the ratios.
