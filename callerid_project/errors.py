@@ -1,6 +1,7 @@
 """The only table from exception to (status, detail), and the answers where no view was reached."""
 
 import logging
+from http import HTTPMethod
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -34,6 +35,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
     if type(error) in TABLE:
         status, detail = TABLE[type(error)]
         detail = detail.format(error)
+    elif isinstance(error, exceptions.MethodNotAllowed) and context["request"].method not in HTTPMethod.__members__:
+        # DRF's sentence would quote what the client sent.
+        status, detail = error.status_code, "Method not allowed."
     elif isinstance(error, exceptions.APIException):
         status, detail = error.status_code, str(error.detail)
     else:

@@ -324,6 +324,9 @@ SPECTACULAR_SETTINGS = {
     "TITLE": "Caller ID",
     "DESCRIPTION": "Who is calling? What two independent sources know about a phone number.",
     "VERSION": "1.0.0",
+    "LICENSE": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+    # Relative to where the schema was read: true behind every proxy.
+    "SERVERS": [{"url": "/", "description": "This service"}],
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": [],

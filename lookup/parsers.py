@@ -12,6 +12,7 @@ from rest_framework.parsers import BaseParser
 
 MALFORMED = "Malformed JSON body"
 NOT_AN_OBJECT = "JSON body must be an object"
+UNSUPPORTED = "Unsupported media type."
 # DRF's sentence quotes the media type. Only what is nobody's secret is quoted: these, or nothing.
 _QUOTABLE_MEDIA_TYPES = {
     "application/octet-stream",
@@ -33,7 +34,7 @@ def require_json(request: HttpRequest) -> None:
     for an empty body, which DRF would take for `{}`."""
     media_type = request.content_type or ""
     if media_type != StrictJSONParser.media_type:
-        raise UnsupportedMediaType(media_type if media_type in _QUOTABLE_MEDIA_TYPES else "")
+        raise UnsupportedMediaType(media_type, None if media_type in _QUOTABLE_MEDIA_TYPES else UNSUPPORTED)
     if request.META.get("CONTENT_LENGTH") in (None, "", "0"):
         raise ParseError(MALFORMED)
 

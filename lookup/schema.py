@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
@@ -28,6 +29,9 @@ _NOBODY_KNOWS = {
     },
     "credits_remaining": 98,
 }
+_LIMIT, _WINDOW_S = settings.RATE_LIMIT
+_FAILURES, _FAILURE_WINDOW_S = settings.AUTH_FAILURE_RATE
+_MAX_BODY = f"{settings.MAX_BODY_BYTES // 1024} KiB"
 _ERRORS = {
     400: (
         "The body or `query` or `Idempotency-Key` is not valid.",
@@ -44,10 +48,20 @@ _ERRORS = {
     ),
     401: ("The token is missing, malformed, forged, expired or revoked.", ["Invalid or missing token"]),
     403: ("The token has no credits left.", ["No credits remaining"]),
-    413: ("The body is larger than 16 KiB.", ["Request body too large"]),
-    415: ("The content type is not application/json.", ['Unsupported media type "text/plain" in request.']),
+    405: (
+        "The method is not POST. The method is quoted only if it is one of HTTP's own.",
+        ['Method "GET" not allowed.', "Method not allowed."],
+    ),
+    413: (f"The body is larger than {_MAX_BODY}.", ["Request body too large"]),
+    415: (
+        "The content type is not application/json. The media type is quoted only if it is a well-known one.",
+        ['Unsupported media type "text/plain" in request.', "Unsupported media type."],
+    ),
     429: (
-        "Too many requests by this token (30 within any 60 seconds), or too many without a valid token.",
+        (
+            f"More than {_LIMIT} requests by this token within {_WINDOW_S} seconds; or, without the RateLimit headers, "
+            f"more than {_FAILURES} requests without a valid token from one address within {_FAILURE_WINDOW_S} seconds."
+        ),
         ["Rate limit exceeded"],
     ),
     500: ("An internal failure, or neither source could answer. Nothing was charged.", ["Internal server error"]),
@@ -61,12 +75,21 @@ def _header(name: str, description: str, statuses: list[int], type_: Any = OpenA
 
 
 _HEADERS = [
-    _header("X-Request-ID", "The request's id: yours, if you sent one that is well-formed.", _ALL),
-    _header("RateLimit-Policy", 'The limit, for example `"token";q=30;w=60`.', _WITH_VALID_TOKEN),
-    _header("RateLimit", "Requests left, and seconds until the oldest one leaves the window.", _WITH_VALID_TOKEN),
-    _header("Server-Timing", "What each source did and how long it took.", [200, 403, 500]),
+    _header("X-Request-ID", "The request's id: yours if it was accepted, otherwise a new one.", _ALL),
+    _header(
+        "RateLimit-Policy",
+        f'The token\'s limit: `"token";q={_LIMIT};w={_WINDOW_S}`. Absent if the token was not accepted.',
+        _WITH_VALID_TOKEN,
+    ),
+    _header(
+        "RateLimit",
+        "Requests left, and seconds until the oldest one leaves the window. Absent if the token was not accepted.",
+        _WITH_VALID_TOKEN,
+    ),
+    _header("Server-Timing", "What each source did and how long it took, if they were asked.", [200, 500]),
     _header("Idempotent-Replayed", "`true` on an answer that was paid for before.", [200]),
     _header("Retry-After", "Whole seconds after which a request is accepted.", [429], OpenApiTypes.INT),
+    _header("Allow", "`POST`", [405]),
     _header("WWW-Authenticate", '`JWT realm="callerid"`', [401]),
 ]
 _SENT_HEADERS = [
@@ -78,9 +101,13 @@ _SENT_HEADERS = [
     ),
     OpenApiParameter(
         "X-Request-ID",
-        {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$"},
+        {"type": "string"},
         OpenApiParameter.HEADER,
-        description="Yours: it stands in the answer, the operator's log and the ledger.",
+        description=(
+            "Your own id for the request, repeated in the response, the operator's log and the ledger: 1 to 64 "
+            "characters of `A-Z a-z 0-9 . _ -`. Any other value, and one that looks like a phone number (7 to 15 "
+            "digits), is not an error: it is replaced by a new id."
+        ),
     ),
 ]
 
@@ -97,7 +124,8 @@ search_schema = extend_schema(
     summary="Search a phone number",
     description=(
         "Returns what two independent sources know about a number, and takes one credit. A field that a source does "
-        "not know is absent; a source that found nothing is `{}`."
+        "not know is absent; a source that found nothing is `{}`. The request body may have at most "
+        f"{_MAX_BODY}; members other than `api_key` and `query` are ignored."
     ),
     tags=["callerid"],
     request=SearchRequest,

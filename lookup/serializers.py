@@ -5,6 +5,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lookup import numbers
@@ -63,10 +64,15 @@ def _fields(answer: Answer) -> dict[str, Any]:
     return answer.known() if isinstance(answer, Found) else {}
 
 
+@extend_schema_field({"type": "boolean", "const": True})
+class AlwaysTrue(serializers.BooleanField):
+    """True; an error has another body."""
+
+
 class SearchResponse(serializers.Serializer):
     """A successful search. `credits_remaining` is added when the credit is taken."""
 
-    success = serializers.BooleanField(help_text="Always true.")
+    success = AlwaysTrue(help_text="Always true.")
     data = SearchData()  # type: ignore[assignment]
     credits_remaining = serializers.IntegerField(min_value=0, help_text="Credits left on the token after this search.")
 

@@ -1,6 +1,5 @@
 """The search endpoint: it reads like the order of checks, and the first failure answers."""
 
-from http import HTTPMethod
 from typing import Any, cast
 
 from django.conf import settings
@@ -37,8 +36,7 @@ class SearchView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Method, content type, body; then DRF's own: whose token (401), how often (429)."""
         if request.method != "POST":
-            # Quoted in DRF's sentence only when it is one of HTTP's own.
-            raise MethodNotAllowed(str(request.method) if request.method in HTTPMethod.__members__ else "")
+            raise MethodNotAllowed(str(request.method))
         require_json(request._request)
         request.data  # noqa: B018  (parsed here, so that a malformed body answers before a missing token)
         super().initial(request, *args, **kwargs)

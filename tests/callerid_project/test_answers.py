@@ -97,6 +97,12 @@ def test_another_method_is_json_405_on_every_path(db: None, path: str) -> None:
     assert response.json() == {"detail": 'Method "POST" not allowed.'}
 
 
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/docs", "/schema", "/"])
+def test_an_unknown_method_is_not_echoed_on_any_path(client: Client, path: str) -> None:
+    response = client.generic("CANARY", path)
+    assert (response.status_code, response.json()) == (405, {"detail": "Method not allowed."})
+
+
 def test_a_form_without_its_csrf_token_is_a_page_in_the_admin(db: None) -> None:
     response = Client(enforce_csrf_checks=True).post("/admin/login/")
     assert response.status_code == 403

@@ -1,6 +1,10 @@
 """The service describes itself, truly and without asking anybody else."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 from typing import Any
 
 import jsonschema
@@ -9,6 +13,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from tests.api import Integrator
+from tests.plugin import ROOT
 
 CONTRACT = {"200", "400", "401", "403", "429", "500"}
 
@@ -36,7 +41,7 @@ def test_it_is_openapi_3_1_and_valid(schema: Any, capsys: pytest.CaptureFixture[
 
 
 def test_every_status_of_the_contract_is_there_with_an_example(operation: Any) -> None:
-    assert set(operation["responses"]) == CONTRACT | {"413", "415"}
+    assert set(operation["responses"]) == CONTRACT | {"405", "413", "415"}
     for response in operation["responses"].values():
         assert response["content"]["application/json"]["examples"]
         assert "X-Request-ID" in response["headers"]
@@ -77,6 +82,61 @@ def test_headers_that_are_sent_are_described(integrator: Integrator, operation: 
         assert set(response.headers) & ours <= described[str(response.status_code)]
 
 
+def test_limits_are_those_of_the_settings() -> None:
+    limits = {"RATE_LIMIT": "7/h", "AUTH_FAILURE_RATE": "11/s"}
+    command = [sys.executable, "manage.py", "spectacular", "--format", "openapi-json"]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | limits, capture_output=True, text=True, check=True)
+    refused = json.loads(done.stdout)["paths"]["/callerid/search"]["post"]["responses"]["429"]
+    assert "More than 7 requests by this token within 3600 seconds" in refused["description"]
+    assert "more than 11 requests without a valid token from one address within 1 seconds" in refused["description"]
+    assert '"token";q=7;w=3600' in refused["headers"]["RateLimit-Policy"]["description"]
+
+
+def test_405_names_the_method_that_is_allowed(client: Client, operation: Any) -> None:
+    described = operation["responses"]["405"]["headers"]["Allow"]["description"]
+    assert described == f"`{client.get('/callerid/search').headers['Allow']}`"
+
+
+def test_rate_limit_headers_are_not_promised_without_a_token(operation: Any) -> None:
+    refused = operation["responses"]["429"]
+    assert "without the RateLimit headers" in refused["description"]
+    for name in ("RateLimit", "RateLimit-Policy"):
+        assert "Absent if the token was not accepted" in refused["headers"][name]["description"]
+        assert not refused["headers"][name].get("required")
+
+
+def test_server_timing_is_described_where_it_is_sent(operation: Any) -> None:
+    described = {
+        status for status, response in operation["responses"].items() if "Server-Timing" in response["headers"]
+    }
+    assert described == {"200", "500"}
+
+
+def test_a_body_that_conforms_may_be_too_large_and_it_says_so(operation: Any) -> None:
+    assert "at most 16 KiB" in operation["description"]
+    assert "16 KiB" in operation["responses"]["413"]["description"]
+
+
+def test_a_request_id_that_is_replaced_breaks_no_pattern(integrator: Integrator, operation: Any) -> None:
+    sent = next(header for header in operation["parameters"] if header["name"] == "X-Request-ID")
+    response = integrator.search(X_Request_ID="not a valid id!")
+    assert (response.status_code, response.headers["X-Request-ID"] == "not a valid id!") == (200, False)
+    jsonschema.validate("not a valid id!", sent["schema"])
+    assert "1 to 64" in sent["description"]
+
+
+def test_success_is_always_true(schema: Any) -> None:
+    success = schema["components"]["schemas"]["SearchResponse"]["properties"]["success"]
+    assert success["const"] is True
+    with pytest.raises(jsonschema.ValidationError):
+        conforms(schema, "SearchResponse", {"success": False, "data": {}, "credits_remaining": 0})
+
+
+def test_it_names_its_server_and_its_licence(schema: Any) -> None:
+    assert schema["servers"][0]["url"] == "/"
+    assert schema["info"]["license"]["identifier"] == "Apache-2.0"
+
+
 def test_the_docs_page_asks_no_other_host(client: Client) -> None:
     page, script = client.get("/docs").content.decode(), client.get("/docs?script=").content.decode()
     assert "swagger-ui" in page
@@ -84,6 +144,7 @@ def test_the_docs_page_asks_no_other_host(client: Client) -> None:
     assert not re.findall(r"https?://|//cdn", page + script)
 
 
+@pytest.mark.django_db
 def test_the_docs_assets_are_bundled(client: Client) -> None:
     page = client.get("/docs").content.decode()
     assets = re.findall(r'(?:src|href)="(/static/[^"]+)"', page)

@@ -66,8 +66,7 @@ def test_head_is_405(integrator: Integrator) -> None:
 
 def test_an_unknown_method_is_405_and_not_echoed(integrator: Integrator) -> None:
     response = integrator.client.generic("CANARY", "/callerid/search", b"{}", content_type="application/json")
-    assert response.status_code == 405
-    assert b"CANARY" not in response.content
+    assert_refused(response, 405, "Method not allowed.")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,8 @@ def test_another_content_type_is_415_before_the_body_is_read(
     integrator: Integrator, content_type: str, quoted: str, body: bytes
 ) -> None:
     response = integrator.post(body, content_type)
-    assert_refused(response, 415, f'Unsupported media type "{quoted}" in request.')
+    sentence = f'Unsupported media type "{quoted}" in request.' if quoted else "Unsupported media type."
+    assert_refused(response, 415, sentence)
     assert_nothing_happened(integrator)
 
 
