@@ -13,6 +13,7 @@ from django.db import OperationalError, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts import periods
 from accounts.admin.base import LongListAdmin, ReadOnlyAdmin
@@ -21,7 +22,6 @@ from lookup.answers import clean_text
 from lookup.models import ComplaintDay, Contact, NumberRule, Usage
 
 _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
-_SEPARATORS = re.compile(r"[\s.-]")
 #: A search finds at most so many rows: sorting more would take the database longer than a page may.
 MAX_FOUND = 1_000
 
@@ -43,16 +43,21 @@ def that_begin_with(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
 
 
 class NumberForm(forms.ModelForm):
-    number = forms.CharField(help_text="Country code and number, digits only, such as 493023125042.")
+    number = forms.CharField(
+        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "tel", "autocomplete": "off"}),
+        help_text="With the country code, for example +49 30 23125042. Spaces, hyphens, dots and parentheses are "
+        "removed.",
+    )
 
     #: Of these at least one is needed.
     one_of: tuple[str, ...] = ()
 
     def clean_number(self) -> int:
         try:
-            return int(numbers.parse(self.cleaned_data["number"]))
+            return int(numbers.read(self.cleaned_data["number"]))
         except numbers.InvalidNumber as error:
-            raise forms.ValidationError(f"Invalid phone number ({error}).") from error
+            sentence = f"Invalid phone number ({error}). Enter it with its country code, for example +49 30 23125042."
+            raise forms.ValidationError(sentence) from error
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
@@ -99,7 +104,10 @@ class NumberAdmin(LongListAdmin):
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         """Digits (`+49 3023-125042`, `4930*`) find the numbers that begin so, by their index; other text as
         `search_text` says."""
-        prefix = _PREFIX.fullmatch(_SEPARATORS.sub("", search_term))
+        try:
+            prefix = _PREFIX.fullmatch(numbers.without_separators(search_term))
+        except numbers.InvalidNumber:
+            prefix = None
         if not prefix:
             return self.search_text(request, queryset, search_term)
         keys = that_begin_with(prefix[1], queryset, MAX_FOUND + 1)

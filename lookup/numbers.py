@@ -14,7 +14,8 @@ _DIGITS = re.compile(r"[0-9]+")
 PATTERN = "[1-9][0-9]{6,14}"
 _NUMBER = re.compile(PATTERN)
 _TRUNK_ZERO = re.compile(r"\(\s*0\s*\)")
-_SEPARATORS = re.compile(r"[\s().-]")
+# Hyphens as web pages and word processors write them are among them, U+2010 to U+2013.
+_SEPARATORS = re.compile(r"[\s().\u2010-\u2013-]")
 
 
 class InvalidNumber(ValueError):
@@ -39,10 +40,17 @@ def parse(query: object) -> str:
 
 def read(text: str) -> str:
     """As `parse`, from a person's hand: with a +, spaces, hyphens, dots or parentheses. Raises InvalidNumber."""
-    # "+49 (0)30 …": that zero is dialled at home only; kept, it would make another number.
+    return parse(without_separators(text).removeprefix("+"))
+
+
+def without_separators(text: str) -> str:
+    """`text` without spaces, hyphens, dots, parentheses and marks of the direction of writing.
+
+    Raises InvalidNumber for `+49 (0)30 …`: that zero is dialled at home only; kept, it would make another number.
+    """
     if _TRUNK_ZERO.search(text):
         raise InvalidNumber("must not hold a (0)")
-    return parse(_SEPARATORS.sub("", text).removeprefix("+"))
+    return _SEPARATORS.sub("", text.translate(_DIRECTION_MARKS))
 
 
 def read_listed(text: str, region: str | None = None) -> str:

@@ -18,7 +18,18 @@ with required():
     except ImportError as error:
         raise Unavailable(f"Playwright is not installed: {error}") from error
 
-__all__ = ["ADMIN", "PASSWORD", "Page", "assert_accessible", "assert_not_cut", "expect", "login", "screenshots"]
+__all__ = [
+    "ADMIN",
+    "PASSWORD",
+    "SCHEMES",
+    "Page",
+    "assert_accessible",
+    "assert_not_cut",
+    "expect",
+    "login",
+    "screenshots",
+    "set_scheme",
+]
 
 ADMIN, PASSWORD = "admin", "correct horse battery staple"
 WIDTHS = (1440, 1280, 390)
@@ -40,6 +51,19 @@ def login(page: Page, username: str = ADMIN, password: str = PASSWORD) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
+# The console reads the system's colour scheme only while it loads.
+_FOLLOW_SCHEME = """() => {
+    const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+    document.querySelector("html[x-data]")?.classList.toggle("dark", dark);
+}"""
+
+
+def set_scheme(page: Page, scheme: Literal["light", "dark", "null"]) -> None:
+    """What the system prefers; `null`: what the browser prefers by itself."""
+    page.emulate_media(color_scheme=scheme)
+    page.evaluate(_FOLLOW_SCHEME)
+
+
 @contextmanager
 def _restored(page: Page) -> Iterator[None]:
     size = page.viewport_size
@@ -48,7 +72,7 @@ def _restored(page: Page) -> Iterator[None]:
         yield
     finally:
         page.set_viewport_size(size)
-        page.emulate_media(color_scheme="null")
+        set_scheme(page, "null")
 
 
 def assert_accessible(page: Page) -> None:
@@ -59,7 +83,7 @@ def assert_accessible(page: Page) -> None:
     found: dict[str, None] = {}
     with _restored(page):
         for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme)
+            set_scheme(page, scheme)
             page.evaluate(_SETTLED)
             violations: list[dict[str, Any]] = Axe().run(page).response["violations"]
             for violation in violations:
@@ -87,6 +111,6 @@ def screenshots(page: Page, name: str) -> None:
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             for scheme in SCHEMES:
-                page.emulate_media(color_scheme=scheme)
+                set_scheme(page, scheme)
                 page.evaluate(_SETTLED)
                 page.screenshot(path=Path(directory) / f"{name}-{width}-{scheme}.png", full_page=True)

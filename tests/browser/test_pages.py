@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
+from tests.browser.pages import SCHEMES, Page, assert_accessible, assert_not_cut, expect, screenshots, set_scheme
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -69,7 +69,9 @@ PAGES = {
     "rules": "/admin/lookup/numberrule/",
     "rule-add": "/admin/lookup/numberrule/add/",
     "contacts": "/admin/lookup/contact/",
+    "contact-add": "/admin/lookup/contact/add/",
     "complaints": "/admin/lookup/complaintday/",
+    "complaint-add": "/admin/lookup/complaintday/add/",
     "users": "/admin/auth/user/",
     "user-add": "/admin/auth/user/add/",
     "roles": "/admin/auth/group/",
@@ -92,6 +94,23 @@ def test_a_page_of_the_console(admin_page: Page, filled: dict[str, int], name: s
     assert_not_cut(admin_page)
     assert_accessible(admin_page)
     screenshots(admin_page, name)
+
+
+@pytest.mark.parametrize("name", ["rule-add", "contact-add", "complaint-add"])
+def test_the_number_s_field_has_a_border_in_every_size_and_scheme(admin_page: Page, name: str) -> None:
+    admin_page.goto(PAGES[name])
+    field = admin_page.locator("input[name=number]")
+    backgrounds = set()
+    for scheme in SCHEMES:
+        set_scheme(admin_page, scheme)
+        background = admin_page.evaluate("getComputedStyle(document.body).backgroundColor")
+        backgrounds.add(background)
+        for width in (1440, 390):
+            admin_page.set_viewport_size({"width": width, "height": 900})
+            expect(field).to_have_css("border-top-style", "solid")
+            expect(field).not_to_have_css("border-top-width", "0px")
+            expect(field).not_to_have_css("border-top-color", background)
+    assert len(backgrounds) == 2
 
 
 def test_the_home_page(page: Page) -> None:

@@ -51,13 +51,46 @@ def test_a_rule_that_says_nothing_is_refused(admin_client: Client) -> None:
 
 @pytest.mark.parametrize(
     "number",
-    ["", "123456", "1234567890123456", "0493023125042", "+493023125042", "49 3023125042", "٤٩٣٠٢٣١٢٥٠٤٢", "x" * 9000],
+    [
+        *("", "123456", "1234567890123456", "0493023125042", "٤٩٣٠٢٣١٢٥٠٤٢", "x" * 9000),
+        *("++493023125042", "+49 (0)30 23125042", "0049 30 23125042", "+49 30 23125042 x5", "--", "(" * 9000),
+    ],
 )
 def test_what_is_no_number_is_refused(admin_client: Client, number: str) -> None:
     for url in (RULES, CONTACTS, COMPLAINTS):
         fields = {"number": number, "spam": "true", "name": "x", "source": "x", "day": "2026-01-01", "total": 1}
-        assert admin_client.post(f"{url}add/", {**fields, "robocalls": 0}).status_code == 200
+        response = admin_client.post(f"{url}add/", {**fields, "robocalls": 0})
+        assert response.status_code == 200
+        assert ("Enter it with its country code" in response.text) is bool(number)
     assert [model.objects.count() for model in (NumberRule, Contact, ComplaintDay)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        *("+493023125042", "493023125042", "+49 30 23125042", " +49-30-2312.5042 ", "+49 (30) 231-25042"),
+        *("\u202a+49\u00a030 2312\u20115042\u202c", "+49 30\u201323125042"),
+    ],
+)
+def test_a_number_is_taken_as_people_paste_it(admin_client: Client, pasted: str) -> None:
+    for url in (RULES, CONTACTS, COMPLAINTS):
+        fields = {"number": pasted, "spam": "true", "name": "x", "source": "x", "day": "2026-01-01", "total": 1}
+        assert admin_client.post(f"{url}add/", {**fields, "robocalls": 0}).status_code == 302
+        assert found(admin_client, pasted, url) == {NUMBER}
+
+
+@pytest.mark.parametrize("url", [RULES, CONTACTS, COMPLAINTS])
+def test_the_number_s_field_looks_like_the_others(admin_client: Client, url: str) -> None:
+    page = admin_client.get(f"{url}add/").text
+    other = "source" if url == COMPLAINTS else "name"
+    shown, expected = (
+        re.search(rf'<input[^>]* name="{name}"[^>]* class="([^"]*)"', " ".join(page.split()))
+        for name in ("number", other)
+    )
+    assert shown
+    assert expected
+    assert set(expected[1].split()) <= set(shown[1].split())
+    assert "border" in shown[1].split()
 
 
 def test_a_second_rule_for_a_number_does_not_replace_the_first(admin_client: Client) -> None:
