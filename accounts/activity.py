@@ -15,25 +15,33 @@ from django.db.models import F, IntegerField, OuterRef, Q, QuerySet, Subquery, S
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from accounts.models import ApiToken, CreditDay, SearchHour, TokenDay
+from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay
+from accounts.periods import midnight
 from accounts.pruning import KEPT_DAYS, delete_in_chunks
 from accounts.recorder import Recorder, Table, from_hour, hour, never_raises, recorder
 
-#: How a request may end, and what the console calls it. `given_away`: found in none, and not charged (CHARGE_EMPTY).
+#: How a request may end, and what the console calls it. Each request has one. Degraded: answered, while one source
+#: failed. `given_away`, `free_degraded`: without a match, and not charged (CHARGE_EMPTY).
 OUTCOMES = {
-    "found_both": "found in both",
-    "found_one": "found in one",
-    "found_none": "found in none",
-    "given_away": "found in none, not charged",
-    "replayed": "answered again",
+    "found_both": "both sources matched",
+    "found_one": "one source matched",
+    "found_none": "no match",
+    "given_away": "no match, not charged",
+    "found_degraded": "degraded: one matched",
+    "none_degraded": "degraded: no match",
+    "free_degraded": "degraded: no match, not charged",
+    "replayed": "replayed",
     "no_credits": "refused: no credits",
-    "rate_limited": "refused: too many",
+    "rate_limited": "refused: rate limited",
     "unauthorized": "refused: no valid token",
-    "invalid": "refused: not well-formed",
+    "invalid": "refused: invalid request",
     "failed": "failed",
 }
-CHARGED = ("found_both", "found_one", "found_none")
-SEARCHES = (*CHARGED, "given_away", "replayed")
+FOUND = ("found_both", "found_one", "found_degraded")
+DEGRADED = ("found_degraded", "none_degraded", "free_degraded")
+CHARGED = (*FOUND, "found_none", "none_degraded")
+NEW_ANSWERS = (*CHARGED, "given_away", "free_degraded")
+SEARCHES = (*NEW_ANSWERS, "replayed")
 REFUSED = ("no_credits", "rate_limited", "unauthorized", "invalid")
 
 #: A token's present rate is that of its last days.
@@ -50,6 +58,15 @@ def _day_written(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 HOURS = Table(SearchHour, ("hour", "outcome"), ("count",), from_hour)
 TOKEN_DAYS = Table(TokenDay, ("token_id", "day", "outcome"), ("count",), _day_written)
+
+
+def answered(*, found: int, degraded: bool, charge_empty: bool) -> str:
+    """The outcome of a new answer. `found`: how many sources matched. `degraded`: one source failed."""
+    if found:
+        return "found_degraded" if degraded else "found_both" if found == 2 else "found_one"
+    if charge_empty:
+        return "none_degraded" if degraded else "found_none"
+    return "free_degraded" if degraded else "given_away"
 
 
 @never_raises
@@ -152,10 +169,17 @@ def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:
     return sorted(found, key=lambda one: one.at)
 
 
-def booked(since: date) -> dict[str, int]:
-    """What was booked from the day `since` on, summed up by kind (CreditEntry.Kind but searches). One statement."""
-    sums = CreditDay.objects.filter(day__gte=since).values_list("kind").annotate(Sum("amount")).order_by()
-    return dict(sums)
+def booked(since: datetime) -> dict[str, int]:
+    """What operators booked from `since` on (UTC), summed up by kind (CreditEntry.Kind but searches). One statement.
+
+    Of whole days the sums are kept. A period that begins within a day is read from the ledger: of the index of what
+    operators book, which no search is in.
+    """
+    if since == midnight(since):
+        days = CreditDay.objects.filter(day__gte=since.date())
+        return dict(days.values_list("kind").annotate(Sum("amount")).order_by())
+    entries = CreditEntry.objects.filter(created_at__gte=since).exclude(kind=CreditEntry.Kind.SEARCH)
+    return dict(entries.values_list("kind").annotate(Sum("amount")).order_by())
 
 
 def outstanding(now: datetime) -> tuple[int, int]:

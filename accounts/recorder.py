@@ -1,4 +1,4 @@
-"""Sums that are counted in memory and added to tables: statistics, on which nothing depends.
+"""Figures that are kept in memory and written to tables: statistics, on which nothing depends.
 
 A thread of this module's own adds what was counted to the tables every FLUSH_S and at the process's orderly end, so a
 crash loses at most so much. Who counts runs no statement for it and never fails of it.
@@ -37,17 +37,22 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Table:
-    """`key`: the columns of a unique constraint. `sums`: whole numbers, added to. `written`: what the key's columns get
-    of a key, which may be written in fewer bytes while it is kept."""
+    """`key`: the columns of a unique constraint. `sums`: whole numbers, added to; with `greatest`, from 0 on and
+    replaced by greater ones. `written`: what the key's columns get of a key, which may be written in fewer
+    bytes while it is kept."""
 
     model: type[Model]
     key: tuple[str, ...]
     sums: tuple[str, ...]
     written: Callable[[tuple[Any, ...]], Sequence[Any]]
+    greatest: bool = False
 
     @property
     def name(self) -> str:
         return self.model._meta.db_table
+
+    def merged(self, kept: int, amount: int) -> int:
+        return max(kept, amount) if self.greatest else kept + amount
 
 
 def hour(moment_s: float) -> int:
@@ -94,7 +99,7 @@ class Recorder:
         with self._lock:
             if row := self._row(table, key):
                 for index, amount in amounts:
-                    row[index] += amount
+                    row[index] = table.merged(row[index], amount)
             if self._thread is None and self._every_s is not None:
                 thread = threading.Thread(target=self._flush_regularly, name="statistics", daemon=True)
                 thread.start()
@@ -150,7 +155,7 @@ class Recorder:
         with self._lock:
             for (table, key), sums in rows.items():
                 if row := self._row(table, key):
-                    row[:] = map(sum, zip(row, sums, strict=True))
+                    row[:] = map(table.merged, row, sums)
 
     def _flush_regularly(self) -> None:
         ended = False
@@ -164,7 +169,11 @@ class Recorder:
 def _add_to_table(table: Table, counted: Sequence[tuple[tuple[Any, ...], Sequence[int]]]) -> None:
     """In one statement: psycopg's executemany logs lines of its own when the database fails."""
     columns = table.key + table.sums
-    sums = ", ".join(f"{column} = {table.name}.{column} + excluded.{column}" for column in table.sums)
+    greatest = "GREATEST" if connection.vendor == "postgresql" else "MAX"
+    merged = f"{greatest}({{0}}, {{1}})" if table.greatest else "{0} + {1}"
+    sums = ", ".join(
+        f"{column} = {merged.format(f'{table.name}.{column}', f'excluded.{column}')}" for column in table.sums
+    )
     rows = [(*table.written(key), *counts) for key, counts in counted]
     source, parameters = (_as_json if connection.vendor == "postgresql" else _as_values)(table, columns, rows)
     # A refusal leaves a transaction that this may stand in as it was.

@@ -1,5 +1,5 @@
 """The console's first page, in one glance: is the service well, who is about to run out, which source fails, what does
-it cost. As many statements for much as for nothing, and none of them reads the ledger."""
+it cost. As many statements for much as for nothing, and none of them reads the ledger's searches."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from accounts import activity, periods
-from accounts.activity import CHARGED, REFUSED, SEARCHES
+from accounts.activity import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from accounts.admin.charts import requests_chart
 from accounts.models import CreditEntry
 from accounts.periods import Period
@@ -32,14 +32,13 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     may = request.user.has_perm
     blocks: dict[str, Any] = {}
     if may("lookup.view_usage") or may("accounts.view_creditentry"):
-        hours = activity.by_hour(periods.midnight(since))
+        hours = activity.by_hour(since)
     if may("lookup.view_usage"):
-        in_period = {hour: counts for hour, counts in hours.items() if hour >= since}
-        blocks["searches"] = _searches(in_period)
-        blocks["chart"] = _chart(in_period, period, now, by_hour=_by_hour(request, period))
+        blocks["searches"] = _searches(hours)
+        blocks["chart"] = _chart(hours, period, now, by_hour=_by_hour(request, period))
         blocks["report"] = sources.report(since)
     if may("accounts.view_creditentry"):
-        blocks["credits"] = _credits(hours, periods.midnight(since))
+        blocks["credits"] = _credits(hours, since)
     if may("accounts.view_apitoken"):
         blocks["tokens"] = _tokens(now)
     if blocks:
@@ -64,24 +63,24 @@ def _total(hours: _Hours) -> Counter[str]:
 
 
 def _searches(hours: _Hours) -> dict[str, Any]:
-    """`found_percent`: of what the sources were asked for; None when that was nothing."""
+    """`found_percent`, `degraded_percent`: of what the sources were asked for; None when that was nothing."""
     total = _total(hours)
-    found = _sum(total, ("found_both", "found_one"))
-    asked = found + _sum(total, ("found_none", "given_away"))
+    found, asked, degraded = (_sum(total, outcomes) for outcomes in (FOUND, NEW_ANSWERS, DEGRADED))
     return {
         "answered": _sum(total, SEARCHES),
         "found_percent": f"{100 * found / asked:.0f}" if asked else None,
+        "degraded": degraded,
+        "degraded_percent": f"{100 * degraded / asked:.0f}" if asked else None,
         "refused": _sum(total, REFUSED),
         "failed": total["failed"],
     }
 
 
 def _credits(hours: _Hours, since: datetime) -> dict[str, Any]:
-    """Of whole days, `since` on: what operators book is summed up by the day."""
-    booked = activity.booked(since.date())
+    """`spent` is from the statistics, the rest from what operators booked."""
+    booked = activity.booked(since)
     return {
-        "since": since,
-        "sold": booked.get(CreditEntry.Kind.ISSUE, 0) + booked.get(CreditEntry.Kind.TOP_UP, 0),
+        "issued": booked.get(CreditEntry.Kind.ISSUE, 0) + booked.get(CreditEntry.Kind.TOP_UP, 0),
         "refunded": booked.get(CreditEntry.Kind.REFUND, 0),
         "adjusted": booked.get(CreditEntry.Kind.ADJUSTMENT, 0),
         "spent": _sum(_total(hours), CHARGED),

@@ -9,11 +9,13 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts import shared_store
+from lookup import sources
 from lookup.connectors.chain import Member
 from lookup.datasets import numbering_plan
 from lookup.datasets.plan import NUMBERING_PLAN
@@ -97,10 +99,15 @@ def _numbering_plan() -> Finding:
 
 
 def _sources() -> Finding:
-    open_here = [name for name, member in _bound().items() if member.guard and member.guard.breaker.is_open]
-    if open_here:
-        return Finding("Sources", False, f"Left alone by this process, for they failed: {', '.join(open_here)}.")
-    return Finding("Sources", True, "This process asks all that are bound.")
+    """Of this process: which sources its circuit breakers pause. Of all: whose recent calls failed."""
+    paused = [name for name, member in _bound().items() if member.guard and member.guard.breaker.is_open]
+    sentences = [f"Paused after repeated failures: {', '.join(paused)}."] if paused else []
+    for failing in sources.failing(timezone.now()):
+        last = failing.last
+        of_hour = f", {failing.failed:,} of {failing.total:,} this hour" if failing.total else ""
+        why = f"{last.reason}: {last.hint.removesuffix('.')}" if last.hint else last.reason
+        sentences.append(f"Failing: {last.connector}{of_hour}, last at {last.at:%H:%M:%S} UTC ({why}).")
+    return Finding("Sources", not sentences, " ".join(sentences) or "All configured sources are in use.")
 
 
 def _bound() -> dict[str, Member]:

@@ -236,6 +236,7 @@ class UsageAdmin(ReadOnlyAdmin):
             "since": period.since(now),
             "now": now,
             "report": sources.report(period.since(now)),
+            "failures": sources.failures(period.since(now)),
             **(extra_context or {}),
         }
         return self.page(request, "change_list.html", **context)

@@ -171,3 +171,22 @@ class SourceHour(AnswerSums):
                 fields=["hour", "slot", "connector", "outcome"], name="sourcehour_hour_slot_connector_outcome"
             ),
         ]
+
+
+class SourceResult(models.Model):
+    """When a source last answered (`reason` empty), and when it last failed for each reason. Written by `lookup.usage`
+    alone. It holds no number, and nothing that a source sent."""
+
+    connector = models.CharField(max_length=200)
+    reason = models.CharField(max_length=32, blank=True)
+    hint = models.CharField(max_length=200, blank=True, help_text="What an operator can do.")
+    last_ms = models.BigIntegerField(default=0, help_text="Milliseconds since 1970 (UTC).")
+
+    class Meta:
+        # As for SourceHour.
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["connector", "reason", "hint"], name="sourceresult_connector_reason_hint_once"
+            )
+        ]

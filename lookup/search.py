@@ -71,6 +71,11 @@ class SearchResult:
         return self.found == 0
 
     @property
+    def degraded(self) -> bool:
+        """At least one slot failed."""
+        return any(isinstance(slot.answer, Failed) for slot in self.slots.values())
+
+    @property
     def failed(self) -> bool:
         """Neither slot could tell."""
         return all(isinstance(slot.answer, Failed) for slot in self.slots.values())
@@ -106,6 +111,7 @@ def search(number: str, *, token_id: int = 0) -> SearchResult:
                 connector=record.connector,
                 outcome=record.outcome,
                 elapsed_s=record.elapsed_s,
+                hint=record.hint,
             )
     return SearchResult(number, {slot: SlotResult(*inquiry.result()) for slot, inquiry in inquiries.items()})
 

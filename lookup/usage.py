@@ -6,15 +6,16 @@ import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Max, Sum
+from django.db.models import Max, Q, Sum
 from django.utils import timezone
 
 from accounts.pruning import KEPT_DAYS, delete_in_chunks
 from accounts.recorder import Recorder, Table, from_hour, hour, never_raises, recorder
-from lookup.models import SourceHour, Usage
+from lookup.answers import clean_text
+from lookup.models import SourceHour, SourceResult, Usage
 
 PRUNE_ROWS = 5_000
 
@@ -29,44 +30,68 @@ _WORD = re.compile(r"[A-Za-z_-]{1,32}")
 
 BY_TOKEN = Table(Usage, ("hour", "token_id", "slot", "connector", "outcome"), _SUMS, from_hour)
 BY_HOUR = Table(SourceHour, ("hour", "slot", "connector", "outcome"), _SUMS, from_hour)
+RESULTS = Table(SourceResult, ("connector", "reason", "hint"), ("last_ms",), tuple, greatest=True)
 
-
-@never_raises
-def count(
-    *, token_id: int, slot: str, connector: str, outcome: str, elapsed_s: float | None, to: Recorder = recorder
-) -> None:
-    """Count one answer, or an event. Never raises.
-
-    `token_id`: 0 when no token asked. `slot`: empty for an event that belongs to none. `connector`: the word that
-    binds it. `outcome`: one word of letters, `_` and `-`, 32 at most; any other text counts as `error`.
-    `elapsed_s`: None for an event.
-    """
-    word = outcome if _WORD.fullmatch(outcome) else "error"
-    at, what = hour(time.time()), (slot, connector[:200], word)
-    amounts = [(0, 1)]
-    if elapsed_s is not None:
-        elapsed_us = max(0, round(elapsed_s * 1_000_000))
-        amounts += [(1, elapsed_us), (2 + bisect_left(_BOUNDS_US, elapsed_us), 1)]
-    to.add(BY_TOKEN, (at, token_id, *what), amounts)
-    to.add(BY_HOUR, (at, *what), amounts)
-
-
-def prune() -> int:
-    """Delete what is older than KEPT_DAYS; how many rows."""
-    oldest = timezone.now() - timedelta(days=KEPT_DAYS)
-    return delete_in_chunks(Usage.objects.filter(hour__lt=oldest), PRUNE_ROWS) + delete_in_chunks(
-        SourceHour.objects.filter(hour__lt=oldest), PRUNE_ROWS
-    )
-
-
-# --- Reading -----------------------------------------------------------------------------------------------------
-
+_ANSWERED = {"found", "not_found"}
 #: Answers for which the source itself was not asked.
 _CACHED = {"cached_found", "cached_not_found"}
 #: Failures without a call, and the beginning of those whose call was another search's.
 _REFUSED = {"breaker", "busy", "no_time"}
 _SHARED = "shared_"
 _EVENTS = {"breaker_opened", "breaker_closed"}
+# A hint holds no number. One of an operator's own source is not trusted to.
+_NUMBER = re.compile(r"[0-9]{6,}")
+
+
+@never_raises
+def count(
+    *,
+    token_id: int,
+    slot: str,
+    connector: str,
+    outcome: str,
+    elapsed_s: float | None,
+    hint: str = "",
+    to: Recorder = recorder,
+) -> None:
+    """Count one answer, or an event. Never raises.
+
+    `token_id`: 0 when no token asked. `slot`: empty for an event that belongs to none. `connector`: the word that
+    binds it. `outcome`: one word of letters, `_` and `-`, 32 at most; any other text counts as `error`.
+    `elapsed_s`: None for an event, and where nobody was asked. `hint`: of a failure, what an operator can do.
+    """
+    now_s, connector = time.time(), connector[:200]
+    word = outcome if _WORD.fullmatch(outcome) else "error"
+    at, what = hour(now_s), (slot, connector, word)
+    amounts = [(0, 1)]
+    if elapsed_s is not None:
+        elapsed_us = max(0, round(elapsed_s * 1_000_000))
+        amounts += [(1, elapsed_us), (2 + bisect_left(_BOUNDS_US, elapsed_us), 1)]
+    to.add(BY_TOKEN, (at, token_id, *what), amounts)
+    to.add(BY_HOUR, (at, *what), amounts)
+    reason = word.removeprefix(_SHARED)
+    if elapsed_s is not None and word not in _CACHED and reason not in _REFUSED:
+        answered = reason in _ANSWERED
+        result = ("", "") if answered else (reason, _NUMBER.sub("…", clean_text(hint)) if hint else "")
+        to.add(RESULTS, (connector, *result), [(0, int(now_s * 1000))])
+
+
+def prune() -> int:
+    """Delete what is older than KEPT_DAYS; how many rows."""
+    oldest = timezone.now() - timedelta(days=KEPT_DAYS)
+    rows = (
+        Usage.objects.filter(hour__lt=oldest),
+        SourceHour.objects.filter(hour__lt=oldest),
+        SourceResult.objects.filter(last_ms__lt=_ms(oldest)),
+    )
+    return sum(delete_in_chunks(each, PRUNE_ROWS) for each in rows)
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+# --- Reading -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -90,7 +115,8 @@ class SourceUsage:
 
     @property
     def mean_ms(self) -> float | None:
-        return self.total_us / self.calls / 1000 if self.calls else None
+        timed = sum(self.buckets)
+        return self.total_us / timed / 1000 if timed else None
 
     @property
     def median_ms(self) -> float | None:
@@ -165,3 +191,54 @@ def summary(since: datetime) -> tuple[list[SourceUsage], list[BreakerUsage]]:
             source.total_us += row["sum_total_us"]
             source.buckets = [a + row[f"sum_{name}"] for a, name in zip(source.buckets, BUCKETS, strict=True)]
     return list(sources.values()), list(breakers.values())
+
+
+@dataclass(frozen=True, slots=True)
+class HourOfFailures:
+    """One connector's failures in one slot within the hour that begins at `hour`, `failed` of `total` times that it was
+    asked or could not be."""
+
+    hour: datetime
+    slot: str
+    connector: str
+    failed: int
+    total: int
+
+
+def failures_by_hour(since: datetime, limit: int) -> list[HourOfFailures]:
+    """The newest `limit` hours of sources with failures, from `since` on, newest first. One statement."""
+    failed = Sum("count", filter=~Q(outcome__in=_ANSWERED))
+    rows: Any = (
+        SourceHour.objects.filter(hour__gte=since)
+        .exclude(outcome__in=_CACHED | _EVENTS)
+        .values_list("hour", "slot", "connector")
+        .annotate(failed=failed, total=Sum("count"))
+        .filter(failed__gt=0)
+        .order_by("-hour", "slot", "connector")[:limit]
+    )
+    return [HourOfFailures(*row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The last failure of `connector` for one reason. `hint`: what an operator can do; may be empty."""
+
+    connector: str
+    reason: str
+    hint: str
+    at: datetime
+
+
+def results(since: datetime) -> tuple[dict[str, datetime], list[Failure]]:
+    """When each source last answered, and its last failure for each reason, newest first: of those from `since` on. One
+    statement."""
+    answered: dict[str, datetime] = {}
+    failures = []
+    rows = SourceResult.objects.filter(last_ms__gte=_ms(since)).order_by("-last_ms", "connector", "reason")
+    for connector, reason, hint, last_ms in rows.values_list("connector", "reason", "hint", "last_ms"):
+        at = datetime.fromtimestamp(last_ms / 1000, UTC)
+        if reason:
+            failures.append(Failure(connector, reason, hint, at))
+        else:
+            answered[connector] = at
+    return answered, failures

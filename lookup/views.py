@@ -91,9 +91,9 @@ class SearchView(APIView):
             return _REFUSALS.get(response.status_code, "invalid")
         if "Idempotent-Replayed" in response.headers or self.outcome is None:
             return "replayed"
-        if self.outcome.empty:
-            return "found_none" if settings.CHARGE_EMPTY else "given_away"
-        return "found_both" if self.outcome.found == 2 else "found_one"
+        return activity.answered(
+            found=self.outcome.found, degraded=self.outcome.degraded, charge_empty=settings.CHARGE_EMPTY
+        )
 
 
 def answer(charge: credits.Charge) -> JsonResponse:

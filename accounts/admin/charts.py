@@ -5,14 +5,15 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from accounts.activity import OUTCOMES, REFUSED
+from accounts.activity import DEGRADED, OUTCOMES, REFUSED
 
 #: Title → its outcomes and its colour: told apart on white and on black, and whatever colours the eye cannot see.
 _STACK = {
-    "found in both": (("found_both",), "#1f6fb2"),
-    "found in one": (("found_one",), "#45a5d9"),
-    "found in none": (("found_none", "given_away"), "#8a93a0"),
-    "answered again": (("replayed",), "#9a6fd0"),
+    "both sources matched": (("found_both",), "#1f6fb2"),
+    "one source matched": (("found_one",), "#45a5d9"),
+    "no match": (("found_none", "given_away"), "#8a93a0"),
+    "degraded": (DEGRADED, "#8c564b"),
+    "replayed": (("replayed",), "#9a6fd0"),
     "refused": (REFUSED, "#c58a00"),
     "failed": (("failed",), "#d03a20"),
 }

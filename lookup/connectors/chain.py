@@ -15,6 +15,8 @@ from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector, asked, covers
 from lookup.connectors.guard import LATE, Flight, Guard
 
+#: What the statistics call an operator's rule that supplied a field. No connector can have this name: it has a space.
+OPERATOR_RULES = "operator rules"
 UNREADABLE = Failed("bad_response")
 NO_TIME = Failed("no_time", "no time was left to ask it")
 
@@ -31,11 +33,13 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class Record:
     """What became of one member's turn; `outcome`: `found`, `not_found`, `cached_found`, … or a failure's reason, after
-    `shared_` when the call that failed was another search's."""
+    `shared_` when the call that failed was another search's. `elapsed_s`: None where nobody was asked. `hint`: of a
+    failure, what an operator can do."""
 
     connector: str
     outcome: str
-    elapsed_s: float
+    elapsed_s: float | None
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class Inquiry:
         self._remote = [index for index, member in enumerate(members) if member.guard]
         self._pending: _Pending
         self._elapsed_s = 0.0
+        if self._rule.keys() & fields:
+            self.records.append(Record(OPERATOR_RULES, "found", None))
 
     def ask_local(self, deadline_s: float, tables: Tables) -> None:
         """Ask the local members that can still add something. Each slot has its own time: a slow one takes none of the
@@ -175,9 +181,10 @@ class Inquiry:
         """`ended`: when the answer came; None: now. `kept`, `joined`: no call was made for this answer. What is counted
         tells, for calls may cost money."""
         self._answers[index] = answer
+        hint = answer.hint if isinstance(answer, Failed) else ""
         if isinstance(answer, Failed):
             outcome = ("shared_" if joined else "") + answer.reason
         else:
             outcome = ("cached_" if kept or joined else "") + ("found" if isinstance(answer, Found) else "not_found")
         elapsed_s = (time.monotonic() if ended is None else ended) - asked_at
-        self.records.append(Record(self._members[index].name, outcome, elapsed_s))
+        self.records.append(Record(self._members[index].name, outcome, elapsed_s, hint))

@@ -1,7 +1,7 @@
 """How requests ended, counted by the hour and by token and day, and what the console reads out of it."""
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts import activity, credits, tokens
-from accounts.models import ApiToken, CreditDay, SearchHour, TokenDay
+from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay
 from accounts.recorder import Recorder
 
 pytestmark = pytest.mark.django_db
@@ -205,6 +205,9 @@ def test_one_statement_for_many_as_for_none() -> None:
 # --- Sums of credits ---------------------------------------------------------------------------------------------
 
 
+MIDNIGHT = NOON.replace(hour=0)
+
+
 def test_what_was_booked_is_summed_up_by_kind_from_the_day_on() -> None:
     for day, kind, amount in (
         (TODAY, "top-up", 5),
@@ -213,14 +216,38 @@ def test_what_was_booked_is_summed_up_by_kind_from_the_day_on() -> None:
         (TODAY, "adjustment", -3),
     ):
         CreditDay.objects.create(day=day, kind=kind, amount=amount)
-    assert activity.booked(TODAY - timedelta(days=1)) == {"top-up": 12, "adjustment": -3}
-    assert activity.booked(TODAY + timedelta(days=1)) == {}
+    assert activity.booked(MIDNIGHT - timedelta(days=1)) == {"top-up": 12, "adjustment": -3}
+    assert activity.booked(MIDNIGHT + timedelta(days=1)) == {}
+
+
+def entry(token: ApiToken, kind: str, amount: int, at: datetime) -> None:
+    CreditEntry.objects.create(token=token, kind=kind, amount=amount, balance_after=1, created_at=at)
+
+
+def test_a_period_that_begins_within_a_day_is_exact(token: ApiToken) -> None:
+    second = timedelta(seconds=1)
+    for kind, amount, at in (
+        ("top-up", 5, NOON),
+        ("top-up", 7, NOON + timedelta(days=1)),
+        ("top-up", 11, NOON - second),
+        ("refund", 1, NOON + second),
+        ("search", -1, NOON + second),
+    ):
+        entry(token, kind, amount, at)
+    with CaptureQueriesContext(connection) as captured:
+        assert activity.booked(NOON) == {"issue": 30, "top-up": 12, "refund": 1}
+    (query,) = captured
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{query['sql']}")
+        assert "creditentry_booked_created" in str(cursor.fetchall())
 
 
 def test_every_verb_that_books_is_in_the_days_sums(token: ApiToken) -> None:
     credits.top_up(token=token, amount=5, actor="test", reason="x")
     credits.adjust(token=token, amount=-2, actor="test", reason="x")
-    assert activity.booked(date(2000, 1, 1)) == {"issue": 30, "top-up": 5, "adjustment": -2}
+    assert activity.booked(datetime(2000, 1, 1, tzinfo=UTC)) == {"issue": 30, "top-up": 5, "adjustment": -2}
 
 
 def test_what_lies_on_unusable_tokens_is_told_apart() -> None:

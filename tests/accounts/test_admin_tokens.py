@@ -146,8 +146,8 @@ def test_the_page_shows_each_day_and_how_its_requests_ended(admin_client: Client
     used(token, days_ago=30, outcome="invalid", count=9)
     response = admin_client.get(page(token, "change"))
     chart = response.context["chart"]
-    assert {title: total for title, total in chart["legend"] if total} == {"found in both": 4, "failed": 3}
-    columns = [chart["columns"].index(title) for title in ("found in both", "failed")]
+    assert {title: total for title, total in chart["legend"] if total} == {"both sources matched": 4, "failed": 3}
+    columns = [chart["columns"].index(title) for title in ("both sources matched", "failed")]
     assert [[counts[column] for column in columns] for _, counts in (chart["rows"][-2], chart["rows"][0])] == [
         [4, 2],
         [0, 1],

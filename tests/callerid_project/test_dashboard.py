@@ -17,20 +17,21 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts import tokens
-from accounts.models import ApiToken, CreditDay, SearchHour, TokenDay
+from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay
 from lookup.connectors import registry
+from lookup.connectors.chain import OPERATOR_RULES
 from lookup.datasets import numbering_plan
 from lookup.datasets.plan import NUMBERING_PLAN
-from lookup.models import Dataset, SourceHour
-from tests.console import figures, table
+from lookup.models import Dataset, SourceHour, SourceResult
+from tests.console import figures, table, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_quiet")]
 URL = "/admin/"
 NOW = datetime(2026, 3, 9, 14, 20, 30, tzinfo=UTC)
 HOUR = NOW.replace(minute=0, second=0)
 #: For a superuser: session, user; then search hours, sources, credit days, outstanding, running out, and of health the
-#: tables, the migrations and the numbering plan.
-STATEMENTS = 2 + 8
+#: tables, the migrations, the numbering plan, the sources' results and this hour's sums.
+STATEMENTS = 2 + 10
 
 
 @pytest.fixture
@@ -101,6 +102,19 @@ def test_the_figures_of_searches_are_those_of_the_period(admin_client: Client) -
     told = figures(admin_client.get(URL).text)
     assert (told["Answered"], told["Found in a source"]) == ("2,007", "70%")
     assert (told["Refused"], told["Failed"]) == ("15", "16")
+    assert told["Degraded"] == "0"
+
+
+def test_an_answer_with_a_dead_source_is_degraded_and_no_success(admin_client: Client) -> None:
+    for outcome, count in (("found_both", 40), ("found_degraded", 30), ("none_degraded", 20), ("free_degraded", 10)):
+        ended(outcome, count)
+    text = admin_client.get(URL).text
+    told = figures(text)
+    assert (told["Answered"], told["Found in a source"], told["Failed"]) == ("100", "70%", "0")
+    assert told["Degraded"] == "60 60% of new answers"
+    assert told["Spent"] == "90"
+    drawn = {dataset["label"]: dataset["data"][-1] for dataset in chart(text)["datasets"]}
+    assert (drawn["degraded"], drawn["both sources matched"], drawn["one source matched"]) == (60, 40, 0)
 
 
 @pytest.mark.parametrize(
@@ -135,16 +149,17 @@ def test_an_hour_without_a_request_is_zero_and_not_missing(admin_client: Client)
     stacked = {dataset["label"]: dataset["data"] for dataset in drawn["datasets"]}
     nothing = [0] * 24
     assert stacked == {
-        "found in both": [*nothing[:9], 5, *nothing[10:]],
-        "found in one": nothing,
-        "found in none": [*nothing[:8], 3, *nothing[9:]],
-        "answered again": nothing,
+        "both sources matched": [*nothing[:9], 5, *nothing[10:]],
+        "one source matched": nothing,
+        "no match": [*nothing[:8], 3, *nothing[9:]],
+        "degraded": nothing,
+        "replayed": nothing,
         "refused": nothing,
         "failed": [*nothing[:8], 2, *nothing[9:]],
     }
     rows = table(text, "Requests by hour")
-    assert rows[8] == ["2026-03-08 23:00", "0", "0", "0", "3", "0", "0", "0", "0", "0", "2"]
-    assert rows[9] == ["2026-03-09 00:00", "5", *["0"] * 9]
+    assert rows[8] == ["2026-03-08 23:00", "0", "0", "0", "3", *["0"] * 8, "2"]
+    assert rows[9] == ["2026-03-09 00:00", "5", *["0"] * 12]
     assert len(rows) == 24
 
 
@@ -175,9 +190,9 @@ def test_the_kinds_of_refusals_stand_in_the_table(admin_client: Client) -> None:
     assert table(text, "Requests by hour")[-1][-5:] == ["1", "2", "3", "4", "0"]
     assert re.findall(r'class="number">(refused: .*?)</th>', text) == [
         "refused: no credits",
-        "refused: too many",
+        "refused: rate limited",
         "refused: no valid token",
-        "refused: not well-formed",
+        "refused: invalid request",
     ]
 
 
@@ -189,21 +204,35 @@ def test_a_process_whose_clock_is_ahead_does_no_harm(admin_client: Client) -> No
 # --- Credits -----------------------------------------------------------------------------------------------------
 
 
-def test_credits_are_those_of_the_whole_days_of_the_period(admin_client: Client) -> None:
-    for days_ago in (0, 1, 2):
-        booked("issue", 1_000 * 10**days_ago, days_ago=days_ago)
-        booked("top-up", 500 * 10**days_ago, days_ago=days_ago)
-        booked("refund", 2 * 10**days_ago, days_ago=days_ago)
-        booked("adjustment", -3 * 10**days_ago, days_ago=days_ago)
-    # Before the 24 hours, but on the day on which they begin.
+def test_credits_and_searches_are_of_the_same_days(admin_client: Client) -> None:
+    for days_ago in (5, 6, 7):
+        booked("issue", 1_000 * 10 ** (days_ago - 5), days_ago=days_ago)
+        booked("top-up", 500 * 10 ** (days_ago - 5), days_ago=days_ago)
+        booked("refund", 2 * 10 ** (days_ago - 5), days_ago=days_ago)
+        booked("adjustment", -3 * 10 ** (days_ago - 5), days_ago=days_ago)
     for outcome in ("found_both", "found_one", "found_none", "replayed", "given_away"):
-        ended(outcome, 7, hours_ago=14 + 24)
-        ended(outcome, 100, hours_ago=14 + 25)
+        ended(outcome, 7, hours_ago=14 + 6 * 24)
+        ended(outcome, 100, hours_ago=15 + 6 * 24)
+    text = admin_client.get(URL, {"period": "7d"}).text
+    told = figures(text)
+    assert "Credits since 2026-03-03 00:00 UTC" in text
+    assert "Searches since 2026-03-03 00:00 UTC" in text
+    booked_sums = told["Issued and topped up"], told["Refunded"], told["Adjusted"]
+    assert (*booked_sums, told["Spent"], told["Answered"]) == ("16,500", "22", "-33", "21", "35")
+
+
+def test_24_hours_of_credits_begin_with_those_of_searches(admin_client: Client) -> None:
+    token = issued("pbx", 0)
+    begins = datetime(2026, 3, 8, 15, tzinfo=UTC)
+    for amount, at in ((100, begins), (10, begins - timedelta(seconds=1)), (1, NOW)):
+        CreditEntry.objects.create(token=token, kind="top-up", amount=amount, balance_after=amount, created_at=at)
+    ended("found_one", 7, hours_ago=23)
+    ended("found_one", 70, hours_ago=24)
     text = admin_client.get(URL).text
     told = figures(text)
-    assert "Credits since 2026-03-08 00:00 UTC" in text
-    assert (told["Sold"], told["Refunded"], told["Adjusted"], told["Spent"]) == ("16,500", "22", "-33", "21")
-    assert told["Answered"] == "0"
+    assert "Credits since 2026-03-08 15:00 UTC" in text
+    assert "Searches since 2026-03-08 15:00 UTC" in text
+    assert (told["Issued and topped up"], told["Spent"], told["Answered"]) == ("101", "7", "7")
 
 
 def test_what_is_outstanding_tells_unusable_tokens_apart(admin_client: Client) -> None:
@@ -222,10 +251,10 @@ def test_the_first_ten_that_run_out_are_told_and_how_many_more(admin_client: Cli
         issued(f"pbx {number}", 5 * number, charged=100)
     issued("idle", 1)
     text = admin_client.get(URL).text
-    rows = table(text, "Tokens that run out within a week")
+    rows = table(text, "Running out within 7 days")
     assert [row[0].partition(" (")[0] for row in rows] == [f"pbx {number}" for number in range(10)]
     first, second = ApiToken.objects.order_by("pk")[:2]
-    assert rows[0] == [f"pbx 0 (#{first.pk})", "0", "15.2", "has run out"]
+    assert rows[0] == [f"pbx 0 (#{first.pk})", "0", "15.2", "Out of credits"]
     assert rows[1] == [f"pbx 1 (#{second.pk})", "5", "15.2", "2026-03-09 22:15"]
     assert f'href="/admin/accounts/apitoken/{second.pk}/change/"' in text
     assert "And 3 more." in text
@@ -243,15 +272,15 @@ def test_where_the_database_does_not_tell_in_time_the_rest_of_the_page_is_there(
     assert response.status_code == 200
     told = figures(response.text)
     assert (told["Answered"], told["Outstanding now"]) == ("3", "-")
-    assert "The database has not told in time" in response.text
+    assert "Query timed out: too many active tokens." in response.text
 
 
 # --- Sources -----------------------------------------------------------------------------------------------------
 
 
 def bind(settings: Any, source_a: str, source_b: str = "Knows") -> None:
-    for name, words in (("SOURCE_A", source_a), ("SOURCE_B", source_b)):
-        setattr(settings, name, ",".join(f"tests.connectors.{word}" for word in words.split(",")))
+    for name, bound in (("SOURCE_A", source_a), ("SOURCE_B", source_b)):
+        setattr(settings, name, ",".join(f"tests.connectors.{word}" for word in bound.split(",")))
 
 
 def test_what_calls_cost_is_exact_and_what_was_no_call_is_free(admin_client: Client, settings: Any) -> None:
@@ -296,8 +325,8 @@ def test_a_bound_source_that_was_not_asked_is_there_and_one_that_is_no_longer_bo
     rows = table(admin_client.get(URL).text, "Sources")
     assert [(row[0], row[1], row[-1]) for row in rows] == [
         ("tests.connectors.Knows source_a", "0", "0.00 free"),
-        ("directory source_a, no longer bound", "9", "0.00 free"),
-        ("telnyx source_a, no longer bound", "2", "1.00 0.50 a call"),
+        ("directory source_a, no longer configured", "9", "0.00 free"),
+        ("telnyx source_a, no longer configured", "2", "1.00 0.50 a call"),
         ("tests.connectors.Knows source_b", "0", "0.00 free"),
     ]
 
@@ -313,37 +342,96 @@ def test_what_is_known_of_a_breaker_is_told_of_here_and_of_all(admin_client: Cli
     text = admin_client.get(URL).text
     told = [row[-2] for row in table(text, "Sources")][:4]
     assert told == [
-        "none: it is local",
-        "closed here opened 3 times in all processes, last in the hour from 2026-03-09 14:00",
-        "open here opened 1 time in all processes, last in the hour from 2026-03-09 09:00",
-        "closed here never opened",
+        "Not needed (local)",
+        "Closed opened 3 times in all processes, last in the hour from 2026-03-09 14:00",
+        "Paused opened 1 time in all processes, last in the hour from 2026-03-09 09:00",
+        "Closed never opened",
     ]
-    assert "Sources: not well</strong> Left alone by this process, for they failed: tests.connectors.RemoteFails." in (
-        text
-    )
+    assert "Sources: unhealthy</strong> Paused after repeated failures: tests.connectors.RemoteFails." in text
 
 
 # --- Is it well --------------------------------------------------------------------------------------------------
 
 
 def test_the_numbering_plan_is_looked_after_where_a_slot_asks_it(admin_client: Client, settings: Any) -> None:
-    assert "Numbering plan: well</strong> No slot asks it." in admin_client.get(URL).text
+    assert "Numbering plan: healthy</strong> No slot asks it." in admin_client.get(URL).text
     settings.SOURCE_A = "geography"
-    assert "Numbering plan: not well</strong> Not loaded" in admin_client.get(URL).text
+    assert "Numbering plan: unhealthy</strong> Not loaded" in admin_client.get(URL).text
     row = Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
-    assert "Numbering plan: not well</strong> Version 1.0 is loaded" in admin_client.get(URL).text
+    assert "Numbering plan: unhealthy</strong> Version 1.0 is loaded" in admin_client.get(URL).text
     Dataset.objects.filter(pk=row.pk).update(version=numbering_plan.version())
-    assert "Numbering plan: well</strong>" in admin_client.get(URL).text
+    assert "Numbering plan: healthy</strong>" in admin_client.get(URL).text
+
+
+def result(
+    reason: str = "", *, seconds_ago: float = 0, hint: str = "", connector: str = "tests.connectors.Knows"
+) -> None:
+    last_ms = round((NOW - timedelta(seconds=seconds_ago)).timestamp() * 1000)
+    SourceResult.objects.create(connector=connector, reason=reason, hint=hint, last_ms=last_ms)
+
+
+def sources_finding(client: Client) -> str:
+    return words(client.get(URL).text.partition("<strong>Sources: ")[2].partition("</li>")[0])
+
+
+def test_a_source_that_fails_is_unhealthy_before_its_breaker_opens(admin_client: Client, settings: Any) -> None:
+    bind(settings, "Knows,RemoteKnows")
+    connector = "tests.connectors.RemoteKnows"
+    result(seconds_ago=20, connector=connector)
+    assert sources_finding(admin_client) == "healthy All configured sources are in use."
+    result("auth", seconds_ago=10, hint="Check the key.", connector=connector)
+    asked("found", 97)
+    asked("auth", 2)
+    asked("breaker", 1)
+    asked("cached_found", 1_000)
+    assert sources_finding(admin_client) == (
+        "unhealthy Failing: tests.connectors.RemoteKnows, 3 of 100 this hour, last at 14:20:20 UTC "
+        "(auth: Check the key)."
+    )
+
+
+def test_a_source_that_answers_again_is_healthy(admin_client: Client) -> None:
+    result("late", seconds_ago=10)
+    asked("found", 91, connector="tests.connectors.Knows")
+    asked("late", 9, connector="tests.connectors.Knows")
+    assert sources_finding(admin_client).startswith("unhealthy")
+    result(seconds_ago=9)
+    assert sources_finding(admin_client).startswith("healthy")
+
+
+def test_a_source_that_answers_only_sometimes_is_unhealthy(admin_client: Client) -> None:
+    result("late", seconds_ago=10)
+    result(seconds_ago=9)
+    asked("found", 90, connector="tests.connectors.Knows")
+    asked("late", 10, connector="tests.connectors.Knows")
+    assert "Knows, 10 of 100 this hour, last at 14:20:20 UTC (late)." in sources_finding(admin_client)
+
+
+def test_old_failures_and_those_of_other_sources_do_not_count(admin_client: Client) -> None:
+    result("late", seconds_ago=301)
+    result("late", connector="telnyx")
+    assert sources_finding(admin_client).startswith("healthy")
+
+
+def test_rules_have_a_row_and_are_no_calls_to_pay(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A_PRICE = {"*": Decimal(1)}
+    asked("found", 12, connector=OPERATOR_RULES)
+    rows = table(admin_client.get(URL).text, "Sources")
+    assert rows[0] == [
+        "operator rules source_a",
+        *("12", "12", "0", "0", "0", "- mean -", "-", "Not needed (local)", "0.00 free"),
+    ]
+    assert figures(admin_client.get(URL).text)["Sources cost"] == "0.00 USD"
 
 
 def test_a_redis_that_does_not_answer_is_told(admin_client: Client, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    assert "Redis: not well</strong> It does not answer" in admin_client.get(URL).text
+    assert "Redis: unhealthy</strong> It does not answer" in admin_client.get(URL).text
 
 
 def test_a_redis_that_answers_is_told(admin_client: Client, settings: Any, redis_url: str) -> None:
     settings.REDIS_URL = redis_url
-    assert "Redis: well</strong> It answers." in admin_client.get(URL).text
+    assert "Redis: healthy</strong> It answers." in admin_client.get(URL).text
 
 
 # --- For whom ----------------------------------------------------------------------------------------------------
@@ -355,8 +443,13 @@ def test_only_staff_sees_it(client: Client) -> None:
     assert client.get(URL)["Location"].startswith("/admin/login/")
 
 
-SEARCHES, CREDITS, OUTSTANDING, SOURCES = "Searches since", "Sold", "Outstanding now", 'aria-label="Sources"'
-RUNNING_OUT, WELL = "Tokens that run out within a week", "Is the service well?"
+SEARCHES, CREDITS, OUTSTANDING, SOURCES = (
+    "Searches since",
+    "Issued and topped up",
+    "Outstanding now",
+    'aria-label="Sources"',
+)
+RUNNING_OUT, WELL = "Running out within 7 days", "Service health"
 
 
 @pytest.mark.parametrize(
@@ -403,12 +496,15 @@ def test_as_many_statements_for_much_as_for_nothing_and_none_of_them_reads_the_l
         booked("top-up", 1, days_ago=number)
     with_much = statements()
     assert len(with_much) == STATEMENTS
-    assert not any("accounts_creditentry" in sql for sql in with_much)
+    ledger = [sql for sql in with_much if "accounts_creditentry" in sql]
+    # Only what operators booked, and only where the period begins within a day.
+    assert len(ledger) == (0 if query else 1)
+    assert all("NOT (" in sql and "'search'" in sql for sql in ledger)
 
 
 def test_an_empty_installation_says_that_there_is_nothing_yet(admin_client: Client) -> None:
     text = admin_client.get(URL).text
-    assert "No request came in this time." in text
+    assert "No requests recorded in this period. Figures are up to 10 seconds behind." in text
     assert "<canvas" not in text
     assert "None, at the rate of the last 7 days." in text
     told = figures(text)

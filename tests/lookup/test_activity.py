@@ -27,9 +27,10 @@ def counted() -> dict[str, int]:
         ("Knows", "Knows", "found_both"),
         ("Knows", "KnowsNothing", "found_one"),
         ("KnowsNothing", "Knows", "found_one"),
-        ("Fails", "Knows", "found_one"),
+        ("Fails", "Knows", "found_degraded"),
+        ("Knows", "Fails", "found_degraded"),
         ("KnowsNothing", "KnowsNothing", "found_none"),
-        ("KnowsNothing", "Fails", "found_none"),
+        ("KnowsNothing", "Fails", "none_degraded"),
         ("Fails", "Fails", "failed"),
     ],
 )
@@ -46,6 +47,18 @@ def test_an_empty_answer_that_is_given_away_is_told_apart(integrator: Integrator
     settings.CHARGE_EMPTY = False
     integrator.search()
     assert counted() == {"given_away": 1}
+    settings.SOURCE_B = "tests.connectors.Fails"
+    integrator.search()
+    assert counted() == {"given_away": 1, "free_degraded": 1}
+    assert integrator.balance() == 10
+
+
+def test_what_is_charged_is_what_the_ledger_says(integrator: Integrator, settings: Any) -> None:
+    for sources in (("Knows", "Fails"), ("Fails", "KnowsNothing"), ("Fails", "Fails"), ("Knows", "KnowsNothing")):
+        settings.SOURCE_A, settings.SOURCE_B = (f"tests.connectors.{source}" for source in sources)
+        integrator.search()
+    outcomes = counted()
+    assert sum(outcomes.get(outcome, 0) for outcome in activity.CHARGED) == integrator.debits() == 3
 
 
 def test_a_repeat_is_no_search(integrator: Integrator) -> None:

@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts import recorder as recorder_module
+from accounts.pruning import KEPT_DAYS
 from accounts.recorder import Recorder
 from lookup import usage
-from lookup.models import SourceHour, Usage
-from lookup.usage import BUCKETS, percentile
-from tests.api import Integrator
+from lookup.connectors.chain import OPERATOR_RULES
+from lookup.models import NumberRule, SourceHour, SourceResult, Usage
+from lookup.usage import BUCKETS, Failure, percentile
+from tests.api import NUMBER, Integrator
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -126,6 +129,89 @@ def test_a_search_counts_each_source_that_it_asks_and_runs_no_statement_for_it(i
         ("source_a", knows, "found", token, 2),
         ("source_b", knows, "found", token, 2),
     ]
+
+
+@pytest.mark.django_db
+def test_the_last_answer_and_the_last_failures_are_kept(recorder: Recorder, at: Callable[[datetime], None]) -> None:
+    for second, what in enumerate(
+        (
+            {"outcome": "found"},
+            {"outcome": "auth", "hint": "Check the key."},
+            {"outcome": "shared_auth", "hint": "Check the key."},
+            {"outcome": "not_found"},
+            {"outcome": "late"},
+            {"connector": "telnyx", "outcome": "late"},
+        )
+    ):
+        at(NOON + timedelta(seconds=second))
+        count(recorder, **what)
+        if second % 2:
+            recorder.flush()
+    at(NOON)  # a process whose clock is behind, or that was late to write
+    count(recorder, outcome="late")
+    recorder.flush()
+    answered, failures = usage.results(NOON)
+    assert answered == {"twilio": NOON + timedelta(seconds=3)}
+    assert failures == [
+        Failure("telnyx", "late", "", NOON + timedelta(seconds=5)),
+        Failure("twilio", "late", "", NOON + timedelta(seconds=4)),
+        Failure("twilio", "auth", "Check the key.", NOON + timedelta(seconds=2)),
+    ]
+    assert usage.results(NOON + timedelta(seconds=5)) == ({}, failures[:1])
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "outcome", ["cached_found", "cached_not_found", "breaker", "shared_breaker", "busy", "no_time"]
+)
+def test_what_was_no_call_is_no_result(recorder: Recorder, outcome: str) -> None:
+    count(recorder, outcome=outcome)
+    count(recorder, slot="", outcome="breaker_opened", elapsed_s=None)
+    count(recorder, connector=OPERATOR_RULES, elapsed_s=None)
+    recorder.flush()
+    assert not SourceResult.objects.exists()
+
+
+@pytest.mark.django_db
+def test_a_hint_keeps_no_number_and_fits_its_column(recorder: Recorder) -> None:
+    for hint in ("no route to 493023125042 from +12025550143", "x" * 900, "a\x00b\ud800\nc"):
+        count(recorder, outcome="down", hint=hint)
+    recorder.flush()
+    hints = set(SourceResult.objects.values_list("hint", flat=True))
+    assert hints == {"no route to … from +…", "x" * 200, "ab c"}
+
+
+@pytest.mark.django_db
+def test_what_is_older_than_400_days_is_deleted(recorder: Recorder) -> None:
+    for days in (KEPT_DAYS + 1, KEPT_DAYS - 1):
+        last_ms = round((timezone.now() - timedelta(days=days)).timestamp() * 1000)
+        SourceResult.objects.create(connector="twilio", reason="late", hint=str(days), last_ms=last_ms)
+    assert usage.prune() == 1
+    assert SourceResult.objects.get().hint == str(KEPT_DAYS - 1)
+
+
+def test_a_search_keeps_why_a_source_failed(integrator: Integrator, settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = "tests.connectors.Raises", "tests.connectors.RemoteFails"
+    integrator.search()
+    recorder_module.recorder.flush()
+    failed = SourceResult.objects.order_by("connector").values_list("connector", "reason", "hint")
+    assert list(failed) == [
+        ("tests.connectors.Raises", "error", "it raised RuntimeError"),
+        ("tests.connectors.RemoteFails", "down", ""),
+    ]
+
+
+def test_a_rule_is_counted_in_the_slots_where_it_supplied_a_field(integrator: Integrator) -> None:
+    NumberRule.objects.create(number=int(NUMBER), spam=True)
+    integrator.search()
+    recorder_module.recorder.flush()
+    (row,) = SourceHour.objects.filter(connector=OPERATOR_RULES).values_list("slot", "outcome", "count")
+    assert row == ("source_b", "found", 1)
+    NumberRule.objects.update(name="Alice")
+    integrator.search()
+    recorder_module.recorder.flush()
+    rows = SourceHour.objects.filter(connector=OPERATOR_RULES).order_by("slot").values_list("slot", "count")
+    assert list(rows) == [("source_a", 1), ("source_b", 2)]
 
 
 @pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from lookup.models import SourceHour, Usage
+from lookup.models import SourceHour, SourceResult, Usage
 from lookup.templatetags.sources import milliseconds, money
 from tests.console import table
 
@@ -45,11 +45,11 @@ def test_a_source_has_one_row_in_each_slot(admin_client: Client) -> None:
     add("found", 1, slot="source_b", total_us=200, ms_1=1)
     first, second = rows(admin_client)
     assert first[:8] == [
-        "twilio source_a, no longer bound",
+        "twilio source_a, no longer configured",
         *("100", "90", "8", "2 late 2", "0", "18 mean 118", "406"),
     ]
     assert second[:8] == [
-        "twilio source_b, no longer bound",
+        "twilio source_b, no longer configured",
         *("1", "1", "0", "0", "0", "0.5 mean 0.2", "0.9"),
     ]
 
@@ -111,8 +111,48 @@ def test_as_many_queries_for_many_rows_as_for_few_and_one_of_them_sums(admin_cli
     many = queries()
     assert len(many) == few
     assert not any('"lookup_usage"' in sql for sql in many)
-    (statement,) = [sql for sql in many if '"lookup_sourcehour"' in sql]
-    assert "GROUP BY" in statement
+    statements = [sql for sql in many if '"lookup_sourcehour"' in sql]
+    assert ["GROUP BY" in sql for sql in statements] == [True, True]
+    assert "LIMIT 100" in statements[1]
+
+
+def failed(reason: str, hint: str = "", *, hours_ago: float = 0, connector: str = "twilio") -> None:
+    last_ms = round((NOW - timedelta(hours=hours_ago)).timestamp() * 1000)
+    SourceResult.objects.create(connector=connector, reason=reason, hint=hint, last_ms=last_ms)
+
+
+def test_the_last_failures_are_shown_with_hint_and_time(admin_client: Client) -> None:
+    failed("late", hours_ago=1)
+    failed("auth", "Check <TWILIO_AUTH_TOKEN>.", hours_ago=0.5)
+    failed("", connector="telnyx")
+    failed("quota", hours_ago=24)
+    told = table(admin_client.get(URL).text, "Last failures")
+    assert told == [
+        ["twilio", "2026-03-09 13:50:30", "auth", "Check <TWILIO_AUTH_TOKEN>."],
+        ["twilio", "2026-03-09 13:20:30", "late", "-"],
+    ]
+
+
+def test_failures_are_shown_by_hour(admin_client: Client) -> None:
+    for hours_ago, outcomes in {
+        0: {"found": 5, "not_found": 4, "late": 1, "cached_found": 50},
+        1: {"found": 5},
+        2: {"shared_late": 2, "breaker": 3, "breaker_opened": 7},
+        30: {"late": 1},
+    }.items():
+        for outcome, count in outcomes.items():
+            add(outcome, count, hours_ago=hours_ago)
+    assert table(admin_client.get(URL).text, "Failures by hour") == [
+        ["2026-03-09 14:00", "twilio source_a", "1", "10"],
+        ["2026-03-09 12:00", "twilio source_a", "5", "5"],
+    ]
+
+
+def test_a_period_without_failures_says_so(admin_client: Client) -> None:
+    add("found", 5)
+    text = admin_client.get(URL).text
+    assert "No source has failed in this period." in text
+    assert "Failures by hour" not in text
 
 
 @pytest.mark.parametrize(
