@@ -144,7 +144,9 @@ class HistoryAdmin(ReadOnlyAdmin, LongListAdmin):
     def what(self, entry: LogEntry) -> str:
         url = None if entry.is_deletion() else entry.get_admin_url()
         name = f"{self.kind_of_object(entry)} {entry.object_repr}"
-        if not url or not entry.object_id:  # deleted, or a number that was forgotten
+        # Deleted, forgotten, or a number where its sealed address should be (lookup.sealing): no address has a number.
+        number = entry.content_type and entry.content_type.model in ("contact", "numberrule")
+        if not url or not entry.object_id or (number and entry.object_id.isdigit()):
             return name
         return link(url, name)
 

@@ -4,26 +4,31 @@ what became of the sources that were asked."""
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.views.main import PAGE_VAR, SEARCH_VAR, ChangeListSearchForm
 from django.core.exceptions import PermissionDenied
 from django.db import OperationalError, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.text import capfirst
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts import periods
-from accounts.admin.base import LongListAdmin, ReadOnlyAdmin
-from lookup import marks, numbers, sources
+from accounts.admin.base import IndexedChangeList, LongListAdmin, ReadOnlyAdmin
+from lookup import marks, numbers, sealing, sources
 from lookup.answers import clean_text
 from lookup.models import ComplaintDay, Contact, NumberRule, Usage
 
 _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
 #: A search finds at most so many rows: sorting more would take the database longer than a page may.
 MAX_FOUND = 1_000
+#: What is searched for is cut at so many characters: an address has to hold it.
+MAX_TERM = 100
 
 
 def that_begin_with(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
@@ -77,11 +82,110 @@ class NumberRuleForm(NumberForm):
     one_of = ("spam", "name")
 
 
+class SealedSearchForm(ChangeListSearchForm):
+    """The term as it stands in an address: sealed."""
+
+    def clean(self) -> dict[str, Any]:
+        data = dict(super().clean() or self.cleaned_data)
+        if data.get(SEARCH_VAR):
+            try:
+                data[SEARCH_VAR] = sealing.unseal(data[SEARCH_VAR])
+            except ValueError:
+                self.add_error(SEARCH_VAR, "Use the search field: a number in an address would be logged.")
+                del data[SEARCH_VAR]
+        return data
+
+
+class NumberChangeList(IndexedChangeList):
+    search_form_class = SealedSearchForm
+
+    def url_for_result(self, result: Model) -> str:
+        """As Django's, which takes the key itself."""
+        row = cast(NumberAdmin, self.model_admin).addressed(result)
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
+
+
+class Addressed:
+    """A row whose `pk` is what stands for it in addresses. For Django's and unfold's templates and history, which make
+    addresses of that."""
+
+    def __init__(self, row: Model, address: str) -> None:
+        self._row = row
+        self.pk = address
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, name)
+
+    def __str__(self) -> str:
+        return str(self._row)
+
+
 class NumberAdmin(LongListAdmin):
-    """By number. What identifies a row is set when it is added and stays."""
+    """By number. What identifies a row is set when it is added and stays.
+
+    No address has a number: a row whose key is its number is addressed by that number sealed, and a search is sent by
+    POST and redirected to its term sealed.
+    """
 
     form: type[forms.ModelForm] = NumberForm
     key: tuple[str, ...] = ("number",)
+
+    def addressed(self, row: Any) -> Any:
+        return Addressed(row, sealing.seal(str(row.pk))) if self.opts.pk.name == "number" else row
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        if self.opts.pk.name == "number":
+            try:
+                object_id = sealing.unseal(object_id)
+            except ValueError:
+                return None
+        return super().get_object(request, object_id, from_field)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NumberChangeList]:
+        return NumberChangeList
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if request.method == "POST" and "search_term" in request.POST:
+            address = request.GET.copy()
+            address.pop(PAGE_VAR, None)
+            address[SEARCH_VAR] = sealing.seal(request.POST["search_term"].strip()[:MAX_TERM])
+            return HttpResponseRedirect(f"{request.path}?{address.urlencode()}")
+        return super().changelist_view(request, extra_context)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *args: Any, obj: Any = None, **kwargs: Any
+    ) -> HttpResponse:
+        if obj is not None:
+            context["original"] = self.addressed(obj)
+        return super().render_change_form(request, context, *args, obj=obj, **kwargs)
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        context["object"] = self.addressed(context["object"])
+        return super().render_delete_form(request, context)
+
+    def history_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = super().history_view(request, object_id, *args, **kwargs)
+        context = getattr(response, "context_data", None) or {}
+        if "object" in context:
+            context["object"] = self.addressed(context["object"])
+        return response
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Without links; nothing else is deleted with these rows."""
+        _, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        return [f"{capfirst(self.opts.verbose_name)}: {row}" for row in objs], counts, lacking, protected
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
+        return super().response_add(request, self.addressed(obj), post_url_continue)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        return super().log_addition(request, self.addressed(obj), message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        return super().log_change(request, self.addressed(obj), message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        return super().log_deletions(request, [self.addressed(row) for row in queryset])
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if obj is None else self.key

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.urls.resolvers import RoutePattern
 
 from tests.callerid_project.console_rows import database, one_of_each
+from tests.lookup.admin_pages import address as key
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
@@ -36,7 +37,7 @@ def addresses(patterns: list[Any], rows: dict[str, Model], prefix: str = "") -> 
             user = rows["auth.user"]
             yield f"r/{ContentType.objects.get_for_model(user).pk}/{user.pk}/"
         elif isinstance(pattern.pattern, RoutePattern):
-            yield prefix + re.sub("<.*?>", lambda part: str(row.pk) if row else part[0], str(pattern.pattern))
+            yield prefix + re.sub("<.*?>", lambda part: key(row) if row else part[0], str(pattern.pattern))
         else:
             yield "what/is/not/there"
 

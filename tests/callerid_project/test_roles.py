@@ -19,6 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.callerid_project.console_rows import database, filled, one_of_each
+from tests.lookup.admin_pages import address as key
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
@@ -197,24 +198,24 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         case "export":
             yield Request("GET", url(verb))
         case "view":
-            yield Request("GET", url("change", row.pk))
-            yield Request("GET", url("history", row.pk))
+            yield Request("GET", url("change", key(row)))
+            yield Request("GET", url("history", key(row)))
         case "change":
-            yield list(form(url("change", row.pk)))[-1]
+            yield list(form(url("change", key(row))))[-1]
         case "add":
             yield from form(url("add"))
         case "delete":
             selected = {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"}
-            yield Request("GET", url("delete", row.pk))
-            yield Request("POST", url("delete", row.pk), {"post": "yes"})
+            yield Request("GET", url("delete", key(row)))
+            yield Request("POST", url("delete", key(row)), {"post": "yes"})
             yield Request("POST", url("changelist"), selected)
         case "send_again":
-            yield Request("POST", url(verb, row.pk))
+            yield Request("POST", url(verb, key(row)))
             yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
         case "top_up_selected":
             yield from form(url(verb), tokens=str(row.pk))
         case _:
-            yield from form(url(verb, row.pk))
+            yield from form(url(verb, key(row)))
 
 
 def answer(client: Client, request: Request, before: dict[str, list[Any]]) -> str:

@@ -10,7 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from lookup import admin as lookup_admin
 from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
-from tests.lookup.admin_pages import COMPLAINTS, CONTACTS, NUMBER, RULES
+from lookup.sealing import seal
+from tests.lookup.admin_pages import COMPLAINTS, CONTACTS, NUMBER, RULES, address, searched
 
 pytestmark = pytest.mark.django_db
 
@@ -55,8 +56,8 @@ PAGES: list[dict[str, str]] = [
     {"o": "1"},
     {"o": "-1"},
     {"o": "2.-3"},
-    {"q": "1212500"},
-    {"q": "1"},
+    {"q": seal("1212500")},
+    {"q": seal("1")},
     {"all": ""},
 ]
 
@@ -87,7 +88,7 @@ def test_a_list_ends_somewhere_and_says_so(admin_client: Client, many: list[int]
     assert response.context["cl"].result_count == 5
     assert [row.number for row in response.context["cl"].result_list] == many[3:5]
     assert "Only the first 5 are listed." in response.text
-    assert "Only the first" not in admin_client.get(url, {"q": str(NUMBER)}).text
+    assert "Only the first" not in searched(admin_client, url, str(NUMBER)).text
 
 
 def test_all_that_is_selected_beyond_the_list_is_not_deleted(
@@ -98,7 +99,7 @@ def test_all_that_is_selected_beyond_the_list_is_not_deleted(
     response = admin_client.post(CONTACTS, everything, follow=True)
     assert "select rows one page at a time" in response.text
     assert Contact.objects.count() == 12
-    admin_client.post(f"{CONTACTS}?q={NUMBER + 1}", everything)
+    admin_client.post(f"{CONTACTS}?q={seal(str(NUMBER + 1))}", everything)
     assert Contact.objects.count() == 11  # here all that match were listed
     admin_client.post(CONTACTS, {**everything, "select_across": "0"})
     assert Contact.objects.count() == 10
@@ -108,19 +109,19 @@ def test_all_that_is_selected_beyond_the_list_is_not_deleted(
 def test_a_search_shows_the_least_numbers_and_says_that_there_are_more(
     admin_client: Client, many: list[int], url: str
 ) -> None:
-    response = admin_client.get(url, {"q": "4930"})
+    response = searched(admin_client, url, "4930")
     assert [row.number for row in response.context["cl"].result_list] == many[:3]
     assert "Only the first 3 numbers that begin so are listed: type more digits." in response.text
-    response = admin_client.get(url, {"q": "4930231250"})
+    response = searched(admin_client, url, "4930231250")
     assert [row.number for row in response.context["cl"].result_list] == many[6:9]
-    exact = admin_client.get(url, {"q": str(NUMBER)})
+    exact = searched(admin_client, url, str(NUMBER))
     assert [row.number for row in exact.context["cl"].result_list] == [NUMBER]
     assert "type more digits" not in exact.text
 
 
 def test_as_many_as_there_is_room_for_are_not_said_to_be_more(admin_client: Client, many: list[int]) -> None:
     Contact.objects.exclude(number__in=many[:3]).delete()
-    response = admin_client.get(CONTACTS, {"q": "4"})
+    response = searched(admin_client, CONTACTS, "4")
     assert [row.number for row in response.context["cl"].result_list] == many[:3]
     assert "type more digits" not in response.text
 
@@ -157,7 +158,7 @@ def test_lists_and_forms_are_as_many_statements_for_1_row_as_for_200(admin_clien
         model.objects.bulk_create(model(number=n, **row) for n, row in zip(numbers, fields, strict=True))
 
     add(range(NUMBER, NUMBER + 1))
-    paths = [url, f"{url}?q=4930", f"{url}add/", f"{url}{model.objects.get().pk}/change/"]
+    paths = [url, f"{url}?q={seal('4930')}", f"{url}add/", f"{url}{address(model.objects.get())}/change/"]
     for path in paths:  # what Django remembers from then on, such as content types
         admin_client.get(path)
     few = [statements_of(admin_client, path) for path in paths]

@@ -16,6 +16,7 @@ from accounts.models import CreditEntry, IdempotencyRecord
 from lookup import erasure, marks
 from lookup.erasure import Forgotten
 from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
+from lookup.sealing import seal
 from lookup.search import search
 from tests import connectors, plugin
 from tests.api import NUMBER, Integrator
@@ -92,11 +93,13 @@ def test_the_admins_history_says_who_acted_and_no_longer_on_which_number(admin_c
     for number in (NUMBER, OTHER):
         for model, fields in forms.items():
             admin_client.post(f"/admin/lookup/{model}/add/", {"number": number, **fields})
-    admin_client.post(f"/admin/lookup/contact/{NUMBER}/change/", {"name": "y", "location": ""})
+    admin_client.post(f"/admin/lookup/contact/{seal(NUMBER)}/change/", {"name": "y", "location": ""})
     admin_client.post(
         "/admin/lookup/contact/", {"action": "delete_selected", "_selected_action": NUMBER, "post": "yes"}
     )
-    LogEntry.objects.filter(object_id=NUMBER).update(change_message=f"Changed {NUMBER} and {OTHER}, not 1{NUMBER}.")
+    LogEntry.objects.filter(object_id=seal(NUMBER)).update(
+        change_message=f"Changed {NUMBER} and {OTHER}, not 1{NUMBER}."
+    )
     entries = LogEntry.objects.order_by("pk")
     before = list(entries.values_list("user_id", "action_flag", "action_time", "content_type_id"))
     assert len(before) == 8

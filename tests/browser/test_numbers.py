@@ -1,0 +1,58 @@
+"""What a proxy's log would have of an operator's work on numbers: every address that a browser asks."""
+
+import re
+
+import pytest
+
+from tests.browser.pages import Page, expect
+
+pytestmark = pytest.mark.once
+
+NUMBER = "493023125987"
+# Any six digits of it in a row.
+PART = re.compile("|".join(NUMBER[start : start + 6] for start in range(len(NUMBER) - 5)))
+
+
+@pytest.mark.parametrize("kind", ["numberrule", "contact", "complaintday"])
+def test_no_address_has_a_number_on_the_way_from_add_to_delete(admin_page: Page, kind: str) -> None:
+    asked: list[str] = []
+    admin_page.on("request", lambda request: asked.extend([request.url, request.headers.get("referer", "")]))
+
+    def check_links() -> None:
+        asked.extend(
+            admin_page.eval_on_selector_all(
+                "[href], [action], [src]", "all => all.flatMap(e => [e.href, e.action, e.src].map(String))"
+            )
+        )
+
+    fields = {"source": "desk", "day": "2026-01-02", "total": "3"} if kind == "complaintday" else {"name": "Example"}
+    admin_page.goto(f"/admin/lookup/{kind}/add/")
+    for name, value in {"number": "+49 30 23125-987", **fields}.items():
+        admin_page.locator(f"[name={name}]").fill(value)
+    admin_page.get_by_role("button", name="Save", exact=True).click()
+    expect(admin_page.get_by_text("was added successfully")).to_be_visible()
+    check_links()
+    admin_page.locator("#searchbar").fill("+49 30 23125 987")
+    admin_page.locator("#searchbar").press("Enter")
+    expect(admin_page.locator("#searchbar")).to_have_value("+49 30 23125 987")
+    check_links()
+    admin_page.locator("#result_list").get_by_role("link", name=NUMBER).click()
+    expect(admin_page.get_by_role("button", name="Save", exact=True)).to_be_visible()
+    check_links()
+    admin_page.get_by_role("link", name="History").last.click()
+    expect(admin_page.get_by_text("Added.")).to_be_visible()
+    check_links()
+    admin_page.go_back()
+    admin_page.get_by_role("button", name="Save", exact=True).click()
+    expect(admin_page.get_by_text("was changed successfully")).to_be_visible()
+    check_links()
+    admin_page.locator("#result_list").get_by_role("link", name=NUMBER).click()
+    admin_page.get_by_role("link", name="Delete").click()
+    check_links()
+    admin_page.get_by_role("button", name=re.compile("Yes")).click()
+    expect(admin_page.get_by_text("was deleted successfully")).to_be_visible()
+    admin_page.goto("/admin/admin/logentry/")
+    expect(admin_page.get_by_text(NUMBER).first).to_be_visible()
+    check_links()
+    assert [address for address in asked if PART.search(address)] == []
+    assert len(asked) > 50
