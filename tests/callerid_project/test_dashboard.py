@@ -1,8 +1,6 @@
 """The console's first page: figures that are exact, for whom they are meant, in as many statements for much as for
 nothing."""
 
-import html
-import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -17,18 +15,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts import tokens
-from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay
+from accounts.models import ApiToken, CreditEntry
 from lookup.connectors import registry
-from lookup.connectors.chain import OPERATOR_RULES
 from lookup.datasets import numbering_plan
 from lookup.datasets.plan import NUMBERING_PLAN
-from lookup.models import Dataset, SourceHour, SourceResult
-from tests.console import figures, table, words
+from lookup.models import Dataset
+from tests.callerid_project.dashboard_rows import NOW, URL, asked, bind, booked, chart, ended, issued
+from tests.console import figures, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_quiet")]
-URL = "/admin/"
-NOW = datetime(2026, 3, 9, 14, 20, 30, tzinfo=UTC)
-HOUR = NOW.replace(minute=0, second=0)
 #: For a superuser: session, user; then search hours, sources, credit days, outstanding, running out, and of health the
 #: tables, the migrations, the numbering plan, the sources' results and this hour's sums.
 STATEMENTS = 2 + 10
@@ -54,34 +49,6 @@ def seen(client: Client) -> Callable[..., str]:
     return text
 
 
-def ended(outcome: str, count: int, *, hours_ago: int = 0) -> None:
-    SearchHour.objects.create(hour=HOUR - timedelta(hours=hours_ago), outcome=outcome, count=count)
-
-
-def booked(kind: str, amount: int, *, days_ago: int = 0) -> None:
-    CreditDay.objects.create(day=NOW.date() - timedelta(days=days_ago), kind=kind, amount=amount)
-
-
-def asked(outcome: str, count: int, *, hours_ago: int = 0, **given: Any) -> None:
-    row = {"slot": "source_a", "connector": "tests.connectors.RemoteKnows", "outcome": outcome, **given}
-    SourceHour.objects.create(hour=HOUR - timedelta(hours=hours_ago), count=count, **row)
-
-
-def issued(name: str, balance: int, charged: int = 0) -> ApiToken:
-    """Issued long ago. `charged`: today."""
-    token = tokens.issue(name=name, initial_credits=balance, actor="test").token
-    ApiToken.objects.filter(pk=token.pk).update(created_at=NOW - timedelta(days=90))
-    if charged:
-        TokenDay.objects.create(token=token, day=NOW.date(), outcome="found_one", count=charged)
-    return token
-
-
-def chart(text: str) -> dict[str, Any]:
-    value = re.search(r'data-value="(.*?)"', text)
-    assert value
-    return dict(json.loads(html.unescape(value[1])))
-
-
 # --- Searches ----------------------------------------------------------------------------------------------------
 
 
@@ -103,18 +70,6 @@ def test_the_figures_of_searches_are_those_of_the_period(admin_client: Client) -
     assert (told["Answered"], told["Found in a source"]) == ("2,007", "70%")
     assert (told["Refused"], told["Failed"]) == ("15", "16")
     assert told["Degraded"] == "0"
-
-
-def test_an_answer_with_a_dead_source_is_degraded_and_no_success(admin_client: Client) -> None:
-    for outcome, count in (("found_both", 40), ("found_degraded", 30), ("none_degraded", 20), ("free_degraded", 10)):
-        ended(outcome, count)
-    text = admin_client.get(URL).text
-    told = figures(text)
-    assert (told["Answered"], told["Found in a source"], told["Failed"]) == ("100", "70%", "0")
-    assert told["Degraded"] == "60 60% of new answers"
-    assert told["Spent"] == "90"
-    drawn = {dataset["label"]: dataset["data"][-1] for dataset in chart(text)["datasets"]}
-    assert (drawn["degraded"], drawn["both sources matched"], drawn["one source matched"]) == (60, 40, 0)
 
 
 @pytest.mark.parametrize(
@@ -278,11 +233,6 @@ def test_where_the_database_does_not_tell_in_time_the_rest_of_the_page_is_there(
 # --- Sources -----------------------------------------------------------------------------------------------------
 
 
-def bind(settings: Any, source_a: str, source_b: str = "Knows") -> None:
-    for name, bound in (("SOURCE_A", source_a), ("SOURCE_B", source_b)):
-        setattr(settings, name, ",".join(f"tests.connectors.{word}" for word in bound.split(",")))
-
-
 def test_what_calls_cost_is_exact_and_what_was_no_call_is_free(admin_client: Client, settings: Any) -> None:
     bind(settings, "Knows,RemoteKnows", "RemoteKnows")
     settings.SOURCE_A_PRICE = {"*": Decimal("0.008")}
@@ -361,67 +311,6 @@ def test_the_numbering_plan_is_looked_after_where_a_slot_asks_it(admin_client: C
     assert "Numbering plan: unhealthy</strong> Version 1.0 is loaded" in admin_client.get(URL).text
     Dataset.objects.filter(pk=row.pk).update(version=numbering_plan.version())
     assert "Numbering plan: healthy</strong>" in admin_client.get(URL).text
-
-
-def result(
-    reason: str = "", *, seconds_ago: float = 0, hint: str = "", connector: str = "tests.connectors.Knows"
-) -> None:
-    last_ms = round((NOW - timedelta(seconds=seconds_ago)).timestamp() * 1000)
-    SourceResult.objects.create(connector=connector, reason=reason, hint=hint, last_ms=last_ms)
-
-
-def sources_finding(client: Client) -> str:
-    return words(client.get(URL).text.partition("<strong>Sources: ")[2].partition("</li>")[0])
-
-
-def test_a_source_that_fails_is_unhealthy_before_its_breaker_opens(admin_client: Client, settings: Any) -> None:
-    bind(settings, "Knows,RemoteKnows")
-    connector = "tests.connectors.RemoteKnows"
-    result(seconds_ago=20, connector=connector)
-    assert sources_finding(admin_client) == "healthy All configured sources are in use."
-    result("auth", seconds_ago=10, hint="Check the key.", connector=connector)
-    asked("found", 97)
-    asked("auth", 2)
-    asked("breaker", 1)
-    asked("cached_found", 1_000)
-    assert sources_finding(admin_client) == (
-        "unhealthy Failing: tests.connectors.RemoteKnows, 3 of 100 this hour, last at 14:20:20 UTC "
-        "(auth: Check the key)."
-    )
-
-
-def test_a_source_that_answers_again_is_healthy(admin_client: Client) -> None:
-    result("late", seconds_ago=10)
-    asked("found", 91, connector="tests.connectors.Knows")
-    asked("late", 9, connector="tests.connectors.Knows")
-    assert sources_finding(admin_client).startswith("unhealthy")
-    result(seconds_ago=9)
-    assert sources_finding(admin_client).startswith("healthy")
-
-
-def test_a_source_that_answers_only_sometimes_is_unhealthy(admin_client: Client) -> None:
-    result("late", seconds_ago=10)
-    result(seconds_ago=9)
-    asked("found", 90, connector="tests.connectors.Knows")
-    asked("late", 10, connector="tests.connectors.Knows")
-    assert "Knows, 10 of 100 this hour, last at 14:20:20 UTC (late)." in sources_finding(admin_client)
-
-
-def test_old_failures_and_those_of_other_sources_do_not_count(admin_client: Client) -> None:
-    result("late", seconds_ago=301)
-    result("late", connector="telnyx")
-    assert sources_finding(admin_client).startswith("healthy")
-
-
-def test_rules_have_a_row_and_are_no_calls_to_pay(admin_client: Client, settings: Any) -> None:
-    settings.SOURCE_A_PRICE = {"*": Decimal(1)}
-    asked("found", 12, connector=OPERATOR_RULES)
-    rows = table(admin_client.get(URL).text, "Sources")
-    assert rows[0] == [
-        "operator rules source_a",
-        *("12", "12", "0", "0", "0", "- mean -", "-", "Not needed (local)", "0.00 free"),
-    ]
-    assert figures(admin_client.get(URL).text)["Sources cost"] == "0.00 USD"
 
 
 def test_a_redis_that_does_not_answer_is_told(admin_client: Client, settings: Any) -> None:
