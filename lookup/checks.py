@@ -1,8 +1,13 @@
-"""System checks: a source that cannot be bound, and a preset that is none, are told before the first search."""
+"""System checks: a source that cannot be bound, and a preset with a fault, are reported before the first search.
 
+A fault of a preset is an error where a slot is bound to it, and a warning else: it stops nothing that does not use it.
+"""
+
+from pathlib import Path
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, register
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
 # Each check imports what it needs: every command imports this, and most need no source.
@@ -29,31 +34,40 @@ def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:
 @register
 def presets_are_valid(**kwargs: Any) -> list[CheckMessage]:
     """All of them, bound or not: one that nobody uses today may be bound tomorrow."""
+    from lookup.connectors import registry
+    from lookup.search import SLOTS
+
+    bound = {word.strip() for setting, _ in SLOTS.values() for word in getattr(settings, setting).split(",")}
+    messages: list[CheckMessage] = []
+    for name, file in registry.presets().items():
+        messages += _of_preset(name, file, is_bound=name in bound)
+    return messages
+
+
+def _of_preset(name: str, file: Path, *, is_bound: bool) -> list[CheckMessage]:
     from lookup.connectors import preset, registry, samples
 
-    errors: list[CheckMessage] = []
-    for name, file in registry.presets().items():
-        if name in registry.BUILT_IN:
-            hint = "Give the file another name."
-            errors.append(
-                Error(f"{file.name}: {name} is a built-in source.", hint=hint, obj=str(file), id="lookup.E002")
-            )
-        try:
-            loaded = preset.load(file)
-            wrong = [f"{r.sample.title}: it {problem}" for r in samples.run(loaded) for problem in r.problems]
-            if wrong:
-                told = f"{file.name}: sample {'; '.join(wrong)}."
-                hint = "Correct the sample or what reads it; check_sources --samples tells too."
-                errors.append(Error(told, hint=hint, obj=str(file), id="lookup.E004"))
-        except preset.EnvironmentLacks as error:
-            errors.append(Error(str(error), hint=error.hint, obj=str(file), id="lookup.E002"))
-        except preset.Invalid as error:
-            errors.append(
-                Error(
-                    f"{error}.",
-                    hint=f"Correct {error.key or 'it'} in {file}; docs/presets.md tells every key.",
-                    obj=str(file),
-                    id="lookup.E002",
-                )
-            )
-    return errors
+    messages: list[CheckMessage] = []
+
+    def fault(message: str, hint: str, number: int) -> None:
+        kind, letter = (Error, "E") if is_bound else (Warning, "W")
+        messages.append(kind(message, hint=hint, obj=str(file), id=f"lookup.{letter}{number:03d}"))
+
+    if name in registry.BUILT_IN:
+        fault(f"{file.name}: {name} is a built-in source.", "Give the file another name.", 2)
+    try:
+        loaded = preset.load(file)
+        results = samples.run(loaded)
+    except preset.EnvironmentLacks as error:
+        fault(str(error), error.hint, 2)
+        return messages
+    except preset.Invalid as error:
+        fault(f"{error}.", f"Correct {error.key or 'it'} in {file}; docs/presets.md tells every key.", 2)
+        return messages
+    if wrong := [f"{result.sample.title}: it {problem}" for result in results for problem in result.problems]:
+        hint = "Correct the sample or what reads it; check_sources --samples tells too."
+        fault(f"{file.name}: sample {'; '.join(wrong)}.", hint, 4)
+    if unreached := samples.unreached_rules(loaded, results):
+        hint = "Add a sample whose answer each of them must recognise, or delete the rule."
+        messages.append(Warning(f"{file.name}: {unreached}.", hint=hint, obj=str(file), id="lookup.W005"))
+    return messages

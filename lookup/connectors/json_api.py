@@ -14,7 +14,7 @@ from lookup.answers import Answer, Failed, Found, NotFound, clean_text
 from lookup.connectors import transport
 from lookup.connectors.base import Connector
 from lookup.connectors.preset import EnvironmentLacks, Outcome, Preset, Spam, require_safe_scheme
-from lookup.connectors.templates import Expression, Template, Unreadable
+from lookup.connectors.templates import Expression, NotBoolean, Template, Unreadable
 
 USER_AGENT = "callerid/1.0"
 LONGEST_PAUSE_S = 24 * 3600.0
@@ -24,6 +24,8 @@ _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "
 _OF_THE_REQUEST = {400, 422}
 _SECRET = re.compile(r"[!-~]([ -~]*[!-~])?")
 _SHOUTED = re.compile(r"[^\W\d_]{3,}")
+# RFC 3986's characters, without the segments that HTTP clients resolve (. and ..).
+_BASE_PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 
 
 class JsonApi(Connector):
@@ -40,9 +42,11 @@ class JsonApi(Connector):
         self._path = Template(urlsplit(preset.request.url.text).path)
         self._empty = {word.lower() for word in preset.fields.empty}
         self._secrets = _secrets(preset, environment)
-        self._origin = _base_url(preset, environment)
-        self.version = f"{preset.fingerprint} {self._origin}"
-        self._client = transport.Client(transport.peers_for(self._origin, private_network=preset.private_network))
+        self._base_url = _base_url(preset, environment)
+        # All that hints and logs say of the URL: its path may hold a key, and holds the number.
+        self._host = urlsplit(self._base_url).netloc
+        self.version = f"{preset.fingerprint} {self._base_url}"
+        self._client = transport.Client(transport.peers_for(self._base_url, private_network=preset.private_network))
         self._require_sendable()
 
     def covers(self, number: str) -> bool:
@@ -57,17 +61,14 @@ class JsonApi(Connector):
                 max_body_bytes=self.preset.budget.max_body_bytes,
             )
         except transport.NoReply as error:
-            return Failed("unavailable", f"{self._origin}: {error.problem}")
+            return Failed("unavailable", f"{self._host}: {error.problem}")
         except transport.BadReply as error:
-            return Failed("bad_response", f"{self._origin}: {error.problem}")
+            return Failed("bad_response", f"{self._host}: {error.problem}")
         return self.judge(reply)[1]
 
     def request(self, number: str) -> transport.Request:
         """The whole HTTP request; the secrets are in it."""
         asked, auth, secret = self.preset.request, self.preset.auth, self._secrets
-        path = self._path.fill(number, key=secret.get(auth.path or "", ""), encode=lambda text: quote(text, safe=""))
-        query = [(name, template.fill(number)) for name, repeated in asked.query.items() for template in repeated]
-        query += [(name, secret[value]) for name, value in auth.query.items() if value in secret]
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         headers |= {name: template.fill(number) for name, template in asked.headers.items()}
         headers |= {name: secret[value] for name, value in auth.headers.items() if value in secret}
@@ -75,12 +76,23 @@ class JsonApi(Connector):
             headers["Authorization"] = f"Bearer {secret[auth.bearer]}"
         return transport.Request(
             method=asked.method,
-            url=self._origin + path + ("?" + urlencode(query, quote_via=quote) if query else ""),
+            url=self._url(number, secret),
             headers=headers,
             json=asked.json.fill(number) if asked.json else None,
             form={name: template.fill(number) for name, template in asked.form.items()},
             basic=(secret[auth.basic[0]], secret[auth.basic[1]]) if auth.basic and secret else None,
         )
+
+    def request_line(self, number: str) -> str:
+        """Method and URL of the request, with nothing where a secret stands: `GET https://api.example.com//12025550123`."""
+        return f"{self.preset.request.method} {self._url(number, dict.fromkeys(self._secrets, ''))}"
+
+    def _url(self, number: str, secret: Mapping[str, str]) -> str:
+        auth = self.preset.auth
+        path = self._path.fill(number, key=secret.get(auth.path or "", ""), encode=lambda text: quote(text, safe=""))
+        query = [(name, t.fill(number)) for name, repeated in self.preset.request.query.items() for t in repeated]
+        query += [(name, secret[value]) for name, value in auth.query.items() if value in secret]
+        return self._base_url + path + ("?" + urlencode(query, quote_via=quote) if query else "")
 
     def _require_sendable(self) -> None:
         """A request that cannot be sent to anybody is a fault of the preset or of the environment, not the vendor's."""
@@ -97,18 +109,32 @@ class JsonApi(Connector):
     def judge(self, reply: transport.Reply) -> tuple[Outcome, Answer]:
         """What `reply` is and says: by the preset's rules in their order, then by its status; then extracted."""
         document, readable = self._document(reply.body)
+        outcome = _by_status(reply.status)
+        fix, number_specific = "", False
         try:
-            outcome, fix, ruled = self._outcome(reply.status, document, readable)
+            if number := self._matching_rule(reply.status, document, readable):
+                rule = self.preset.outcome[number - 1]
+                outcome, fix, number_specific = rule.outcome, rule.fix, rule.number_specific
+            else:
+                number_specific = reply.status in _OF_THE_REQUEST
             if outcome == "found":
                 known, unreadable = self._extract(document)
                 return ("found", Found(**known, unreadable=unreadable)) if known else ("not_found", NotFound())
-        except Unreadable:
-            outcome, fix, ruled = _by_status(reply.status), "its answer has another shape than the preset says", True
+        except Unreadable as error:
+            outcome = _by_status(reply.status)
+            fix = str(error) or "its answer has another shape than the preset says"
         if outcome in ("not_found", "invalid_number"):
             return outcome, NotFound(outcome)
         pause_s = _retry_after_s(reply.headers) if outcome in ("rate_limited", "unavailable") else None
         hint = f"{reply.status}: {fix or self._fix(outcome, pause_s)}"
-        return outcome, Failed(outcome, hint, pause_s, of_this_number=not ruled and reply.status in _OF_THE_REQUEST)
+        return outcome, Failed(outcome, hint, pause_s, of_this_number=number_specific)
+
+    def matching_rule(self, reply: transport.Reply) -> int | None:
+        """The number, from 1, of the rule that says what `reply` is; None where its status does.
+
+        Raises Unreadable, and NotBoolean for a `when` that is neither true, false nor null.
+        """
+        return self._matching_rule(reply.status, *self._document(reply.body))
 
     def _document(self, body: bytes) -> tuple[Any, bool]:
         """The body as expressions see it, and whether it could be read."""
@@ -119,16 +145,17 @@ class JsonApi(Connector):
         except (ValueError, RecursionError):
             return None, False
 
-    def _outcome(self, status: int, document: Any, readable: bool) -> tuple[Outcome, str, bool]:
-        """The outcome, the rule's own advice, and whether a rule said so."""
-        for rule in self.preset.outcome:
+    def _matching_rule(self, status: int, document: Any, readable: bool) -> int | None:
+        for number, rule in enumerate(self.preset.outcome, start=1):
             if rule.status and status not in rule.status:
                 continue
-            if rule.when is None or (readable and rule.when(document) is True):
-                if rule.outcome == "found" and not readable:
-                    break
-                return rule.outcome, rule.fix, True
-        return _by_status(status), "", False
+            try:
+                if rule.when is not None and not (readable and rule.when.holds(document)):
+                    continue
+            except NotBoolean:
+                raise NotBoolean(f"rule {number} of the preset: its `when` is neither true, false nor null") from None
+            return None if rule.outcome == "found" and not readable else number
+        return None
 
     def _extract(self, document: Any) -> tuple[dict[str, Any], frozenset[str]]:
         """The fields that are known, and those that could not be read. Raises Unreadable when there are but those."""
@@ -166,19 +193,25 @@ class JsonApi(Connector):
         return "" if text.lower() in self._empty else text
 
     def _spam(self, document: Any, rules: Spam) -> bool | None:
-        if rules.never is not None and _holds(rules.never, document):
+        if rules.never is not None and rules.never.holds(document):
             return False
-        says_yes = [_holds(rule, document) for rule in rules.yes]  # each is read: an odd one may make all unreadable
+        says_yes = [rule.holds(document) for rule in rules.yes]  # each is read: an odd one may make all unreadable
         if any(says_yes):
             return True
-        return False if rules.known and all(_holds(rule, document) for rule in rules.known) else None
+        return False if rules.known and all(rule.holds(document) for rule in rules.known) else None
 
     def _fix(self, outcome: Outcome, pause_s: float | None) -> str:
         """What an operator is told."""
         names = " or ".join(self.preset.auth.names)
+        if self._secrets:
+            refused = f"{names} is refused"
+        elif names:
+            refused = f"it wants a key: set {names}"
+        else:
+            refused = "it refuses a request without a key; it may want one now, or refuse this address"
         again = f"; it asks for a pause of {pause_s:.0f} s" if pause_s is not None else ""
         return {
-            "auth": f"{names} is refused" if self._secrets else f"it wants a key: set {names}" if names else "refused",
+            "auth": refused,
             "quota": "the account's quota or balance is spent",
             "rate_limited": f"it has had too many requests{again}",
             "unavailable": f"it is down{again}",
@@ -210,7 +243,10 @@ def _secrets(preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _base_url(preset: Preset, environment: Mapping[str, str]) -> str:
-    """Scheme and host: the preset's, or what the operator puts in their place."""
+    """What stands before the preset's path: its scheme and host, or the operator's, with a path of their own if given.
+
+    The value is never repeated in an error: its path may hold a key.
+    """
     name = preset.base_url_name
     given = environment.get(name, "").strip().rstrip("/")
     if not given:
@@ -218,23 +254,17 @@ def _base_url(preset: Preset, environment: Mapping[str, str]) -> str:
     try:
         require_safe_scheme(given)
         parts = urlsplit(given)
-        well_formed = given == f"{parts.scheme}://{parts.netloc}" and "@" not in given
+        whole = given == f"{parts.scheme}://{parts.netloc}{parts.path}"
+        well_formed = whole and "@" not in parts.netloc and bool(_BASE_PATH.fullmatch(parts.path))
     except ValueError:
         well_formed = False
     if not well_formed:
         raise EnvironmentLacks(
-            f"{name} must be a scheme and a host, as in https://api.example.com; http:// is for loopback alone.",
+            f"{name} must be a scheme, a host and at most a path, as in https://api.example.com or "
+            "https://gateway.example.com/vendor; http:// is for loopback alone.",
             f"Correct {name}, or leave it out for {preset.request.origin}.",
         )
     return given
-
-
-def _holds(rule: Expression, document: Any) -> bool:
-    """Raises Unreadable for a value that is neither true, false nor missing."""
-    value = rule(document)
-    if value is not None and not isinstance(value, bool):
-        raise Unreadable
-    return value is True
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -250,10 +280,11 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _lowered(text: str | None) -> str | None:
-    """Text all in capitals as it is usually written: `WAUKEGAN, IL` → `Waukegan, IL`."""
-    if text is None or not text.isupper():
-        return text
-    return _SHOUTED.sub(lambda word: word[0].capitalize(), text)
+    """Parts all in capitals as they are usually written: `WAUKEGAN, IL` → `Waukegan, IL`. Words of two letters stay."""
+    if text is None:
+        return None
+    parts = text.split(", ")
+    return ", ".join(_SHOUTED.sub(lambda word: word[0].capitalize(), p) if p.isupper() else p for p in parts)
 
 
 def _refuse(constant: str) -> Any:

@@ -23,6 +23,7 @@ SHIPPED = Path(__file__).with_name("presets")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?|[0-9a-f:.]+")
+_INDEX = re.compile(r"\[(\d+)\]")
 _ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 Outcome = Literal[
@@ -51,7 +52,8 @@ class EnvironmentLacks(ImproperlyConfigured):
 
 
 class Invalid(Exception):
-    """This file is no preset. `file`: its path; `key`: where in it, as `request.url`; `problem`: what is wrong."""
+    """This file is no preset. `file`: its path; `key`: where in it, as `request.url` or `outcome[1].when`, which is the
+    first rule's; `problem`: what is wrong."""
 
     def __init__(self, file: Path, key: str, problem: str) -> None:
         super().__init__(f"{file.name}: {key}: {problem}" if key else f"{file.name}: {problem}")
@@ -136,16 +138,20 @@ class Coverage(_Strict, frozen=True):
 
 
 class Rule(_Strict, frozen=True):
-    """`outcome` is what it is when the status is one of `status` and `when` is true of the body."""
+    """`outcome` is what it is when the status is one of `status` and `when` is true of the body. `number_specific`: a
+    failure that concerns this number alone, so the circuit breaker does not count it."""
 
     outcome: Outcome = msgspec.field(name="is")
     status: list[Status] = []
     when: Expression | None = None
     fix: str = ""
+    number_specific: bool = False
 
     def __post_init__(self) -> None:
         if not self.status and self.when is None:
             raise ValueError("a rule needs status, when, or both")
+        if self.number_specific and self.outcome not in ("unavailable", "bad_response"):
+            raise ValueError("number_specific is for the outcomes unavailable and bad_response")
 
 
 class Spam(_Strict, frozen=True):
@@ -268,6 +274,7 @@ def load(file: Path) -> Preset:
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `")
         key = path.rstrip("`").removeprefix("key` in `").removeprefix("$").removeprefix(".")
+        key = _INDEX.sub(lambda index: f"[{int(index[1]) + 1}]", key)
         if allowed := _CHOICES.get(key.rpartition(".")[2]) if problem.startswith("Invalid enum value") else None:
             problem += f", which is none of {', '.join(allowed)}"
         raise Invalid(file, key, problem) from error

@@ -37,9 +37,20 @@ class Expression:
         except Exception as error:  # not only its own: comparing text with a number is Python's TypeError
             raise Unreadable from error
 
+    def holds(self, document: Any) -> bool:
+        """Whether the expression is true of `document`; null counts as false. Raises NotBoolean and Unreadable."""
+        value = self(document)
+        if value is not None and not isinstance(value, bool):
+            raise NotBoolean
+        return value is True
+
 
 class Unreadable(Exception):
     """The vendor's answer has another shape than the preset says."""
+
+
+class NotBoolean(Unreadable):
+    """An expression that must be true, false or null has another value. The message, if any, is for operators."""
 
 
 class Template:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import requests
@@ -74,6 +75,14 @@ def test_a_command_does_not_wait_for_a_vendor_that_hangs(service: Service, vendo
     with pytest.raises(RuntimeError, match="1 that neither slot could tell"):
         service.manage("lookup", NUMBER)
     assert vendor.heads  # which hang still
+
+
+def test_a_faulty_preset_that_nobody_binds_does_not_stop_the_start(serve: Serve, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("title = 1", encoding="utf-8")
+    service = serve(PRESET_DIR=str(tmp_path), SOURCE_A="directory")
+    assert requests.get(f"{service.url}/livez", timeout=10).status_code == 200
+    with pytest.raises(RuntimeError, match=r"mine\.toml: title: Expected `str`"):
+        serve(PRESET_DIR=str(tmp_path), SOURCE_A="mine")
 
 
 def test_a_missing_key_or_an_unknown_name_ends_the_start_in_one_sentence(serve: Serve) -> None:

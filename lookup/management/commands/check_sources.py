@@ -25,7 +25,8 @@ class Command(BaseCommand):
     help = (
         "Ask every source that SOURCE_A and SOURCE_B bind about one number, and print what each said, how long it took "
         "and what to fix. The calls are real ones, past cache and breaker: a vendor may bill them. With --samples "
-        "nothing is sent: every preset, shipped and yours, reads its own samples. Fails when anything failed."
+        "nothing is sent: every preset, shipped and yours, reads its own samples, and one of them must reach each of "
+        "its rules. Fails when anything failed."
     )
     requires_system_checks = []  # what it finds is what this command tells
 
@@ -65,8 +66,11 @@ class Command(BaseCommand):
         rows: list[dict[str, Any]] = []
         for name, file in registry.presets().items():
             try:
-                results = list(samples.run(preset.load(file)))
+                loaded = preset.load(file)
+                results = samples.run(loaded)
                 wrong = [f"'{r.sample.title}' {problem}" for r in results for problem in r.problems]
+                if unreached := samples.unreached_rules(loaded, results):
+                    wrong.append(unreached)
             except (preset.Invalid, ImproperlyConfigured) as error:
                 results, wrong = [], [str(error)]
             rows.append({"preset": name, "samples": len(results), "ok": not wrong, "problem": "; ".join(wrong)})

@@ -2,12 +2,13 @@
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.checks import run_checks
+from django.core.checks import ERROR, WARNING, run_checks
 from django.core.management import CommandError, call_command
 
 from accounts.models import CreditEntry
@@ -264,12 +265,82 @@ def test_a_preset_that_is_none_is_a_check_with_its_file_and_key(settings: Any, t
     assert found[2] == f"Correct request.url in {tmp_path / 'mine.toml'}; docs/presets.md tells every key."
 
 
-def test_a_preset_that_reads_its_samples_otherwise_is_a_check(settings: Any, tmp_path: Path) -> None:
+FAULTS = {
+    "not TOML": ("title = ", "title = = ", "002", "not TOML"),
+    "a sample read otherwise": ('is = "not_found"', 'is = "quota"', "004", "it is quota instead of not_found."),
+    "a when that is no truth value": ("known == `false`", "name", "004", "rule 1 of the preset: its `when` is neither"),
+    "a secret of the service's": ("MINE_KEY", "SECRET_KEY", "002", "must begin with MINE_"),
+    "a request nobody can send": ("[request]", '[request]\nheaders = { A = "b\\nc" }', "002", "cannot be sent"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_faulty_preset_is_an_error_only_where_it_is_bound(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, bound: bool
+) -> None:
+    old, new, number, told = FAULTS[fault]
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
-    (tmp_path / "mine.toml").write_text(text.replace('is = "not_found"', 'is = "quota"', 1), encoding="utf-8")
-    settings.PRESET_DIR = str(tmp_path)
-    (found,) = checks("lookup.E001", "lookup.E002", "lookup.E003", "lookup.E004")
-    assert found[:2] == ("lookup.E004", "mine.toml: sample not found: it is quota instead of not_found.")
+    assert old in text
+    (tmp_path / "mine.toml").write_text(text.replace(old, new, 1), encoding="utf-8")
+    monkeypatch.setenv("MINE_KEY", "k1")
+    settings.PRESET_DIR, settings.SOURCE_A = str(tmp_path), "directory, mine" if bound else "directory"
+    of_file = [message for message in run_checks() if message.obj == str(tmp_path / "mine.toml")]
+    faults = [message for message in of_file if message.id != "lookup.W005"]
+    assert [message.id for message in faults] == [f"lookup.{'E' if bound else 'W'}{number}"]
+    assert [message.level for message in faults] == [ERROR if bound else WARNING]
+    assert told in faults[0].msg
+    if not bound:
+        call_command("check")  # raises nothing, so no other command is stopped either
+
+
+def test_a_rule_that_no_sample_reaches_is_a_warning(
+    settings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
+    (tmp_path / "mine.toml").write_text(text.replace("status = 404\n", "status = 410\n"), encoding="utf-8")
+    monkeypatch.setenv("MINE_KEY", "k1")
+    settings.PRESET_DIR, settings.SOURCE_A = str(tmp_path), "mine"
+    text = (
+        (tmp_path / "mine.toml")
+        .read_text(encoding="utf-8")
+        .replace(
+            'status = 410\nexpect = { outcome = "not_found" }', 'status = 410\nexpect = { outcome = "bad_response" }'
+        )
+    )
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    told = "no sample reaches outcome 3 (counted from 1)"
+    assert [message[:2] for message in checks("lookup.E004", "lookup.W004", "lookup.W005")] == [
+        ("lookup.W005", f"mine.toml: {told}.")
+    ]
+    out, _, failed = run(capsys, "check_sources", "--samples")
+    assert told in next(line for line in out.splitlines() if line.startswith("mine"))
+    assert failed == f"1 of {len(registry.presets())} failed."
+
+
+@pytest.mark.parametrize(
+    ("auth", "request_line"),
+    [
+        (
+            'query = { api_key = "MINE_KEY", api_secret = "MINE_SECRET" }',
+            "https://secret.example.com/v1/secret/%2B12025550123?fields=name&fields=place&api_key=&api_secret=",
+        ),
+        ('path = "MINE_KEY"', "https://secret.example.com/v1/secret//%2B12025550123?fields=name&fields=place"),
+    ],
+)
+def test_secrets_are_left_out_by_place_not_by_word(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auth: str, request_line: str
+) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
+    path = "v1/secret/{key}/{e164}" if auth.startswith("path") else "v1/secret/{e164}"
+    text = text.replace("vendor.example.com/v1/callers/{e164}", f"secret.example.com/{path}")
+    text = text.replace('headers = { X-Key = "MINE_KEY" }', auth)
+    text = re.sub(r"GET https://\S+?(?=\")", f"GET {request_line}", text)
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("MINE_KEY", "k1")
+    monkeypatch.setenv("MINE_SECRET", "s1")
+    settings.PRESET_DIR, settings.SOURCE_A = str(tmp_path), "mine"
+    assert checks("lookup.E001", "lookup.E002", "lookup.E003", "lookup.E004", "lookup.W005") == []
 
 
 @pytest.mark.parametrize(
@@ -288,7 +359,11 @@ def test_a_preset_named_like_a_built_in_source_is_a_check(settings: Any, tmp_pat
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "DIRECTORY_")
     (tmp_path / "directory.toml").write_text(text, encoding="utf-8")
     settings.PRESET_DIR = str(tmp_path)
-    assert [found[1] for found in checks("lookup.E002")] == ["directory.toml: directory is a built-in source."]
+    for bound, level in (("directory", "E"), ("geography", "W")):
+        settings.SOURCE_A = bound
+        assert [found[1] for found in checks(f"lookup.{level}002")] == [
+            "directory.toml: directory is a built-in source."
+        ]
 
 
 def test_an_operators_preset_stands_above_the_shipped_one(settings: Any, tmp_path: Path) -> None:

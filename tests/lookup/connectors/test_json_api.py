@@ -63,6 +63,7 @@ AUTH = 'headers = { X-Key = "MOCK_A_KEY" }'
         ('headers = { X-Sid = "MOCK_A_SID", X-Key = "MOCK_A_KEY" }', {"X-Sid": "s1", "X-Key": "k1"}, "", None),
         ('bearer = "MOCK_A_KEY"', {"Authorization": "Bearer k1"}, "", None),
         ('query = { api_key = "MOCK_A_KEY" }', {}, "&api_key=k1", None),
+        ('query = { id = "MOCK_A_SID", api_key = "MOCK_A_KEY" }', {}, "&id=s1&api_key=k1", None),
         ('basic = ["MOCK_A_SID", "MOCK_A_KEY"]', {}, "", ("s1", "k1")),
         ("", {}, "", None),
     ],
@@ -165,8 +166,12 @@ def test_a_base_url_replaces_scheme_and_host_and_nothing_else(make: Make) -> Non
     "url",
     [
         "http://vendor.example.com",
-        "https://vendor.example.com/v2",
         "https://me:pw@vendor.example.com",
+        "https://vendor.example.com/a?x=1",
+        "https://vendor.example.com//a",
+        "https://vendor.example.com/a/../b",
+        "https://vendor.example.com/{key}",
+        "https://vendor.example.com/a b",
         "https://vendor.example.com?x=1",
         "https://vendor.example.com#x",
         "ftp://vendor.example.com",
@@ -177,8 +182,20 @@ def test_a_base_url_replaces_scheme_and_host_and_nothing_else(make: Make) -> Non
     ],
 )
 def test_a_base_url_that_cannot_be_one_is_refused(make: Make, url: str) -> None:
-    with pytest.raises(EnvironmentLacks, match="MOCK_A_BASE_URL must be a scheme and a host"):
+    with pytest.raises(EnvironmentLacks, match="MOCK_A_BASE_URL must be a scheme, a host and at most a path"):
         make(MOCK_A_BASE_URL=url)
+
+
+def test_a_base_urls_path_stands_before_the_presets(make: Make) -> None:
+    vendor = make(MOCK_A_BASE_URL="https://gateway.example.com/acme/v~1/")
+    assert vendor.request(NUMBER).url.startswith("https://gateway.example.com/acme/v~1/v1/callers/%2B12025550123?")
+    assert vendor.version != make(MOCK_A_BASE_URL="https://gateway.example.com").version
+
+
+def test_a_refused_base_url_is_not_repeated(make: Make) -> None:
+    with pytest.raises(EnvironmentLacks) as raised:
+        make(MOCK_A_BASE_URL="https://gateway.example.com/a-key-of-ours?x")
+    assert "a-key-of-ours" not in f"{raised.value} {raised.value.hint}"
 
 
 # --- The reply ------------------------------------------------------------------------------------------------------
@@ -208,6 +225,26 @@ def test_what_may_be_about_one_number_says_so(make: Make, status: int, of_this_n
     answer = read(vendor, {}, status)
     assert isinstance(answer, Failed)
     assert answer.of_this_number == of_this_number
+
+
+@pytest.mark.parametrize("value", ["x", 0, {}, []])
+def test_a_when_that_is_no_truth_value_is_a_failure(make: Make, value: object) -> None:
+    vendor = make(("known == `false`", "error"))
+    hint = "200: rule 1 of the preset: its `when` is neither true, false nor null"
+    assert read(vendor, {"error": value, "name": "y"}) == Failed("bad_response", hint)
+
+
+def test_a_when_of_true_false_or_null_is_read_as_it_is(make: Make) -> None:
+    vendor = make(("known == `false`", "error"))
+    answers = [read(vendor, {"error": value, "name": "y"}) for value in (True, False, None)]
+    assert answers == [NotFound(), Found(name="y"), Found(name="y")]
+
+
+def test_a_rule_can_say_that_a_failure_is_of_one_number(make: Make) -> None:
+    changes = ('is = "not_found"', 'is = "unavailable"\nnumber_specific = true')
+    answer = read(make(changes), {"known": False})
+    assert isinstance(answer, Failed)
+    assert answer.of_this_number
 
 
 def test_what_could_not_be_read_is_told_beside_what_could(make: Make) -> None:
@@ -246,12 +283,22 @@ def test_the_first_alternative_that_says_something_is_taken(make: Make) -> None:
     assert read(vendor, {"name": "B", "best": {"name": "A"}}) == Found(name="A")
 
 
-def test_capitals_are_lowered_only_where_all_is_in_capitals(make: Make) -> None:
+@pytest.mark.parametrize(
+    ("city", "state", "location"),
+    [
+        ("WAUKEGAN", "IL", "Waukegan, IL"),
+        ("WAUKEGAN", "Illinois", "Waukegan, Illinois"),
+        ("WAUKEGAN", "ILLINOIS", "Waukegan, Illinois"),
+        ("NEW YORK", "New York", "New York, New York"),
+        ("Des Moines", "IA", "Des Moines, IA"),
+        ("McALLEN", "TX", "McALLEN, TX"),
+        ("WAUKEGAN, Illinois", None, "Waukegan, Illinois"),
+    ],
+)
+def test_capitals_are_lowered_part_by_part(make: Make, city: str, state: str | None, location: str) -> None:
     vendor = make(('name = ["name"]', 'name = ["name"]\ncapitals = ["location"]'))
-    assert read(vendor, {"name": "SHOUTED", "city": "WAUKEGAN", "state": "IL"}) == Found(
-        name="SHOUTED", location="Waukegan, IL"
-    )
-    assert read(vendor, {"name": None, "city": "Des Moines", "state": "IA"}) == Found(location="Des Moines, IA")
+    answer = read(vendor, {"name": "SHOUTED", "city": city, "state": state})
+    assert answer == Found(name="SHOUTED", location=location)
 
 
 SPAM = ('yes = ["score >= `5`"]\n', 'never = "friend"\nyes = ["score >= `5`", "listed == \'Y\'"]\n')
@@ -334,6 +381,14 @@ def test_retry_after_as_a_date(make: Make) -> None:
 )
 def test_an_operator_is_told_what_to_fix(make: Make, status: int, hint: str) -> None:
     assert read(make(), {}, status) == Failed({401: "auth", 402: "quota", 503: "unavailable"}[status], hint)
+
+
+def test_a_refusal_without_a_key_says_what_may_be_wrong(make: Make) -> None:
+    answer = read(make((AUTH, "")), {}, 401)
+    hint = "401: it refuses a request without a key; it may want one now, or refuse this address"
+    assert answer == Failed("auth", hint)
+    optional = make((AUTH, 'optional = true\nbearer = "MOCK_A_TOKEN"'))
+    assert read(optional, {}, 401) == Failed("auth", "401: it wants a key: set MOCK_A_TOKEN")
 
 
 def test_a_rules_own_advice_stands_above(make: Make) -> None:
