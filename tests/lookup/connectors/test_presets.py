@@ -1,13 +1,17 @@
 """Every shipped preset reads its vendor's documented answers as documented, and junk as no answer."""
 
 import json
+import random
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lookup.answers import Failed
+from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors import preset, samples
+from lookup.connectors.json_api import JsonApi
+from lookup.connectors.templates import NotBoolean, Unreadable
 from lookup.connectors.transport import Reply
 from tests.plugin import ROOT
 
@@ -42,6 +46,10 @@ def test_its_samples_are_read_as_they_are_documented(shipped: preset.Preset) -> 
     assert problems == {}
 
 
+def test_each_of_its_rules_is_reached_by_a_sample(shipped: preset.Preset) -> None:
+    assert samples.unreached_rules(shipped, samples.run(shipped)) == ""
+
+
 def test_its_samples_have_titles_of_their_own_and_one_shows_the_request(shipped: preset.Preset) -> None:
     titles = [sample.title for sample in shipped.sample]
     assert len(set(titles)) == len(titles)
@@ -51,7 +59,10 @@ def test_its_samples_have_titles_of_their_own_and_one_shows_the_request(shipped:
 def test_the_worked_example_of_the_docs_is_a_preset_that_reads_its_samples(tmp_path: Path) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "presets.md").read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "acme.toml").write_text(example, encoding="utf-8")
-    assert [result.problems for result in samples.run(preset.load(tmp_path / "acme.toml"))] == [()] * 3
+    acme = preset.load(tmp_path / "acme.toml")
+    results = samples.run(acme)
+    assert [result.problems for result in results] == [()] * 4
+    assert samples.unreached_rules(acme, results) == ""
 
 
 @pytest.mark.parametrize("body", JUNK, ids=[repr(body[:12]) for body in JUNK])
@@ -86,16 +97,105 @@ def test_a_status_means_what_http_says_whatever_the_body(
         assert outcome in outcomes
 
 
+#: Reported, but by fewer than the preset's threshold: the field is left out, as where nobody reported the number.
+FEW_REPORTS: list[tuple[str, object, Answer]] = [
+    *(
+        ("phoneblock", {"phone": "+12025550123", "votes": votes, "votesWildcard": 9, "whiteListed": False}, NotFound())
+        for votes in (0, 1, 2, 3)
+    ),
+    *(("usacallerlookup", {"complaints": {"total": total}, "location": None}, NotFound()) for total in (0, 1, 2)),
+    *(("fcc", [{"caller_id_number": "202-555-0123"}] * count, NotFound()) for count in (0, 1)),
+    *(("tellows", {"tellows": {"score": score, "comments": "3"}}, NotFound()) for score in ("4", "5", "6")),
+    ("youmail", {"statusCode": 10000, "recordFound": True, "spamRisk": {"level": 1}}, NotFound()),
+    ("callcontrol", {"IsSpam": False, "Confidence": 0}, NotFound()),
+    ("callfilter", {"blocked": 0}, NotFound()),
+    ("veriroute", {"data": {"cnam": None, "spam_type": "NONE"}}, NotFound()),
+    *(
+        ("ipqualityscore", {"success": True, "valid": True, "fraud_score": score, "spammer": False}, NotFound())
+        for score in (75, 89)
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "document", "answer"), FEW_REPORTS)
+def test_few_reports_never_make_a_number_not_spam(name: str, document: object, answer: Answer) -> None:
+    vendor = samples.connector(preset.load(preset.SHIPPED / f"{name}.toml"))
+    assert vendor.judge(Reply(200, {}, json.dumps(document).encode()))[1] == answer
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("phoneblock", {"phone": "+12025550123", "votes": 3, "votesWildcard": 0, "whiteListed": True}),
+        ("tellows", {"tellows": {"score": "2", "comments": "3"}}),
+        ("youmail", {"statusCode": 10000, "recordFound": True, "spamRisk": {"level": 0}}),
+        ("callcontrol", {"IsSpam": False, "Confidence": 80}),
+        ("ipqualityscore", {"success": True, "valid": True, "fraud_score": 74, "spammer": False}),
+        (
+            "abstract",
+            {
+                "phone_validation": None,
+                "phone_location": None,
+                "phone_risk": {"is_abuse_detected": False, "risk_level": "low"},
+            },
+        ),
+    ],
+)
+def test_a_number_that_the_vendor_clears_is_not_spam(name: str, document: object) -> None:
+    vendor = samples.connector(preset.load(preset.SHIPPED / f"{name}.toml"))
+    assert vendor.judge(Reply(200, {}, json.dumps(document).encode()))[1] == Found(spam=False)
+
+
 def test_types_that_no_vendor_documents_break_nothing(shipped: preset.Preset) -> None:
     """Every leaf of every sample replaced by every other kind of value: an answer or a failure, never an exception."""
     vendor = samples.connector(shipped)
-    for sample in shipped.sample:
-        try:
-            document = json.loads(sample.body)
-        except ValueError:
-            continue
+    for status, document in _documents(shipped):
         for changed in _mutations(document):
-            vendor.judge(Reply(sample.status, sample.headers, json.dumps(changed).encode()))
+            require_an_answer(vendor, Reply(status, {}, json.dumps(changed).encode()))
+
+
+def test_random_bodies_are_an_answer_or_a_failure(shipped: preset.Preset) -> None:
+    """A hundred bodies of the samples' shape, with types shuffled, members missing and null, all at once."""
+    vendor = samples.connector(shipped)
+    seeded = random.Random(shipped.name)
+    documents = _documents(shipped)
+    for _ in range(100):
+        status, document = seeded.choice(documents)
+        status = seeded.choice([status, status, 200, 400, 404, 429, 503])
+        require_an_answer(vendor, Reply(status, {}, json.dumps(_shuffled(document, seeded)).encode()))
+
+
+def require_an_answer(vendor: JsonApi, reply: Reply) -> None:
+    """And a rule is true, false or null, whatever the vendor sends."""
+    _, answer = vendor.judge(reply)
+    assert isinstance(answer, Found | NotFound | Failed)
+    try:
+        vendor.matching_rule(reply)
+    except NotBoolean as error:
+        pytest.fail(f"{error}: {reply.body.decode()}")
+    except Unreadable:
+        pass
+
+
+def _documents(shipped: preset.Preset) -> list[tuple[int, object]]:
+    documents: list[tuple[int, object]] = []
+    for sample in shipped.sample:
+        with suppress(ValueError):
+            documents.append((sample.status, json.loads(sample.body)))
+    return documents
+
+
+def _shuffled(value: object, seeded: random.Random) -> object:
+    roll = seeded.random()
+    if roll < 0.1:
+        return None
+    if roll < 0.25:
+        return seeded.choice([0, 7, -1.5, 1e300, "", "x", "N/A", True, False, [], {}, [None], [[1]], {"a": "b"}])
+    if isinstance(value, dict):
+        return {key: _shuffled(inner, seeded) for key, inner in value.items() if seeded.random() > 0.1}
+    if isinstance(value, list):
+        return [_shuffled(inner, seeded) for inner in value if seeded.random() > 0.1]
+    return value
 
 
 def _mutations(document: object) -> list[object]:
