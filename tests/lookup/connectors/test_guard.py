@@ -18,7 +18,7 @@ from lookup.connectors import guard as guarding
 from lookup.search import search
 from tests import connectors, upstream
 from tests.api import NUMBER
-from tests.lookup.connectors.conftest import Vendors
+from tests.lookup.connectors.conftest import PRESETS, Vendors
 from tests.lookup.connectors.searches import numbers, until, words
 from tests.upstream import hangs, raw, says
 
@@ -193,6 +193,19 @@ def test_a_call_that_is_not_admitted_takes_no_place(vendors: Vendors) -> None:
     guard = registry._member("mock_a").guard
     assert guard is not None
     assert guard._free._value == guard.connector.concurrency
+
+
+@pytest.mark.parametrize(("key", "asked"), [("number_specific = true\n", 8), ("", breaker.FAILURES)])
+def test_a_failure_of_one_number_does_not_open_the_breaker(
+    vendors: Vendors, settings: Any, tmp_path: Path, key: str, asked: int
+) -> None:
+    rule = f'[[outcome]]\nstatus = [200]\nwhen = "status == `5`"\nis = "unavailable"\n{key}\n'
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
+    (tmp_path / "mock_a.toml").write_text(text.replace("[[outcome]]", f"{rule}[[outcome]]", 1), encoding="utf-8")
+    settings.PRESET_DIR, settings.SOURCE_B, settings.SEARCH_DEADLINE_S = str(tmp_path), "complaints", 20
+    vendors.a.repair(says({"status": 5}))
+    assert [words(number)[0] for number in numbers(8)] == ["failed"] * 8
+    assert len(vendors.a.heads) == asked
 
 
 def test_a_calls_log_line_has_the_requests_id(vendors: Vendors, caplog: pytest.LogCaptureFixture) -> None:
