@@ -7,16 +7,11 @@ library alone. With `announce` it says where it answers once it does.
 import errno
 import gc
 import os
-import secrets
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from functools import partial
 from typing import Any
-
-#: A worker that has not ended by itself is killed.
-KILL_AFTER_S = 5
 
 
 def address() -> tuple[str, int]:
@@ -68,17 +63,6 @@ def _load(target: str) -> Callable[..., Any]:
     return application
 
 
-def _load_on_its_cpu(load: Callable[[], Callable[..., Any]], worker: int, first: int) -> Callable[..., Any]:
-    application = load()
-    from django.conf import settings
-
-    from callerid_project.affinity import keep_to_one
-
-    if settings.PIN_WORKERS and settings.WORKERS > 1:
-        keep_to_one(worker, first)  # before the threads that answer are there: they have it from this one
-    return application
-
-
 def main() -> None:
     host, port = address()
     ip = require_free(host, port)
@@ -87,18 +71,9 @@ def main() -> None:
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings
     from granian.log import LogLevels
-    from granian.server import MPServer
 
     from callerid_project import announce
-
-    class Server(MPServer):
-        """Tells each worker its index, the same after a restart or a reload."""
-
-        first = secrets.randbelow(1000)
-
-        def _spawn_worker(self, idx: int, target: Any, callback_loader: Any, *more: Any) -> Any:
-            load = partial(_load_on_its_cpu, callback_loader, idx, self.first)
-            return super()._spawn_worker(idx, target, load, *more)
+    from callerid_project.supervisor import KILL_AFTER_S, Server
 
     server = Server(
         "callerid_project.wsgi:application",
@@ -111,7 +86,6 @@ def main() -> None:
         blocking_threads=_whole_number("THREADS", 4, most=1000),
         # Each thread keeps its database connection, so threads are kept as long as granian allows.
         blocking_threads_idle_timeout=600,
-        respawn_failed_workers=True,
         workers_kill_timeout=KILL_AFTER_S,
         http1_settings=HTTP1Settings(max_buffer_size=64 * 1024),
         log_level=LogLevels.warning,

@@ -56,14 +56,15 @@ class Service:
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_S
-        while not self._answers():
+        while not self.answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError(f"The service does not start:\n{self.log()}")
             time.sleep(0.02)
         return self
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Whether `/livez` answers now."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
             connection.request("GET", "/livez")
@@ -104,6 +105,17 @@ class Service:
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
+    def workers(self) -> list[int]:
+        """The process ids of the workers that are running."""
+        assert self.process is not None
+        main = self.process.pid
+        running = []
+        for pid in Path(f"/proc/{main}/task/{main}/children").read_text(encoding="ascii").split():
+            with contextlib.suppress(OSError):  # it has just ended
+                if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    running.append(int(pid))
+        return running
+
     def largest_resident_mb(self) -> float:
         """Of the server's processes, the one with the most memory: a worker."""
         assert self.process is not None
@@ -115,14 +127,20 @@ class Service:
 
 
 @contextlib.contextmanager
-def serving(directory: Path, environment: dict[str, str], *, shared: Path) -> Iterator[Service]:
+def serving(
+    directory: Path,
+    environment: dict[str, str],
+    *,
+    shared: Path,
+    module: Sequence[str] = ("callerid_project.serve",),
+) -> Iterator[Service]:
     """The service, started in `environment` on a migrated database; where that names one, the keys are made up.
 
-    `shared`: where all that are started find what one of them has migrated.
+    `shared`: where all that are started find what one of them has migrated. `module`: as for Service.
     """
     if environment.get("DATABASE_URL"):
         environment = {**plugin.generated_keys(), **environment}
-    service = Service(directory, {**PATIENCE, **environment})
+    service = Service(directory, {**PATIENCE, **environment}, module)
     try:
         _migrate(service, shared)
         yield service.start()

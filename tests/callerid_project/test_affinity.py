@@ -70,13 +70,9 @@ def test_a_system_that_does_not_allow_it_is_left_alone(monkeypatch: pytest.Monke
 
 def allowed(service: Service) -> dict[int, set[int]]:
     """For each worker, the CPUs that any of its threads may use."""
-    assert service.process is not None
-    main = service.process.pid
-    children = Path(f"/proc/{main}/task/{main}/children").read_text(encoding="ascii").split()
     return {
-        int(pid): set().union(*(os.sched_getaffinity(int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()))
-        for pid in children
-        if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+        pid: set().union(*(os.sched_getaffinity(int(task.name)) for task in Path(f"/proc/{pid}/task").iterdir()))
+        for pid in service.workers()
     }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import requests
 
-from callerid_project.serve import KILL_AFTER_S
+from callerid_project.supervisor import KILL_AFTER_S
 from tests import upstream
 from tests.api import NUMBER
 from tests.lookup.connectors.conftest import KEYS, PRESETS

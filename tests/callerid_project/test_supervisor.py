@@ -1,0 +1,196 @@
+"""A worker that dies is replaced while the others serve, and none outlives the main process."""
+
+import json
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import requests
+
+from callerid_project.supervisor import restart_pause_s
+from tests import plugin
+from tests.api import NUMBER
+from tests.servers import free_port
+from tests.service import Service, serving
+
+pytestmark = pytest.mark.once
+
+log = logging.getLogger(__name__)
+
+Serve = Callable[..., Service]
+#: For how long workers are killed, one every KILL_EVERY_S; docs/maintaining.md says when to take longer.
+KILL_FOR_S = float(os.environ.get("CALLERID_KILL_SECONDS", "12"))
+KILL_EVERY_S = 2
+CLIENTS, SEARCHES_A_SECOND = 5, 50
+CREDITS = 100_000
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def running(pid: int) -> bool:
+    """Whether the process exists, not counting one that only waits for its parent to read its exit status."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+class Customer:
+    """Searches from several threads until it is stopped, each search with a request id of its own."""
+
+    def __init__(self, service: Service) -> None:
+        made = json.loads(service.manage("create_token", "kill", "--credits", str(CREDITS), "--json"))
+        self.service, self.id, self.key = service, made["id"], made["api_key"]
+        self.answers: dict[str, int] = {}
+        self.without_answer: set[str] = set()
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._search_on) for _ in range(CLIENTS)]
+
+    def __enter__(self) -> "Customer":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _search_on(self) -> None:
+        while not self._stop.wait(CLIENTS / SEARCHES_A_SECOND):
+            request_id = f"kill-{uuid4()}"
+            try:
+                self.answers[request_id] = self.search(request_id).status_code
+            except requests.RequestException:
+                self.without_answer.add(request_id)
+
+    def search(self, request_id: str) -> requests.Response:
+        return requests.post(
+            f"{self.service.url}/callerid/search",
+            json={"api_key": self.key, "query": NUMBER},
+            headers={"X-Request-ID": request_id},
+            timeout=60,
+        )
+
+    def booked(self) -> tuple[list[str], int]:
+        """The request ids of its debits, and its balance."""
+        script = (
+            "import json; from accounts.models import *; "
+            f"rows = CreditEntry.objects.filter(token={self.id}, kind='search'); "
+            "ids = list(rows.values_list('request_id', flat=True)); "
+            f"print(json.dumps([ids, ApiToken.objects.get(pk={self.id}).credits]))"
+        )
+        ids, balance = json.loads(self.service.manage("shell", "--no-imports", "-c", script))
+        return ids, balance
+
+
+def test_killed_workers_take_no_200_and_no_debit_with_them(serve: Serve, postgres_url: str, redis_url: str) -> None:
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL=redis_url, WORKERS="3", RATE_LIMIT="100000/m")
+    end = time.monotonic() + KILL_FOR_S
+    kills = 0
+    with Customer(service) as customer:
+        while time.monotonic() < end:
+            next_kill = time.monotonic() + KILL_EVERY_S
+            os.kill(random.choice(service.workers()), signal.SIGKILL)
+            kills += 1
+            before = len(customer.answers)
+            wait_for(lambda before=before: len(customer.answers) > before + CLIENTS)  # type: ignore[misc]
+            time.sleep(max(0.0, next_kill - time.monotonic()))
+    answered = [request_id for request_id, status in customer.answers.items() if status == 200]
+    assert len(answered) == len(customer.answers) > KILL_FOR_S
+    booked, balance = customer.booked()
+    log.info(
+        "%d kills, %d answers, %d without, %d debits", kills, len(answered), len(customer.without_answer), len(booked)
+    )
+    assert len(booked) == len(set(booked)) == CREDITS - balance
+    assert set(answered) <= set(booked) <= set(answered) | customer.without_answer
+    assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
+    assert service.stop() == 0
+
+
+@pytest.mark.parametrize(("sent", "reason"), [(signal.SIGKILL, "signal 9"), (signal.SIGTERM, "status 0")])
+def test_only_worker_that_exits_is_replaced(serve: Serve, sent: signal.Signals, reason: str) -> None:
+    service = serve(WORKERS="1")
+    [worker] = service.workers()
+    os.kill(worker, sent)
+    wait_for(lambda: f"worker 1 exited with {reason}; restarting " in service.log())
+    wait_for(service.answers)
+    assert service.stop() == 0
+
+
+def test_worker_killed_at_each_start_leaves_the_others_alone(serve: Serve, redis_url: str) -> None:
+    service = serve(REDIS_URL=redis_url, WORKERS="2")
+    first, second = known = service.workers()
+    os.kill(second, signal.SIGKILL)
+    while "restarting in 4 s" not in service.log():
+        wait_for(lambda: set(service.workers()) - set(known))
+        [newcomer] = set(service.workers()) - set(known)
+        deaths = service.log().count(" exited with ")
+        os.kill(newcomer, signal.SIGKILL)
+        known.append(newcomer)
+        wait_for(lambda deaths=deaths: service.log().count(" exited with ") > deaths)  # type: ignore[misc]
+        assert requests.get(f"{service.url}/livez", timeout=30).status_code == 200
+    pauses = [line.rpartition("restarting ")[2] for line in service.log().splitlines() if " exited with " in line]
+    assert pauses[-3:] == ["in 1 s", "in 2 s", "in 4 s"]
+    wait_for(lambda: len(service.workers()) == 2)
+    assert first in service.workers()
+    assert service.stop() == 0
+
+
+def test_pause_before_a_restart_grows_up_to_a_limit() -> None:
+    assert [restart_pause_s(deaths) for deaths in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]
+
+
+def test_start_at_which_no_worker_comes_up_is_an_error(tmp_path: Path) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "CALLERID_DATA_DIR": str(tmp_path),
+        "SOURCE_A": "no.such.Source",
+        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "WORKERS": "2",
+        "PORT": str(free_port()),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "callerid_project.serve"],
+        cwd=plugin.ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "No worker could start; the service ends" in done.stdout
+    assert "Not started: SOURCE_A" in done.stderr
+
+
+def test_no_worker_outlives_a_killed_main_process(serve: Serve, redis_url: str) -> None:
+    service = serve(REDIS_URL=redis_url, WORKERS="2")
+    workers = service.workers()
+    assert service.process is not None
+    service.process.kill()
+    wait_for(lambda: not any(map(running, workers)))
+
+
+def test_process_that_cannot_be_started_is_tried_again(tmp_path: Path) -> None:
+    with serving(tmp_path, {}, shared=tmp_path, module=("tests.fork_fails",)) as service:
+        [worker] = service.workers()
+        os.kill(worker, signal.SIGKILL)
+        wait_for(lambda: set(service.workers()) - {worker})
+        wait_for(service.answers)
+        assert "worker 1 could not be started (Resource temporarily unavailable); restarting in " in service.log()
