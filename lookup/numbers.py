@@ -13,6 +13,8 @@ _DIGITS = re.compile(r"[0-9]+")
 #: A number as the API takes it, whole: E.164 without its plus.
 PATTERN = "[1-9][0-9]{6,14}"
 _NUMBER = re.compile(PATTERN)
+#: A longer cell holds no number. libphonenumber, too, refuses to read more characters than that.
+MAX_CELL = 250
 _TRUNK_ZERO = re.compile(r"\(\s*0\s*\)")
 # Hyphens as web pages and word processors write them are among them, U+2010 to U+2013.
 _SEPARATORS = re.compile(r"[\s().\u2010-\u2013-]")
@@ -46,8 +48,10 @@ def read(text: str) -> str:
 def without_separators(text: str) -> str:
     """`text` without spaces, hyphens, dots, parentheses and marks of the direction of writing.
 
-    Raises InvalidNumber for `+49 (0)30 …`: that zero is dialled at home only; kept, it would make another number.
+    Raises InvalidNumber for more than MAX_CELL characters, and for `+49 (0)30 …`: that zero is dialled at home only;
+    kept, it would make another number.
     """
+    _require_short(text)
     if _TRUNK_ZERO.search(text):
         raise InvalidNumber("must not hold a (0)")
     return _SEPARATORS.sub("", text.translate(_DIRECTION_MARKS))
@@ -60,6 +64,7 @@ def read_listed(text: str, region: str | None = None) -> str:
     but a plus tells a country code from an area code: 646 is New York's, and +64 6 New Zealand's. Taken only when
     length and beginning fit the country's numbering plan. An extension is left out, for calls show the line.
     """
+    _require_short(text)
     if not text.isascii():
         text = text.translate(_DIRECTION_MARKS)
     text = text.strip(" \t'")  # a spreadsheet's mark of text
@@ -82,6 +87,11 @@ def read_listed(text: str, region: str | None = None) -> str:
     return _planned(parse(f"{number.country_code}{phonenumbers.national_significant_number(number)}"))
 
 
+def _require_short(text: str) -> None:
+    if len(text) > MAX_CELL:
+        raise InvalidNumber(f"is longer than {MAX_CELL} characters")
+
+
 def _planned(digits: str) -> str:
     if in_plan(digits):
         return digits
@@ -92,8 +102,9 @@ def _planned(digits: str) -> str:
 _DIRECTION_MARKS = dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 _BEGINNINGS = frozenset("+＋(0123456789")
 # phonenumbers makes digits of letters and joins what a decimal point or a stroke divides: 493023125042.0 is what a
-# spreadsheet makes of a number, 23125042/43 are two, and *31# comes before one.
-_ELSE = re.compile(r"[^(]\+|\(.+\+|\*|^\+?[0-9]+[.,][0-9]{1,2}$|/\s*[0-9]{1,3}$")
+# spreadsheet makes of a number, 23125042/43 are two, and *31# comes before one. Takes time in proportion to the text's
+# length: the second alternative starts at the first parenthesis only.
+_ELSE = re.compile(r"[^(]\+|^[^(]*\((?s:.+)\+|\*|^\+?[0-9]+[.,][0-9]{1,2}$|/\s*[0-9]{1,3}$")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _EXTENSIONS = frozenset({"x", "ext", "extn", "extension"})
 _UNREADABLE = {NumberParseException.INVALID_COUNTRY_CODE: "has no country code"}

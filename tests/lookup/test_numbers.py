@@ -100,6 +100,25 @@ def test_what_could_be_another_number_or_none_is_not_guessed(text: str, region: 
     assert not text or text not in str(refused.value)
 
 
+@pytest.mark.parametrize("text", ["(" * 2**20, "(1" * 2**19, "(" * 2**20 + "+12125550142", "+1" + " " * 2**20])
+def test_cell_of_a_mebibyte_is_refused_unread(text: str) -> None:
+    """A quadratic expression would take minutes for the first one."""
+    for read in (read_listed, numbers.read):
+        with pytest.raises(InvalidNumber, match="is longer than 250 characters"):
+            read(text)
+
+
+def test_number_with_spaces_up_to_the_bound_is_read() -> None:
+    padded = "+1 212 555 0142".ljust(numbers.MAX_CELL)
+    assert (len(padded), read_listed(padded), numbers.read(padded)) == (250, "12125550142", "12125550142")
+
+
+@pytest.mark.parametrize("text", ["(2)+1", "((+1", "(2\n(+1", "1(2(+3)"])
+def test_second_number_after_a_parenthesis_is_refused(text: str) -> None:
+    with pytest.raises(InvalidNumber):
+        read_listed(text, "US")
+
+
 def samples() -> list[str]:
     """Examples of every region and type with other last digits, country codes with anything behind them, and any
     digits: the same ones in every run."""

@@ -66,6 +66,12 @@ def test_a_number_is_taken_as_people_write_it(cell: str) -> None:
     assert values(contacts(f"number,name\n{cell},Jane\n")) == [(int(NUMBER), "Jane", "")]
 
 
+def test_endless_cell_is_listed_as_one_bad_number() -> None:
+    huge, good = contacts(f"number,name\n{'(' * 2**19},Jane\n{NUMBER},Jane\n")
+    assert (huge.line, huge.reason) == (2, "number is longer than 250 characters")
+    assert good[1:] == (int(NUMBER), "Jane", "")
+
+
 @pytest.mark.parametrize(
     "cell",
     [
