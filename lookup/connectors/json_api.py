@@ -12,6 +12,7 @@ from django.conf import settings
 
 from lookup.answers import Answer, Failed, Found, NotFound, clean_text
 from lookup.connectors import transport
+from lookup.connectors.addresses import peers_for
 from lookup.connectors.base import Connector
 from lookup.connectors.preset import EnvironmentLacks, Outcome, Preset, Spam, require_safe_scheme
 from lookup.connectors.templates import Expression, NotBoolean, Template, Unreadable
@@ -46,7 +47,7 @@ class JsonApi(Connector):
         # All that hints and logs say of the URL: its path may hold a key, and holds the number.
         self._host = urlsplit(self._base_url).netloc
         self.version = f"{preset.fingerprint} {self._base_url}"
-        self._client = transport.Client(transport.peers_for(self._base_url, private_network=preset.private_network))
+        self._client = transport.Client(peers_for(self._base_url, private_network=preset.private_network))
         self._require_sendable()
 
     def covers(self, number: str) -> bool:

@@ -9,7 +9,6 @@
 """
 
 import heapq
-import ipaddress
 import itertools
 import os
 import socket
@@ -20,8 +19,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any
 
 import certifi
 import requests
@@ -36,7 +34,7 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 from urllib3.util import create_urllib3_context
 from urllib3.util.connection import create_connection
 
-from lookup.connectors.preset import LOOPBACK
+from lookup.connectors.addresses import AddressRefused, Peers, require_allowed
 
 CONNECT_TIMEOUT_S = 3.0
 
@@ -44,19 +42,6 @@ CONNECT_TIMEOUT_S = 3.0
 IDLE_S = 30.0
 
 _HEADERS = default_headers()
-
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-# What IANA has handed out (RFC 4291).
-_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
-_PRIVATE = [
-    ipaddress.ip_network(network)
-    for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
-]
-# Where the clouds keep their secrets, beside the link-local addresses: Azure, Alibaba, Amazon.
-_METADATA = {ipaddress.ip_address(a) for a in ("168.63.129.16", "100.100.100.200", "fd00:ec2::254")}
-
-#: Which addresses a host may have.
-Peers = Literal["public", "private", "loopback"]
 
 
 class NoReply(Exception):
@@ -75,10 +60,6 @@ class BadReply(Exception):
         self.problem = problem
 
 
-class _Refused(Exception):
-    """The connected peer has an address that this vendor may not have."""
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     method: str
@@ -94,12 +75,6 @@ class Reply:
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-def peers_for(origin: str, *, private_network: bool) -> Peers:
-    if LOOPBACK.fullmatch(urlsplit(origin).hostname or ""):
-        return "loopback"
-    return "private" if private_network else "public"
 
 
 class Client:
@@ -133,7 +108,7 @@ class Client:
                 if call.ended or not _not_connected(error) or time.monotonic() - started >= retry_within_s:
                     raise
                 return self._exchange(request, call, max_body_bytes)
-        except _Refused:
+        except AddressRefused:
             raise NoReply("its host has an address that is not allowed; see private_network") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             self._losses += 1
@@ -384,20 +359,3 @@ def _tls(ca_bundle: str) -> ssl.SSLContext:
     context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
     context.load_verify_locations(ca_bundle or certifi.where())
     return context
-
-
-def require_allowed(address: str, peers: Peers) -> None:
-    """Raises _Refused. Link-local addresses and those of the clouds' metadata are never allowed."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        # An IPv4 address in IPv6's clothes: mapped (RFC 4291), 6to4 (RFC 3056), NAT64 (RFC 6052).
-        translated = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None
-        ip = ip.ipv4_mapped or ip.sixtofour or translated or ip
-    if peers == "loopback":
-        allowed = ip.is_loopback
-    else:
-        public = ip.is_global and not ip.is_multicast and (ip.version == 4 or ip in _GLOBAL_UNICAST)
-        private = peers == "private" and any(ip in network for network in _PRIVATE if network.version == ip.version)
-        allowed = (public or private) and ip not in _METADATA
-    if not allowed:
-        raise _Refused

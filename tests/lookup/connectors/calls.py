@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lookup.connectors.transport import Client, Peers, Reply, Request
+from lookup.connectors.addresses import Peers
+from lookup.connectors.transport import Client, Reply, Request
 
 #: This test's.
 clients: dict[Peers, Client] = {}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trustme
 
-from lookup.connectors import transport
-from lookup.connectors.transport import NoReply, Peers
+from lookup.connectors.addresses import AddressRefused, Peers, peers_for, require_allowed
+from lookup.connectors.transport import NoReply
 from tests import upstream
 from tests.lookup.connectors.calls import clients, get, names_lead_to
 from tests.upstream import Upstream, says
@@ -37,9 +37,20 @@ def _new_clients() -> None:
         ("64:ff9b::a00:1", {"private"}),
         ("2002:a00:1::1", {"private"}),
         ("169.254.169.254", set()),
+        ("169.254.170.2", set()),
+        ("169.254.42.42", set()),
+        ("192.0.0.192", set()),
+        ("fe80::a9fe:a9fe", set()),
         ("168.63.129.16", set()),
         ("100.100.100.200", set()),
+        ("fd00:100::100:200", set()),
         ("fd00:ec2::254", set()),
+        ("fd00:ec2::23", set()),
+        ("fd20:ce::254", set()),
+        ("fd20:ce::255", {"private"}),
+        ("fd00:c1::a9fe:a9fe", set()),
+        ("fd00:42::42", set()),
+        ("fd00:a9fe:a9fe::1", set()),
         ("fec0::1", set()),
         ("::ffff:0:a9fe:a9fe", set()),
         ("::a9fe:a9fe", set()),
@@ -60,8 +71,8 @@ def test_which_addresses_a_vendor_may_have(address: str, allowed: set[Peers]) ->
     policies: tuple[Peers, ...] = ("public", "private", "loopback")
     for peers in policies:
         try:
-            transport.require_allowed(address, peers)
-        except transport._Refused:
+            require_allowed(address, peers)
+        except AddressRefused:
             continue
         seen.add(peers)
     assert seen == allowed
@@ -92,7 +103,7 @@ def test_a_host_whose_name_leads_inside_is_refused_before_a_word_is_said(
     ],
 )
 def test_loopback_is_for_hosts_that_say_so(origin: str, private_network: bool, peers: Peers) -> None:
-    assert transport.peers_for(origin, private_network=private_network) == peers
+    assert peers_for(origin, private_network=private_network) == peers
 
 
 # --- TLS ------------------------------------------------------------------------------------------------------------
