@@ -2,19 +2,15 @@
 
 import logging
 import logging.config
-import re
 import traceback
 from typing import Any
 
 from django.http import HttpRequest
 
 from callerid_project.middleware import request_id
+from callerid_project.redaction import redact
 
 log = logging.getLogger(__name__)
-
-_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]*\.?[\w-]*")
-_DIGITS = re.compile(r"(?<![0-9A-Za-z])(?<!token=)\+?[0-9]{7,15}(?![0-9A-Za-z]|\.[0-9])")
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
 class RedactingFormatter(logging.Formatter):
@@ -44,11 +40,6 @@ class RedactingFormatter(logging.Formatter):
             lines += traceback.format_tb(error.__traceback__)
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         return redact("".join(lines)).rstrip()
-
-
-def redact(text: str) -> str:
-    """`text` without what looks like a JWT or a phone number, and without control characters."""
-    return _CONTROL.sub("?", _DIGITS.sub("<number>", _TOKEN.sub("<token>", text)))
 
 
 def log_uncaught(sender: Any, request: HttpRequest, **kwargs: Any) -> None:

@@ -9,6 +9,8 @@ from contextvars import ContextVar
 
 from django.http import HttpRequest, HttpResponse
 
+from callerid_project.redaction import is_clean
+
 log = logging.getLogger("callerid.request")
 
 request_id: ContextVar[str] = ContextVar("request_id", default="-")
@@ -22,6 +24,12 @@ def new_request_id() -> str:
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
+def request_id_for(sent: str) -> str:
+    """The id that the caller has sent, or a new one where that is not well-formed, or would be masked in the log: log
+    and ledger must have the same, and a phone number or a token must be in neither."""
+    return sent if _WELL_FORMED.fullmatch(sent) and is_clean(sent) else new_request_id()
+
+
 def is_api(request: HttpRequest) -> bool:
     return request.path_info.startswith(API)
 
@@ -32,8 +40,7 @@ class RequestMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
-        sent = request.META.get("HTTP_X_REQUEST_ID", "")
-        request.request_id = sent if _WELL_FORMED.fullmatch(sent) else new_request_id()  # type: ignore[attr-defined]
+        request.request_id = request_id_for(request.META.get("HTTP_X_REQUEST_ID", ""))  # type: ignore[attr-defined]
         reset = request_id.set(request.request_id)  # type: ignore[attr-defined]
         try:
             response = self._get_response(request)

@@ -1,6 +1,7 @@
 """Headers, errors and health: what every answer has, on every path."""
 
 import json
+import logging
 import time
 from typing import Any
 
@@ -10,6 +11,8 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 
 from callerid_project import health
+from callerid_project.logging import RedactingFormatter
+from callerid_project.middleware import request_id
 from lookup import views
 from tests.api import NUMBER, Integrator
 
@@ -23,6 +26,45 @@ def test_a_malformed_request_id_is_replaced(integrator: Integrator, sent: str) -
     given = integrator.search(X_Request_ID=sent).headers["X-Request-ID"]
     assert given != sent
     assert len(given) == 32
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "1234567",
+        "493023125042",
+        "call-12025550142",
+        "12025550142.pdf",
+        "a_123456789012345",
+        "12345678-1234-1234-1234-12345678901",
+        "123e4567-e89b-92d3-a456-426614174000-12025550142",
+        "eyJhbGciOiJIUzI1NiJ9.e30",
+    ],
+)
+def test_request_id_that_the_log_would_mask_is_replaced(integrator: Integrator, sent: str) -> None:
+    given = integrator.search(X_Request_ID=sent).headers["X-Request-ID"]
+    assert (given != sent, len(given)) == (True, 32)
+    assert integrator.token.entries.get(kind="search").request_id == given
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "123456",
+        "1234567890123456",
+        "INV-2026-17",
+        "12345678-90ab-4def-8abc-1234567890ab",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "call-12345678-1234-4123-8123-123456789012",
+    ],
+)
+def test_request_id_is_the_same_in_answer_log_and_ledger(integrator: Integrator, sent: str) -> None:
+    assert integrator.search(X_Request_ID=sent).headers["X-Request-ID"] == sent
+    assert integrator.token.entries.get(kind="search").request_id == sent
+    reset = request_id.set(sent)
+    line = RedactingFormatter().format(logging.LogRecord("x", logging.INFO, __file__, 1, "status=200", (), None))
+    request_id.reset(reset)
+    assert f" request_id={sent} status=200" in line
 
 
 def test_new_request_ids_stand_in_the_order_of_time_and_none_comes_twice(integrator: Integrator) -> None:
