@@ -1,10 +1,10 @@
 from django.conf import settings
 from django.contrib import admin
 from django.urls import path, re_path
-from drf_spectacular.views import SpectacularJSONAPIView
 
 from callerid_project import errors, health
 from callerid_project.home import Docs, Home
+from callerid_project.openapi import Schema
 from lookup.views import SearchView
 
 # A trailing slash is accepted and never redirected: a redirected POST loses its body.
@@ -12,7 +12,7 @@ urlpatterns = [
     path("", Home.as_view(), name="home"),
     path("callerid/search", SearchView.as_view(), name="search"),
     path("callerid/search/", SearchView.as_view(schema=None), name="search-slash"),
-    re_path(r"^schema/?$", SpectacularJSONAPIView.as_view(), name="schema"),
+    re_path(r"^schema/?$", Schema.as_view(), name="schema"),
     re_path(r"^docs/?$", Docs.as_view(), name="docs"),
     re_path(r"^livez/?$", health.Livez.as_view(), name="livez"),
     re_path(r"^readyz/?$", health.Readyz.as_view(), name="readyz"),

@@ -15,6 +15,7 @@ from django.db import connections
 
 from accounts import ledger_triggers
 from accounts.recorder import Recorder
+from callerid_project import openapi
 from tests import plugin
 from tests.servers import PostgresServer, RedisServer, fresh_database, required
 from tests.service import Service, serving
@@ -40,6 +41,12 @@ def _quick_passwords(settings: Any) -> None:
 def _tables_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """As after a start: what failed in another test does not count."""
     monkeypatch.setattr("lookup.search.Apart.until", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _schema_is_generated_anew() -> None:
+    """A test may change the settings that the OpenAPI document is made of."""
+    openapi.document.cache_clear()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from django.core.management import call_command
 from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
 
 from tests.api import Integrator
 from tests.plugin import ROOT
@@ -38,6 +39,26 @@ def test_it_is_openapi_3_1_and_valid(schema: Any, capsys: pytest.CaptureFixture[
     assert list(schema["paths"]) == ["/callerid/search"]
     call_command("spectacular", "--validate", "--fail-on-warn")
     assert "Error" not in capsys.readouterr().err
+
+
+def test_document_is_generated_once_whoever_asks(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    generated = []
+
+    def generate(self: SchemaGenerator, *args: Any, **options: Any) -> Any:
+        generated.append(self)
+        return get_schema(self, *args, **options)
+
+    get_schema = SchemaGenerator.get_schema
+    monkeypatch.setattr(SchemaGenerator, "get_schema", generate)
+    answers = [client.get("/schema", headers={"Accept": accept}) for accept in ("*/*", "text/html", "nonsense")]
+    answers += [client.get("/schema/?version=canary&format=yaml&lang=de"), client.get("/schema?version=%0d%0ax")]
+    assert len(generated) == 1
+    assert len({answer.content for answer in answers}) == 1
+    for answer in answers:
+        assert answer.status_code == 200
+        assert answer.headers["Content-Type"] == "application/vnd.oai.openapi+json"
+        assert answer.headers["Content-Disposition"] == 'inline; filename="Caller ID.json"'
+    assert (client.head("/schema").content, client.post("/schema").status_code) == (b"", 405)
 
 
 def test_every_status_of_the_contract_is_there_with_an_example(operation: Any) -> None:
