@@ -249,7 +249,11 @@ if EMBEDDED:
                 # wsgi.py makes it shorter while serving.
                 "transaction_mode": "IMMEDIATE",
                 "timeout": env.number("SQLITE_TIMEOUT_S", 20),
-                "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA recursive_triggers=ON;",
+                # secure_delete: what is deleted is overwritten in the file, whatever the SQLite library was built with.
+                "init_command": (
+                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA recursive_triggers=ON; "
+                    "PRAGMA secure_delete=ON;"
+                ),
             },
         }
     }

@@ -93,20 +93,12 @@ class _File:
 
 @contextmanager
 def _overwriting() -> Iterator[_File]:
-    """On SQLite, what is deleted meanwhile is overwritten in the file (PRAGMA secure_delete), and the write-ahead log,
-    which has the pages as they were, is emptied. PostgreSQL has its VACUUM."""
+    """On SQLite, empty the write-ahead log afterwards, which has the pages as they were: in the database itself every
+    connection overwrites what it deletes (PRAGMA secure_delete, in the settings). PostgreSQL has its VACUUM."""
     file = _File()
+    yield file
     if connection.vendor != "sqlite":
-        yield file
         return
-    with connection.cursor() as cursor:
-        before = ("OFF", "ON", "FAST")[cursor.execute("PRAGMA secure_delete").fetchone()[0]]
-        cursor.execute("PRAGMA secure_delete = ON")
-    try:
-        yield file
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute(f"PRAGMA secure_delete = {before}")
     if not connection.in_atomic_block:
         with connection.cursor() as cursor:
             busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]

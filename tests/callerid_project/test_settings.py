@@ -152,9 +152,9 @@ def test_a_data_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
 def test_sqlite_is_durable_and_patient(tmp_path: Path) -> None:
     pragmas = (
         "[__import__('django.db').db.connection.cursor().execute('PRAGMA ' + name).fetchone()[0]"
-        " for name in ('journal_mode', 'synchronous', 'busy_timeout', 'foreign_keys')]"
+        " for name in ('journal_mode', 'synchronous', 'busy_timeout', 'foreign_keys', 'secure_delete')]"
     )
-    assert show(tmp_path, pragmas) == "['wal', 2, 20000, 1]"
+    assert show(tmp_path, pragmas) == "['wal', 2, 20000, 1, 1]"
 
 
 def test_production_is_strict(tmp_path: Path) -> None:
