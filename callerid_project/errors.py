@@ -74,6 +74,15 @@ def _handler(status: int, detail: str, admin_page: Any) -> Any:
     return handler
 
 
+def body_too_large(request: HttpRequest) -> HttpResponse:
+    """The answer of BodyLimitMiddleware."""
+    status, detail = TABLE[parsers.BodyTooLarge]
+    if in_admin(request):
+        page = defaults.ERROR_PAGE_TEMPLATE % {"title": f"{detail} ({status})", "details": ""}
+        return HttpResponse(page, status=status)
+    return JsonResponse({"detail": detail}, status=status)
+
+
 bad_request = _handler(400, "Bad request", defaults.bad_request)
 permission_denied = _handler(403, "Forbidden", defaults.permission_denied)
 not_found = _handler(404, str(exceptions.NotFound.default_detail), defaults.page_not_found)

@@ -184,6 +184,7 @@ MIDDLEWARE = [
     "callerid_project.security_policy.Middleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "callerid_project.body_limit.BodyLimitMiddleware",
     "callerid_project.pages.Sessions",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -352,6 +353,10 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W005",
     "security.W021",
 ]
+# No form has a file, and the CSRF check reads bodies before anybody has logged in: a file is 400, a body of more than
+# 1 MiB is 413 (BodyLimitMiddleware). The search has MAX_BODY_BYTES.
+DATA_UPLOAD_MAX_NUMBER_FILES = 0
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 # A login lasts so long, however busy; it ends before when the password is changed.
 SESSION_COOKIE_AGE = 12 * 3600
 if not EMBEDDED:

@@ -49,8 +49,8 @@ _UTF_8 = re.compile(r"""\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
 
 def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     environ["CONTENT_TYPE"] = harmless_content_type(environ.get("CONTENT_TYPE", ""))
-    if environ.get("PATH_INFO", "").startswith(API):
-        measure_chunked_body(environ)
+    in_api = environ.get("PATH_INFO", "").startswith(API)
+    measure_chunked_body(environ, settings.MAX_BODY_BYTES if in_api else settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     try:
         return django_application(environ, start_response)
     except Exception:  # before any middleware, where Django has no answer of its own
@@ -73,12 +73,12 @@ def harmless_content_type(value: str) -> str:
     return value
 
 
-def measure_chunked_body(environ: dict[str, Any]) -> None:
+def measure_chunked_body(environ: dict[str, Any], limit: int) -> None:
     """Give a chunked body its Content-Length, for Django takes one without to be empty.
 
-    Reads one byte more than a search may have, so that the parser sees that it is too large. A server that has taken
-    the chunks apart says so by `wsgi.input_terminated`.
+    Reads at most `limit` + 1 bytes into memory, so that whoever applies the limit sees that it is too large. A server
+    that has taken the chunks apart says so by `wsgi.input_terminated`.
     """
     if environ.get("wsgi.input_terminated") and environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked":
-        body = environ["wsgi.input"].read(settings.MAX_BODY_BYTES + 1)
+        body = environ["wsgi.input"].read(limit + 1)
         environ |= {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
