@@ -42,7 +42,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if may("accounts.view_apitoken"):
         blocks["tokens"] = _tokens(now)
     if blocks:
-        blocks["findings"] = health.findings()
+        blocks["findings"] = health.findings(request)
     frame = {"now": now, "periods": periods.ALL, "period": period, "since": since}
     return {**context, **frame, **blocks, "nothing_to_see": not blocks}
 

@@ -9,12 +9,14 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts import shared_store
+from callerid_project import proxies
 from lookup import sources
 from lookup.connectors.chain import Member
 from lookup.datasets import numbering_plan
@@ -65,9 +67,10 @@ class Finding:
     sentence: str
 
 
-def findings() -> list[Finding]:
-    """Of this process, now. Raises DatabaseError where the database does not answer."""
-    return [_database(), _redis(), _numbering_plan(), _sources()]
+def findings(request: HttpRequest) -> list[Finding]:
+    """Of this process, now; `request` shows which proxies it passed. Raises DatabaseError where the database does not
+    answer."""
+    return [_database(), _redis(), _numbering_plan(), _sources(), _proxies(request)]
 
 
 def _database() -> Finding:
@@ -108,6 +111,23 @@ def _sources() -> Finding:
         why = f"{last.reason}: {last.hint.removesuffix('.')}" if last.hint else last.reason
         sentences.append(f"Failing: {last.connector}{of_hour}, last at {last.at:%H:%M:%S} UTC ({why}).")
     return Finding("Sources", not sentences, " ".join(sentences) or "All configured sources are in use.")
+
+
+def _proxies(request: HttpRequest) -> Finding:
+    trusted, hops = settings.TRUSTED_PROXIES, proxies.forwarded_hops(request)
+    if trusted == 0 and proxies.monitor.seen():
+        sentence = (
+            "X-Forwarded-For received but TRUSTED_PROXIES is 0; set it to the number of proxies, or all clients share "
+            "the limits of the proxy's address. Without a proxy, a client sent the header, and it was ignored."
+        )
+        return Finding("Proxy", False, sentence)
+    if trusted > hops:
+        sentence = (
+            f"TRUSTED_PROXIES is {trusted}, but X-Forwarded-For of this request has {hops} entries; correct the number "
+            "or the proxy, or a client may choose its address. Ignore this if you opened the console past the proxy."
+        )
+        return Finding("Proxy", False, sentence)
+    return Finding("Proxy", True, f"TRUSTED_PROXIES is {trusted}, and nothing contradicts it.")
 
 
 def _bound() -> dict[str, Member]:

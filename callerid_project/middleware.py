@@ -9,6 +9,7 @@ from contextvars import ContextVar
 
 from django.http import HttpRequest, HttpResponse
 
+from callerid_project import proxies
 from callerid_project.redaction import is_clean
 
 log = logging.getLogger("callerid.request")
@@ -43,6 +44,7 @@ class RequestMiddleware:
         request.request_id = request_id_for(request.META.get("HTTP_X_REQUEST_ID", ""))  # type: ignore[attr-defined]
         reset = request_id.set(request.request_id)  # type: ignore[attr-defined]
         try:
+            proxies.monitor.observe(request)
             response = self._get_response(request)
             response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
             response.headers.setdefault("X-Content-Type-Options", "nosniff")

@@ -19,7 +19,7 @@ TOTAL = 50 * MIB
 PIECE = b"x" * 65_536
 # Without the cookie the CSRF check refuses before it looks for the form's token, so before it reads the body.
 CSRF_COOKIE = "csrftoken=" + "x" * 32
-HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\nContent-Type: application/octet-stream\r\n\r\n'
+HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n'
 
 
 def pieces(*, chunked: bool) -> Iterator[bytes]:

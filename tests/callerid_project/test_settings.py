@@ -221,8 +221,16 @@ def test_options_of_the_database_url_are_kept(tmp_path: Path) -> None:
 
 
 def test_check_deploy_is_clean_on_the_production_profile(tmp_path: Path) -> None:
-    done = manage(tmp_path, "check", "--deploy", "--fail-level", "WARNING", **PRODUCTION, **generated_keys())
+    environment = {**PRODUCTION, **generated_keys(), "TRUSTED_PROXIES": "1"}
+    done = manage(tmp_path, "check", "--deploy", "--fail-level", "WARNING", **environment)
     assert done.returncode == 0, done.stderr
+
+
+def test_check_deploy_warns_of_uncounted_proxies(tmp_path: Path) -> None:
+    done = manage(tmp_path, "check", "--deploy", **PRODUCTION, **generated_keys())
+    assert "callerid.W001" in done.stderr
+    assert "TRUSTED_PROXIES=1" in done.stderr
+    assert "callerid.W001" not in manage(tmp_path, "check", "--deploy").stderr
 
 
 def test_every_setting_is_documented() -> None:
