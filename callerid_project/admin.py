@@ -3,25 +3,34 @@
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.conf import settings
+from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import QuerySet
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import URLPattern, path, reverse
+from django_otp.plugins.otp_static.admin import StaticDevice
+from django_otp.plugins.otp_totp.admin import TOTPDevice
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.admin.base import LongListAdmin, ReadOnlyAdmin, link
+from callerid_project import second_factor
 
 #: Permissions that Django makes and that let nobody do anything here.
 _WITHOUT_EFFECT = (
     r"^(add|change|delete)_(creditentry|usage|logentry|user|group)$|^(add|delete)_notice$|^delete_apitoken$"
 )
 
-admin.site.unregister([Group, User])
+# Django's pages are replaced below. django-otp's would show secrets: a second factor is its user's alone.
+admin.site.unregister([Group, User, StaticDevice, TOTPDevice])
 
 
 class SuperusersAdmin(LongListAdmin):
@@ -48,16 +57,16 @@ class UserAdmin(DjangoUserAdmin, SuperusersAdmin):
     add_form = UserCreationForm
     add_form_template = None
     change_password_form = AdminPasswordChangeForm
-    list_display = ("username", "roles", "is_staff", "is_superuser", "is_active", "last_login")
+    list_display = ("username", "roles", "is_staff", "is_superuser", "is_active", "has_second_factor", "last_login")
     sortable_by = ("username", "is_staff", "is_superuser", "is_active", "last_login")
     lookups_allowed = (
         *("is_staff__exact", "is_superuser__exact", "is_active__exact"),
         *("groups__id__exact", "groups__isnull"),
     )
-    readonly_fields = ("last_login", "date_joined")
+    readonly_fields = ("has_second_factor", "last_login", "date_joined")
     filter_horizontal = ()
     fieldsets = (
-        (None, {"fields": ("username", "password")}),
+        (None, {"fields": ("username", "password", "has_second_factor")}),
         ("Personal info", {"fields": ("first_name", "last_name", "email")}),
         ("What they may do", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
         ("Important dates", {"fields": ("last_login", "date_joined")}),
@@ -72,7 +81,8 @@ class UserAdmin(DjangoUserAdmin, SuperusersAdmin):
         return ", ".join(group.name for group in user.groups.all()) or "-"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        return super().get_queryset(request).prefetch_related("groups")
+        device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
+        return super().get_queryset(request).prefetch_related("groups").annotate(has_device=Exists(device))
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
         """A name stands in the ledger, and a supporter's daily limit is counted by it."""
@@ -85,6 +95,49 @@ class UserAdmin(DjangoUserAdmin, SuperusersAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Users are made inactive, never deleted: the history of what they did would go with them."""
         return False
+
+    # --- The second factor ---------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.reset_second_factor_view)
+        name = "auth_user_reset_second_factor"
+        return [path("<int:user_id>/reset-second-factor/", view, name=name), *super().get_urls()]
+
+    def may_reset_second_factor(self, request: HttpRequest, user: User) -> bool:
+        """Not their own: that takes a password or a code (second_factor_pages)."""
+        return self.has_change_permission(request, user) and user.pk != request.user.pk
+
+    def reset_second_factor_view(self, request: HttpRequest, user_id: int) -> HttpResponse:
+        user = get_object_or_404(User, pk=user_id)
+        if not self.may_reset_second_factor(request, user):
+            raise PermissionDenied
+        if request.method != "POST":
+            return self.page(
+                request,
+                "reset_second_factor.html",
+                title="Reset the second factor",
+                original=user,
+                required=settings.REQUIRE_2FA,
+            )
+        with transaction.atomic():
+            removed = second_factor.remove(user)
+            if removed:
+                self.log_change(request, user, "Reset the second factor.")
+        if removed:
+            self.message_user(request, f"The second factor of {user} was reset.", messages.SUCCESS)
+        else:
+            self.message_user(request, f"{user} has no second factor.", messages.WARNING)
+        return redirect("admin:auth_user_change", user.pk)
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        user = kwargs.get("obj")
+        if user is not None and self.may_reset_second_factor(request, user) and second_factor.is_set_up(user):
+            context["reset_url"] = reverse("admin:auth_user_reset_second_factor", args=[user.pk])
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    @admin.display(description="second factor", boolean=True)
+    def has_second_factor(self, user: Any) -> bool:
+        return bool(user.has_device)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {"is_staff": True, **super().get_changeform_initial_data(request)}

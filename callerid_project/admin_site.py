@@ -1,4 +1,4 @@
-"""Django's admin, with a brake on guessing passwords."""
+"""Django's admin, with limits on guessing passwords and a second factor."""
 
 from typing import Any
 
@@ -7,18 +7,37 @@ from django.contrib import admin
 from django.core.paginator import InvalidPage
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
 from unfold.sites import UnfoldAdminSite
 
 from accounts import brake
+from callerid_project import second_factor
+from callerid_project.second_factor_pages import SecondFactorPages
 
 
 class BrakedAdminSite(UnfoldAdminSite):
     index_title = "Dashboard"
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._second_factor = SecondFactorPages(self)
+
     @property
     def urls(self) -> Any:
         admin.autodiscover()
         return super().urls
+
+    def get_urls(self) -> list[URLPattern]:
+        # Django's own logout is only for those who may see the console: whoever has no code must get out too.
+        return [path("logout/", self.logout, name="logout"), *self._second_factor.urls(), *super().get_urls()]
+
+    def is_staff(self, request: HttpRequest) -> bool:
+        """Whether an active staff user has logged in, with or without a code."""
+        return bool(super().has_permission(request))
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        """Whether this session may see the console; every page of it asks."""
+        return self.is_staff(request) and second_factor.is_satisfied(request)
 
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Every attempt counts, before its password is looked at, so that the limits hold however many are sent at
@@ -29,7 +48,9 @@ class BrakedAdminSite(UnfoldAdminSite):
                 brake.count_attempt(request, group="admin-login", rate=rate)
                 brake.count_attempt(request, group="admin-login-name", rate=rate, key=brake.user_name)
             except brake.TooManyAttempts as error:
-                return self._too_many_attempts(request, error.wait_s)
+                return self.too_many_attempts(request, error.wait_s)
+        elif self.is_staff(request) and not second_factor.is_satisfied(request):
+            return self._second_factor.pending(request, request.GET.get("next", ""))
         return super().login(request, extra_context)
 
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -38,10 +59,10 @@ class BrakedAdminSite(UnfoldAdminSite):
             try:
                 brake.count_attempt(request, group="admin-password", rate=settings.ADMIN_LOGIN_RATE, key="user")
             except brake.TooManyAttempts as error:
-                return self._too_many_attempts(request, error.wait_s)
+                return self.too_many_attempts(request, error.wait_s)
         return super().password_change(request, extra_context)
 
-    def _too_many_attempts(self, request: HttpRequest, wait_s: int) -> HttpResponse:
+    def too_many_attempts(self, request: HttpRequest, wait_s: int) -> HttpResponse:
         return TemplateResponse(
             request,
             "admin/too_many_attempts.html",

@@ -19,3 +19,16 @@ def proxies_are_counted(**kwargs: Any) -> list[CheckMessage]:
             id="callerid.W001",
         )
     ]
+
+
+@register(Tags.security, deploy=True)
+def staff_have_a_second_factor(**kwargs: Any) -> list[CheckMessage]:
+    if settings.EMBEDDED or settings.REQUIRE_2FA:
+        return []
+    return [
+        Warning(
+            "REQUIRE_2FA is off: a password alone opens the console to staff who have set up no second factor.",
+            hint="Set REQUIRE_2FA=true, or leave it out.",
+            id="callerid.W002",
+        )
+    ]

@@ -1,4 +1,4 @@
-"""The console's frame: what stands in its sidebar, for whom."""
+"""The console's frame: what stands in its sidebar, for whom, and in the user's menu."""
 
 from typing import Any
 
@@ -39,3 +39,9 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         if items:
             groups.append({"title": heading, "separator": bool(heading), "items": items})
     return groups
+
+
+def account_links(request: HttpRequest) -> list[dict[str, str]]:
+    """For unfold's user menu."""
+    pages = {"Change password": "password_change", "Second factor": "second_factor"}
+    return [{"title": title, "link": reverse(f"admin:{name}")} for title, name in pages.items()]

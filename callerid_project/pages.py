@@ -9,6 +9,7 @@ from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import HttpRequest
+from django_otp.middleware import OTPMiddleware
 
 from callerid_project.middleware import is_api
 
@@ -25,6 +26,10 @@ class Sessions(_ForPages, SessionMiddleware):
 
 
 class Users(_ForPages, AuthenticationMiddleware):
+    pass
+
+
+class SecondFactors(_ForPages, OTPMiddleware):
     pass
 
 

@@ -142,7 +142,11 @@ UNFOLD = {
     "STYLES": [lambda request: static("callerid/console.css")],
     "SCRIPTS": [lambda request: static("callerid/charts.js")],
     "DASHBOARD_CALLBACK": "callerid_project.dashboard.context",
+    "ACCOUNT": {"navigation": "callerid_project.console.account_links"},
 }
+# Whether staff without a second factor can only set one up. Whoever has one is always asked for a code.
+REQUIRE_2FA = env.flag("REQUIRE_2FA", not EMBEDDED)
+OTP_TOTP_ISSUER = UNFOLD["SITE_TITLE"]
 # What a supporter may give to tokens in 24 hours, refunds included.
 SUPPORT_CREDITS_PER_DAY = env.number("SUPPORT_CREDITS_PER_DAY", 1_000, least=0)
 # Low-balance notices are written and sent only where this is on. EMAIL_URL: smtp+tls://user:password@host:587.
@@ -173,6 +177,9 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.contrib.humanize",
+    "django_otp",
+    "django_otp.plugins.otp_totp",
+    "django_otp.plugins.otp_static",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -189,6 +196,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "callerid_project.pages.Users",
+    "callerid_project.pages.SecondFactors",
     "callerid_project.pages.Messages",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -220,13 +228,13 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGIN_URL = "admin:login"
 LOGIN_REDIRECT_URL = "admin:index"  # unfold's login page does not say where to go next, as Django's does
 AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
-    )
+    {"NAME": f"django.contrib.auth.password_validation.{name}", "OPTIONS": options}
+    for name, options in {
+        "UserAttributeSimilarityValidator": {},
+        "MinimumLengthValidator": {"min_length": 12},
+        "CommonPasswordValidator": {},
+        "NumericPasswordValidator": {},
+    }.items()
 ]
 
 # --- Stores ------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db.models import Model
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from accounts import credits, notices, tokens
 from accounts.models import Notice
@@ -22,6 +23,7 @@ def one_of_each() -> dict[str, Model]:
     credits.charge(token=token, request_id="r1", number=str(NUMBER), answer={})
     now = datetime.now(UTC)
     user = User.objects.create_user("somebody", password="A long enough one", email="somebody@example.org")
+    TOTPDevice.objects.create(user=user, name="Authenticator app")
     return {
         "accounts.apitoken": token,
         "accounts.creditentry": token.entries.get(kind="search"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import requests
+from django.core.cache import caches
 from django.test import Client
 from django.urls import reverse
 
@@ -24,7 +25,7 @@ def monitor(monkeypatch: pytest.MonkeyPatch, settings: Any) -> proxies.Forwardin
     monkeypatch.setattr(proxies, "monitor", monitor)
     local = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "test_proxies"}
     settings.CACHES = {**settings.CACHES, "brake": local}
-    proxies.caches["brake"].clear()
+    caches["brake"].clear()
     return monitor
 
 

@@ -85,6 +85,7 @@ auth.user add                    -      -       -        -         -        yes
 auth.user change                 -      -       -        -         -        yes
 auth.user delete                 -      -       -        -         -        -
 auth.user password_change        -      -       -        -         -        yes
+auth.user reset_second_factor    -      -       -        -         -        yes
 
 auth.group list                  -      -       -        -         yes      yes
 auth.group view                  -      -       -        -         yes      yes
@@ -133,6 +134,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("auth.user", "add"): {"username": "new", "password1": "A long enough one", "password2": "A long enough one"},
     ("auth.user", "change"): {"email": "new@example.org", "is_superuser": "on"},
     ("auth.user", "password_change"): {"password1": "Another long one", "password2": "Another long one"},
+    ("auth.user", "reset_second_factor"): {},
     ("auth.group", "add"): {"name": "new"},
     ("auth.group", "change"): {"name": "renamed"},
     ("admin.logentry", "add"): {"object_repr": "x", "action_flag": 1},
@@ -142,7 +144,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
 #: Pages of no model. Whoever is staff sees them, and in them only what his role lets him see.
 OF_THE_SITE = {
     *("index", "app_list", "search", "login", "logout", "jsi18n", "autocomplete", "view_on_site"),
-    *("password_change", "password_change_done"),
+    *("password_change", "password_change_done", "second_factor", "second_factor_verify", "second_factor_set_up"),
+    *("second_factor_recovery_codes", "second_factor_remove"),
 }
 
 

@@ -233,6 +233,14 @@ def test_check_deploy_warns_of_uncounted_proxies(tmp_path: Path) -> None:
     assert "callerid.W001" not in manage(tmp_path, "check", "--deploy").stderr
 
 
+def test_production_requires_a_second_factor(tmp_path: Path) -> None:
+    keys = generated_keys()
+    assert show(tmp_path, "settings.REQUIRE_2FA", **PRODUCTION, **keys) == "True"
+    assert show(tmp_path, "settings.REQUIRE_2FA") == "False"
+    done = manage(tmp_path, "check", "--deploy", **PRODUCTION, **keys, REQUIRE_2FA="false", TRUSTED_PROXIES="1")
+    assert "callerid.W002" in done.stderr
+
+
 def test_every_setting_is_documented() -> None:
     documented = (ROOT / "docs" / "settings.md").read_text()
     assert {name for name in our_settings() if f"`{name}`" not in documented} <= {"DJANGO_SETTINGS_MODULE"}

@@ -1,0 +1,137 @@
+"""The second factor of staff: a TOTP device (RFC 6238) and single-use recovery codes, kept by django-otp.
+
+django-otp accepts each TOTP code once, and after a wrong code makes the user wait 1, 2, 4, ... seconds. Recovery codes
+are stored as hashes; they have 80 random bits, so a hash without salt is enough. The TOTP secret is stored in clear,
+for the server computes codes with it.
+"""
+
+import hashlib
+import re
+import secrets
+import time
+from base64 import b32encode
+from typing import Any
+
+import django_otp
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils import timezone
+from django_otp.models import Device
+from django_otp.oath import TOTP
+from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+RECOVERY_CODES = 10
+_TOTP_CODE = re.compile(r"[0-9]{6}")
+
+
+class InvalidCode(Exception):
+    """The code is wrong, was used before, or its time is over."""
+
+
+class TooManyWrongCodes(Exception):
+    """No code is checked for `wait_s` whole seconds."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
+
+
+class AlreadySetUp(Exception):
+    """The user has a device."""
+
+
+def is_set_up(user: User) -> bool:
+    return TOTPDevice.objects.filter(user_id=user.pk, confirmed=True).exists()
+
+
+def is_satisfied(request: HttpRequest) -> bool:
+    """Whether this session needs no code (any more): it was verified, or its user has no device and needs none."""
+    user: Any = request.user
+    return user.is_verified() or (not settings.REQUIRE_2FA and not is_set_up(user))
+
+
+def recovery_codes_left(user: User) -> int:
+    return StaticToken.objects.filter(device__user_id=user.pk).count()
+
+
+def new_key() -> str:
+    """A TOTP secret of 160 bits, in hexadecimal."""
+    return secrets.token_hex(20)
+
+
+def unsaved_device(user: User, key: str) -> TOTPDevice:
+    """For its `config_url`: what the QR code says."""
+    return TOTPDevice(user=user, name="Authenticator app", key=key)
+
+
+def set_up(user: User, *, key: str, code: str) -> tuple[Device, list[str]]:
+    """The new device and its recovery codes, once `code` has shown that the user's app has `key`.
+
+    Raises InvalidCode, and AlreadySetUp.
+    """
+    device = unsaved_device(user, key)
+    totp = TOTP(device.bin_key, device.step, device.t0, device.digits, device.drift)
+    totp.time = time.time()
+    code = _normalised(code)
+    if not _TOTP_CODE.fullmatch(code) or not totp.verify(int(code), device.tolerance):
+        raise InvalidCode
+    device.last_t, device.drift = totp.t(), totp.drift  # this code is used up
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=user.pk)  # of two set-ups at once, the second finds the first
+        if is_set_up(user):
+            raise AlreadySetUp
+        device.save()
+        return device, replace_recovery_codes(user)
+
+
+def verify(user: User, code: str) -> Device:
+    """The user's device that accepts `code`, which is used up by it. Raises InvalidCode and TooManyWrongCodes.
+
+    Not within a transaction: it would undo the count of wrong codes when one of them is raised.
+    """
+    code = _normalised(code)
+    devices: type[Device] = TOTPDevice if _TOTP_CODE.fullmatch(code) else StaticDevice
+    device = devices.objects.devices_for_user(user, confirmed=True).first()
+    if device is None:
+        raise InvalidCode
+    allowed, reason = device.verify_is_allowed()
+    if not allowed:
+        seconds = (reason["locked_until"] - timezone.now()).total_seconds()
+        raise TooManyWrongCodes(max(1, int(seconds) + 1))
+    token = code if devices is TOTPDevice else _stored(code)
+    accepted = django_otp.verify_token(user, device.persistent_id, token)
+    if accepted is None:
+        raise InvalidCode
+    return accepted
+
+
+def replace_recovery_codes(user: User) -> list[str]:
+    """New recovery codes; the earlier ones stop working."""
+    codes = [b32encode(secrets.token_bytes(10)).decode().lower() for _ in range(RECOVERY_CODES)]
+    with transaction.atomic():
+        device, _ = StaticDevice.objects.get_or_create(user_id=user.pk, defaults={"name": "Recovery codes"})
+        device = StaticDevice.objects.select_for_update().get(pk=device.pk)
+        device.token_set.all().delete()
+        StaticToken.objects.bulk_create(StaticToken(device=device, token=_stored(code)) for code in codes)
+    return ["-".join(re.findall("....", code)) for code in codes]
+
+
+def remove(user: User) -> bool:
+    """Take the user's device and recovery codes away; whether there were any. Sessions they have verified are not any
+    more."""
+    with transaction.atomic():
+        _, deleted = TOTPDevice.objects.filter(user_id=user.pk).delete()
+        _, also_deleted = StaticDevice.objects.filter(user_id=user.pk).delete()
+    return bool(deleted or also_deleted)
+
+
+def _normalised(code: str) -> str:
+    return re.sub(r"[\s-]", "", code).lower()
+
+
+def _stored(code: str) -> str:
+    """80 bits of the code's hash: as many as the code has, in the 16 characters that the column takes."""
+    return b32encode(hashlib.sha256(code.encode()).digest()[:10]).decode().lower()
