@@ -10,6 +10,8 @@ from django.db.models import F, Sum
 from django.utils import timezone
 
 from accounts import idempotency, notices
+from accounts.audit import Disagreement as Disagreement
+from accounts.audit import audit as audit
 from accounts.hashing import keyed_hash
 from accounts.models import ApiToken, CreditDay, CreditEntry
 from accounts.sql import one_row
@@ -34,6 +36,10 @@ class NotRefundable(ValueError):
     """Only a search is given back, and only once; the message says which it was."""
 
 
+class TopUpRefused(ValueError):
+    """A revoked token takes no top-up; the message says what to do instead."""
+
+
 class AllowanceExceeded(ValueError):
     """More than SUPPORT_CREDITS_PER_DAY; the message says how many are left."""
 
@@ -48,7 +54,8 @@ def move(
     reference: str = "",
     refunds: CreditEntry | None = None,
 ) -> CreditEntry:
-    """Book `amount` (signed, whole) and its ledger row. Raises InvalidAmount when the balance would leave its range.
+    """Book `amount` (signed, whole) and its ledger row. Raises InvalidAmount when the balance would leave its range, and
+    TopUpRefused for a top-up of a revoked token, also of one that is revoked at the same moment.
 
     In the same transaction: the day's sum of this kind, and a notice when the balance falls to the token's threshold.
     Rows are locked in this order, the token's and then the day's, so whoever books on several tokens does so in a
@@ -57,10 +64,15 @@ def move(
     if not abs(amount) <= MAX_AMOUNT:
         raise InvalidAmount(f"At most {MAX_AMOUNT} credits at once.")
     with transaction.atomic():
-        moved = ApiToken.objects.filter(pk=token.pk, credits__gte=-amount, credits__lte=MAX_BALANCE - amount).update(
+        tokens = ApiToken.objects.filter(pk=token.pk)
+        if kind == CreditEntry.Kind.TOP_UP:
+            tokens = tokens.filter(revoked_at=None)
+        moved = tokens.filter(credits__gte=-amount, credits__lte=MAX_BALANCE - amount).update(
             credits=F("credits") + amount
         )
         if not moved:
+            if not tokens.exists():
+                raise TopUpRefused("This token is revoked, so nobody could spend the credits. Issue a new token.")
             raise InvalidAmount(f"The balance must stay between 0 and {MAX_BALANCE}.")
         row = ApiToken.objects.only("credits", "contact", "low_balance_at").get(pk=token.pk)
         entry = CreditEntry.objects.create(
@@ -87,7 +99,8 @@ def _add_to_day(entry: CreditEntry) -> None:
 def top_up(*, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "") -> CreditEntry:
     """Add `amount` (1 or more) credits. The same `reference` again is the same top-up: its row is returned, unchanged.
 
-    Raises InvalidAmount, and ReferenceConflict when the reference stands for another amount or kind.
+    Raises InvalidAmount, ReferenceConflict when the reference stands for another amount or kind, and TopUpRefused for a
+    revoked token. Adjustments and refunds of a revoked token are allowed: they correct what its ledger says.
     """
     if amount < 1:
         raise InvalidAmount("A top-up is 1 credit or more.")
@@ -95,7 +108,8 @@ def top_up(*, token: ApiToken, amount: int, actor: str, reason: str, reference: 
 
 
 def adjust(*, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "") -> CreditEntry:
-    """Correct the balance by `amount`, up or down, never below 0. References and errors as in `top_up`."""
+    """Correct the balance by `amount`, up or down, never below 0, of a revoked token too. References and errors as in
+    `top_up`."""
     if amount == 0:
         raise InvalidAmount("An adjustment of 0 changes nothing.")
     return _book(token, amount, CreditEntry.Kind.ADJUSTMENT, actor, reason, reference)
@@ -282,30 +296,3 @@ class Debit:
                 [self.token.pk, balance, self.request_id, self.number_hash, now],
             )
             return cursor.lastrowid, balance
-
-
-@dataclass(frozen=True, slots=True)
-class Disagreement:
-    """A token whose balance is not what its ledger says."""
-
-    token_id: int
-    name: str
-    credits: int
-    ledger_sum: int
-
-
-_AUDIT = """
-SELECT t.id, t.name, t.credits, COALESCE(SUM(e.amount), 0)
-FROM accounts_apitoken t LEFT JOIN accounts_creditentry e ON e.token_id = t.id
-GROUP BY t.id, t.name, t.credits
-HAVING t.credits < 0 OR t.credits <> COALESCE(SUM(e.amount), 0)
-ORDER BY t.id
-"""
-
-
-def audit() -> list[Disagreement]:
-    """Every token whose balance is negative or not the sum of its rows. One statement, so one moment: safe while
-    serving."""
-    with connection.cursor() as cursor:
-        cursor.execute(_AUDIT)
-        return [Disagreement(row[0], row[1], row[2], int(row[3])) for row in cursor.fetchall()]

@@ -66,25 +66,36 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
     return set_clock
 
 
+@contextlib.contextmanager
+def ledger_without_triggers(connection: Any) -> Iterator[None]:
+    if connection.vendor == "sqlite":
+        with connection.schema_editor() as editor:
+            ledger_triggers.drop(editor)
+        try:
+            yield
+        finally:
+            with connection.schema_editor() as editor:
+                ledger_triggers.create(editor)
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE accounts_creditentry DISABLE TRIGGER USER")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE accounts_creditentry ENABLE TRIGGER USER")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _flush_past_the_ledger_triggers() -> Iterator[None]:
-    """Between tests Django empties SQLite's tables by DELETE, which the ledger's triggers refuse.
-
-    PostgreSQL's TRUNCATE fires no row triggers.
-    """
+    """Between tests Django empties the tables, on SQLite by DELETE and on PostgreSQL by TRUNCATE: the ledger's triggers
+    refuse both."""
     flush_all = flush.Command.handle
 
     def handle(self: flush.Command, **options: Any) -> None:
         connection = connections[options["database"]]
-        if connection.vendor != "sqlite":
-            return flush_all(self, **options)
-        with connection.schema_editor() as editor:
-            ledger_triggers.drop(editor)
-        try:
+        with ledger_without_triggers(connection):
             flush_all(self, **options)
-        finally:
-            with connection.schema_editor() as editor:
-                ledger_triggers.create(editor)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flush.Command, "handle", handle)

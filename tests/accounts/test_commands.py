@@ -124,6 +124,17 @@ def test_audit_credits_is_clean_or_exits_1_with_a_list() -> None:
     with pytest.raises(SystemExit) as ended:
         call_command("audit_credits", "--json", stdout=out)
     assert ended.value.code == 1
-    assert json.loads(out.getvalue()) == {
-        "disagreements": [{"token_id": made["id"], "name": "pbx", "credits": 4, "ledger_sum": 3}]
-    }
+    row = {"token_id": made["id"], "name": "pbx", "credits": 4, "ledger_sum": 3}
+    assert json.loads(out.getvalue()) == {"disagreements": [{**row, "newest_balance": 3, "first_wrong_row": None}]}
+
+
+def test_audit_credits_since_a_day_checks_its_rows() -> None:
+    run("create_token", "pbx", "--credits", 3)
+    assert run("audit_credits", "--since", "2026-01-31")[0].startswith("Every balance agrees with its ledger rows since")
+    ApiToken.objects.update(credits=4)
+    out = StringIO()
+    with pytest.raises(SystemExit):
+        call_command("audit_credits", "--since", "2026-01-31", stdout=out)
+    assert re.search("'pbx': balance 4, balance in its newest ledger row 3$", out.getvalue().strip())
+    with pytest.raises(CommandError, match="invalid day"):
+        run("audit_credits", "--since", "yesterday")

@@ -254,7 +254,7 @@ def test_a_token_with_a_ledger_cannot_be_deleted(token: ApiToken) -> None:
 def test_the_audit_finds_what_does_not_add_up(token: ApiToken) -> None:
     assert credits.audit() == []
     ApiToken.objects.filter(pk=token.pk).update(credits=99)
-    assert credits.audit() == [credits.Disagreement(token.pk, "pbx", 99, 3)]
+    assert credits.audit() == [credits.Disagreement(token.pk, "pbx", 99, 3, newest_balance=3)]
 
 
 def test_the_audit_is_one_statement(token: ApiToken, django_assert_num_queries: DjangoAssertNumQueries) -> None:

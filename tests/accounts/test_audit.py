@@ -1,0 +1,137 @@
+"""The audit of balances finds every kind of row and balance that does not agree with the others."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, connections
+from django.utils import timezone
+
+from accounts import audit, credits, tokens
+from accounts.audit import Disagreement
+from accounts.models import ApiToken, CreditEntry
+from tests.accounts.admin_pages import NUMBER
+
+pytestmark = pytest.mark.django_db
+
+
+def charge(token: ApiToken, how_many: int = 1) -> None:
+    for _ in range(how_many):
+        credits.charge(token=token, request_id="r", number=NUMBER, answer={})
+
+
+def insert(token: ApiToken, **values: Any) -> CreditEntry:
+    """A row past the service, which alone changes the balance as well."""
+    return CreditEntry.objects.create(
+        token=token, **{"amount": 0, "balance_after": 30, "kind": "adjustment", **values}
+    )
+
+
+def test_inserted_row_with_wrong_balance_after_is_found(token: ApiToken) -> None:
+    charge(token)
+    forged = insert(token, balance_after=5)
+    assert audit.audit() == [Disagreement(token.pk, "pbx", 29, 29, 5, forged.pk)]
+
+
+def test_wrong_row_is_found_when_later_rows_are_right(token: ApiToken) -> None:
+    forged = insert(token, balance_after=5)
+    charge(token, 3)
+    assert audit.audit() == [Disagreement(token.pk, "pbx", 27, 27, 27, forged.pk)]
+
+
+def test_two_rows_that_cancel_each_other_out_are_found(token: ApiToken) -> None:
+    first = insert(token, amount=50, balance_after=30)
+    insert(token, amount=-50, balance_after=30)
+    assert audit.audit() == [Disagreement(token.pk, "pbx", 30, 30, 30, first.pk)]
+
+
+def test_first_row_of_a_token_starts_from_nothing(token: ApiToken) -> None:
+    other = ApiToken.objects.create(name="other", jti="x" * 32, lifetime_days=1, expires_at=timezone.now(), credits=7)
+    row = insert(other, amount=5, balance_after=7)
+    assert audit.audit() == [Disagreement(other.pk, "other", 7, 5, 7, row.pk)]
+
+
+def test_token_without_rows_must_have_no_credits(token: ApiToken) -> None:
+    other = ApiToken.objects.create(name="other", jti="x" * 32, lifetime_days=1, expires_at=timezone.now())
+    assert audit.audit() == []
+    ApiToken.objects.filter(pk=other.pk).update(credits=2)
+    assert audit.audit() == [Disagreement(other.pk, "other", 2, 0, None, None)]
+
+
+def test_sound_ledger_of_several_tokens_is_sound(token: ApiToken) -> None:
+    other = tokens.issue(name="other", initial_credits=3, actor="test").token
+    for _ in range(3):
+        charge(token)
+        charge(other)
+    credits.adjust(token=token, amount=-5, actor="op", reason="mistake")
+    credits.refund(entry=other.entries.filter(kind="search").latest("pk"), actor="op", reason="wrong")
+    assert audit.audit() == audit.audit(since=timezone.now() - timedelta(days=1)) == []
+
+
+# --- Since a day -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def aged(token: ApiToken) -> ApiToken:
+    """With a row of ten days ago whose balance is wrong, and right ones of today."""
+    insert(token, created_at=timezone.now() - timedelta(days=10), balance_after=5)
+    charge(token, 2)
+    return token
+
+
+def test_since_takes_the_balance_before_as_given(aged: ApiToken) -> None:
+    _, wrong, first_search, _ = aged.entries.order_by("pk")
+    assert [row.first_wrong_row for row in audit.audit()] == [wrong.pk]
+    assert audit.audit(since=first_search.created_at) == []
+
+
+def test_since_finds_a_wrong_row_and_a_wrong_balance(aged: ApiToken) -> None:
+    since = aged.entries.order_by("pk")[2].created_at
+    forged = insert(aged, balance_after=5)
+    assert audit.audit(since=since) == [Disagreement(aged.pk, "pbx", 28, None, 5, forged.pk)]
+    charge(aged)
+    ApiToken.objects.filter(pk=aged.pk).update(credits=99)
+    assert audit.audit(since=since) == [Disagreement(aged.pk, "pbx", 99, None, 27, forged.pk)]
+
+
+def test_since_after_the_last_row_checks_nothing(aged: ApiToken) -> None:
+    assert audit.audit(since=timezone.now() + timedelta(days=1)) == []
+
+
+# --- While it is written -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_ids_follow_the_order_of_concurrent_changes(token: ApiToken) -> None:
+    """Searches (one statement) and bookings (several) of one token at once."""
+    barrier = Barrier(3)
+
+    def change(book: bool) -> None:
+        try:
+            barrier.wait(10)
+            for n in range(10):
+                if book:
+                    credits.adjust(token=token, amount=2, actor="op", reason=f"{n}")
+                else:
+                    charge(token)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(change, [True, False, False]))
+    assert (ApiToken.objects.get().credits, audit.audit()) == (30, [])
+
+
+# --- What the database refuses -----------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("statement", ["TRUNCATE accounts_creditentry CASCADE", "TRUNCATE accounts_apitoken CASCADE"])
+def test_ledger_cannot_be_truncated(token: ApiToken, statement: str) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has no TRUNCATE")
+    with pytest.raises(DatabaseError, match="append-only"), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert token.entries.count() == 1
