@@ -17,6 +17,8 @@ from accounts import credits, tokens
 from accounts.models import ApiToken
 
 MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
+#: A day, in which the customer can change over.
+DEFAULT_GRACE_MINUTES = 24 * 60
 #: So many tokens are topped up by one page.
 MAX_AT_ONCE = 900
 
@@ -104,8 +106,8 @@ class RotateForm(forms.Form):
         widget=UnfoldAdminIntegerFieldWidget,
         min_value=0,
         max_value=MAX_GRACE_MINUTES,
-        initial=0,
-        help_text="How long the present token works on. 0: it stops at once.",
+        initial=DEFAULT_GRACE_MINUTES,
+        help_text="Keep the old token valid for (minutes); 0 = stop immediately.",
     )
     reason = forms.CharField(max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Stands in the history.")
     expires_at = forms.CharField(widget=forms.HiddenInput)

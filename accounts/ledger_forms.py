@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from django import forms
-from django.db.models import BigIntegerField, DateTimeField, F, Field, Func, Q, QuerySet, Value
+from django.db.models import BigIntegerField, Case, DateTimeField, F, Field, Func, Q, QuerySet, Value, When
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
@@ -18,7 +18,8 @@ BOOKED = "booked"
 WORDS = {"issue": "Issue", "top-up": "Top-up", "search": "Search", "adjustment": "Adjustment", "refund": "Refund"}
 #: So many tokens are offered, when a text means several.
 MAX_CANDIDATES = 50
-#: Callers choose request ids, and one may send the same with all its searches: so many of its rows are looked at.
+#: Callers choose request ids, and one may send the same with all its searches: so many rows of one request id are listed,
+#: and as many of one reference.
 MAX_MATCHES = 100
 _ID = re.compile(r"#?([0-9]{1,18})")
 
@@ -66,13 +67,13 @@ class LedgerForm(forms.Form):
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         super().__init__(parameters)
-        #: The tokens that the text may mean, when there are several: the operator chooses one.
+        #: The tokens that the text may mean, when there are several, or rows that it means too: the operator chooses.
         self.candidates: list[ApiToken] = []
         #: The token whose rows are listed alone.
         self.token: ApiToken | None = None
         #: The only rows that are listed, when there are but a few.
         self.keys: list[int] | None = None
-        #: Whether the request id has more rows than are looked at.
+        #: Whether the text has more rows than are listed.
         self.cut = False
         #: Among how many of the newest tokens the text was looked for as a name, when those are not all.
         self.sifted: int | None = None
@@ -90,15 +91,41 @@ class LedgerForm(forms.Form):
                 self._look_up(data["q"])
         return data
 
+    @property
+    def undecided(self) -> bool:
+        """Nothing is listed before the operator has chosen one of the candidates."""
+        return bool(self.candidates) and not self.keys
+
+    def cut_sentence(self) -> str:
+        """For the list, when `cut`."""
+        sentence = f"There are more rows with this text: at most {MAX_MATCHES} bookings and as many searches are listed."
+        if self.token is None:
+            sentence += " To see those of one token, open the ledger from that token's page and search there."
+        return sentence
+
     def _look_up(self, text: str) -> None:
+        """Whatever the text means: rows of this reference, rows of this request id, and tokens. Callers choose their
+        request ids, so one must not hide what else the text means."""
         # As a range, and sorted by it: an id that PostgreSQL believes to be common it would look for in all rows.
         requested = CreditEntry.objects.filter(request_id__gte=text, request_id__lte=text).order_by("-request_id")
         referenced = CreditEntry.objects.exclude(reference="").filter(reference=text)
-        for found in (requested, referenced):
-            if rows := list(found.values_list("pk", flat=True)[: MAX_MATCHES + 1]):
-                self.cut = len(rows) > MAX_MATCHES
-                self.keys = rows[:MAX_MATCHES]
-                return
+        found: list[int] = []
+        for rows in (referenced, requested):
+            if self.token is not None:  # before the cut, or other tokens' rows would push this one's out
+                rows = _of_token(rows, self.token)
+            keys = list(rows.values_list("pk", flat=True)[: MAX_MATCHES + 1])
+            self.cut = self.cut or len(keys) > MAX_MATCHES
+            found += keys[:MAX_MATCHES]
+        tokens = self._tokens(text)
+        if found:
+            self.keys, self.candidates = found, ([] if self.token else tokens)
+        elif len(tokens) == 1 and self.token in (None, tokens[0]):
+            self.token = tokens[0]
+        else:
+            self.keys, self.candidates = [], ([] if self.token else tokens)
+
+    def _tokens(self, text: str) -> list[ApiToken]:
+        """Those of this id, or with this in their name."""
         identified = _ID.fullmatch(text)
         if identified and text.startswith("#"):
             named = Q(pk=identified[1])
@@ -109,15 +136,12 @@ class LedgerForm(forms.Form):
                 named &= Q(pk__gt=passed_over)
             if identified:
                 named |= Q(pk=identified[1])
-        tokens = list(ApiToken.objects.filter(named).order_by("name", "pk")[:MAX_CANDIDATES])
-        if len(tokens) == 1 and self.token in (None, tokens[0]):
-            self.token = tokens[0]
-        else:
-            self.candidates, self.keys = ([] if self.token else tokens), []
+        return list(ApiToken.objects.filter(named).order_by("name", "pk")[:MAX_CANDIDATES])
 
     def rows(self, entries: QuerySet[CreditEntry], before: tuple[datetime, int] | None = None) -> QuerySet[CreditEntry]:
-        """Those of `entries` that are asked for, the newest first; none when the form has errors or the text means
-        several tokens. `before`: only what comes after the row with this time and key.
+        """Those of `entries` that are asked for, the newest first, and of what a text found the bookings before the
+        searches; none when the form has errors or the text means several tokens. `before`: only what comes after the
+        row with this time and key (of what a text found, nothing does: it is less than a page).
 
         The order is one index's, said so that PostgreSQL has no choice. It takes a token's rows to lie evenly among all
         others, and would look for those of one that stopped searching long ago by reading everything since.
@@ -141,11 +165,9 @@ class LedgerForm(forms.Form):
             entries = entries.filter(LessThanOrEqual(of, _pair(self.token, last)))
             return entries.order_by("-token_id", "-created_at", "-pk")
         if self.keys is not None:
-            entries = entries.filter(pk__in=self.keys)
-            if self.token is not None:
-                # A sum is in no index, so that the keys are taken.
-                entries = entries.alias(of=F("token_id") + 0).filter(of=self.token.pk)
-        elif self.token is not None:  # what operators book on one token has an index of its own, and is little
+            entries = entries.filter(pk__in=self.keys, created_at__gte=first, created_at__lte=last)
+            return entries.order_by(Case(When(kind=searches, then=1), default=0), "-created_at", "-pk")
+        if self.token is not None:  # what operators book on one token has an index of its own, and is little
             entries = entries.filter(token=self.token)
         return entries.filter(created_at__gte=first, created_at__lte=last).order_by("-created_at", "-pk")
 
@@ -155,6 +177,11 @@ class LedgerForm(forms.Form):
         days = [f"{word}-{data[name]}" for word, name in (("from", "since"), ("to", "until")) if data[name]]
         token = f"token-{self.token.pk}" if self.token else ""
         return "-".join(filter(None, ["ledger", token, data["kind__exact"], *days])) + ".csv"
+
+
+def _of_token(entries: QuerySet[CreditEntry], token: ApiToken) -> QuerySet[CreditEntry]:
+    """A sum is in no index, so that `entries` are found by their own condition's."""
+    return entries.alias(of=F("token_id") + 0).filter(of=token.pk)
 
 
 class _Pair(Func):

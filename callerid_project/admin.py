@@ -22,12 +22,22 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.admin.base import LongListAdmin, ReadOnlyAdmin, link
+from accounts.history import Action
 from callerid_project import second_factor
 
 #: Permissions that Django makes and that let nobody do anything here.
 _WITHOUT_EFFECT = (
     r"^(add|change|delete)_(creditentry|usage|logentry|user|group)$|^(add|delete)_notice$|^delete_apitoken$"
 )
+
+_DID = {
+    Action.ADDITION: "added",
+    Action.CHANGE: "changed",
+    Action.DELETION: "deleted",
+    Action.EXPORT: "exported",
+    Action.IMPORT: "imported",
+    Action.LOGIN: "logged in",
+}
 
 # Django's pages are replaced below. django-otp's would show secrets: a second factor is its user's alone.
 admin.site.unregister([Group, User, StaticDevice, TOTPDevice])
@@ -139,6 +149,14 @@ class UserAdmin(DjangoUserAdmin, SuperusersAdmin):
     def has_second_factor(self, user: Any) -> bool:
         return bool(user.has_device)
 
+    def save_related(self, request: HttpRequest, form: forms.ModelForm, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        user = form.instance
+        allowed = user.is_superuser or user.groups.exists() or user.user_permissions.exists()
+        if user.is_active and user.is_staff and not allowed:
+            sentence = f"{user.username} has no role: they can log in, but see and do nothing until you give them one."
+            self.message_user(request, sentence, messages.WARNING)
+
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         return {"is_staff": True, **super().get_changeform_initial_data(request)}
 
@@ -187,7 +205,7 @@ class HistoryAdmin(ReadOnlyAdmin, LongListAdmin):
 
     @admin.display(description="action")
     def did(self, entry: LogEntry) -> str:
-        return {1: "added", 2: "changed", 3: "deleted"}.get(entry.action_flag, "-")
+        return _DID.get(entry.action_flag, "-")
 
     @admin.display(description="kind")
     def kind_of_object(self, entry: LogEntry) -> str:
@@ -196,7 +214,7 @@ class HistoryAdmin(ReadOnlyAdmin, LongListAdmin):
     @admin.display(description="object")
     def what(self, entry: LogEntry) -> str:
         url = None if entry.is_deletion() else entry.get_admin_url()
-        name = f"{self.kind_of_object(entry)} {entry.object_repr}"
+        name = f"{entry.content_type.name} {entry.object_repr}" if entry.content_type else entry.object_repr
         # Deleted, forgotten, or a number where its sealed address should be (lookup.sealing): no address has a number.
         number = entry.content_type and entry.content_type.model in ("contact", "numberrule")
         if not url or not entry.object_id or (number and entry.object_id.isdigit()):

@@ -11,7 +11,7 @@ from django.urls import URLPattern, path
 from unfold.sites import UnfoldAdminSite
 
 from accounts import brake
-from callerid_project import second_factor
+from callerid_project import login_log, second_factor
 from callerid_project.second_factor_pages import SecondFactorPages
 
 
@@ -51,7 +51,11 @@ class BrakedAdminSite(UnfoldAdminSite):
                 return self.too_many_attempts(request, error.wait_s)
         elif self.is_staff(request) and not second_factor.is_satisfied(request):
             return self._second_factor.pending(request, request.GET.get("next", ""))
-        return super().login(request, extra_context)
+        response = super().login(request, extra_context)
+        form = (getattr(response, "context_data", None) or {}).get("form")
+        if request.method == "POST" and form is not None and (user := form.get_user()) and not user.is_staff:
+            login_log.log_not_staff(request, user)
+        return response
 
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """It asks for the present password, so whoever holds a session alone could guess it here."""
@@ -63,6 +67,8 @@ class BrakedAdminSite(UnfoldAdminSite):
         return super().password_change(request, extra_context)
 
     def too_many_attempts(self, request: HttpRequest, wait_s: int) -> HttpResponse:
+        """For codes of a second factor too."""
+        login_log.log_throttled(request)
         return TemplateResponse(
             request,
             "admin/too_many_attempts.html",

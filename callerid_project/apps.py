@@ -7,6 +7,7 @@ from django.contrib.admin.checks import check_admin_app, check_dependencies
 from django.core import checks
 from django.core.signals import got_request_exception
 
+from callerid_project import login_log
 from callerid_project.logging import log_uncaught
 
 
@@ -19,6 +20,7 @@ class ProjectConfig(AppConfig):
         from callerid_project import checks  # noqa: F401  (registers them)
 
         got_request_exception.connect(log_uncaught)
+        login_log.connect()
 
 
 class AdminConfig(SimpleAdminConfig):

@@ -137,6 +137,7 @@ UNFOLD = {
     "SITE_SYMBOL": "phone_in_talk",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("callerid/icon.svg")}],
     "BORDER_RADIUS": "6px",
+    "SHOW_HISTORY": "accounts.admin.base.may_view_history",
     "COLORS": {"primary": _INDIGO},
     "SIDEBAR": {"show_search": False, "navigation": "callerid_project.console.navigation"},
     "STYLES": [lambda request: static("callerid/console.css")],

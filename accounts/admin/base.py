@@ -8,7 +8,7 @@ from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth import get_user_model
-from django.core.exceptions import ValidationError
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import QuerySet
@@ -50,7 +50,20 @@ def require_allowance(request: HttpRequest, amount: int) -> None:
         raise ValidationError(str(error)) from error
 
 
+def may_view_history(request: HttpRequest) -> bool:
+    """Whether this user sees who did what: in the history, and on the page that an object has of its own history."""
+    return request.user.has_perm("admin.view_logentry")
+
+
 class ConsoleAdmin(ModelAdmin):
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Django shows it to whoever sees the object, with all that was booked on it, by whom and why."""
+        if not may_view_history(request):
+            raise PermissionDenied
+        return super().history_view(request, object_id, extra_context)
+
     def ask(
         self, request: HttpRequest, form: forms.Form, act: Callable[[dict[str, Any]], HttpResponse], **context: Any
     ) -> HttpResponse:

@@ -15,7 +15,7 @@ from django.utils.functional import cached_property
 from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 
-from accounts import brake, credits
+from accounts import brake, credits, history
 from accounts.admin import base, exports
 from accounts.admin.base import (
     FirstRowsPaginator,
@@ -185,20 +185,32 @@ class CreditEntryAdmin(TokenRowsAdmin):
                 "title": f"Ledger row {entry.pk}",
                 "subtitle": None,
                 "text": told(entry),
-                "may_refund": search and self.has_refund_permission(request) and not entry.refunded_by.all(),
+                "may_refund": self._may_refund(request, entry),
                 "number_form": NumberForm() if search and entry.number_hash is not None else None,
             }
         return super().change_view(request, object_id, form_url, {**mine, **(extra_context or {})})
 
+    def _may_refund(self, request: HttpRequest, entry: CreditEntry) -> bool:
+        return self.has_refund_permission(request) and _not_refundable(entry) is None
+
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
-        """What the list would show with the same parameters, all of it, as CSV."""
+        """What the list would show with the same parameters, all of it, as CSV. By POST, for it writes the history."""
         if not self.has_export_permission(request):
             raise PermissionDenied
         form = LedgerForm(request.GET)
-        if form.errors or form.candidates:  # the list says what is wrong
+        if request.method != "POST" or form.errors or form.undecided:  # the list has the button, or says what is wrong
             return redirect(f"{reverse('admin:accounts_creditentry_changelist')}?{request.GET.urlencode()}")
+        lines = exports.as_csv(form)
+        by_text = ": rows that a text found" if form.keys is not None else ""
+        history.record(
+            user=request.user,
+            action=history.Action.EXPORT,
+            kind=CreditEntry,
+            name="export",
+            message=f"Exported {form.file_name()}{by_text}.",
+        )
         return StreamingHttpResponse(
-            exports.as_csv(form),
+            lines,
             content_type="text/csv; charset=utf-8",
             headers={"Content-Disposition": f'attachment; filename="{form.file_name()}"'},
         )
@@ -253,7 +265,14 @@ class CreditEntryAdmin(TokenRowsAdmin):
                 answer = "yes" if hmac.compare_digest(asked, bytes(entry.number_hash)) else "no"
             else:
                 errors = [str(error) for error in form.errors["number"]]
-        context = {"entry": entry, "form": NumberForm(), "answer": answer, "errors": errors, "text": told(entry)}
+        context = {
+            "entry": entry,
+            "form": NumberForm(),
+            "answer": answer,
+            "errors": errors,
+            "text": told(entry),
+            "may_refund": self._may_refund(request, entry),
+        }
         response = self.page(request, "number.html", title="Was it this number?", **context)
         if wait_s is not None:
             response.status_code, response["Retry-After"] = 429, str(wait_s)

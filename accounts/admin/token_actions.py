@@ -79,6 +79,7 @@ ACTIONS = {
         _top_up,
         "Adds credits, which can be spent at once. Sent twice, this page adds them once.",
         variant="primary",
+        of_revoked=False,
     ),
     "adjust": Action(
         "Adjust",

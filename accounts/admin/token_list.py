@@ -14,6 +14,13 @@ from accounts.admin.base import MAX_LISTED, IndexedChangeList
 from accounts.models import ApiToken
 
 SOON_DAYS = 7
+OUT_OF_CREDITS = "out of credits"
+
+
+def shown_state(token: ApiToken) -> str:
+    """The token's state; `out of credits` for one that works, but cannot pay for a search."""
+    state = token.state
+    return OUT_OF_CREDITS if state in ("active", "in grace") and token.credits == 0 else state
 
 
 class StateFilter(admin.SimpleListFilter):

@@ -23,7 +23,7 @@ from accounts import activity, sifting, tokens
 from accounts.admin.base import LongListAdmin, require_allowance
 from accounts.admin.charts import requests_chart
 from accounts.admin.token_actions import ACTIONS, TOP_UP, Action, Done
-from accounts.admin.token_list import RunsOutFilter, StateFilter, TokenList, asked_id
+from accounts.admin.token_list import OUT_OF_CREDITS, RunsOutFilter, StateFilter, TokenList, asked_id, shown_state
 from accounts.forms import (
     MAX_AT_ONCE,
     ApiTokenForm,
@@ -88,10 +88,16 @@ class ApiTokenAdmin(LongListAdmin):
 
     @display(  # type: ignore[untyped-decorator]  # unfold has no types
         description="state",
-        label={"active": "success", "in grace": "info", "expired": "warning", "revoked": "danger"},
+        label={
+            "active": "success",
+            "in grace": "info",
+            OUT_OF_CREDITS: "warning",
+            "expired": "warning",
+            "revoked": "danger",
+        },
     )
     def state_label(self, token: ApiToken) -> str:
-        return token.state
+        return shown_state(token)
 
     @admin.display(description="last charged (UTC)", ordering="last_charged_at")
     def last_charged(self, token: ApiToken) -> str:
@@ -160,6 +166,7 @@ class ApiTokenAdmin(LongListAdmin):
         context |= {
             "show_save_and_add_another": False,
             "token": token,
+            "shown_state": shown_state(token),
             "runs_out": _runs_out(token, now),
             "buttons": buttons,
             "chart": requests_chart([(day, by_day.get(day, {})) for day in days], label="%b %d", by="day"),
@@ -247,6 +254,7 @@ class ApiTokenAdmin(LongListAdmin):
             variant=action.variant if action.variant == "danger" else "primary",
             explanation=action.explanation,
             token=token,
+            shown_state=shown_state(token),
             original=token,
         )
 
@@ -347,5 +355,8 @@ class ApiTokenAdmin(LongListAdmin):
             form_url=_address("top-up-selected"),
             refused="Not all were topped up." if outcomes else "",
             sent=outcomes is not None,
-            rows=[{"token": token, "outcome": (outcomes or will)[pk]} for pk, token in sorted(rows.items())],
+            rows=[
+                {"token": token, "state": shown_state(token), "outcome": (outcomes or will)[pk]}
+                for pk, token in sorted(rows.items())
+            ],
         )

@@ -12,8 +12,10 @@ from typing import Any, Self, TextIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connection
+from django.db.models import Model
 from tqdm import tqdm
 
+from accounts import history
 from lookup.datasets.bulk import Progress
 from lookup.datasets.files import TextFile
 from lookup.datasets.formats import Format
@@ -39,6 +41,8 @@ class ImportCommand(BaseCommand):
     #: What is read, one of it, and what is stored, many.
     read_noun: str
     noun: str
+    #: Of what is stored.
+    model: type[Model]
     requires_system_checks = []
     formats: Mapping[str, Format[Any]]
 
@@ -78,16 +82,36 @@ class ImportCommand(BaseCommand):
                     raise  # manage.py says what may be missing
                 # Its first line; those behind it may hold a row.
                 reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                raise CommandError(f"The database gave up: {reason}. {watch.broken_off()}") from None
+                raise CommandError(f"The database gave up: {reason}. {self._broken_off(watch, options)}") from None
             except KeyboardInterrupt as error:
-                raise CommandError(watch.broken_off()) from error
+                raise CommandError(self._broken_off(watch, options)) from error
+        if not options["dry_run"]:
+            self._record(
+                f"Imported ({self._titles(result)}): {result.added:,} added, {result.changed:,} changed, "
+                f"{result.unchanged:,} unchanged, {result.removed:,} removed, {result.repeated:,} repeated, "
+                f"{sum(result.rejected.values()):,} rejected."
+            )
         if options["json"]:
             self.stdout.write(json.dumps({**asdict(result), "dry_run": options["dry_run"]}, default=str))
         else:
             self.summarise(result, options)
 
+    def _broken_off(self, watch: "_Progress", options: dict[str, Any]) -> str:
+        """What to say of an import that was broken off; what it has written stands in the history too."""
+        sentence = watch.broken_off()
+        if watch.has_written and not options["dry_run"]:
+            with suppress(DatabaseError):  # it may be the database that broke it off
+                self._record(sentence)
+        return sentence
+
+    def _titles(self, result: Imported) -> str:
+        return ", ".join(dict.fromkeys(self.formats[name].title for name in result.formats))
+
+    def _record(self, message: str) -> None:
+        """Without the file's name, which may be a person's or a number."""
+        history.record_command(action=history.Action.IMPORT, kind=self.model, name="import", message=message)
+
     def summarise(self, result: Imported, options: dict[str, Any]) -> None:
-        titles = ", ".join(dict.fromkeys(self.formats[name].title for name in result.formats))
         left_out = {"repeated": result.repeated, "rejected": sum(result.rejected.values())}
         became = {
             "added": result.added,
@@ -96,7 +120,7 @@ class ImportCommand(BaseCommand):
             "removed": result.removed,
         }
         shown = ", ".join(f"{n:,} {word}" for word, n in left_out.items() if n or word == "rejected")
-        self.stdout.write(f"{_of(result.read, self.read_noun)} read ({titles}): {shown}.")
+        self.stdout.write(f"{_of(result.read, self.read_noun)} read ({self._titles(result)}): {shown}.")
         for reason, n in result.rejected.items():
             self.stdout.write(f"  {n:,} rejected: {reason}")
         shown = ", ".join(f"{n:,} {word}" for word, n in became.items() if n or word == "added")
@@ -196,6 +220,11 @@ class _Progress(Watch):
     @property
     def begun(self) -> bool:
         return self._rows > 0
+
+    @property
+    def has_written(self) -> bool:
+        """For good."""
+        return self._finished or (connection.vendor != "postgresql" and self._merged > 0)
 
     def broken_off(self) -> str:
         if self._finished:

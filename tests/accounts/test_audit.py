@@ -24,9 +24,7 @@ def charge(token: ApiToken, how_many: int = 1) -> None:
 
 def insert(token: ApiToken, **values: Any) -> CreditEntry:
     """A row past the service, which alone changes the balance as well."""
-    return CreditEntry.objects.create(
-        token=token, **{"amount": 0, "balance_after": 30, "kind": "adjustment", **values}
-    )
+    return CreditEntry.objects.create(token=token, **{"amount": 0, "balance_after": 30, "kind": "adjustment", **values})
 
 
 def test_inserted_row_with_wrong_balance_after_is_found(token: ApiToken) -> None:

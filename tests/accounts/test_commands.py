@@ -130,7 +130,9 @@ def test_audit_credits_is_clean_or_exits_1_with_a_list() -> None:
 
 def test_audit_credits_since_a_day_checks_its_rows() -> None:
     run("create_token", "pbx", "--credits", 3)
-    assert run("audit_credits", "--since", "2026-01-31")[0].startswith("Every balance agrees with its ledger rows since")
+    assert run("audit_credits", "--since", "2026-01-31")[0].startswith(
+        "Every balance agrees with its ledger rows since"
+    )
     ApiToken.objects.update(credits=4)
     out = StringIO()
     with pytest.raises(SystemExit):

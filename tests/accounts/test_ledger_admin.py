@@ -94,6 +94,56 @@ def test_among_too_many_tokens_only_the_newest_are_found_by_name_and_an_id_finds
         assert sentence not in admin_client.get(LEDGER, parameters).text
 
 
+def found(client: Client, text: str, **parameters: Any) -> list[str]:
+    """What is listed, and as `?name` the tokens that are offered beside it."""
+    response = client.get(LEDGER, {"q": text, **parameters})
+    offered = [f"?{token.name}" for token in response.context["cl"].form.candidates]
+    return [f"{row.token.name} {row.kind}" for row in response.context["cl"].result_list] + offered
+
+
+def test_a_request_id_hides_no_booking_of_that_reference(admin_client: Client, token: ApiToken) -> None:
+    other = tokens.issue(name="other", initial_credits=5, actor="test").token
+    credits.top_up(token=token, amount=7, actor="op", reason="paid", reference="INV-17")
+    credits.charge(token=other, request_id="INV-17", number=NUMBER, answer={})
+    assert found(admin_client, "INV-17") == ["pbx top-up", "other search"]  # the booking first, though it is older
+    exported: Any = admin_client.post(f"{LEDGER}export/?q=INV-17")
+    assert exported.getvalue().decode().count("\r\n") == 3
+    assert found(admin_client, "INV-17", kind__exact="booked") == ["pbx top-up"]
+    assert found(admin_client, "INV-17", token__id__exact=other.pk) == ["other search"]
+
+
+def test_a_request_id_hides_no_token_of_that_name(admin_client: Client, token: ApiToken) -> None:
+    other = tokens.issue(name="other", initial_credits=5, actor="test").token
+    assert found(admin_client, "pbx") == ["pbx issue"]
+    credits.charge(token=other, request_id="pbx", number=NUMBER, answer={})
+    assert found(admin_client, "pbx") == ["other search", "?pbx"]
+    text = admin_client.get(LEDGER, {"q": "pbx"}).text
+    assert "1 token fits &ldquo;pbx&rdquo; too:" in text
+    assert f"?token__id__exact={token.pk}" in text
+
+
+def test_many_searches_hide_no_search_of_another_token(
+    admin_client: Client, search: CreditEntry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.ledger_forms.MAX_MATCHES", 2)
+    other = tokens.issue(name="other", initial_credits=5, actor="test").token
+    for _ in range(4):
+        credits.charge(token=other, request_id="req-1", number=NUMBER, answer={})
+    assert found(admin_client, "req-1", token__id__exact=search.token_id) == ["pbx search"]
+
+
+def test_every_text_takes_the_same_number_of_queries(admin_client: Client, search: CreditEntry) -> None:
+    credits.top_up(token=search.token, amount=7, actor="op", reason="paid", reference="INV-17")
+    credits.charge(token=search.token, request_id="INV-17", number=NUMBER, answer={})
+
+    def queries(text: str) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert len(admin_client.get(LEDGER, {"q": text}).context["cl"].result_list) >= 1
+        return len(captured)
+
+    assert queries("req-1") == queries("INV-17") == queries("pbx")
+
+
 def test_a_reference_finds_its_booking(admin_client: Client, token: ApiToken) -> None:
     credits.top_up(token=token, amount=7, actor="op", reason="paid", reference="INV-17")
     assert listed(admin_client, q="INV-17") == ["pbx top-up 7"]
@@ -176,10 +226,11 @@ def test_one_request_id_with_very_many_searches_is_cut_and_said(
     admin_client: Client, search: CreditEntry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("accounts.ledger_forms.MAX_MATCHES", 1)
-    assert "very many searches" not in admin_client.get(LEDGER, {"q": "req-1"}).text
+    assert "There are more rows with this text" not in admin_client.get(LEDGER, {"q": "req-1"}).text
     credits.charge(token=search.token, request_id="req-1", number=NUMBER, answer={})
     response = admin_client.get(LEDGER, {"q": "req-1"})
-    assert "very many searches" in response.text
+    assert "There are more rows with this text" in response.text
+    assert "open the ledger from that token" in response.text
     assert [row.balance_after for row in response.context["cl"].result_list] == [28]
 
 
@@ -288,6 +339,20 @@ def test_an_unknown_row_is_no_error(admin_client: Client, token: ApiToken) -> No
 
 
 # --- Was it this number? -----------------------------------------------------------------------------------------
+
+
+def test_the_refund_button_stays_after_the_comparison(staff: Staff, search: CreditEntry) -> None:
+    client = staff("view_creditentry", "refund_creditentry")
+    for number in (NUMBER, "493023125043"):
+        assert f'href="{at(search, "refund")}"' in client.post(at(search, "number"), {"number": number}).text
+    client.post(at(search, "refund"), {"reason": "wrong name"})
+    assert at(search, "refund") not in client.post(at(search, "number"), {"number": NUMBER}).text
+
+
+def test_the_comparison_offers_no_refund_without_permission(staff: Staff, search: CreditEntry) -> None:
+    response = staff("view_creditentry").post(at(search, "number"), {"number": NUMBER})
+    assert "Yes, this search was for that number." in response.text
+    assert at(search, "refund") not in response.text
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,13 @@ from tests.lookup.admin_pages import address as key
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
 # "staff" may log in and has no role. Whoever is not staff gets to the login page only.
-# A model's pages: `list`; `view`: the object and its history; `add`, `change`, `delete`: each page and what it does;
-# the others are named as their address is.
+# A model's pages: `list`; `view`: the object; `history`: the object's; `add`, `change`, `delete`: each page and what it
+# does; the others are named as their address is.
 TABLE = """
                                  staff  viewer  support  operator  auditor  superuser
 accounts.apitoken list           -      yes     yes      yes       yes      yes
 accounts.apitoken view           -      yes     yes      yes       yes      yes
+accounts.apitoken history        -      -       -        -         yes      yes
 accounts.apitoken add            -      -       -        yes       -        yes
 accounts.apitoken change         -      -       -        yes       -        yes
 accounts.apitoken delete         -      -       -        -         -        -
@@ -41,6 +42,7 @@ accounts.apitoken top_up_selected  -  -        yes      yes       -        yes
 
 accounts.creditentry list        -      -       yes      yes       yes      yes
 accounts.creditentry view        -      -       yes      yes       yes      yes
+accounts.creditentry history     -      -       -        -         yes      yes
 accounts.creditentry add         -      -       -        -         -        -
 accounts.creditentry change      -      -       -        -         -        -
 accounts.creditentry delete      -      -       -        -         -        -
@@ -50,6 +52,7 @@ accounts.creditentry export      -      -       -        yes       yes      yes
 
 accounts.notice list             -      -       yes      yes       yes      yes
 accounts.notice view             -      -       yes      yes       yes      yes
+accounts.notice history          -      -       -        -         yes      yes
 accounts.notice add              -      -       -        -         -        -
 accounts.notice change           -      -       -        -         -        -
 accounts.notice delete           -      -       -        -         -        -
@@ -57,30 +60,35 @@ accounts.notice send_again       -      -       -        yes       -        yes
 
 lookup.usage list                -      yes     yes      yes       yes      yes
 lookup.usage view                -      yes     yes      yes       yes      yes
+lookup.usage history             -      -       -        -         yes      yes
 lookup.usage add                 -      -       -        -         -        -
 lookup.usage change              -      -       -        -         -        -
 lookup.usage delete              -      -       -        -         -        -
 
 lookup.numberrule list           -      -       yes      yes       yes      yes
 lookup.numberrule view           -      -       yes      yes       yes      yes
+lookup.numberrule history        -      -       -        -         yes      yes
 lookup.numberrule add            -      -       -        yes       -        yes
 lookup.numberrule change         -      -       -        yes       -        yes
 lookup.numberrule delete         -      -       -        yes       -        yes
 
 lookup.contact list              -      -       -        yes       yes      yes
 lookup.contact view              -      -       -        yes       yes      yes
+lookup.contact history           -      -       -        -         yes      yes
 lookup.contact add               -      -       -        yes       -        yes
 lookup.contact change            -      -       -        yes       -        yes
 lookup.contact delete            -      -       -        yes       -        yes
 
 lookup.complaintday list         -      -       -        yes       yes      yes
 lookup.complaintday view         -      -       -        yes       yes      yes
+lookup.complaintday history      -      -       -        -         yes      yes
 lookup.complaintday add          -      -       -        yes       -        yes
 lookup.complaintday change       -      -       -        yes       -        yes
 lookup.complaintday delete       -      -       -        yes       -        yes
 
 auth.user list                   -      -       -        -         yes      yes
 auth.user view                   -      -       -        -         yes      yes
+auth.user history                -      -       -        -         yes      yes
 auth.user add                    -      -       -        -         -        yes
 auth.user change                 -      -       -        -         -        yes
 auth.user delete                 -      -       -        -         -        -
@@ -89,12 +97,14 @@ auth.user reset_second_factor    -      -       -        -         -        yes
 
 auth.group list                  -      -       -        -         yes      yes
 auth.group view                  -      -       -        -         yes      yes
+auth.group history               -      -       -        -         yes      yes
 auth.group add                   -      -       -        -         -        yes
 auth.group change                -      -       -        -         -        yes
 auth.group delete                -      -       -        -         -        yes
 
 admin.logentry list              -      -       -        -         yes      yes
 admin.logentry view              -      -       -        -         yes      yes
+admin.logentry history           -      -       -        -         yes      yes
 admin.logentry add               -      -       -        -         -        -
 admin.logentry change            -      -       -        -         -        -
 admin.logentry delete            -      -       -        -         -        -
@@ -199,10 +209,11 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         case "list":
             yield Request("GET", url("changelist"))
         case "export":
-            yield Request("GET", url(verb))
+            yield Request("POST", url(verb))
         case "view":
             yield Request("GET", url("change", key(row)))
-            yield Request("GET", url("history", key(row)))
+        case "history":
+            yield Request("GET", url(verb, key(row)))
         case "change":
             yield list(form(url("change", key(row))))[-1]
         case "add":
@@ -262,10 +273,10 @@ def test_whoever_is_not_staff_gets_to_the_login_alone(model: str, verb: str, row
 
 
 def test_the_table_has_every_model_and_every_page_of_the_console() -> None:
-    verbs = {"list", "view", "add", "change", "delete"}
+    verbs = {"list", "view", "history", "add", "change", "delete"}
     for model in site._registry:
         assert verbs <= {verb for label, verb in PAGES if label == model._meta.label_lower}, model
-    names = {"list": ["changelist"], "view": ["change", "history"]}
+    names = {"list": ["changelist"], "view": ["change"]}
     known = {f"{m.replace('.', '_')}_{name}" for m, verb in PAGES for name in names.get(verb, [verb])}
     assert page_names(site.get_urls()) == known | OF_THE_SITE
 

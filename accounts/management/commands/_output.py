@@ -12,8 +12,6 @@ from accounts.models import ApiToken
 if TYPE_CHECKING:  # importing the JWT library would slow every other command's start
     from accounts.tokens import Issued
 
-ACTOR = "command line"
-
 
 class TokenCommand(BaseCommand):
     requires_system_checks = []

@@ -2,9 +2,10 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
+from django.db import transaction
 
-from accounts import tokens
-from accounts.management.commands._output import ACTOR, ShowOnceCommand
+from accounts import history, tokens
+from accounts.management.commands._output import ShowOnceCommand
 
 
 class Command(ShowOnceCommand):
@@ -23,14 +24,20 @@ class Command(ShowOnceCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            issued = tokens.issue(
-                name=options["name"],
-                initial_credits=options["credits"],
-                days=options["days"],
-                actor=ACTOR,
-                contact=options["contact"],
-                low_balance_at=options["low_balance_at"],
-            )
+            with transaction.atomic():
+                issued = tokens.issue(
+                    name=options["name"],
+                    initial_credits=options["credits"],
+                    days=options["days"],
+                    actor=history.command_actor(),
+                    contact=options["contact"],
+                    low_balance_at=options["low_balance_at"],
+                )
+                history.record_command(
+                    action=history.Action.ADDITION,
+                    target=issued.token,
+                    message=f"Issued: {issued.token.credits} credits, {issued.token.lifetime_days} days.",
+                )
         except ValueError as error:
             raise CommandError(str(error)) from error
         token = issued.token

@@ -1,7 +1,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from accounts import tokens
+from django.db import transaction
+
+from accounts import history, tokens
 from accounts.management.commands._output import TokenCommand, as_json
 
 
@@ -15,7 +17,11 @@ class Command(TokenCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         token = self.token(options["id"])
-        now_revoked = tokens.revoke(token=token, reason=options["reason"])
+        with transaction.atomic():
+            now_revoked = tokens.revoke(token=token, reason=options["reason"])
+            if now_revoked:
+                message = f"Revoked. {options['reason']}".strip()
+                history.record_command(action=history.Action.CHANGE, target=token, message=message)
         token.refresh_from_db()
         if options["json"]:
             self.result(as_json(token))

@@ -3,8 +3,9 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandError
+from django.db import transaction
 
-from accounts import tokens
+from accounts import history, tokens
 from accounts.management.commands._output import ShowOnceCommand
 
 
@@ -18,12 +19,19 @@ class Command(ShowOnceCommand):
         super().add_arguments(parser)
         parser.add_argument("id", type=int)
         parser.add_argument(
-            "--grace-minutes", type=int, default=0, help="how long the present one still works (default: not at all)"
+            "--grace-minutes",
+            type=int,
+            default=0,
+            help="how long the present one still works; by default it stops at once, which cuts off whoever uses it",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        token, minutes = self.token(options["id"]), options["grace_minutes"]
         try:
-            issued = tokens.rotate(token=self.token(options["id"]), grace=timedelta(minutes=options["grace_minutes"]))
+            with transaction.atomic():
+                issued = tokens.rotate(token=token, grace=timedelta(minutes=minutes))
+                message = f"Rotated, with {minutes} minutes of grace for the earlier token."
+                history.record_command(action=history.Action.CHANGE, target=token, message=message)
         except tokens.TokenRevoked:
             raise CommandError(f"Token {options['id']} is revoked: issue a new one.") from None
         except (ValueError, OverflowError):

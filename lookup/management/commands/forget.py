@@ -6,7 +6,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from accounts import history
 from lookup import erasure, marks, numbers
+
+MAX_NAMED = 5
 
 
 class Command(BaseCommand):
@@ -52,6 +55,11 @@ class Command(BaseCommand):
             ).format(shown, **result)
             if result["blocked"]:
                 sentence += f" Blocked: imports leave out {result['blocked']} of {len(given)} numbers."
+        # Of what is forgotten the history, like the log, has the country codes and the last two digits.
+        masked = [numbers.mask(number) for number in given]
+        name = ", ".join(masked) if len(masked) <= MAX_NAMED else f"{len(masked)} numbers"
+        action = history.Action.CHANGE if options["unblock"] else history.Action.DELETION
+        history.record_command(action=action, name=name, message=sentence.replace(shown, name))
         self.stdout.write(json.dumps(result) if options["json"] else sentence)
 
 

@@ -10,6 +10,7 @@ from lookup.datasets.complaints import import_complaints
 from lookup.datasets.files import open_text
 from lookup.datasets.importers import Imported, OnReject, Replaced, Watch
 from lookup.management.importing import BAD_ROWS, ImportCommand
+from lookup.models import ComplaintDay
 
 SHOWN_DAYS = 10
 
@@ -26,6 +27,7 @@ class Command(ImportCommand):
     )
     read_noun = "row"
     noun = "complaint days"
+    model = ComplaintDay
     formats = formats.COMPLAINTS
 
     def add_arguments(self, parser: CommandParser) -> None:

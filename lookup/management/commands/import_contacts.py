@@ -10,6 +10,7 @@ from lookup.datasets.contacts import import_contacts
 from lookup.datasets.files import open_text
 from lookup.datasets.importers import Imported, OnReject, Watch
 from lookup.management.importing import BAD_ROWS, ImportCommand
+from lookup.models import Contact
 
 REGION_NEEDED = {"number has no country code", "number does not fit its country's numbering plan"}
 
@@ -23,6 +24,7 @@ class Command(ImportCommand):
     )
     read_noun = "number"
     noun = "contacts"
+    model = Contact
     formats = formats.CONTACTS
 
     def add_arguments(self, parser: CommandParser) -> None:

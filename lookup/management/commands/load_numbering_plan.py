@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
+from accounts import history
 from lookup.datasets.plan import load_numbering_plan
 from lookup.management.importing import progress_line
 
@@ -27,6 +28,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         with progress_line(self) as progress:
             result = load_numbering_plan(force=options["force"], dry_run=options["dry_run"], progress=progress)
+        if not (options["dry_run"] or result.already_loaded):
+            history.record_command(
+                action=history.Action.IMPORT,
+                name=f"numbering plan {result.version}",
+                message=f"Loaded: {result.added:,} rows added, {result.changed:,} changed, {result.removed:,} removed.",
+            )
         if options["json"]:
             self.stdout.write(json.dumps({**asdict(result), "dry_run": options["dry_run"]}))
         elif result.already_loaded:

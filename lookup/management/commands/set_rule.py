@@ -4,8 +4,11 @@ import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
+from accounts import history
 from lookup import numbers, rules
+from lookup.models import NumberRule
 
 _SPAM = {"yes": True, "no": False, "unknown": None}
 _WORDS = {value: word for word, value in _SPAM.items()}
@@ -42,10 +45,15 @@ class Command(BaseCommand):
         if bool(given) == options["remove"]:
             raise CommandError("Give --spam, --name or --note to set the rule, or --remove alone.")
         if options["remove"]:
-            self._show_removed(number, rules.remove(number), options["json"])
+            with transaction.atomic():
+                if removed := rules.remove(number):
+                    _record(number, history.Action.DELETION, "Removed.")
+            self._show_removed(number, removed, options["json"])
             return
         try:
-            rule = rules.set_rule(number, **given)
+            with transaction.atomic():
+                rule = rules.set_rule(number, **given)
+                _record(number, history.Action.CHANGE, f"Set: {', '.join(given)}.")
         except rules.SaysNothing:
             raise CommandError("A rule needs --spam yes, --spam no, or a --name. Nothing was changed.") from None
         if options["json"]:
@@ -62,3 +70,8 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({"number": number, "removed": removed}))
         else:
             self.stdout.write(f"{'Removed the' if removed else 'There was no'} rule for {number}.")
+
+
+def _record(number: str, action: history.Action, message: str) -> None:
+    """With the number masked, and which fields were set, not to what: the history outlives a `forget`."""
+    history.record_command(action=action, kind=NumberRule, name=numbers.mask(number), message=message)

@@ -1,0 +1,149 @@
+"""What commands and exports leave in the console's history, and whom it names."""
+
+import os
+import pwd
+from io import StringIO
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.contrib.auth import authenticate
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from accounts import credits
+from accounts import history as console_history
+from accounts.models import ApiToken, CreditEntry
+from tests.accounts.admin_pages import LEDGER, history
+
+pytestmark = pytest.mark.django_db
+
+EXPORT = f"{LEDGER}export/"
+
+
+@pytest.fixture(autouse=True)
+def alice(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Who runs the commands."""
+    monkeypatch.delenv("SUDO_USER", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="alice"))
+    return "alice (command line)"
+
+
+def run(*arguments: Any) -> None:
+    call_command(*map(str, arguments), stdout=StringIO(), stderr=StringIO())
+
+
+# --- Who ---------------------------------------------------------------------------------------------------------
+
+
+def test_actor_is_not_taken_from_the_environment(alice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "mallory")
+    assert console_history.command_actor() == alice
+
+
+def test_actor_of_sudo_names_both_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUDO_USER", "bob\n")
+    assert console_history.command_actor() == "bob via sudo as alice (command line)"
+
+
+def test_actor_without_a_passwd_entry_is_the_uid(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert console_history.command_actor() == f"uid {os.getuid()} (command line)"
+
+
+def test_a_very_long_actor_fits_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="a" * 300))
+    monkeypatch.setenv("SUDO_USER", "b" * 300)
+    assert len(console_history.command_actor()) == console_history.MAX_ACTOR
+    assert console_history.command_actor().endswith(" (command line)")
+    run("create_token", "pbx", "--credits", 5)
+    assert history()[0][0] == CreditEntry.objects.get().actor == console_history.command_actor()
+
+
+def test_user_of_commands_cannot_log_in(alice: str) -> None:
+    run("create_token", "pbx", "--credits", 5)
+    user = User.objects.get(username=alice)
+    assert (user.is_active, user.is_staff, user.is_superuser, user.has_usable_password()) == (False,) * 4
+    assert authenticate(username=alice, password="") is None
+    with pytest.raises(ValidationError):
+        User(username=alice, password="x").full_clean()
+
+
+# --- What --------------------------------------------------------------------------------------------------------
+
+
+def test_each_token_command_leaves_one_row(alice: str) -> None:
+    run("create_token", "pbx", "--credits", 5, "--days", 30)
+    token = ApiToken.objects.get()
+    run("top_up", token.pk, 7, "--note", "invoice", "--reference", "INV-1")
+    run("rotate_token", token.pk, "--grace-minutes", 5)
+    run("revoke_token", token.pk, "--reason", "lost")
+    top_up = token.entries.get(kind="top-up")
+    assert history() == [
+        (alice, "Issued: 5 credits, 30 days."),
+        (alice, f"Booked: top-up of +7 credits, ledger row {top_up.pk}, balance 12. invoice"),
+        (alice, "Rotated, with 5 minutes of grace for the earlier token."),
+        (alice, "Revoked. lost"),
+    ]
+    assert set(CreditEntry.objects.values_list("actor", flat=True)) == {alice}
+
+
+def test_commands_that_change_nothing_leave_no_row(token: ApiToken) -> None:
+    run("top_up", token.pk, 7, "--note", "invoice", "--reference", "INV-1")
+    run("revoke_token", token.pk)
+    before = history()
+    run("top_up", token.pk, 7, "--note", "invoice", "--reference", " INV-1 ")
+    run("revoke_token", token.pk)
+    for refused in (
+        ["create_token", "", "--credits", 5],
+        ["top_up", token.pk, 8, "--note", "invoice", "--reference", "INV-1"],
+        ["rotate_token", token.pk],
+    ):
+        with pytest.raises(CommandError):
+            run(*refused)
+    run("list_tokens")
+    run("audit_credits")
+    assert history() == before
+
+
+def test_no_jwt_gets_into_the_history(capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("create_token", "pbx", "--credits", "5", "--quiet")
+    call_command("rotate_token", str(ApiToken.objects.get().pk), "--quiet")
+    keys = capsys.readouterr().out.split()
+    rows = str(list(console_history.LogEntry.objects.values()))
+    assert len(keys) == 2
+    assert not any(part in rows for key in keys for part in key.split("."))
+
+
+def test_history_page_shows_who_ran_a_command(admin_client: Client, alice: str) -> None:
+    run("create_token", "pbx", "--credits", 5)
+    text = admin_client.get("/admin/admin/logentry/", {"q": "alice"}).text
+    assert alice in text
+    assert f'href="/admin/accounts/apitoken/{ApiToken.objects.get().pk}/change/"' in text
+
+
+# --- The export --------------------------------------------------------------------------------------------------
+
+
+def test_each_export_leaves_one_row_that_says_what(admin_client: Client, token: ApiToken) -> None:
+    credits.top_up(token=token, amount=5, actor="op", reason="paid", reference="INV-1")
+    assert admin_client.post(f"{EXPORT}?token__id__exact={token.pk}&kind__exact=top-up").status_code == 200
+    assert admin_client.post(f"{EXPORT}?q=INV-1").status_code == 200
+    assert history() == [
+        ("admin", f"Exported ledger-token-{token.pk}-top-up.csv."),
+        ("admin", "Exported ledger.csv: rows that a text found."),
+    ]
+    assert "exported" in admin_client.get("/admin/admin/logentry/").text
+
+
+def test_an_export_that_is_not_made_leaves_no_row(admin_client: Client, token: ApiToken) -> None:
+    assert admin_client.post(f"{EXPORT}?since=never").status_code == 302
+    response = admin_client.get(f"{EXPORT}?kind__exact=issue")
+    assert response["Location"] == f"{LEDGER}?kind__exact=issue"
+    assert history() == []

@@ -1,0 +1,106 @@
+"""Who logged in to the console, from where, and who was refused."""
+
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+LOGIN = reverse("admin:login")
+PASSWORD = "the right one"
+#: The log's lines begin so.
+LOGGER = "callerid_project.login_log"
+
+
+@pytest.fixture
+def boss(db: None) -> User:
+    return User.objects.create_superuser("boss", password=PASSWORD)
+
+
+def attempt(name: str = "boss", password: str = PASSWORD, **meta: Any) -> Client:
+    client = Client(REMOTE_ADDR="192.0.2.1")
+    client.post(LOGIN, {"username": name, "password": password}, **meta)
+    return client
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [f"{record.levelname} {record.getMessage()}" for record in caplog.records if record.name == LOGGER]
+
+
+@pytest.fixture(autouse=True)
+def _all_levels(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", LOGGER)
+
+
+def test_login_and_logout_are_logged_with_the_address(boss: User, caplog: pytest.LogCaptureFixture) -> None:
+    attempt().post(reverse("admin:logout"))
+    assert lines(caplog) == ["INFO login: user=boss address=192.0.2.1", "INFO logout: user=boss address=192.0.2.1"]
+
+
+def test_login_is_one_row_of_the_history(boss: User) -> None:
+    client = attempt()
+    entry = LogEntry.objects.get()
+    assert (entry.user, entry.object_id) == (boss, str(boss.pk))
+    assert entry.change_message == "Logged in to the console from 192.0.2.1."
+    assert "logged in" in client.get(reverse("admin:admin_logentry_changelist")).text
+
+
+def test_failed_login_is_logged_and_leaves_no_history(boss: User, caplog: pytest.LogCaptureFixture) -> None:
+    attempt(password="guess")
+    attempt(" ｂｏｓｓ", "guess")  # what Django takes for the same name
+    assert lines(caplog) == ["WARNING login failed: user=boss address=192.0.2.1"] * 2
+    assert not LogEntry.objects.exists()
+
+
+@pytest.mark.parametrize("name", [PASSWORD, "x" * 1_000, "a\0b", "boss\nlogin: user=boss", ""])
+def test_an_unknown_name_is_not_logged(boss: User, caplog: pytest.LogCaptureFixture, name: str) -> None:
+    attempt(name, "guess")
+    assert set(lines(caplog)) <= {"WARNING login failed: user=- address=192.0.2.1"}
+    assert name == "" or name not in caplog.text
+
+
+def test_inactive_user_and_user_without_staff_are_logged(boss: User, caplog: pytest.LogCaptureFixture) -> None:
+    User.objects.create_user("olga", password=PASSWORD)
+    User.objects.create_user("left", password=PASSWORD, is_staff=True, is_active=False)
+    attempt("olga")
+    attempt("left")
+    assert lines(caplog) == [
+        "WARNING login refused, not staff: user=olga address=192.0.2.1",
+        "WARNING login failed: user=left address=192.0.2.1",
+    ]
+    assert not LogEntry.objects.exists()
+
+
+def test_throttled_attempts_are_logged(boss: User, caplog: pytest.LogCaptureFixture, settings: Any) -> None:
+    settings.ADMIN_LOGIN_RATE = (1, 3600)
+    attempt(password="guess")
+    attempt()
+    attempt(PASSWORD)
+    assert lines(caplog)[1:] == [
+        "WARNING too many attempts at a password: user=boss address=192.0.2.1",
+        "WARNING too many attempts at a password: user=- address=192.0.2.1",
+    ]
+
+
+def test_throttled_password_change_is_logged(boss: User, caplog: pytest.LogCaptureFixture, settings: Any) -> None:
+    settings.ADMIN_LOGIN_RATE = (1, 3600)
+    client = attempt()
+    fields = {"old_password": "guess", "new_password1": "Another good one", "new_password2": "Another good one"}
+    for _ in range(2):
+        client.post(reverse("admin:password_change"), fields)
+    assert lines(caplog)[1:] == ["WARNING too many attempts at a password: user=boss address=192.0.2.1"]
+
+
+def test_the_address_is_the_one_that_proxies_tell(boss: User, caplog: pytest.LogCaptureFixture, settings: Any) -> None:
+    attempt(HTTP_X_FORWARDED_FOR="198.51.100.7")
+    settings.TRUSTED_PROXIES = 1
+    attempt(HTTP_X_FORWARDED_FOR="198.51.100.7")
+    assert [line.rpartition("=")[2] for line in lines(caplog)] == ["192.0.2.1", "198.51.100.7"]
+
+
+def test_a_login_by_code_is_no_login(boss: User, caplog: pytest.LogCaptureFixture) -> None:
+    Client().force_login(boss)
+    assert lines(caplog) == []
+    assert not LogEntry.objects.exists()
