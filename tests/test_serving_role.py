@@ -1,0 +1,169 @@
+"""The service under the database role of docs/production.md: it can do its work, and cannot harm the ledger."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+import requests
+from psycopg import errors, sql
+
+from tests import plugin
+from tests.servers import fresh_database
+from tests.service import PATIENCE, Service
+
+NUMBER = "493023125042"
+PASSWORD = "the right one"
+
+pytestmark = pytest.mark.once
+
+
+def documented_grants(role: str) -> str:
+    text = (plugin.ROOT / "docs" / "production.md").read_text(encoding="utf-8")
+    blocks: list[str] = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    (grants,) = (block for block in blocks if "callerid_serving" in block)
+    return grants.replace("callerid_serving", role)
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The service under the serving role, to be started; `owner` and `serving`: a database URL for each."""
+
+    service: Service
+    owner: str
+    serving: str
+
+
+@pytest.fixture
+def roles(_postgres_server_url: str, redis_url: str, tmp_path: Path) -> Iterator[Roles]:
+    names = {kind: f"callerid_{kind}_{uuid4().hex[:8]}" for kind in ("owner", "serving")}
+    secret = uuid4().hex
+    with psycopg.connect(_postgres_server_url, autocommit=True) as server:
+        for name in names.values():
+            server.execute(
+                sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(name), sql.Literal(secret))
+            )
+        try:
+            with fresh_database(_postgres_server_url) as url:
+                owner, serving = (
+                    re.sub(r"(?<=://)([^@/]*@)?", f"{name}:{secret}@", url, count=1) for name in names.values()
+                )
+                database = url.partition("?")[0].rpartition("/")[2]
+                change = sql.SQL("ALTER DATABASE {} OWNER TO {}")
+                server.execute(change.format(sql.Identifier(database), sql.Identifier(names["owner"])))
+                environment = {**PATIENCE, **plugin.generated_keys(), "REDIS_URL": redis_url, "TRUSTED_PROXIES": "1"}
+                Service(tmp_path, {**environment, "DATABASE_URL": owner}).manage("migrate", "--verbosity=0")
+                with psycopg.connect(owner, autocommit=True) as connection:
+                    connection.execute(documented_grants(names["serving"]))
+                service = Service(tmp_path, {**environment, "DATABASE_URL": serving})
+                try:
+                    yield Roles(service, owner, serving)
+                finally:
+                    service.kill()
+        finally:
+            for name in names.values():
+                server.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+def logged_in(service: Service) -> Callable[..., requests.Response]:
+    """`post(path, **fields)` as a superuser, with the hidden fields of that page or of `form`'s."""
+    script = f"from django.contrib.auth.models import User; User.objects.create_superuser('boss', '', {PASSWORD!r})"
+    service.manage("shell", "--no-imports", "-c", script)
+    cookies: dict[str, str] = {}
+
+    def send(method: str, path: str, **fields: str) -> requests.Response:
+        """As through the proxy that speaks TLS: requests itself would send a secure cookie to no http address."""
+        headers = {
+            "Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items()),
+            "X-Forwarded-For": "192.0.2.1",
+            "X-Forwarded-Proto": "https",
+            "Referer": service.url.replace("http:", "https:") + path,
+        }
+        url = service.url + path
+        answer = requests.request(method, url, data=fields, headers=headers, timeout=60, allow_redirects=False)
+        answer.raise_for_status()
+        cookies.update(answer.cookies.get_dict())
+        return answer
+
+    def post(path: str, form: str | None = None, **fields: str) -> requests.Response:
+        hidden = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]+)"', send("GET", form or path).text))
+        return send("POST", path, **{**hidden, **fields})
+
+    post("/admin/login/", username="boss", password=PASSWORD)
+    return post
+
+
+def count(url: str, table: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def test_the_service_does_its_work_under_the_serving_role(roles: Roles) -> None:
+    service = roles.service.start()
+    made = json.loads(service.manage("create_token", "pbx", "--credits", "5", "--json"))
+    asked = {"api_key": made["api_key"], "query": NUMBER}
+    for key in ({}, {"Idempotency-Key": "k"}):
+        answer = requests.post(f"{service.url}/callerid/search", json=asked, headers=key, timeout=60)
+        assert answer.status_code == 200, answer.text
+    post = logged_in(service)
+    page = f"/admin/accounts/apitoken/{made['id']}/top-up/"
+    assert post(page, amount="7", reason="paid").status_code == 302
+    assert json.loads(service.manage("list_tokens", "--json"))[0]["credits"] == 10
+    assert post("/admin/lookup/numberrule/add/", number=NUMBER, spam="true", name="", note="").status_code == 302
+    exported = post("/admin/accounts/creditentry/export/", form="/admin/accounts/creditentry/").text
+    assert exported.count("\r\n") == 5
+    service.manage("set_rule", NUMBER, "--spam", "no")
+    service.manage("rotate_token", str(made["id"]))
+    assert json.loads(service.manage("forget", NUMBER, "--json"))["ledger_entries"] == 2
+    with psycopg.connect(roles.owner) as owner:
+        owner.execute("UPDATE accounts_idempotencyrecord SET created_at = '2000-01-01'")
+    assert json.loads(service.manage("prune", "--json"))["idempotency_records"] == 1
+    assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
+    assert service.stop() == 0  # an orderly end writes the statistics
+    assert count(roles.owner, "accounts_searchhour") >= 1
+    assert "permission denied" not in service.log()
+
+
+FORBIDDEN = [
+    "TRUNCATE accounts_creditentry CASCADE",
+    "TRUNCATE accounts_apitoken CASCADE",
+    "ALTER TABLE accounts_creditentry DISABLE TRIGGER ALL",
+    "ALTER TABLE accounts_creditentry DISABLE TRIGGER accounts_creditentry_append_only",
+    "DROP TRIGGER accounts_creditentry_no_truncate ON accounts_creditentry",
+    "DROP FUNCTION accounts_creditentry_append_only() CASCADE",
+    "CREATE OR REPLACE FUNCTION accounts_creditentry_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN RETURN NEW; END $$",
+    "CREATE TABLE mine (id int)",
+    "SET session_replication_role = replica",
+    "UPDATE accounts_creditentry SET amount = 99",
+    "DELETE FROM accounts_creditentry",
+    "DELETE FROM accounts_apitoken",
+    "DELETE FROM django_admin_log",
+    "ALTER TABLE accounts_creditentry RENAME TO elsewhere",
+    "DROP TABLE accounts_creditentry CASCADE",
+]
+
+
+def test_the_serving_role_cannot_harm_the_ledger(roles: Roles) -> None:
+    permitted = []
+    with psycopg.connect(roles.serving, autocommit=True) as connection:
+        for statement in FORBIDDEN:
+            try:
+                connection.execute(statement)
+            except errors.InsufficientPrivilege:
+                continue
+            permitted.append(statement)
+    assert permitted == []
+
+
+def test_the_owner_cannot_truncate_the_ledger(roles: Roles) -> None:
+    with psycopg.connect(roles.owner, autocommit=True) as connection:
+        for table in ("accounts_creditentry", "accounts_apitoken"):
+            with pytest.raises(errors.RestrictViolation, match="append-only"):
+                connection.execute(sql.SQL("TRUNCATE {} CASCADE").format(sql.Identifier(table)))
