@@ -9,12 +9,14 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F, Sum
 from django.utils import timezone
 
+from accounts import audit as ledger_audit
 from accounts import idempotency, notices
-from accounts.audit import Disagreement as Disagreement
-from accounts.audit import audit as audit
 from accounts.hashing import keyed_hash
 from accounts.models import ApiToken, CreditDay, CreditEntry
 from accounts.sql import one_row
+
+# The audit is a service of this module, and stands in one of its own.
+Disagreement, audit = ledger_audit.Disagreement, ledger_audit.audit
 
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
@@ -54,8 +56,8 @@ def move(
     reference: str = "",
     refunds: CreditEntry | None = None,
 ) -> CreditEntry:
-    """Book `amount` (signed, whole) and its ledger row. Raises InvalidAmount when the balance would leave its range, and
-    TopUpRefused for a top-up of a revoked token, also of one that is revoked at the same moment.
+    """Book `amount` (signed, whole) and its ledger row. Raises InvalidAmount when the balance would leave its range,
+    and TopUpRefused for a top-up of a revoked token, also of one that is revoked at the same moment.
 
     In the same transaction: the day's sum of this kind, and a notice when the balance falls to the token's threshold.
     Rows are locked in this order, the token's and then the day's, so whoever books on several tokens does so in a

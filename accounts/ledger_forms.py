@@ -18,8 +18,8 @@ BOOKED = "booked"
 WORDS = {"issue": "Issue", "top-up": "Top-up", "search": "Search", "adjustment": "Adjustment", "refund": "Refund"}
 #: So many tokens are offered, when a text means several.
 MAX_CANDIDATES = 50
-#: Callers choose request ids, and one may send the same with all its searches: so many rows of one request id are listed,
-#: and as many of one reference.
+#: Callers choose request ids, and one may send the same with all its searches: so many rows of one request id are
+#: listed, and as many of one reference.
 MAX_MATCHES = 100
 _ID = re.compile(r"#?([0-9]{1,18})")
 
@@ -98,7 +98,9 @@ class LedgerForm(forms.Form):
 
     def cut_sentence(self) -> str:
         """For the list, when `cut`."""
-        sentence = f"There are more rows with this text: at most {MAX_MATCHES} bookings and as many searches are listed."
+        sentence = (
+            f"There are more rows with this text: at most {MAX_MATCHES} bookings and as many searches are listed."
+        )
         if self.token is None:
             sentence += " To see those of one token, open the ledger from that token's page and search there."
         return sentence
@@ -110,9 +112,9 @@ class LedgerForm(forms.Form):
         requested = CreditEntry.objects.filter(request_id__gte=text, request_id__lte=text).order_by("-request_id")
         referenced = CreditEntry.objects.exclude(reference="").filter(reference=text)
         found: list[int] = []
-        for rows in (referenced, requested):
-            if self.token is not None:  # before the cut, or other tokens' rows would push this one's out
-                rows = _of_token(rows, self.token)
+        for meant in (referenced, requested):
+            # Before the cut, or other tokens' rows would push this one's out.
+            rows = meant if self.token is None else _of_token(meant, self.token)
             keys = list(rows.values_list("pk", flat=True)[: MAX_MATCHES + 1])
             self.cut = self.cut or len(keys) > MAX_MATCHES
             found += keys[:MAX_MATCHES]

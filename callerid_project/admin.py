@@ -30,7 +30,7 @@ _WITHOUT_EFFECT = (
     r"^(add|change|delete)_(creditentry|usage|logentry|user|group)$|^(add|delete)_notice$|^delete_apitoken$"
 )
 
-_DID = {
+_DID: dict[int, str] = {
     Action.ADDITION: "added",
     Action.CHANGE: "changed",
     Action.DELETION: "deleted",

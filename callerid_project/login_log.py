@@ -1,6 +1,6 @@
 """Logs who logs in to the console, from where, and who is refused; successful logins also stand in the history.
 
-A user name is logged only where such a user exists: an unknown one may be a password that was typed into the wrong field.
+A user name is logged only where such a user exists: an unknown one may be a password typed into the wrong field.
 """
 
 import logging

@@ -137,8 +137,8 @@ FORBIDDEN = [
     "ALTER TABLE accounts_creditentry DISABLE TRIGGER accounts_creditentry_append_only",
     "DROP TRIGGER accounts_creditentry_no_truncate ON accounts_creditentry",
     "DROP FUNCTION accounts_creditentry_append_only() CASCADE",
-    "CREATE OR REPLACE FUNCTION accounts_creditentry_append_only() RETURNS trigger LANGUAGE plpgsql AS "
-    "$$ BEGIN RETURN NEW; END $$",
+    """CREATE OR REPLACE FUNCTION accounts_creditentry_append_only() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RETURN NEW; END $$""",
     "CREATE TABLE mine (id int)",
     "SET session_replication_role = replica",
     "UPDATE accounts_creditentry SET amount = 99",

@@ -2,9 +2,10 @@
 
 import hmac
 import re
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin, messages
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -203,7 +204,7 @@ class CreditEntryAdmin(TokenRowsAdmin):
         lines = exports.as_csv(form)
         by_text = ": rows that a text found" if form.keys is not None else ""
         history.record(
-            user=request.user,
+            user=cast(User, request.user),
             action=history.Action.EXPORT,
             kind=CreditEntry,
             name="export",

@@ -213,6 +213,22 @@ def test_rotation_without_grace_stops_the_earlier_token(admin_client: Client) ->
     assert history() == [("admin", "Rotated, with 0 minutes of grace for the earlier token. leaked")]
 
 
+def test_rotation_keeps_the_earlier_token_for_a_day_unless_told(admin_client: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
+    asked = admin_client.get(page(issued.token, "rotate"))
+    assert asked.context["form"]["grace_minutes"].value() == 24 * 60
+    assert "Keep the old token valid for (minutes); 0 = stop immediately." in asked.text
+
+
+def test_a_revoked_token_takes_no_top_up_and_says_why(admin_client: Client, token: ApiToken) -> None:
+    tokens.revoke(token=token)
+    response = submit(admin_client, page(token, "top-up"), amount=5, reason="paid")
+    assert "This token is revoked, so nobody could spend the credits." in response.text
+    assert (balance(token), booked(token, "top-up"), history()) == (30, [], [])
+    assert submit(admin_client, page(token, "adjust"), amount=-30, reason="settled").status_code == 302
+    assert balance(token) == 0
+
+
 def test_a_reposted_rotation_does_not_end_the_grace_of_the_first(admin_client: Client) -> None:
     issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
     url = page(issued.token, "rotate")

@@ -101,8 +101,24 @@ def test_the_page_links_what_can_be_done(admin_client: Client, token: ApiToken) 
     assert admin_client.get(ledger).status_code == 200
     tokens.revoke(token=token)
     text = admin_client.get(page(token, "change")).text
-    assert page(token, "rotate") not in text
-    assert page(token, "revoke") not in text
+    assert [action for action in ACTIONS if page(token, action) in text] == ["adjust"]
+
+
+def test_a_token_without_credits_is_not_shown_as_active(admin_client: Client, token: ApiToken) -> None:
+    def shown() -> set[str]:
+        """On its page, in the list, and on the page of an action: `type state`."""
+        texts = [admin_client.get(url).text for url in (page(token, "change"), LIST, page(token, "top-up"))]
+        labels = [re.findall(r"uppercase[^>]*?(bg-\w+)-100[^>]*>\s*([\w ]+?)\s*<", text) for text in texts]
+        return {" ".join(label) for found in labels for label in found}
+
+    assert shown() == {"bg-green active"}
+    credits.adjust(token=token, amount=-30, actor="op", reason="x")
+    assert shown() == {"bg-orange out of credits"}
+    tokens.rotate(token=token, grace=timedelta(hours=1))
+    assert shown() == {"bg-orange out of credits"}
+    assert "Grace ends" in admin_client.get(page(token, "change")).text
+    tokens.revoke(token=token)
+    assert shown() == {"bg-red revoked"}
 
 
 def test_tokens_cannot_be_deleted(admin_client: Client, token: ApiToken) -> None:

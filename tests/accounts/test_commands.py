@@ -109,6 +109,14 @@ def test_top_up_with_a_reference_is_done_once() -> None:
     assert CreditEntry.objects.filter(kind="top-up").count() == 1
 
 
+def test_top_up_of_a_revoked_token_fails() -> None:
+    made = run_json("create_token", "pbx", "--credits", 1)
+    run("revoke_token", made["id"])
+    with pytest.raises(CommandError, match="revoked"):
+        run("top_up", made["id"], 5, "--note", "invoice")
+    assert ApiToken.objects.get().credits == 1
+
+
 @pytest.mark.parametrize("command", [["rotate_token"], ["revoke_token"], ["top_up", "5", "--note", "x"]])
 @pytest.mark.parametrize("token_id", ["999", "0", "9" * 30])
 def test_an_unknown_token_is_told(command: list[str], token_id: str) -> None:

@@ -246,6 +246,20 @@ def test_the_migration_takes_its_exception_back_and_gives_it_again(transactional
             cursor.execute(change)
 
 
+def test_revoked_token_takes_no_top_up_but_is_corrected(token: ApiToken) -> None:
+    charge(token)
+    earlier = top_up(token, 5, reference="invoice 1")
+    tokens.revoke(token=token)
+    with pytest.raises(credits.TopUpRefused, match="revoked"):
+        top_up(token, 5)
+    assert top_up(token, 5, reference="invoice 1") == earlier
+    with pytest.raises(credits.InvalidAmount, match="at once"):
+        top_up(token, credits.MAX_AMOUNT + 1)
+    credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="wrong")
+    credits.adjust(token=token, amount=-8, actor="op", reason="settled")
+    assert (ApiToken.objects.get().credits, credits.audit()) == (0, [])
+
+
 def test_a_token_with_a_ledger_cannot_be_deleted(token: ApiToken) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         token.delete()

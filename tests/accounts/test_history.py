@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
@@ -116,7 +117,7 @@ def test_no_jwt_gets_into_the_history(capsys: pytest.CaptureFixture[str]) -> Non
     call_command("create_token", "pbx", "--credits", "5", "--quiet")
     call_command("rotate_token", str(ApiToken.objects.get().pk), "--quiet")
     keys = capsys.readouterr().out.split()
-    rows = str(list(console_history.LogEntry.objects.values()))
+    rows = str(list(LogEntry.objects.values()))
     assert len(keys) == 2
     assert not any(part in rows for key in keys for part in key.split("."))
 

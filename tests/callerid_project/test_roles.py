@@ -328,7 +328,7 @@ def test_no_permission_lets_anybody_but_a_superuser_change_users_and_roles(rows:
     Group.objects.get(name="operator").permissions.set(every)
     client, boss = logged_in("operator"), logged_in("superuser")
     for model, verb in PAGES:
-        if model.startswith("auth.") and verb not in ("list", "view"):
+        if model.startswith("auth.") and verb not in ("list", "view", "history"):
             sent, before = list(requests(model, verb, rows[model], boss)), database()
             assert {answer(client, request, before) for request in sent} == {"-"}
 
@@ -344,6 +344,35 @@ def test_a_superuser_adds_an_operator_in_one_step() -> None:
     assert (made.is_staff, made.is_superuser, list(made.groups.all())) == (True, False, [operator])
     assert Client().login(username="olga", password=password)
     assert made.has_perms(["accounts.give_any_credits", "lookup.delete_contact"])
+
+
+def test_a_user_without_a_role_is_saved_with_a_warning() -> None:
+    client, warning = logged_in("superuser"), "has no role"
+    page = client.get(address("auth.user", "add"))
+    password = {"password1": "A long enough one", "password2": "A long enough one"}
+    added = client.post(address("auth.user", "add"), filled(page, username="olga", **password), follow=True)
+    assert f"olga {warning}" in added.text
+    olga, viewer = User.objects.get(username="olga"), Group.objects.get(name="viewer")
+    url = address("auth.user", "change", olga.pk)
+    for fields, warned in (
+        ({"groups": [viewer.pk]}, False),
+        ({"groups": []}, True),
+        ({"is_superuser": "on"}, False),
+        ({"is_active": False, "is_superuser": False}, False),
+    ):
+        sent = {name: value for name, value in filled(client.get(url), **fields).items() if value is not False}
+        assert (warning in client.post(url, sent, follow=True).text) == warned, fields
+
+
+def test_the_history_button_is_for_those_who_may_see_it(rows: dict[str, Model], clients: dict[str, Client]) -> None:
+    for model in ("accounts.apitoken", "lookup.numberrule", "accounts.creditentry"):
+        for role in ROLES:
+            if PAGES[model, "view"][role] == "yes":
+                shown = (
+                    address(model, "history", rows[model].pk)
+                    in clients[role].get(address(model, "change", rows[model].pk)).text
+                )
+                assert shown == (PAGES[model, "history"][role] == "yes"), (model, role)
 
 
 def test_a_users_name_stays_for_the_ledger_has_it(rows: dict[str, Model]) -> None:
