@@ -73,13 +73,13 @@ def _complaints(index: int) -> list[int]:
 
 def answer(index: int) -> dict[str, Any]:
     """What a search for that number answers, but for `credits_remaining`."""
-    complaints = _complaints(index)
+    spam = sum(_complaints(index)) >= 2
     return {
         "success": True,
         "data": {
             "phone_number": str(number(index)),
             "source_a": _contact(index),
-            "source_b": {"spam": sum(complaints) >= 2} if complaints else {},
-            "combined": {"source_a_available": True, "source_b_available": bool(complaints)},
+            "source_b": {"spam": True} if spam else {},
+            "combined": {"source_a_available": True, "source_b_available": spam},
         },
     }

@@ -28,11 +28,14 @@ TODAY = datetime.now(UTC).date()
 YESTERDAY = TODAY - timedelta(days=1)
 
 CONTACTS = ["number,name,location\n", *(f"{FIRST + n},Name {n},Place {n % 9}\n" for n in range(ROWS))]
-# Two complaints in two days: half of them would not be spam.
-COMPLAINTS = [
-    "number,day,total\n",
-    *(f"{FIRST + n // 2},{(YESTERDAY, TODAY)[n % 2]},1\n" for n in range(ROWS)),
-]
+# Four complaints in two days; CORRECTED has four too, but yesterday's of the one and today's of the other are two.
+COMPLAINTS, CORRECTED = (
+    [
+        "number,day,total\n",
+        *(f"{FIRST + n // 2},{(YESTERDAY, TODAY)[n % 2]},{totals[n % 2]}\n" for n in range(ROWS)),
+    ]
+    for totals in ((1, 3), (3, 1))
+)
 FILES = {"import_contacts": CONTACTS, "import_complaints": COMPLAINTS}
 TABLES = {"import_contacts": "lookup_contact", "import_complaints": "lookup_complaintday"}
 
@@ -180,18 +183,23 @@ class Caller:
 
 
 def test_searches_go_on_during_an_import_and_see_nothing_of_it_or_all(
-    serve: Callable[..., Service], file: Callable[[str], str]
+    serve: Callable[..., Service], file: Callable[[str], str], tmp_path: Path
 ) -> None:
-    service = serve(RATE_LIMIT="1000000/m", COMPLAINT_THRESHOLD="2")
+    service = serve(RATE_LIMIT="1000000/m", COMPLAINT_THRESHOLD="4")
     caller = Caller(service)
+    corrected = tmp_path / "corrected.csv"
+    corrected.write_text("".join(CORRECTED), encoding="utf-8")
     try:
         for command in FILES:
             Import(service, command, file(command)).counts()
+        imported = len(caller.answers) + 1  # the one under way may have been read before
+        counts = Import(service, "import_complaints", str(corrected)).counts()
     finally:
         caller.stop()
     assert {status for status, _ in caller.answers} == {200}
-    # A number has no record, or both of its days: one of them alone would be found and not be spam.
-    assert {body["data"]["source_b"].get("spam") for _, body in caller.answers} <= {None, True}
+    # With one day of its complaints corrected and the other not, a number could have two, and would be unknown.
+    assert counts["changed"] == ROWS
+    assert {body["data"]["source_b"].get("spam") for _, body in caller.answers[imported:]} == {True}
     contacts = [body["data"]["source_a"] for _, body in caller.answers]
     assert all(("name" in contact) <= contact.get("location", "").startswith("Place") for contact in contacts)
     assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}

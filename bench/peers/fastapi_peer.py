@@ -128,7 +128,7 @@ async def ask_sources(connection: asyncpg.Connection, number: int) -> tuple[Sour
     source_a = SourceA(name=contact["name"] or None, location=contact["location"] or None) if contact else SourceA()
     since = datetime.now(UTC).date() - timedelta(days=90)
     complaints = await connection.fetchval(SUM_COMPLAINTS, number, since)
-    return source_a, SourceB(spam=None if complaints is None else complaints >= 2)
+    return source_a, SourceB(spam=True if complaints is not None and complaints >= 2 else None)
 
 
 async def charge(connection: asyncpg.Connection, token_id: int, number: str) -> int:

@@ -1,4 +1,4 @@
-"""Built in: spam or not, from complaints counted by day. A number that nobody reported is unknown, never "not spam"."""
+"""Built in: spam or unknown, from complaints counted by day. Few complaints, or none, clear no number."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -21,11 +21,11 @@ def _parameters(number: str) -> tuple[date, int]:
 class Complaints(Table):
     """Spam when COMPLAINT_THRESHOLD complaints or more fall into the last COMPLAINT_WINDOW_DAYS days, today included.
 
-    Days are UTC's. With older complaints only, the answer is "not spam".
+    Days are UTC's. With fewer, or older ones only, nothing is known: never "not spam".
     """
 
     fields = frozenset({"spam"})
     select = Select(_SUM, 1, _parameters)
 
     def read(self, row: Row | None) -> Answer:
-        return NotFound() if row is None else Found(spam=row[0] >= settings.COMPLAINT_THRESHOLD)
+        return NotFound() if row is None or row[0] < settings.COMPLAINT_THRESHOLD else Found(spam=True)

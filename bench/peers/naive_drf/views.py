@@ -48,8 +48,8 @@ class SearchView(APIView):
         source_b: dict[str, Any] = {}
         since = timezone.now().date() - timedelta(days=90)
         complaints = ComplaintDay.objects.filter(number=number, day__gt=since).aggregate(total=Sum("total"))["total"]
-        if complaints is not None:
-            source_b = {"spam": complaints >= 2}
+        if complaints is not None and complaints >= 2:
+            source_b = {"spam": True}
 
         with transaction.atomic():
             token = ApiToken.objects.select_for_update().get(pk=token.pk)

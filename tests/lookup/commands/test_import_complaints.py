@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lookup.answers import Found
+from lookup.answers import Found, NotFound
 from lookup.connectors.complaints import Complaints
 from lookup.models import ComplaintDay, ComplaintSubject
 from tests.lookup.commands.imports import JANE, TODAY, Ran
@@ -41,7 +41,7 @@ def test_yesterdays_ftc_file_makes_the_next_search_say_spam(file: Any) -> None:
         f"  ftc {yesterday}: complaints: 3",
     ]
     assert Complaints().lookup("12125550142", timeout_s=1) == Found(spam=True)
-    assert Complaints().lookup("12125550143", timeout_s=1) == Found(spam=False)
+    assert Complaints().lookup("12125550143", timeout_s=1) == NotFound()
 
 
 def test_importing_a_file_twice_counts_nothing_twice_and_a_later_days_file_adds(file: Any) -> None:
@@ -299,7 +299,7 @@ def test_counts_age_out_of_the_window_without_another_import(file: Any, settings
     settings.COMPLAINT_WINDOW_DAYS = 11
     assert Complaints().lookup(str(JANE), timeout_s=1) == Found(spam=True)
     settings.COMPLAINT_WINDOW_DAYS = 10
-    assert Complaints().lookup(str(JANE), timeout_s=1) == Found(spam=False)
+    assert Complaints().lookup(str(JANE), timeout_s=1) == NotFound()
 
 
 def test_two_sources_stand_side_by_side(file: Any) -> None:

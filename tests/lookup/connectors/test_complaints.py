@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lookup.answers import Found, NotFound
+from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.complaints import Complaints
 from lookup.models import ComplaintDay
 
@@ -38,10 +38,10 @@ def test_a_complaint_that_was_taken_back_is_no_record() -> None:
     assert lookup() == NotFound()
 
 
-@pytest.mark.parametrize(("total", "spam"), [(1, False), (2, True), (2**31 - 1, True)])
-def test_the_threshold_itself_is_spam_and_one_less_is_not(total: int, spam: bool) -> None:
+@pytest.mark.parametrize(("total", "answer"), [(1, NotFound()), (2, Found(spam=True)), (2**31 - 1, Found(spam=True))])
+def test_the_threshold_is_spam_and_one_less_is_unknown(total: int, answer: Answer) -> None:
     complain(age_days=0, total=total)
-    assert lookup() == Found(spam=spam)
+    assert lookup() == answer
 
 
 def test_days_and_sources_add_up_beyond_32_bits() -> None:
@@ -53,7 +53,7 @@ def test_days_and_sources_add_up_beyond_32_bits() -> None:
 
 def test_the_window_has_its_last_day_and_not_the_one_before() -> None:
     complain(age_days=90, total=5)
-    assert lookup() == Found(spam=False)
+    assert lookup() == NotFound()
     complain(age_days=89, total=2)
     assert lookup() == Found(spam=True)
 
@@ -66,7 +66,7 @@ def test_tomorrow_counts_where_the_day_begins_earlier_than_in_greenwich() -> Non
 def test_a_window_of_one_day_is_today(settings: Any) -> None:
     settings.COMPLAINT_WINDOW_DAYS = 1
     complain(age_days=1, total=5)
-    assert lookup() == Found(spam=False)
+    assert lookup() == NotFound()
     complain(age_days=0, total=2)
     assert lookup() == Found(spam=True)
 
@@ -75,7 +75,7 @@ def test_settings_are_read_at_each_lookup(settings: Any) -> None:
     complain(age_days=10, total=3)
     assert lookup() == Found(spam=True)
     settings.COMPLAINT_THRESHOLD = 4
-    assert lookup() == Found(spam=False)
+    assert lookup() == NotFound()
 
 
 def test_one_statement_a_lookup(django_assert_num_queries: Any) -> None:
