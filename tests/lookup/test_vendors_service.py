@@ -77,7 +77,7 @@ def test_a_command_does_not_wait_for_a_vendor_that_hangs(service: Service, vendo
     assert vendor.heads  # which hang still
 
 
-def test_a_faulty_preset_that_nobody_binds_does_not_stop_the_start(serve: Serve, tmp_path: Path) -> None:
+def test_a_faulty_preset_that_is_not_bound_stops_no_start(serve: Serve, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("title = 1", encoding="utf-8")
     service = serve(PRESET_DIR=str(tmp_path), SOURCE_A="directory")
     assert requests.get(f"{service.url}/livez", timeout=10).status_code == 200

@@ -110,7 +110,7 @@ def _unknown(real: Callable[..., Any]) -> Callable[..., Any]:
     return lookup
 
 
-def test_a_certificate_that_is_refused_shows_neither_key_nor_path(
+def test_a_refused_certificate_shows_neither_key_nor_path(
     bind: Callable[[str], None], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
