@@ -97,12 +97,10 @@ def test_a_status_means_what_http_says_whatever_the_body(
         assert outcome in outcomes
 
 
+PHONEBLOCK = {"phone": "+12025550123", "votesWildcard": 9, "whiteListed": False, "blackListed": False}
 #: Reported, but by fewer than the preset's threshold: the field is left out, as where nobody reported the number.
 FEW_REPORTS: list[tuple[str, object, Answer]] = [
-    *(
-        ("phoneblock", {"phone": "+12025550123", "votes": votes, "votesWildcard": 9, "whiteListed": False}, NotFound())
-        for votes in (0, 1, 2, 3)
-    ),
+    *(("phoneblock", {**PHONEBLOCK, "votes": votes}, NotFound()) for votes in (0, 1, 2, 3)),
     *(("usacallerlookup", {"complaints": {"total": total}, "location": None}, NotFound()) for total in (0, 1, 2)),
     *(("fcc", [{"caller_id_number": "202-555-0123"}] * count, NotFound()) for count in (0, 1)),
     *(("tellows", {"tellows": {"score": score, "comments": "3"}}, NotFound()) for score in ("4", "5", "6")),
