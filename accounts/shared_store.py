@@ -47,12 +47,17 @@ def own_client(url: str) -> "redis.Redis":
 
 
 def _client(url: str, **more: Any) -> "redis.Redis":
-    """Waits REDIS_TIMEOUT_S at most. One retry, only where a connection is closed: most likely while it was kept. If
-    Redis ended while it counted a request, that may count twice."""
+    """Waits REDIS_TIMEOUT_S at most for the host's name, for the connection, and for an answer. One retry, only where a
+    connection is closed: most likely while it was kept. If Redis ended while it counted a request, that may count
+    twice."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
+    from accounts.redis_connections import TCPConnection, TLSConnection
+
+    if not url.startswith("unix:"):
+        more["connection_class"] = TLSConnection if url.startswith("rediss:") else TCPConnection
     return redis.Redis.from_url(
         url,
         socket_timeout=settings.REDIS_TIMEOUT_S,
