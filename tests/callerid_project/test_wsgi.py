@@ -2,11 +2,14 @@
 
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import requests
 
 from callerid_project import wsgi
+from tests.service import Service
 
 KEPT = [
     "",
@@ -40,6 +43,13 @@ def test_what_django_must_not_see_becomes_one_word(value: str) -> None:
 
 def test_an_endless_one_is_no_json() -> None:
     assert wsgi.harmless_content_type("application/json;" + "x" * 50_000) == "application/octet-stream"
+
+
+@pytest.mark.once
+def test_underscored_name_shows_what_a_proxy_lets_through(serve: Callable[..., Service]) -> None:
+    """docs/production.md relies on it: the server does not tell X_Request_ID from X-Request-ID."""
+    answer = requests.get(f"{serve().url}/livez", headers={"X_Request_ID": "not-dropped"}, timeout=30)
+    assert answer.headers["X-Request-ID"] == "not-dropped"
 
 
 def call(body: bytes = b"{}", **environ: Any) -> tuple[int, dict[str, str], Any]:
