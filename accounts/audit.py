@@ -62,6 +62,8 @@ def audit(*, since: datetime | None = None) -> list[Disagreement]:
 
     A token's rows are in the order of their ids: whoever adds one has locked the token's row by changing its balance,
     takes the id from the sequence after that, and holds the lock until the commit (SQLite: the lock on the database).
+    In a search's statement too: the row to insert comes from the UPDATE. The sequence must cache no ids (Django's has
+    PostgreSQL's default, CACHE 1), or sessions would take them out of order.
     """
     with connection.cursor() as cursor:
         if since is None:

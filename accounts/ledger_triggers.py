@@ -1,5 +1,7 @@
 """The ledger is append-only in the database itself: triggers on both engines refuse UPDATE and DELETE.
 
+On PostgreSQL a trigger of migration 0005 refuses TRUNCATE, which fires none of these.
+
 One UPDATE is let through, for a number that is to be forgotten: its hash becomes NULL and every other column stays.
 
 A migration that gives the table a column puts it into _KEPT, and drops these triggers before and creates them after:

@@ -254,6 +254,7 @@ def test_no_statement_of_the_list_reads_or_sorts_the_whole_ledger(
             balance_after=1,
             kind="top-up" if n % 50 == 0 else "search",
             request_id="" if n % 50 == 0 else f"{n:x}",
+            reference=f"{n:x}" if n % 50 == 0 else "",
             created_at=start + timedelta(minutes=n * 14),
         )
         for n in range(20_000)
@@ -265,7 +266,7 @@ def test_no_statement_of_the_list_reads_or_sorts_the_whole_ledger(
         {"token__id__exact": whose, "kind__exact": kind, "q": text, **when}
         for whose in ("", token.pk, other.pk, few.pk)
         for kind in ("", "search", "booked", "top-up")
-        for text in ("", "1f4a")
+        for text in ("", "1f4b", f"{50 * 70:x}")  # none, a request id, a reference
         for when in ({}, days)
     ]
     for parameters in asked:
