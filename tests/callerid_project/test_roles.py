@@ -439,14 +439,15 @@ def test_a_group_that_has_a_roles_name_gets_no_permission(migrate: Any) -> None:
 
 
 def test_the_history_says_who_did_what_to_what_and_why(rows: dict[str, Model]) -> None:
-    client, contact = logged_in("superuser"), address("lookup.contact", "change", rows["lookup.contact"].pk)
+    client, contact = logged_in("superuser"), address("lookup.contact", "change", key(rows["lookup.contact"]))
     client.post(contact, filled(client.get(contact), name="renamed"))
-    client.post(address("lookup.numberrule", "delete", rows["lookup.numberrule"].pk), {"post": "yes"})
+    rule = key(rows["lookup.numberrule"])
+    client.post(address("lookup.numberrule", "delete", rule), {"post": "yes"})
     page = client.get(address("admin.logentry", "changelist")).text
     assert f'href="{contact}">contact 493023125042</a>' in page
     assert "Changed Name." in page
     assert "rule 493023125042" in page
-    assert f'href="{address("lookup.numberrule", "change", 493023125042)}"' not in page
+    assert f'href="{address("lookup.numberrule", "change", rule)}"' not in page
     assert all(word in page for word in ("the superuser", "changed", "deleted"))
     assert "renamed" not in page
 
