@@ -1,8 +1,8 @@
 """The only code that changes a balance: each change is one guarded UPDATE and one ledger row, in one transaction."""
 
 from dataclasses import dataclass
-from datetime import UTC, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
@@ -197,30 +197,45 @@ def charge(
     request_id: str,
     number: str,
     answer: dict[str, Any],
-    idempotency_key: str | None = None,
+    claim: idempotency.Claim | None = None,
     cost: int = 1,
 ) -> Charge:
     """Take `cost` credits (1, or 0 for an answer given away) for `answer`, all or nothing.
 
-    With an idempotency key, in one transaction: claim the record, debit, ledger row, answer. Whoever loses the claim
-    gets the winner's body and pays nothing. Raises NoCreditsLeft (nothing is written then) and
-    idempotency.KeyReused.
+    With a claim, in one transaction: debit, ledger row, remembered answer. Where another request has taken the claim
+    over, that one's body is returned and nothing is paid. Raises NoCreditsLeft (nothing is written then),
+    idempotency.KeyReused, idempotency.StillInFlight.
     """
-    debit = Debit(token=token, request_id=request_id, number_hash=keyed_hash("number", number), cost=cost)
-    if idempotency_key is None:
-        _, balance = debit.take()
-        return Charge({**answer, "credits_remaining": balance})
+    number_hash = keyed_hash("number", number)
+    debit = Debit(token=token, request_id=request_id, number_hash=number_hash, cost=cost, at=timezone.now())
+    return _take_and_remember(debit, answer, claim) if claim else Charge(_body(answer, debit.take()[1]))
+
+
+def _body(answer: dict[str, Any], balance: int) -> dict[str, Any]:
+    return {**answer, "credits_remaining": balance}
+
+
+def _take_and_remember(debit: "Debit", answer: dict[str, Any], claim: idempotency.Claim) -> Charge:
     while True:
-        with transaction.atomic():
-            if (record_id := idempotency.claim(token=token, key=idempotency_key, number=number)) is not None:
-                entry_id, balance = debit.take()
-                body = {**answer, "credits_remaining": balance}
-                idempotency.store(record_id=record_id, entry_id=entry_id, body=body)
-                return Charge(body)
-        earlier = idempotency.recall(token=token, key=idempotency_key, number=number)
-        if earlier is not None:
-            return Charge(earlier.body or {**answer, "credits_remaining": earlier.credits_remaining}, replayed=True)
-        # The winner's record expired or was pruned in between: the next claim takes it.
+        try:
+            with transaction.atomic():
+                if claim.entry_id is None:
+                    entry_id, balance = debit.take()
+                else:  # paid for before, and forgotten
+                    entry_id = claim.entry_id
+                    balance = CreditEntry.objects.values_list("balance_after", flat=True).get(pk=entry_id)
+                body = _body(answer, balance)
+                if idempotency.finish(claim=claim, entry_id=entry_id, body=body):
+                    return Charge(body, replayed=claim.entry_id is not None)
+                transaction.set_rollback(True)
+        except NoCreditsLeft:
+            if idempotency.release(claim):
+                raise
+        # The claim had expired, and another request has it: its answer counts, or, where it failed, this one's.
+        theirs = idempotency.begin(token=claim.token, key=claim.key, number=claim.number, can_pay=True)
+        if isinstance(theirs, idempotency.Replay):
+            return Charge(theirs.body, replayed=True)
+        claim = cast(idempotency.Claim, theirs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +246,7 @@ class Debit:
     request_id: str
     number_hash: bytes
     cost: int
+    at: datetime
 
     def take(self) -> tuple[int | None, int]:
         """The ledger row's id (None when it cost nothing) and the balance after. Raises NoCreditsLeft."""
@@ -242,7 +258,7 @@ class Debit:
         return taken
 
     def _take_postgresql(self) -> tuple[int, int] | None:
-        now = timezone.now()
+        now = self.at
         row = one_row(
             """
             WITH debit AS (
@@ -268,7 +284,7 @@ class Debit:
 
     def _take_sqlite(self) -> tuple[int, int] | None:
         # SQLite has no writing CTE: statements of their own, in one transaction or in the caller's.
-        now = connection.ops.adapt_datetimefield_value(timezone.now())
+        now = connection.ops.adapt_datetimefield_value(self.at)
         with transaction.atomic(savepoint=False), connection.cursor() as cursor:
             cursor.execute(
                 """

@@ -19,7 +19,7 @@ CHUNK_ROWS = 500
 
 @dataclass(frozen=True, slots=True)
 class Emptied:
-    """Ledger rows that no longer say for which number, and remembered answers that are no longer known."""
+    """Ledger rows, and records of retries, that no longer say for which number they are."""
 
     ledger_entries: int
     stored_answers: int
@@ -28,12 +28,14 @@ class Emptied:
 def forget(numbers: Iterable[str]) -> Emptied:
     """Empty what was written about `numbers` so far. Amounts, balances and request ids stay: the audit is as before.
 
-    A repeat with the `Idempotency-Key` of an emptied answer is looked up anew, uncharged (accounts.idempotency).
+    A retry's record loses the number's hash too: it names the ledger row, and would say for which number that was. One
+    repeat with its `Idempotency-Key` is then looked up anew, uncharged (accounts.idempotency).
     """
     hashes = [keyed_hash("number", number) for number in numbers]
+    nothing = {"number_hash": None, "answer": "", "claim_expires_at": None}
     return Emptied(
         ledger_entries=_update(CreditEntry.objects.filter(number_hash__in=hashes), number_hash=None),
-        stored_answers=_update(IdempotencyRecord.objects.filter(number_hash__in=hashes).exclude(answer=""), answer=""),
+        stored_answers=_update(IdempotencyRecord.objects.filter(number_hash__in=hashes), **nothing),
     )
 
 

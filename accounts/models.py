@@ -122,13 +122,16 @@ class CreditEntry(models.Model):
 
 
 class IdempotencyRecord(models.Model):
-    """What a search with an `Idempotency-Key` answered, for 24 hours. Key and number are kept as keyed hashes."""
+    """A search with an `Idempotency-Key`: first its claim, then what it answered, for 24 hours. Key and number are kept
+    as keyed hashes. Written by idempotency.py, emptied by erasure.py."""
 
     token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="+")
     key_hash = models.BinaryField(max_length=32)
-    number_hash = models.BinaryField(max_length=32)
+    number_hash = models.BinaryField(max_length=32, null=True, help_text="Empty when the number was forgotten.")
     entry = models.ForeignKey(CreditEntry, on_delete=models.PROTECT, null=True, related_name="+")
-    answer = models.TextField(blank=True, help_text="The JSON body; empty when the number was forgotten.")
+    answer = models.TextField(blank=True, help_text="The JSON body; empty while claimed and when forgotten.")
+    claim_id = models.CharField(max_length=32, blank=True, help_text="Random: which request holds, or held, the claim.")
+    claim_expires_at = models.DateTimeField(null=True, help_text="Empty when the search has finished.")
     created_at = models.DateTimeField(db_index=True)
 
     class Meta:

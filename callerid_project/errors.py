@@ -24,6 +24,7 @@ TABLE: dict[type[Exception], tuple[int, str]] = {
     numbers.InvalidNumber: (400, "Invalid phone number ({})"),
     idempotency.InvalidKey: (400, "Invalid Idempotency-Key"),
     idempotency.KeyReused: (400, "Idempotency-Key was used with another query"),
+    idempotency.StillInFlight: (500, INTERNAL),
     credits.NoCreditsLeft: (403, "No credits remaining"),
     search.AllSourcesFailed: (500, INTERNAL),
 }

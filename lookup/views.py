@@ -47,22 +47,26 @@ class SearchView(APIView):
         body = cast(dict[str, Any], request.data)
         self.number = number = numbers.parse(body.get("query"))
         key = idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY"))
-        earlier = idempotency.recall(token=token, key=key, number=number) if key else None
-        if earlier and earlier.body:
-            return answer(credits.Charge(earlier.body, replayed=True))
-        if not earlier and token.credits < 1:
+        claim = None
+        if key:
+            begun = idempotency.begin(token=token, key=key, number=number, can_pay=token.credits >= 1)
+            if isinstance(begun, idempotency.Replay):
+                return answer(credits.Charge(begun.body, replayed=True))
+            claim = begun
+        if claim is None and token.credits < 1:
             raise credits.NoCreditsLeft
-        self.outcome = search(number, token_id=token.pk)
-        if self.outcome.failed:
-            raise AllSourcesFailed
-        charge = credits.charge(
-            token=token,
-            request_id=request._request.request_id,  # type: ignore[attr-defined]
-            number=number,
-            answer=_ANSWER.to_representation(self.outcome),
-            idempotency_key=key,
-            cost=0 if self.outcome.empty and not settings.CHARGE_EMPTY else 1,
-        )
+        with idempotency.released_on_failure(claim):
+            self.outcome = search(number, token_id=token.pk)
+            if self.outcome.failed:
+                raise AllSourcesFailed
+            charge = credits.charge(
+                token=token,
+                request_id=request._request.request_id,  # type: ignore[attr-defined]
+                number=number,
+                answer=_ANSWER.to_representation(self.outcome),
+                claim=claim,
+                cost=0 if self.outcome.empty and not settings.CHARGE_EMPTY else 1,
+            )
         return answer(charge)
 
     def finalize_response(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> Any:
@@ -75,7 +79,9 @@ class SearchView(APIView):
         if self.number is not None:
             facts["number"] = numbers.mask(self.number)
         if self.outcome is not None:
-            response.headers["Server-Timing"] = server_timing(self.outcome)
+            if self.outcome.failed or (response.status_code == 200 and "Idempotent-Replayed" not in response.headers):
+                # What was not paid for is not disclosed: on a 4xx it would say whether the number was found.
+                response.headers["Server-Timing"] = server_timing(self.outcome)
             facts |= {slot: result.word for slot, result in self.outcome.slots.items()}
         request._request.log_facts = facts  # type: ignore[attr-defined]
         activity.count(token_id=facts.get("token"), outcome=self.ended_as(response))

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.core.cache import caches
 from django.test import Client
 
-from accounts import recorder, shared_store, tokens
-from accounts.models import CreditEntry
+from accounts import idempotency, recorder, shared_store, tokens
+from accounts.models import ApiToken, CreditEntry
 from lookup import search, throttling
 from lookup.connectors import cache, registry
 from tests import connectors
@@ -42,6 +42,13 @@ class Integrator:
 
     def debits(self) -> int:
         return CreditEntry.objects.filter(token=self.token, kind="search").count()
+
+
+def claim(token: ApiToken, key: str, number: str = NUMBER) -> idempotency.Claim:
+    """The claim of a key that nobody holds."""
+    claimed = idempotency.begin(token=token, key=key, number=number, can_pay=True)
+    assert isinstance(claimed, idempotency.Claim)
+    return claimed
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from django.db.models import Sum
 from pytest_django import DjangoAssertNumQueries
 
 from accounts import credits, tokens
-from accounts.models import ApiToken, CreditDay, CreditEntry
+from accounts.models import ApiToken, CreditDay, CreditEntry, IdempotencyRecord
 from tests import plugin
+from tests.api import claim
 
 pytestmark = pytest.mark.django_db
 NUMBER = "493023125042"
@@ -87,9 +88,10 @@ def test_a_refused_charge_leaves_balance_and_ledger_unchanged(token: ApiToken) -
 def test_a_refused_charge_leaves_no_idempotency_record(token: ApiToken) -> None:
     empty = tokens.issue(name="empty", initial_credits=0, actor="test").token
     with pytest.raises(credits.NoCreditsLeft):
-        charge(empty, idempotency_key="k")
+        charge(empty, claim=claim(empty, "k"))
+    assert not IdempotencyRecord.objects.exists()
     top_up(empty, 1)
-    assert not charge(empty, idempotency_key="k").replayed
+    assert not charge(empty, claim=claim(empty, "k")).replayed
 
 
 def test_an_answer_given_away_costs_nothing_and_writes_no_row(token: ApiToken) -> None:

@@ -9,13 +9,14 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts import credits, erasure
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
-from tests.api import NUMBER, Integrator
+from tests.api import NUMBER, Integrator, claim
 
 OTHER = "493023125043"
 
 
 def charge(token: ApiToken, number: str = NUMBER, key: str | None = None) -> Any:
-    return credits.charge(token=token, request_id="r", number=number, answer={"name": "x"}, idempotency_key=key).body
+    claimed = claim(token, key, number) if key else None
+    return credits.charge(token=token, request_id="r", number=number, answer={"name": "x"}, claim=claimed).body
 
 
 def searches() -> dict[str, int]:
@@ -44,6 +45,20 @@ def test_the_audit_agrees_before_and_after(token: ApiToken) -> None:
     erasure.forget([NUMBER])
     assert credits.audit() == []
     assert ApiToken.objects.get(pk=token.pk).credits == 29
+
+
+def test_an_emptied_record_does_not_say_whose_number_its_row_was(token: ApiToken) -> None:
+    charge(token, key="a")
+    charge(token, OTHER, key="b")
+    erasure.forget([NUMBER])
+    hashes = IdempotencyRecord.objects.order_by("pk").values_list("number_hash", flat=True)
+    assert [number_hash is None for number_hash in hashes] == [True, False]
+
+
+def test_a_claim_under_way_loses_the_numbers_hash_too(token: ApiToken) -> None:
+    claim(token, "a")
+    assert erasure.forget([NUMBER]).stored_answers == 1
+    assert IdempotencyRecord.objects.get().number_hash is None
 
 
 def test_a_second_time_finds_nothing(token: ApiToken) -> None:

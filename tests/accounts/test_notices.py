@@ -18,6 +18,7 @@ from accounts import credits, notices, tokens
 from accounts.models import ApiToken, Notice
 from accounts.pruning import KEPT_DAYS
 from tests.accounts.admin_pages import NUMBER
+from tests.api import claim
 from tests.servers import free_port
 from tests.smtp import Mailbox, mail_server
 
@@ -142,7 +143,8 @@ def test_a_refund_writes_none(on: None) -> None:
 def test_a_debit_that_is_rolled_back_takes_its_notice_with_it(on: None, idempotency_key: str | None) -> None:
     token = account(4, 3)
     with transaction.atomic():
-        credits.charge(token=token, request_id="r", number=NUMBER, answer={}, idempotency_key=idempotency_key)
+        claimed = claim(token, idempotency_key) if idempotency_key else None
+        credits.charge(token=token, request_id="r", number=NUMBER, answer={}, claim=claimed)
         assert written() == [(3, 3)]
         transaction.set_rollback(True)
     assert written() == []
