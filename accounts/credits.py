@@ -1,16 +1,17 @@
 """The only code that changes a balance: each change is one guarded UPDATE and one ledger row, in one transaction."""
 
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from django.conf import settings
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Sum
 from django.utils import timezone
 
 from accounts import audit as ledger_audit
-from accounts import idempotency, notices
+from accounts import charge_recovery, idempotency, notices
 from accounts.hashing import keyed_hash
 from accounts.models import ApiToken, CreditDay, CreditEntry
 from accounts.sql import one_row
@@ -199,16 +200,35 @@ def charge(
     answer: dict[str, Any],
     claim: idempotency.Claim | None = None,
     cost: int = 1,
+    deadline: float | None = None,
 ) -> Charge:
     """Take `cost` credits (1, or 0 for an answer given away) for `answer`, all or nothing.
 
     With a claim, in one transaction: debit, ledger row, remembered answer. Where another request has taken the claim
-    over, that one's body is returned and nothing is paid. Raises NoCreditsLeft (nothing is written then),
-    idempotency.KeyReused, idempotency.StillInFlight.
+    over, that one's body is returned and nothing is paid. Where the connection breaks before the reply, the ledger is
+    asked on a new one whether the debit stands, until `deadline` (time.monotonic; SEARCH_DEADLINE_S from now).
+
+    Raises NoCreditsLeft (nothing is written then), idempotency.KeyReused, idempotency.StillInFlight, and django.db's
+    errors: nothing was charged, unless the log says that the outcome is unknown.
     """
     number_hash = keyed_hash("number", number)
     debit = Debit(token=token, request_id=request_id, number_hash=number_hash, cost=cost, at=timezone.now())
-    return _take_and_remember(debit, answer, claim) if claim else Charge(_body(answer, debit.take()[1]))
+    session = charge_recovery.Session.current() if cost else None
+    try:
+        return _take_and_remember(debit, answer, claim) if claim else Charge(_body(answer, debit.take()[1]))
+    except (OperationalError, InterfaceError):
+        if session is None or not session.lost:
+            raise
+        balance = session.balance_after(
+            token_id=token.pk,
+            request_id=request_id,
+            number_hash=number_hash,
+            created_at=debit.at,
+            deadline=time.monotonic() + settings.SEARCH_DEADLINE_S if deadline is None else deadline,
+        )
+        if balance is None:
+            raise
+        return Charge(_body(answer, balance))
 
 
 def _body(answer: dict[str, Any], balance: int) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The search endpoint: it reads like the order of checks, and the first failure answers."""
 
+import time
 from typing import Any, cast
 
 from django.conf import settings
@@ -55,6 +56,7 @@ class SearchView(APIView):
             claim = begun
         if claim is None and token.credits < 1:
             raise credits.NoCreditsLeft
+        deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
         with idempotency.released_on_failure(claim):
             self.outcome = search(number, token_id=token.pk)
             if self.outcome.failed:
@@ -66,6 +68,7 @@ class SearchView(APIView):
                 answer=_ANSWER.to_representation(self.outcome),
                 claim=claim,
                 cost=0 if self.outcome.empty and not settings.CHARGE_EMPTY else 1,
+                deadline=deadline,
             )
         return answer(charge)
 

@@ -1,0 +1,151 @@
+"""A charge whose connection to PostgreSQL breaks before the reply: what the caller reads is what the ledger says."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+import requests
+
+from tests.api import NUMBER
+from tests.postgres_proxy import Moment, PostgresProxy, postgres_proxy
+from tests.service import Service
+
+pytestmark = pytest.mark.once
+
+INTERNAL = {"detail": "Internal server error"}
+
+
+@pytest.fixture
+def proxy(postgres_url: str) -> Iterator[PostgresProxy]:
+    with postgres_proxy(postgres_url) as proxy:
+        yield proxy
+
+
+class Account:
+    """With 100 credits, of which the first search has taken one, on a service that reaches PostgreSQL by the proxy."""
+
+    def __init__(self, service: Service, postgres_url: str) -> None:
+        self.service, self._postgres_url = service, postgres_url
+        self.key = service.manage("create_token", "lost", "--credits", "100", "--quiet").strip()
+        assert self.search().status_code == 200
+
+    def search(self, **headers: str) -> requests.Response:
+        return requests.post(
+            f"{self.service.url}/callerid/search",
+            json={"api_key": self.key, "query": NUMBER},
+            headers={name.replace("_", "-"): value for name, value in headers.items()},
+            timeout=60,
+        )
+
+    def spent(self) -> int:
+        """By the first search too. Balance and ledger agree."""
+        assert json.loads(self.service.manage("audit_credits", "--json")) == {"disagreements": []}
+        with psycopg.connect(self._postgres_url) as database:
+            row = database.execute("SELECT COUNT(*) FROM accounts_creditentry WHERE kind = 'search'").fetchone()
+            assert row
+            return int(row[0])
+
+
+@pytest.fixture
+def account(serve: Callable[..., Service], postgres_url: str, proxy: PostgresProxy) -> Account:
+    service = serve(DATABASE_URL=proxy.url, REDIS_URL="", RATE_LIMIT="1000/m", SEARCH_DEADLINE_S="10")
+    return Account(service, postgres_url)
+
+
+@pytest.fixture
+def hasty_account(serve: Callable[..., Service], postgres_url: str, proxy: PostgresProxy) -> Account:
+    """Whose searches have a second, and each of their statements half of one."""
+    hasty = {"SEARCH_DEADLINE_S": "1", "DB_STATEMENT_TIMEOUT_MS": "500"}
+    return Account(serve(DATABASE_URL=proxy.url, REDIS_URL="", RATE_LIMIT="1000/m", **hasty), postgres_url)
+
+
+@pytest.mark.parametrize("connections", ["2, shared by 4 threads", "8, of which each thread keeps one"])
+def test_a_debit_that_stands_is_200_though_its_reply_is_lost(
+    serve: Callable[..., Service], postgres_url: str, proxy: PostgresProxy, connections: str
+) -> None:
+    service = serve(DATABASE_URL=proxy.url, REDIS_URL="", DB_POOL_SIZE=connections[0], SEARCH_DEADLINE_S="10")
+    account = Account(service, postgres_url)
+    proxy.break_next("after")
+    response = account.search()
+    assert proxy.broken.is_set()
+    assert (response.status_code, response.json()["credits_remaining"]) == (200, 98)
+    assert account.search().json()["credits_remaining"] == 97
+    assert account.spent() == 3
+
+
+def test_a_debit_that_never_arrived_is_500_and_costs_nothing(account: Account, proxy: PostgresProxy) -> None:
+    moments: tuple[Moment, ...] = ("before", "held")
+    for moment in moments:
+        proxy.break_next(moment)
+        response = account.search()
+        assert proxy.broken.is_set()
+        assert (response.status_code, response.json()) == (500, INTERNAL)
+        assert "Server-Timing" not in response.headers
+    proxy.deliver()  # too late: its session was ended
+    assert account.spent() == 1
+    assert account.search().json()["credits_remaining"] == 98
+
+
+def test_a_commit_that_stands_is_200_and_is_replayed(account: Account, proxy: PostgresProxy) -> None:
+    proxy.break_next("after", commit=True)
+    first = account.search(Idempotency_Key="k")
+    assert proxy.broken.is_set()
+    assert (first.status_code, first.json()["credits_remaining"]) == (200, 98)
+    assert "Idempotent-Replayed" not in first.headers
+    again = account.search(Idempotency_Key="k")
+    assert (again.content, again.headers["Idempotent-Replayed"]) == (first.content, "true")
+    assert account.spent() == 2
+
+
+def test_a_commit_that_never_arrived_is_500_and_may_be_repeated(account: Account, proxy: PostgresProxy) -> None:
+    moments: tuple[Moment, ...] = ("before", "held")
+    for moment in moments:
+        proxy.break_next(moment, commit=True)
+        response = account.search(Idempotency_Key="k")
+        assert proxy.broken.is_set()
+        assert (response.status_code, response.json()) == (500, INTERNAL)
+    proxy.deliver()
+    assert account.spent() == 1
+    assert account.search(Idempotency_Key="k").json()["credits_remaining"] == 98
+    assert account.spent() == 2
+
+
+def test_another_search_with_the_same_request_id_does_not_count(account: Account, proxy: PostgresProxy) -> None:
+    assert account.search(X_Request_ID="call-42").status_code == 200
+    proxy.break_next("before")
+    assert account.search(X_Request_ID="call-42").status_code == 500
+    assert account.spent() == 2
+
+
+def test_an_unreachable_database_leaves_the_outcome_unknown(hasty_account: Account, proxy: PostgresProxy) -> None:
+    def lose(**headers: str) -> None:
+        proxy.break_next("after", commit=bool(headers), then_refuse=True)
+        response = hasty_account.search(**headers)
+        proxy.refuses = False
+        assert (response.status_code, response.json()) == (500, INTERNAL)
+
+    lose()
+    assert hasty_account.service.log().count("whether it stands is unknown") == 1
+    assert hasty_account.search().json()["credits_remaining"] == 97  # paid twice
+    lose(Idempotency_Key="k")
+    assert hasty_account.service.log().count("whether it stands is unknown") == 2
+    again = hasty_account.search(Idempotency_Key="k")
+    assert (again.json()["credits_remaining"], again.headers["Idempotent-Replayed"]) == (96, "true")
+    assert hasty_account.spent() == 4
+
+
+def test_a_debit_that_waits_for_a_lock_is_not_made_after_the_500(
+    hasty_account: Account, proxy: PostgresProxy, postgres_url: str
+) -> None:
+    moments: tuple[Moment, ...] = ("begun", "held")
+    for moment in moments:
+        with psycopg.connect(postgres_url) as admin:
+            admin.execute("SELECT 1 FROM accounts_apitoken FOR UPDATE")
+            proxy.break_next(moment)
+            assert hasty_account.search().status_code == 500
+            assert proxy.broken.is_set()
+            if moment == "held":
+                proxy.deliver()
+            admin.rollback()
+        assert hasty_account.spent() == 1
