@@ -4,8 +4,11 @@ A token is a JWT (HS256) with `jti`, `iat`, `exp` and its type, nothing else; on
 once, by `issue` or `rotate`, and never logged.
 """
 
+import hashlib
 import re
+import threading
 import time
+from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -186,17 +189,33 @@ WHERE (jti = %s OR (previous_jti = %s AND previous_until > %s)) AND revoked_at I
 """
 
 
-@lru_cache(maxsize=10_000)
+#: The `jti` and the expiry of tokens whose signature was verified, the least recently used first; by the key ring and
+#: the token's SHA-256, for a token itself is not kept in memory.
+_verified: OrderedDict[tuple[KeyRing, bytes], tuple[str, float]] = OrderedDict()
+_verified_lock = threading.Lock()
+VERIFIED_TOKENS = 10_000
+
+
 def _signed(api_key: str, keys: KeyRing) -> tuple[str, float]:
     """The `jti` and the expiry of a JWT that was signed with `keys`, which are those of _keys().
 
-    A signature that was good stays so, whatever becomes of the token: it is worked out once, and the tokens of the last
-    10,000 callers are kept in memory for that, some 0.7 KB each. What raises is not remembered.
+    A good signature stays good, whatever becomes of the token: it is verified once for the last 10,000 callers. What
+    raises is not remembered.
     """
+    known_by = (keys, hashlib.sha256(api_key.encode()).digest())
+    with _verified_lock:
+        if known := _verified.get(known_by):
+            _verified.move_to_end(known_by)
+            return known
     claims = ApiKey(cast(Any, api_key))
     if not _JTI.fullmatch(claims["jti"]):
         raise InvalidToken
-    return claims["jti"], float(claims["exp"])
+    verified = claims["jti"], float(claims["exp"])
+    with _verified_lock:
+        _verified[known_by] = verified
+        if len(_verified) > VERIFIED_TOKENS:
+            _verified.popitem(last=False)
+    return verified
 
 
 def verify(api_key: object) -> ApiToken:

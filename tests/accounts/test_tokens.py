@@ -1,10 +1,14 @@
 """Only what this service signed is a token, for as long as it is meant to be one."""
 
 import base64
+import gc
 import hashlib
 import hmac
 import json
 import time
+import weakref
+from collections import OrderedDict
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -58,6 +62,38 @@ def test_verifying_costs_one_statement_and_a_forgery_none(
         assert tokens.verify(issued.api_key).credits == 5
     with django_assert_num_queries(0), pytest.raises(tokens.InvalidToken):
         tokens.verify(issued.api_key[:-2] + "xx")
+
+
+def test_a_verified_token_is_not_kept_in_memory() -> None:
+    class Presented(str):
+        """A string whose end can be seen."""
+
+    issued = issue()
+    for api_key in (issued.api_key, issued.api_key[:-2] + "xx"):
+        presented = Presented(api_key)
+        seen = weakref.ref(presented)
+        with suppress(tokens.InvalidToken):
+            tokens.verify(presented)
+        del presented
+        gc.collect()
+        assert seen() is None
+
+
+def test_a_signature_is_verified_once_for_the_last_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+    real = tokens.ApiKey
+
+    def decode(api_key: Any) -> tokens.ApiKey:
+        decoded.append(api_key)
+        return real(api_key)
+
+    first, second, third = (issue().api_key for _ in range(3))
+    monkeypatch.setattr(tokens, "ApiKey", decode)
+    monkeypatch.setattr(tokens, "_verified", OrderedDict())
+    monkeypatch.setattr(tokens, "VERIFIED_TOKENS", 2)
+    for api_key in (first, second, first, third, first, second):
+        tokens.verify(api_key)
+    assert decoded == [first, second, third, second]
 
 
 def encode(part: Any) -> str:
