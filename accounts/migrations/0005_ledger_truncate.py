@@ -27,6 +27,6 @@ def on_postgresql(statements):
 class Migration(migrations.Migration):
     """PostgreSQL's TRUNCATE fires no row trigger, so a statement trigger refuses it, with CASCADE too."""
 
-    dependencies = [("accounts", "0003_console")]
+    dependencies = [("accounts", "0004_idempotency_claims")]
 
     operations = [migrations.RunPython(on_postgresql(CREATE_POSTGRESQL), on_postgresql(DROP_POSTGRESQL))]
