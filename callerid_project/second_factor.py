@@ -48,9 +48,18 @@ def is_set_up(user: User) -> bool:
 
 
 def is_satisfied(request: HttpRequest) -> bool:
-    """Whether this session needs no code (any more): it was verified, or its user has no device and needs none."""
+    """Whether this session needs no code (any more): it was verified, or its user has no device and needs none.
+
+    At most one statement for each request: a page asks several times.
+    """
     user: Any = request.user
-    return user.is_verified() or (not settings.REQUIRE_2FA and not is_set_up(user))
+    if user.is_verified():
+        return True
+    if settings.REQUIRE_2FA:
+        return False
+    if not hasattr(request, "second_factor_is_set_up"):
+        request.second_factor_is_set_up = is_set_up(user)  # type: ignore[attr-defined]
+    return not request.second_factor_is_set_up  # type: ignore[attr-defined]
 
 
 def recovery_codes_left(user: User) -> int:

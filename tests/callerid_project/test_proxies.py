@@ -15,7 +15,7 @@ from tests.callerid_project.test_login import LOGIN
 from tests.console import words
 from tests.service import Service
 
-UNTRUSTED = "Proxy: not well X-Forwarded-For received but TRUSTED_PROXIES is 0; set it to the number of proxies"
+UNTRUSTED = "Proxy: unhealthy X-Forwarded-For received but TRUSTED_PROXIES is 0; set it to the number of proxies"
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_an_untrusted_proxy_is_reported_once(
     admin_client: Client, caplog: pytest.LogCaptureFixture, header: str
 ) -> None:
-    assert finding(admin_client).startswith("Proxy: well")
+    assert finding(admin_client).startswith("Proxy: healthy")
     for _ in range(3):
         Client().get("/livez", headers={header: "for=198.51.100.7"})
     assert len(warnings(caplog)) == 1
@@ -59,8 +59,8 @@ def test_the_dashboards_own_request_is_enough(admin_client: Client) -> None:
 
 def test_a_trusted_proxy_is_not_reported(admin_client: Client, settings: Any, caplog: pytest.LogCaptureFixture) -> None:
     settings.TRUSTED_PROXIES = 1
-    assert finding(admin_client, X_Forwarded_For="198.51.100.7").startswith("Proxy: well")
-    assert finding(admin_client, X_Forwarded_For="203.0.113.9, 198.51.100.7").startswith("Proxy: well")
+    assert finding(admin_client, X_Forwarded_For="198.51.100.7").startswith("Proxy: healthy")
+    assert finding(admin_client, X_Forwarded_For="203.0.113.9, 198.51.100.7").startswith("Proxy: healthy")
     assert not warnings(caplog)
 
 
@@ -69,7 +69,7 @@ def test_fewer_proxies_than_trusted_are_reported(
     admin_client: Client, settings: Any, sent: dict[str, str], hops: int
 ) -> None:
     settings.TRUSTED_PROXIES = 2
-    expected = f"Proxy: not well TRUSTED_PROXIES is 2, but X-Forwarded-For of this request has {hops} entries"
+    expected = f"Proxy: unhealthy TRUSTED_PROXIES is 2, but X-Forwarded-For of this request has {hops} entries"
     assert finding(admin_client, **sent).startswith(expected)
 
 
