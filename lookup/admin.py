@@ -229,10 +229,10 @@ class ImportedAdmin(NumberAdmin):
     is marked, so that no answer is used that a vendor gave before."""
 
     sortable_by = search_fields = ("number",)
-    search_help_text = "The beginning of a number, with its country code, such as 4930."
+    search_help_text = "Number prefix, e.g. 4930"
     overwritten = (
-        "A later import of this number overwrites what is written here, and brings back what is deleted. "
-        "A rule is what lasts: it stands above every source and every import."
+        "A later import of this number overwrites your changes and restores what you delete. "
+        "Rules override all sources and imports."
     )
 
     def search_text(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
@@ -285,7 +285,7 @@ class NumberRuleAdmin(DatedNumberAdmin):
     list_filter = ("spam",)
     lookups_allowed = ("spam__exact", "spam__isnull")
     search_fields = ("name",)
-    search_help_text = "The beginning of a number, with its country code, or a part of a name."
+    search_help_text = "Number prefix, e.g. 4930, or part of a name"
 
     @admin.display(description="spam", ordering="spam")
     def verdict(self, rule: NumberRule) -> str:

@@ -12,7 +12,7 @@ _STACK = {
     "both sources matched": (("found_both",), "#1f6fb2"),
     "one source matched": (("found_one",), "#45a5d9"),
     "no match": (("found_none", "given_away"), "#8a93a0"),
-    "degraded": (DEGRADED, "#8c564b"),
+    "degraded": (DEGRADED, "#12908a"),
     "replayed": (("replayed",), "#9a6fd0"),
     "refused": (REFUSED, "#c58a00"),
     "failed": (("failed",), "#d03a20"),

@@ -18,7 +18,7 @@ from django.contrib.auth.models import User
 from django.contrib.admin.models import CHANGE, LogEntry
 from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry, Notice, SearchHour, TokenDay
-from lookup.models import NumberRule
+from lookup.models import NumberRule, SourceHour, SourceResult
 now = timezone.now().replace(minute=0, second=0, microsecond=0)
 boss = User.objects.get(is_superuser=True)
 name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
@@ -33,7 +33,10 @@ SearchHour.objects.bulk_create(
     (
         SearchHour(hour=now - timedelta(hours=back), outcome=outcome, count=count)
         for back in range(24 * 30)
-        for outcome, count in {"found_both": 60 + back % 50, "found_one": back % 30, "failed": 1}.items()
+        for outcome, count in (
+            *(("found_both", 60 + back % 50), ("found_one", back % 30)),
+            *(("found_degraded", back % 7), ("failed", 1)),
+        )
     ),
     ignore_conflicts=True,  # the service has written the present hour
 )
@@ -42,6 +45,11 @@ TokenDay.objects.bulk_create(
     for back in range(30)
     for outcome in ("found_both", "found_none", "rate_limited")
 )
+for outcome, count in {"found": 80, "late": 15, "auth": 5}.items():
+    SourceHour.objects.create(hour=now, slot="source_b", connector="complaints", outcome=outcome, count=count)
+for reason, hint in {"auth": "The key is refused: check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN.", "late": ""}.items():
+    last_ms = int(timezone.now().timestamp() * 1000)
+    SourceResult.objects.create(connector="complaints", reason=reason, hint=hint, last_ms=last_ms)
 Notice.objects.create(token=token, threshold=100, balance=100, due_at=now)
 Notice.objects.create(token=token, threshold=50, balance=50, attempts=8, outcome="given up")
 NumberRule.objects.create(number=493023125042, spam=False, name="Example Bakery", note="called twice")

@@ -206,8 +206,8 @@ def test_the_subject_is_shown_and_a_dash_where_it_is_gone(admin_client: Client) 
 
 def test_forms_say_that_an_import_overwrites_and_a_rule_lasts(admin_client: Client) -> None:
     for url in (CONTACTS, COMPLAINTS):
-        assert "A rule is what lasts" in admin_client.get(f"{url}add/").text
-    assert "A rule is what lasts" not in admin_client.get(f"{RULES}add/").text
+        assert "Rules override all sources and imports" in admin_client.get(f"{url}add/").text
+    assert "Rules override all sources and imports" not in admin_client.get(f"{RULES}add/").text
 
 
 @pytest.fixture
