@@ -1,9 +1,9 @@
-"""Statements on PostgreSQL that each connection has parsed and planned once, sent by libpq itself.
+"""Statements on PostgreSQL that each connection has parsed and planned once, sent without psycopg's cursor.
 
-psycopg's cursor is Python: with it a statement costs two thirds more CPU (docs/performance.md), and gives other threads
-the interpreter several times on its way; here it is once, while the server is waited for. Values and rows are converted
-by psycopg; of which type a parameter is, PostgreSQL takes from its place in the statement. In a transaction all is left
-to psycopg's cursor.
+The cursor is Python: with it a statement costs two thirds more CPU (docs/performance.md). Sending, waiting and
+converting are psycopg's here too, so `Connection.wait` limits how long a statement may take (accounts.postgresql). Of
+which type a parameter is, PostgreSQL takes from its place in the statement. In a transaction all is left to psycopg's
+cursor.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,9 @@ from psycopg import Connection, Cursor
 from psycopg.abc import Buffer
 from psycopg.adapt import PyFormat, Transformer
 from psycopg.errors import FeatureNotSupported, InvalidSqlStatementName, OperationalError, error_from_result
+from psycopg.generators import execute
 from psycopg.pq import ConnStatus, ExecStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq.abc import PGresult
 
 #: What is prepared is void: a column has changed its type, or a pooler has changed the session. It has not run.
 _VOID = (FeatureNotSupported, InvalidSqlStatementName)
@@ -34,7 +35,7 @@ _number = count()
 
 
 def one_row(database: BaseDatabaseWrapper, statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The first row, or None. Raises django.db's errors. It is the request's health check of the connection too."""
+    """The first row, or None. Raises django.db's errors."""
     database.ensure_connection()
     connection: Connection[Any] = database.connection
     with database.wrap_database_errors:
@@ -48,7 +49,6 @@ def one_row(database: BaseDatabaseWrapper, statement: str, parameters: Sequence[
         except _VOID:
             _names.pop(connection, None)
             result = _result(connection, statement, values)
-        database.health_check_done = True  # type: ignore[attr-defined]
         converted.set_pgresult(result)
         return converted.load_row(0, tuple) if result.ntuples else None
 
@@ -57,18 +57,23 @@ def _result(connection: Connection[Any], statement: str, values: Sequence[Buffer
     """Raises psycopg's errors."""
     server = connection.pgconn
     if not settings.DB_PREPARE:
-        return _checked(server, server.exec_params(_numbered(statement), values))
+        server.send_query_params(_numbered(statement), values)
+        return _answer(connection)
     names = _names.setdefault(connection, {})
     if statement not in names:
         name = f"callerid_{_process}_{next(_number)}".encode()
-        _checked(server, server.prepare(name, _numbered(statement)))
+        server.send_prepare(name, _numbered(statement))
+        _answer(connection)
         names[statement] = name
     # psycopg's type leaves out that a value may be None.
-    return _checked(server, server.exec_prepared(names[statement], cast(Sequence[Buffer], values)))
+    server.send_query_prepared(names[statement], cast(Sequence[Buffer], values))
+    return _answer(connection)
 
 
-def _checked(server: PGconn, result: PGresult) -> PGresult:
-    if server.status == ConnStatus.BAD:
+def _answer(connection: Connection[Any]) -> PGresult:
+    """To what was sent last. Raises psycopg's errors."""
+    result = connection.wait(execute(connection.pgconn))[-1]
+    if connection.pgconn.status == ConnStatus.BAD:
         raise OperationalError(result.get_error_message())
     if result.status not in _DONE:
         raise error_from_result(result)

@@ -6,6 +6,11 @@ from typing import Any, cast
 from django.db import DEFAULT_DB_ALIAS, connections
 
 
+class NoAnswer(Exception):
+    """The `__cause__` of django.db's OperationalError where the database did not answer within the client's limit
+    (accounts.postgresql). The connection is closed, and whether the statement has run is unknown."""
+
+
 def one_row(statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
     """The first row, or None. Raises django.db's errors.
 

@@ -26,7 +26,7 @@ from rest_framework_simplejwt.tokens import Token
 
 from accounts import credits
 from accounts.models import ApiToken, CreditEntry
-from accounts.sql import one_row
+from accounts.sql import NoAnswer, one_row
 
 MAX_LENGTH = 2048
 MAX_DAYS = 36_500
@@ -233,9 +233,12 @@ def verify(api_key: object) -> ApiToken:
         raise InvalidToken
     try:
         row = _active_row(jti)
-    except (OperationalError, InterfaceError):
-        # A search begins here, and nothing has happened yet: where the server has closed a kept connection, which
-        # shows only now, this thread or the pool gets new ones, and the statement its second try.
+    except (OperationalError, InterfaceError) as error:
+        # A search begins here, and nothing has happened yet: where the server closes its connections at this moment,
+        # the pool makes new ones and the statement runs again. Not where the server does not answer: the next
+        # connection would not either, and the search's time is limited.
+        if isinstance(error.__cause__, NoAnswer):
+            raise
         if connection.connection is None or connection.in_atomic_block or connection.is_usable():
             raise
         connection.close()

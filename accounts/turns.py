@@ -1,9 +1,6 @@
 """What takes long lets others have their turn: at writing, and at the database's connections."""
 
-import threading
 import time
-from contextlib import suppress
-from typing import Any
 
 from django.db import connection
 
@@ -18,26 +15,7 @@ def let_others_write() -> None:
 
 
 def give_connection_back() -> None:
-    """Return this thread's connection to the pool, where threads share one: nobody holds one while something else than
-    the database is waited for, a vendor or a slow download."""
+    """Return this thread's connection to the pool, which the serving process has on PostgreSQL: nobody holds one while
+    something else than the database is waited for, a vendor or a slow download."""
     if "pool" in connection.settings_dict["OPTIONS"] and not connection.in_atomic_block:
         connection.close()
-
-
-class _ClosesAtLast:
-    def __init__(self, database: Any) -> None:
-        self._connection = database.connection
-
-    def __del__(self) -> None:
-        with suppress(Exception):
-            self._connection.close()
-
-
-_of_thread = threading.local()
-
-
-def close_with_this_thread(connection: Any, **_: Any) -> None:
-    """For django.db's signal `connection_created`. Django's connections are cycles of objects: one that a thread kept
-    would stay open after its end, until the garbage collector comes by."""
-    if "pool" not in connection.settings_dict["OPTIONS"]:
-        setattr(_of_thread, f"of {id(connection)}", _ClosesAtLast(connection))

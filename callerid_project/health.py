@@ -2,6 +2,8 @@
 there. The console's dashboard: what else a search needs."""
 
 import logging
+import threading
+import time
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -39,14 +41,43 @@ class Livez(Probe):
 
 class Readyz(Probe):
     def get(self, request: Request) -> Response:
-        try:
-            missing = missing_migrations()
-        except (DatabaseError, InterfaceError) as error:
-            log.warning("not ready: database: %s", type(error).__name__)
-            return Response({"detail": "The database cannot be reached"}, status=503)
-        if missing:
-            return Response({"detail": "Migrations are not applied: run manage.py migrate"}, status=503)
+        if problem := readiness.problem():
+            return Response({"detail": problem}, status=503)
         return Response({"status": "ok"})
+
+
+class Readiness:
+    """What /readyz answers. Anybody may ask, so the database is asked at most once in MAX_AGE_S, by one thread: those
+    that ask meanwhile get the last result and do not wait."""
+
+    MAX_AGE_S = 1.0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._checked_at = float("-inf")
+        self._problem: str | None = "Not checked yet"
+
+    def problem(self) -> str | None:
+        """Why this process is not ready, in one sentence, or None."""
+        if time.monotonic() - self._checked_at >= self.MAX_AGE_S and self._lock.acquire(blocking=False):
+            try:
+                self._problem = _problem()
+                self._checked_at = time.monotonic()
+            finally:
+                self._lock.release()
+        return self._problem
+
+
+readiness = Readiness()
+
+
+def _problem() -> str | None:
+    try:
+        missing = missing_migrations()
+    except (DatabaseError, InterfaceError) as error:
+        log.warning("not ready: database: %s", type(error).__name__)
+        return "The database cannot be reached"
+    return "Migrations are not applied: run manage.py migrate" if missing else None
 
 
 def missing_migrations() -> frozenset[tuple[str, str]]:

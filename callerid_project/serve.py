@@ -73,6 +73,7 @@ def main() -> None:
     from granian.log import LogLevels
 
     from callerid_project import announce
+    from callerid_project.admission import SPARE_THREADS
     from callerid_project.supervisor import KILL_AFTER_S, Server
 
     server = Server(
@@ -83,9 +84,10 @@ def main() -> None:
         http=HTTPModes.http1,
         websockets=False,
         workers=_whole_number("WORKERS", 1, most=1000),
-        blocking_threads=_whole_number("THREADS", 4, most=1000),
-        # Each thread keeps its database connection, so threads are kept as long as granian allows.
-        blocking_threads_idle_timeout=600,
+        # One for each request that runs, is streamed, or waits for its turn, and some that answer at once.
+        blocking_threads=2 * _whole_number("THREADS", 4, most=1000)
+        + _whole_number("MAX_QUEUED_REQUESTS", 64, most=1000)
+        + SPARE_THREADS,
         workers_kill_timeout=KILL_AFTER_S,
         http1_settings=HTTP1Settings(max_buffer_size=64 * 1024),
         log_level=LogLevels.warning,

@@ -38,13 +38,20 @@ try:
 except RuntimeError:
     raise ImproperlyConfigured("CALLERID_DATA_DIR names the home of a user whom this machine does not know.") from None
 
+# Set by wsgi.py: the limits of the serving process do not hold for commands, such as imports and migrations.
+SERVING = env.flag("CALLERID_SERVING", False)
 HOST = env.str("HOST", "127.0.0.1")
 PORT = env.number("PORT", 8000, most=65_535)
 WORKERS = env.number("WORKERS", 1, most=1_000)
 THREADS = env.number("THREADS", 4, most=1_000)
+# At most THREADS requests of a process run at once, so many wait for their turn, so long; any more get 503.
+MAX_QUEUED_REQUESTS = env.number("MAX_QUEUED_REQUESTS", 64, most=1_000)
+QUEUE_TIMEOUT_S = env.number("QUEUE_TIMEOUT_S", 1.0, least=0.01, most=60)
 PIN_WORKERS = env.flag("PIN_WORKERS", True)
 DB_POOL_SIZE = env.number("DB_POOL_SIZE", 8, most=1_000)
 DB_PREPARE = env.flag("DB_PREPARE", True)
+# While serving, a statement may take a part of a search's deadline; migrations and imports may take their time.
+DB_STATEMENT_TIMEOUT_MS = env.number("DB_STATEMENT_TIMEOUT_MS", 500 if SERVING else 0, least=0)
 if WORKERS > 1 and not REDIS_URL:
     raise ImproperlyConfigured(
         "WORKERS is more than 1 but REDIS_URL is not set: processes must share their rate limits. "
@@ -256,9 +263,8 @@ if EMBEDDED:
             "OPTIONS": {
                 # recursive_triggers: what REPLACE deletes is deleted for the ledger's triggers too.
                 # IMMEDIATE with a patient busy timeout: a write waits for its turn instead of "database is locked".
-                # wsgi.py makes it shorter while serving.
                 "transaction_mode": "IMMEDIATE",
-                "timeout": env.number("SQLITE_TIMEOUT_S", 20),
+                "timeout": env.number("SQLITE_TIMEOUT_S", 5 if SERVING else 20),
                 # secure_delete: what is deleted is overwritten in the file, whatever the SQLite library was built with.
                 "init_command": (
                     "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA recursive_triggers=ON; "
@@ -267,40 +273,42 @@ if EMBEDDED:
             },
         }
     }
+    DB_MAX_WAIT_S = None
 else:
+    # What the serving process waits at most for an answer, where the server's own limit has not ended the statement.
+    DB_MAX_WAIT_S = DB_STATEMENT_TIMEOUT_MS / 1000 + 0.25 if SERVING and DB_STATEMENT_TIMEOUT_MS else None
     try:
         _database = env.db_url("DATABASE_URL")
     except Exception:
         _database = {}
     if _database.get("ENGINE") != "django.db.backends.postgresql":
         raise ImproperlyConfigured("DATABASE_URL must be postgres://user:password@host:5432/name.")
-    # Set by wsgi.py: while serving, no statement may outlast a search. Migrations and imports may.
-    _statement_timeout_ms = env.number("DB_STATEMENT_TIMEOUT_MS", 0, least=0)
-    _given = _database.get("OPTIONS", {})
+    _database["ENGINE"] = "accounts.postgresql"
     _database["OPTIONS"] = {
-        # A server that has fallen silent is given up after seconds, not the operating system's minutes.
+        # A server that has gone is detected after seconds, not the operating system's minutes.
         "connect_timeout": 2,
         "keepalives_idle": 5,
         "keepalives_interval": 2,
         "keepalives_count": 2,
         "tcp_user_timeout": 3000,
-        **_given,
+        **_database.get("OPTIONS", {}),
         # accounts.sql prepares what is worth it. psycopg would keep the texts of each connection's last hundred
         # statements for that, and Django's have values in them.
         "prepare_threshold": None,
-        "options": f"{_given.get('options', '')} -c statement_timeout={_statement_timeout_ms}".strip(),
     }
-    if THREADS <= DB_POOL_SIZE:
-        # One a thread, which costs a search a twentieth less than to take one and give it back. Whether it still
-        # works is asked once a request, but for searches, which find out by their first statement (accounts.tokens).
-        _database["CONN_MAX_AGE"], _database["CONN_HEALTH_CHECKS"] = 3600, True
-    else:
-        # Threads that wait for a vendor hold no connection, so there may be fewer than threads. All are made at once,
-        # for a pool grows by one at a time, which the first searches would wait for. One that cannot be made is tried
-        # again by the next request, not after a back-off of minutes.
-        _database["CONN_MAX_AGE"] = 0  # the pool keeps them, Django must not
-        _size = {"min_size": DB_POOL_SIZE, "max_size": DB_POOL_SIZE}
-        _database["OPTIONS"]["pool"] = {**_size, "timeout": 1, "reconnect_timeout": 1}
+    if SERVING:
+        # Threads that wait for a vendor hold no connection, so there may be fewer than threads; one more is for
+        # /readyz and the statistics. All are made at once, for a pool grows by one at a time, which the first searches
+        # would wait for. The pool's own threads make them, so a request waits `timeout` for one at most, whatever
+        # connect_timeout says. One that cannot be made is tried again by the next request, not after a back-off of
+        # minutes.
+        _size = min(THREADS, DB_POOL_SIZE)
+        _database["OPTIONS"]["pool"] = {
+            "min_size": _size,
+            "max_size": _size + 1,
+            "timeout": DB_MAX_WAIT_S or 1.0,
+            "reconnect_timeout": 1,
+        }
     DATABASES = {"default": _database}
 
 CACHES = {

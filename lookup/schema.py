@@ -65,6 +65,7 @@ _ERRORS = {
         ["Rate limit exceeded"],
     ),
     500: ("An internal failure, or neither source could answer. Nothing was charged.", ["Internal server error"]),
+    503: ("Too many requests at once: send it again after `Retry-After`. Nothing was done.", ["Service overloaded"]),
 }
 _WITH_VALID_TOKEN = [200, 400, 403, 429, 500]
 _ALL = [200, *_ERRORS]
@@ -88,7 +89,7 @@ _HEADERS = [
     ),
     _header("Server-Timing", "What each source did and how long it took, if they were asked.", [200, 500]),
     _header("Idempotent-Replayed", "`true` on an answer that was paid for before.", [200]),
-    _header("Retry-After", "Whole seconds after which a request is accepted.", [429], OpenApiTypes.INT),
+    _header("Retry-After", "Whole seconds after which a request is accepted.", [429, 503], OpenApiTypes.INT),
     _header("Allow", "`POST`", [405]),
     _header("WWW-Authenticate", '`JWT realm="callerid"`', [401]),
 ]

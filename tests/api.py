@@ -11,6 +11,7 @@ from django.test import Client
 
 from accounts import idempotency, recorder, shared_store, tokens
 from accounts.models import ApiToken, CreditEntry
+from callerid_project import health
 from lookup import search, throttling
 from lookup.connectors import cache, registry
 from tests import connectors
@@ -74,6 +75,7 @@ def _fresh_counters() -> Iterator[None]:
     throttling._in_process.__init__()  # type: ignore[misc]
     recorder.recorder.__init__(every_s=None)  # type: ignore[misc]
     shared_store.outage.__init__()  # type: ignore[misc]
+    health.readiness.__init__()  # type: ignore[misc]
     if settings.REDIS_URL:
         shared_store.client(settings.REDIS_URL).flushdb()
     else:

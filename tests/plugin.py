@@ -63,8 +63,8 @@ def pytest_load_initial_conftests() -> Iterator[None]:
     atexit.register(shutil.rmtree, os.environ["CALLERID_DATA_DIR"], ignore_errors=True)
     if profile == "production":
         os.environ |= generated_keys()
-        # One more than connections, so that they share a pool; by default each keeps its own (tests marked `once`).
-        os.environ["THREADS"] = "9"
+        # With the pool and the time limits of the serving process, but that nothing is late on a busy machine.
+        os.environ |= {"CALLERID_SERVING": "true", "DB_STATEMENT_TIMEOUT_MS": "20000"}
         for name in ("DATABASE_URL", "REDIS_URL"):
             os.environ[name] = named[name] = named.get(name) or _own_server(name)
     return (yield)

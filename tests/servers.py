@@ -98,7 +98,7 @@ class Server(ABC):
     def stop(self) -> None:
         """The orderly end: connections are cut, the data stays. Nothing happens when it has ended."""
         if self.process is not None:
-            self.process.send_signal(signal.SIGCONT)
+            self.resume()
             self.process.send_signal(signal.SIGINT)
             try:
                 self.process.wait(20)
@@ -112,13 +112,23 @@ class Server(ABC):
             self.process.wait()
 
     def pause(self) -> None:
-        """Connections stay open, and nothing answers, until `resume`."""
+        """Connections stay open, and nothing answers, until `resume`: neither the server nor what it has started."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
+        self.process.send_signal(signal.SIGSTOP)  # first, so that it starts no more
+        self._signal_children(signal.SIGSTOP)
 
     def resume(self) -> None:
         assert self.process is not None
+        self._signal_children(signal.SIGCONT)
         self.process.send_signal(signal.SIGCONT)
+
+    def _signal_children(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        with contextlib.suppress(FileNotFoundError):  # it has ended
+            for pid in map(int, children.read_text(encoding="ascii").split()):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
 
     def close(self) -> None:
         """Stop, and leave nothing behind."""

@@ -15,8 +15,8 @@ from typing import Self
 from tests import plugin, servers
 
 START_S = 60
-#: Where a test has imported wsgi.py, this process has what only a server is meant to have.
-OF_WSGI = ("DB_STATEMENT_TIMEOUT_MS", "SQLITE_TIMEOUT_S")
+#: What this process has where a test has imported wsgi.py, or on the production profile: only a server is to have it.
+OF_WSGI = ("CALLERID_SERVING", "DB_STATEMENT_TIMEOUT_MS")
 #: However busy the machine, nothing is late, unless a test is about that.
 PATIENCE = {"DB_STATEMENT_TIMEOUT_MS": "20000", "SQLITE_TIMEOUT_S": "20", "SEARCH_DEADLINE_S": "20"}
 

@@ -34,7 +34,7 @@ def close_connections(postgres_url: str) -> None:
         )
 
 
-@pytest.mark.parametrize("connections", ["2, shared by 4 threads", "8, of which each thread keeps one"])
+@pytest.mark.parametrize("connections", ["2, shared by 4 threads", "8, more than threads"])
 def test_connections_that_the_database_has_closed_fail_no_search(
     serve: Serve, postgres_url: str, connections: str
 ) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from django.db import connection, models, transaction
 from django.utils import timezone
 
+from accounts.sql import one_row
 from accounts.turns import let_others_write
 
 CHUNK_ROWS = 5000
@@ -163,7 +164,8 @@ class Workbench:
 def workbench() -> Iterator[Workbench]:
     bench = Workbench()
     if connection.vendor == "postgresql":
-        _execute("SET statement_timeout = 0")  # the service's own may be set for the commands too
+        limit = one_row("SELECT current_setting('statement_timeout')", []) or ("0",)  # the service's, or the role's
+        _execute("SET statement_timeout = 0")
     try:
         yield bench
     finally:
@@ -171,7 +173,7 @@ def workbench() -> Iterator[Workbench]:
         if not connection.needs_rollback:
             bench.close()
             if connection.vendor == "postgresql":
-                _execute("RESET statement_timeout")
+                _execute("SELECT set_config('statement_timeout', %s, false)", limit)
 
 
 def _execute(statement: str, parameters: Sequence[Any] = ()) -> int:

@@ -1,47 +1,17 @@
-"""Whose turn it is: what a thread keeps, and when it lets go."""
-
-import gc
-import threading
-from collections.abc import Iterator
-from typing import Any
+"""Whose turn it is: when a thread lets go of its connection."""
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
-from accounts.turns import close_with_this_thread, give_connection_back
-
-
-def is_closed(raw: Any) -> bool:
-    """psycopg tells; of sqlite3's no cursor can be had any more."""
-    if hasattr(raw, "closed"):
-        return bool(raw.closed)
-    try:
-        raw.cursor()
-    except Exception:
-        return True
-    return False
+from accounts.turns import give_connection_back
 
 
-@pytest.fixture
-def no_garbage_collector() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.enable()
-
-
-def test_what_a_thread_kept_is_closed_when_it_ends_but_for_what_is_the_pools(
-    transactional_db: None, no_garbage_collector: None
-) -> None:
-    connections: list[Any] = []
-
-    def work() -> None:
-        connection.ensure_connection()
-        close_with_this_thread(connection)
-        connections.append(connection.connection)
-        assert not is_closed(connection.connection)
+@pytest.mark.django_db(transaction=True)
+def test_a_connection_goes_back_to_its_pool_but_in_no_transaction() -> None:
+    with transaction.atomic():
+        raw = connection.connection
         give_connection_back()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join(20)
-    assert [is_closed(raw) for raw in connections] == ["pool" not in connection.settings_dict["OPTIONS"]]
+        assert connection.connection is raw
+    connection.ensure_connection()
+    give_connection_back()
+    assert (connection.connection is None) == ("pool" in connection.settings_dict["OPTIONS"])

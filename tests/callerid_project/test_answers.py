@@ -2,13 +2,16 @@
 
 import json
 import logging
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from callerid_project import health
 from callerid_project.logging import RedactingFormatter
@@ -174,6 +177,37 @@ def test_readyz_is_503_without_the_database(client: Client, monkeypatch: pytest.
     monkeypatch.setattr(MigrationRecorder, "applied_migrations", refuse)
     response = client.get("/readyz")
     assert (response.status_code, response.json()) == (503, {"detail": "The database cannot be reached"})
+
+
+def test_readyz_asks_the_database_once_a_second_at_most(
+    client: Client, db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with CaptureQueriesContext(connection) as ran:
+        assert [client.get("/readyz").status_code for _ in range(3)] == [200] * 3
+        once = len(ran)
+        monkeypatch.setattr(health.Readiness, "MAX_AGE_S", 0.0)
+        assert client.get("/readyz").status_code == 200
+    assert len(ran) == 2 * once > 0
+
+
+def test_readyz_does_not_wait_for_another_that_is_being_answered(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def ask_slowly() -> frozenset[Any]:
+        asked.set()
+        answer.wait(20)
+        return frozenset()
+
+    monkeypatch.setattr(health, "missing_migrations", ask_slowly)
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(health.readiness.problem)
+        assert asked.wait(20)
+        assert client.get("/readyz").status_code == 503  # nothing is known yet
+        answer.set()
+        assert first.result(20) is None
+    assert client.get("/readyz").status_code == 200
 
 
 def test_a_search_leaves_one_masked_log_line(integrator: Integrator, caplog: pytest.LogCaptureFixture) -> None:

@@ -24,8 +24,8 @@ from tests.callerid_project.dashboard_rows import NOW, URL, asked, bind, booked,
 from tests.console import figures, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_quiet")]
-#: For a superuser: session, user, second factor; then search hours, sources, credit days, outstanding, running out, and of
-#: health the tables, the migrations, the numbering plan, the sources' results and this hour's sums.
+#: For a superuser: session, user, second factor; then search hours, sources, credit days, outstanding, running out, and
+#: of health the tables, the migrations, the numbering plan, the sources' results and this hour's sums.
 STATEMENTS = 3 + 10
 
 

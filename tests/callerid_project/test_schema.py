@@ -62,7 +62,7 @@ def test_document_is_generated_once_whoever_asks(client: Client, monkeypatch: py
 
 
 def test_every_status_of_the_contract_is_there_with_an_example(operation: Any) -> None:
-    assert set(operation["responses"]) == CONTRACT | {"405", "413", "415"}
+    assert set(operation["responses"]) == CONTRACT | {"405", "413", "415", "503"}
     for response in operation["responses"].values():
         assert response["content"]["application/json"]["examples"]
         assert "X-Request-ID" in response["headers"]

@@ -217,7 +217,16 @@ def test_options_of_the_database_url_are_kept(tmp_path: Path) -> None:
         DB_STATEMENT_TIMEOUT_MS="250",
         **generated_keys(),
     )
-    assert shown == "-csearch_path=callerid -c statement_timeout=250 7"
+    assert shown == "-csearch_path=callerid 7"
+
+
+@pytest.mark.parametrize("timeout_ms", ["", "700"])
+def test_only_the_serving_process_has_a_pool_and_limits(tmp_path: Path, timeout_ms: str) -> None:
+    expression = "'pool' in settings.DATABASES['default']['OPTIONS'], settings.DB_MAX_WAIT_S"
+    environment = {**PRODUCTION, **generated_keys(), "DB_STATEMENT_TIMEOUT_MS": timeout_ms}
+    assert show(tmp_path, expression, **environment) == "False None"
+    served = show(tmp_path, expression, **environment, CALLERID_SERVING="true")
+    assert served == ("True 0.95" if timeout_ms else "True 0.75")
 
 
 def test_check_deploy_is_clean_on_the_production_profile(tmp_path: Path) -> None:

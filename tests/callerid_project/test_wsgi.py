@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from callerid_project import wsgi
+from callerid_project.admission import Admission
 from tests.service import Service
 
 KEPT = [
@@ -90,6 +91,23 @@ def test_whatever_fails_before_django_is_json_500(monkeypatch: pytest.MonkeyPatc
     status, headers, answer = call()
     assert (status, answer) == (500, {"detail": "Internal server error"})
     assert {"X-Request-ID", "X-Content-Type-Options", "Cache-Control"} <= set(headers)
+
+
+@pytest.mark.parametrize(("sent", "kept"), [("call-42", True), ("not well-formed", False)])
+def test_an_overloaded_service_answers_503_as_any_other_error(
+    monkeypatch: pytest.MonkeyPatch, db: None, sent: str, kept: bool
+) -> None:
+    monkeypatch.setattr(wsgi, "admission", Admission(threads=1, max_queued=0, max_wait_s=1))
+    status, headers, answer = call(HTTP_X_REQUEST_ID=sent)
+    assert (status, answer) == (503, {"detail": "Service overloaded"})
+    assert headers["Retry-After"] == "1"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert (headers["X-Request-ID"] == sent) is kept
+    assert headers["X-Request-ID"]
+    for path in ("/livez", "/livez/"):
+        assert call(REQUEST_METHOD="GET", PATH_INFO=path)[::2] == (200, {"status": "ok"})
 
 
 def chunked(body: bytes) -> dict[str, Any]:

@@ -1,0 +1,159 @@
+"""A database that does not answer, though its connections stay open: it holds no thread, and then all is as before."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+import psycopg
+import pytest
+import requests
+
+from tests.api import NUMBER
+from tests.servers import PostgresServer, required
+from tests.service import Service
+
+pytestmark = pytest.mark.once
+
+Serve = Callable[..., Service]
+#: Far above any limit, far below a wait without one.
+BOUND_S = 8
+LIMITS = {"DB_STATEMENT_TIMEOUT_MS": "500", "SEARCH_DEADLINE_S": "1.5", "RATE_LIMIT": "1000/m", "REDIS_URL": ""}
+
+
+@pytest.fixture
+def postgres_server() -> Iterator[PostgresServer]:
+    """The test's own, to stop the processes of."""
+    with required():
+        server = PostgresServer().start()
+    yield server
+    server.close()
+
+
+def search(service: Service, key: str, **headers: str) -> requests.Response:
+    body = {"api_key": key, "query": NUMBER}
+    return requests.post(f"{service.url}/callerid/search", json=body, headers=headers, timeout=30)
+
+
+def get(service: Service, path: str) -> requests.Response:
+    return requests.get(f"{service.url}{path}", timeout=30)
+
+
+def new_key(service: Service) -> str:
+    return service.manage("create_token", "stall", "--credits", "1000", "--quiet").strip()
+
+
+def require_recovery(service: Service, key: str) -> None:
+    """The service answers again by itself, charges what it answers, and answers nothing else than what was asked."""
+    deadline = time.monotonic() + 30
+    while search(service, key).status_code != 200:
+        assert time.monotonic() < deadline, service.log()
+    before = search(service, key).json()["credits_remaining"]
+    for taken in range(1, 21):
+        answer = search(service, key).json()
+        assert answer["credits_remaining"] == before - taken
+        assert answer["data"]["phone_number"] == NUMBER
+    assert get(service, "/readyz").status_code in (200, 503)  # at most a second old
+    assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
+
+
+@pytest.mark.parametrize("idempotent", [False, True], ids=["one statement", "a transaction"])
+def test_a_stalled_database_holds_no_thread(serve: Serve, postgres_server: PostgresServer, idempotent: bool) -> None:
+    service = serve(DATABASE_URL=postgres_server.url, **LIMITS)
+    key = new_key(service)
+
+    def attempt(index: int) -> tuple[int, float]:
+        began = time.monotonic()
+        response = search(service, key, **({"Idempotency-Key": f"attempt-{index}"} if idempotent else {}))
+        return response.status_code, time.monotonic() - began
+
+    with ThreadPoolExecutor(12) as callers:
+        assert {status for status, _ in callers.map(attempt, range(24))} == {200}
+        # Searches are under way at the moment that it stalls.
+        under_way = [callers.submit(attempt, 100 + index) for index in range(12)]
+        postgres_server.pause()
+        try:
+            stalled = [callers.submit(attempt, 200 + index) for index in range(12)]
+            assert get(service, "/livez").elapsed.total_seconds() < BOUND_S
+            readiness = get(service, "/readyz")
+            outcomes = [call.result(60) for call in [*under_way, *stalled]]
+            assert search(service, key).status_code in (500, 503)
+        finally:
+            postgres_server.resume()
+    assert readiness.elapsed.total_seconds() < BOUND_S
+    assert max(elapsed for _, elapsed in outcomes) < BOUND_S
+    assert {status for status, _ in outcomes[12:]} <= {500, 503}
+    require_recovery(service, key)
+
+
+def test_a_page_of_the_console_ends_too(serve: Serve, postgres_server: PostgresServer) -> None:
+    service = serve(DATABASE_URL=postgres_server.url, THREADS="1", **LIMITS)
+    session = requests.Session()
+    session.cookies.set("sessionid", "0123456789abcdef0123456789abcdef")  # so that the page asks the database for it
+    assert session.get(f"{service.url}/admin/", timeout=30).status_code == 200
+    postgres_server.pause()
+    try:
+        answer = session.get(f"{service.url}/admin/", timeout=30)
+    finally:
+        postgres_server.resume()
+    assert answer.status_code == 500
+    assert answer.elapsed.total_seconds() < BOUND_S
+    require_recovery(service, new_key(service))
+
+
+@pytest.mark.parametrize("idempotent", [False, True], ids=["one statement", "a transaction"])
+def test_a_commit_that_waits_for_a_standby_ends_too(
+    serve: Serve, postgres_server: PostgresServer, idempotent: bool
+) -> None:
+    """statement_timeout does not cover that wait."""
+    service = serve(DATABASE_URL=postgres_server.url, **LIMITS)
+    key = new_key(service)
+    assert search(service, key).status_code == 200
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        set_standby(admin, "absent")
+        try:
+            answer = search(service, key, **({"Idempotency-Key": "standby"} if idempotent else {}))
+        finally:
+            set_standby(admin, "")
+    assert answer.elapsed.total_seconds() < BOUND_S
+    assert answer.status_code == 500
+    require_recovery(service, key)
+
+
+def set_standby(admin: psycopg.Connection, name: str) -> None:
+    """Waits until other sessions have it too: they read it when they begin."""
+    admin.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
+    admin.execute("SELECT pg_reload_conf()")
+    deadline = time.monotonic() + 20
+    while admin.execute("SHOW synchronous_standby_names").fetchall() != [(name,)]:
+        assert time.monotonic() < deadline
+
+
+def test_an_overload_is_503_at_once_and_probes_answer(serve: Serve, postgres_url: str) -> None:
+    service = serve(
+        DATABASE_URL=postgres_url,
+        REDIS_URL="",
+        RATE_LIMIT="1000/m",
+        THREADS="2",
+        MAX_QUEUED_REQUESTS="1",
+        QUEUE_TIMEOUT_S="60",
+    )
+    key = new_key(service)
+    with ThreadPoolExecutor(8) as callers, psycopg.connect(postgres_url) as admin:
+        admin.execute("SELECT 1 FROM accounts_apitoken FOR UPDATE")  # a charge waits for it
+        calls = {callers.submit(search, service, key) for _ in range(6)}
+        refused: set[Future[requests.Response]] = set()
+        while len(refused) < 3:
+            done, _ = wait(calls - refused, 30, FIRST_COMPLETED)
+            assert done, service.log()
+            refused |= done
+        for call in refused:
+            assert (call.result().status_code, call.result().json()) == (503, {"detail": "Service overloaded"})
+            assert call.result().headers["Retry-After"] == "1"
+        for path in ("/livez", "/livez/", "/readyz", "/readyz/"):
+            assert get(service, path).status_code == 200
+        assert get(service, "/docs").status_code == 503
+        admin.rollback()
+        assert [call.result(30).status_code for call in calls - refused] == [200] * 3
+    assert search(service, key).json()["credits_remaining"] == 1000 - 4
+    assert service.log().count("overloaded:") == 1
