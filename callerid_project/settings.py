@@ -309,6 +309,8 @@ else:
             "timeout": DB_MAX_WAIT_S or 1.0,
             "reconnect_timeout": 1,
         }
+    if not DB_PREPARE:  # nor is a cursor of the server's there in the next transaction
+        _database["DISABLE_SERVER_SIDE_CURSORS"] = True
     DATABASES = {"default": _database}
 
 CACHES = {

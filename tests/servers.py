@@ -1,4 +1,4 @@
-"""Temporary PostgreSQL and Redis servers: each with a port and a directory of its own, gone when the tests end.
+"""Temporary PostgreSQL, PgBouncer and Redis servers: each has its own port and directory, and is gone when tests end.
 
 Every one that is started is stopped at exit too, whatever became of the test that wanted it.
 """
@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import psycopg
@@ -185,9 +186,7 @@ class PostgresServer(Server):
     def _make_cluster(self) -> None:
         initdb = postgres_binary("initdb")
         if os.getuid() == 0:  # PostgreSQL refuses to run as root
-            user = _unprivileged_user()
-            self._running_as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
-            os.chown(self.directory, user.pw_uid, user.pw_gid)
+            self._running_as = _as_unprivileged_user(self.directory)
         made = subprocess.run(
             [
                 *(initdb, "-D", str(self.directory / "data"), "-U", "postgres", "-A", "trust"),
@@ -201,6 +200,43 @@ class PostgresServer(Server):
         )
         if made.returncode:
             raise Unavailable(f"initdb failed:\n{made.stdout}{made.stderr}")
+
+
+class PgBouncer(Server):
+    """In front of the PostgreSQL at `postgres_url`, each transaction on another of two server connections."""
+
+    def __init__(self, postgres_url: str) -> None:
+        super().__init__()
+        self._to = urlsplit(postgres_url)
+
+    @property
+    def url(self) -> str:
+        return self._to._replace(netloc=f"{self._to.username}@127.0.0.1:{self.port}").geturl()
+
+    def command(self) -> list[str]:
+        binary = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+        if binary is None:
+            raise Unavailable("there is no pgbouncer on PATH or in /usr/sbin")
+        return [binary, str(self.directory / "pgbouncer.ini")]
+
+    def require_answer(self) -> None:
+        psycopg.connect(self.url, connect_timeout=2).close()
+
+    def start(self) -> Self:
+        (self.directory / "users").write_text(f'"{self._to.username}" "{self._to.password or ""}"\n')
+        (self.directory / "pgbouncer.ini").write_text(
+            f"[databases]\n* = host={self._to.hostname} port={self._to.port or 5432}\n"
+            f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
+            f"auth_type = trust\nauth_file = {self.directory / 'users'}\n"
+            "pool_mode = transaction\ndefault_pool_size = 2\n"
+        )
+        if os.getuid() == 0:  # it refuses to run as root
+            self._running_as = _as_unprivileged_user(self.directory)
+        return super().start()
+
+    def stop(self) -> None:
+        """At once: in order, it would wait for its clients."""
+        self.kill()
 
 
 def postgres_binary(name: str) -> str:
@@ -219,11 +255,14 @@ def postgres_binary(name: str) -> str:
     raise Unavailable(f"PostgreSQL's {name} is neither on PATH nor where pg_config or /usr/lib/postgresql have it")
 
 
-def _unprivileged_user() -> pwd.struct_passwd:
+def _as_unprivileged_user(directory: Path) -> dict[str, Any]:
+    """Popen's arguments to run as one, who gets `directory`."""
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
-            return pwd.getpwnam(name)
-    raise Unavailable("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+            user = pwd.getpwnam(name)
+            os.chown(directory, user.pw_uid, user.pw_gid)
+            return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    raise Unavailable("it does not run as root, and there is neither a user postgres nor nobody")
 
 
 @contextlib.contextmanager
