@@ -64,7 +64,10 @@ _ERRORS = {
         ),
         ["Rate limit exceeded"],
     ),
-    500: ("An internal failure, or neither source could answer. Nothing was charged.", ["Internal server error"]),
+    500: (
+        "An internal failure, or neither source could answer. Nothing was charged unless the database went away.",
+        ["Internal server error"],
+    ),
     503: ("Too many requests at once: send it again after `Retry-After`. Nothing was done.", ["Service overloaded"]),
 }
 _WITH_VALID_TOKEN = [200, 400, 403, 429, 500]

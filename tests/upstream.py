@@ -206,6 +206,18 @@ def slow(seconds: float, then: Behaviour) -> Behaviour:
     return behave
 
 
+def held(until: threading.Event, then: Behaviour, arrived: threading.Barrier | None = None) -> Behaviour:
+    """Answers when the test sets `until`; each request first passes the barrier `arrived`."""
+
+    def behave(conversation: Conversation) -> bool:
+        if arrived:
+            arrived.wait(60)
+        until.wait(60)
+        return then(conversation)
+
+    return behave
+
+
 #: What a vendor may do instead of answering, and why the call has failed then.
 FAULTS: dict[str, tuple[Behaviour, str]] = {
     "hangs before headers": (hangs, "late"),

@@ -1,0 +1,152 @@
+"""One idempotency key, or one credit, and many searches at once with slow vendors: who asks and who pays."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
+
+import pytest
+import requests
+
+from tests import upstream
+from tests.api import NUMBER
+from tests.lookup.connectors.conftest import KEYS, PRESETS
+from tests.service import Service
+from tests.upstream import Upstream
+
+pytestmark = pytest.mark.once
+
+Serve = Callable[..., Service]
+AT_ONCE = 30
+NUMBERS = [f"4930231250{index:02}" for index in range(AT_ONCE)]
+GOOD = upstream.says({**upstream.GOOD_A, **upstream.GOOD_B})
+CALLS = 2  # of one search: both slots ask the same server, by presets of their own
+
+
+@pytest.fixture
+def vendor() -> Iterator[Upstream]:
+    server = Upstream(GOOD).start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["sqlite, one process", "postgresql, four processes"])
+def serve_profile(request: pytest.FixtureRequest, serve: Serve, vendor: Upstream) -> Serve:
+    environment = {"DATABASE_URL": "", "REDIS_URL": ""}
+    if request.param.startswith("postgresql"):
+        environment["DATABASE_URL"] = request.getfixturevalue("postgres_url")
+        environment["REDIS_URL"] = request.getfixturevalue("redis_url")
+        environment["WORKERS"] = "4"
+    urls = {"MOCK_A_BASE_URL": vendor.url, "MOCK_B_BASE_URL": vendor.url}
+    bound = {"SOURCE_A": "mock_a", "SOURCE_B": "mock_b", "PRESET_DIR": str(PRESETS), **KEYS, **urls}
+    return lambda **more: serve(**environment, **bound, THREADS="32", **more)
+
+
+class Account:
+    def __init__(self, service: Service, credits: int) -> None:
+        self.service = service
+        made = json.loads(service.manage("create_token", "retries", "--credits", str(credits), "--json"))
+        self.id, self.key = made["id"], made["api_key"]
+        self.pool = ThreadPoolExecutor(AT_ONCE + 1)
+
+    def search(self, number: str = NUMBER, **headers: str) -> "Future[requests.Response]":
+        return self.pool.submit(
+            requests.post,
+            f"{self.service.url}/callerid/search",
+            json={"api_key": self.key, "query": number},
+            headers={name.replace("_", "-"): value for name, value in headers.items()},
+            timeout=60,
+        )
+
+    def assert_spent(self, spent: int) -> None:
+        count = f"CreditEntry.objects.filter(token={self.id}, kind='search').count()"
+        script = f"from accounts.models import CreditEntry; print({count})"
+        assert int(self.service.manage("shell", "--no-imports", "-c", script)) == spent
+        assert json.loads(self.service.manage("audit_credits", "--json")) == {"disagreements": []}
+
+
+def statuses(responses: list[requests.Response]) -> Counter[int]:
+    return Counter(response.status_code for response in responses)
+
+
+def test_one_key_with_30_numbers_asks_and_charges_once(serve_profile: Serve, vendor: Upstream) -> None:
+    account, answer_now = Account(serve_profile(), credits=100), threading.Event()
+    vendor.repair(upstream.held(answer_now, GOOD))
+    searches = [account.search(number, Idempotency_Key="k") for number in NUMBERS]
+    responses = []
+    for done in as_completed(searches, timeout=60):
+        responses.append(done.result())
+        if len(responses) == AT_ONCE - 1:
+            answer_now.set()  # the others were refused while the one was under way
+    assert [response.status_code for response in responses] == [400] * (AT_ONCE - 1) + [200]
+    for refused in responses[:-1]:
+        assert refused.json() == {"detail": "Idempotency-Key was used with another query"}
+        assert "Server-Timing" not in refused.headers
+    assert len(vendor.heads) == CALLS
+    account.assert_spent(1)
+
+
+def test_one_key_with_one_number_at_once_is_one_lookup(serve_profile: Serve, vendor: Upstream) -> None:
+    account = Account(serve_profile(), credits=1)
+    vendor.repair(upstream.slow(0.5, GOOD))
+    searches = [account.search(Idempotency_Key="k") for _ in range(AT_ONCE)]
+    responses = [search.result() for search in searches]
+    assert statuses(responses) == {200: AT_ONCE}
+    assert len({response.content for response in responses}) == 1
+    assert sum("Idempotent-Replayed" in response.headers for response in responses) == AT_ONCE - 1
+    assert sum("Server-Timing" in response.headers for response in responses) == 1
+    assert len(vendor.heads) == CALLS
+    account.assert_spent(1)
+
+
+def test_a_failed_search_lets_one_that_waits_search(serve_profile: Serve, vendor: Upstream) -> None:
+    account, fail_now = Account(serve_profile(), credits=10), threading.Event()
+    both_asked = threading.Barrier(CALLS + 1)
+    vendor.repair(upstream.held(fail_now, upstream.raw(b"", 500), both_asked))
+    first = account.search(Idempotency_Key="k")
+    both_asked.wait(60)
+    second = account.search(Idempotency_Key="k")
+    vendor.repair(GOOD)
+    fail_now.set()
+    assert (first.result().status_code, second.result().status_code) == (500, 200)
+    assert "Idempotent-Replayed" not in second.result().headers
+    account.assert_spent(1)
+
+
+def test_a_claim_whose_process_died_is_taken_over(serve_profile: Serve, vendor: Upstream) -> None:
+    service = serve_profile(SEARCH_DEADLINE_S="3")
+    account, never, both_asked = Account(service, credits=10), threading.Event(), threading.Barrier(CALLS + 1)
+    vendor.repair(upstream.held(never, GOOD, both_asked))
+    first = account.search(Idempotency_Key="k")
+    both_asked.wait(60)
+    service.kill()
+    with suppress(requests.RequestException):
+        pytest.fail(f"answered: {first.result().status_code}")
+    account.assert_spent(0)
+    never.set()
+    vendor.repair(GOOD)
+    service.start()
+    response = account.search(Idempotency_Key="k").result()
+    assert (response.status_code, response.json()["credits_remaining"]) == (200, 9)
+    account.assert_spent(1)
+
+
+def test_one_credit_buys_at_most_a_windows_uncharged_lookups(serve_profile: Serve, vendor: Upstream) -> None:
+    limit = 15
+    account = Account(serve_profile(RATE_LIMIT=f"{limit}/m"), credits=1)
+    all_asked = threading.Barrier(limit * CALLS)
+
+    def answer_together(conversation: upstream.Conversation) -> bool:
+        all_asked.wait(60)
+        return GOOD(conversation)
+
+    vendor.repair(answer_together)
+    responses = [search.result() for search in [account.search(number) for number in NUMBERS]]
+    assert statuses(responses) == {200: 1, 403: limit - 1, 429: AT_ONCE - limit}
+    assert [response.status_code for response in responses if "Server-Timing" in response.headers] == [200]
+    assert len(vendor.heads) == limit * CALLS
+    assert account.search("493023125099").result().status_code in (403, 429)
+    assert len(vendor.heads) == limit * CALLS
+    account.assert_spent(1)
