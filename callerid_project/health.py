@@ -18,6 +18,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts import shared_store
+from accounts.postgresql import server_log
 from callerid_project import proxies
 from lookup import sources
 from lookup.connectors.chain import Member
@@ -101,13 +102,21 @@ class Finding:
 def findings(request: HttpRequest) -> list[Finding]:
     """Of this process, now; `request` shows which proxies it passed. Raises DatabaseError where the database does not
     answer."""
-    return [_database(), _redis(), _numbering_plan(), _sources(), _proxies(request)]
+    found = [_database(), _redis(), _numbering_plan(), _sources(), _proxies(request)]
+    return [*found, _database_log()] if connection.vendor == "postgresql" else found
 
 
 def _database() -> Finding:
     if missing_migrations():
         return Finding("Database", False, "Migrations are not applied: run manage.py migrate.")
     return Finding("Database", True, "It answers, and every migration is applied.")
+
+
+def _database_log() -> Finding:
+    if names := server_log.writes_values(connection.alias):
+        sentence = f"It may get numbers and names in clear: {', '.join(names)} (docs/personal-data.md)."
+        return Finding("PostgreSQL's log", False, sentence)
+    return Finding("PostgreSQL's log", True, "Statements are not written to it.")
 
 
 def _redis() -> Finding:

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from accounts import tokens
 from accounts.models import ApiToken, CreditEntry
+from accounts.postgresql import server_log
 from lookup.connectors import registry
 from lookup.datasets import numbering_plan
 from lookup.datasets.plan import NUMBERING_PLAN
@@ -25,8 +26,9 @@ from tests.console import figures, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("_quiet")]
 #: For a superuser: session, user, second factor; then search hours, sources, credit days, outstanding, running out, and
-#: of health the tables, the migrations, the numbering plan, the sources' results and this hour's sums.
-STATEMENTS = 3 + 10
+#: of health the tables, the migrations, the numbering plan, the sources' results, this hour's sums, and on PostgreSQL
+#: what it writes into its log.
+STATEMENTS = 3 + 10 + (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -311,6 +313,18 @@ def test_the_numbering_plan_is_looked_after_where_a_slot_asks_it(admin_client: C
     assert "Numbering plan: unhealthy</strong> Version 1.0 is loaded" in admin_client.get(URL).text
     Dataset.objects.filter(pk=row.pk).update(version=numbering_plan.version())
     assert "Numbering plan: healthy</strong>" in admin_client.get(URL).text
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no log")
+def test_settings_that_write_numbers_into_the_databases_log_are_told(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = {name: {"unlike any"} for name in server_log.SILENT if name.startswith("log_error")}
+    monkeypatch.setattr(server_log, "SILENT", everything)
+    sentence = "log: unhealthy</strong> It may get numbers and names in clear: log_error_verbosity"
+    assert sentence in admin_client.get(URL).text
+    monkeypatch.setattr(server_log, "SILENT", {})
+    assert "log: healthy</strong>" in admin_client.get(URL).text
 
 
 def test_a_redis_that_does_not_answer_is_told(admin_client: Client, settings: Any) -> None:

@@ -1,0 +1,74 @@
+"""What PostgreSQL writes into its own log, in which nobody looks for phone numbers."""
+
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.servers import PostgresServer, required
+from tests.service import Service
+
+pytestmark = pytest.mark.once
+
+Serve = Callable[..., Service]
+NUMBER = "12025550142"
+#: As docs/personal-data.md has them.
+SETTINGS = {"log_min_error_statement": "panic", "log_error_verbosity": "terse"}
+
+
+@pytest.fixture
+def postgres_server() -> Iterator[PostgresServer]:
+    """The test's own, to read the log of."""
+    with required():
+        server = PostgresServer().start()
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["by default", "as documented"])
+def test_failing_statements_leave_no_number_in_the_log(
+    serve: Serve, postgres_server: PostgresServer, silent: bool
+) -> None:
+    """By default they do, which is why the check is there."""
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        admin.execute("CREATE ROLE callerid LOGIN")
+        admin.execute("CREATE DATABASE callerid OWNER callerid")
+        for name, value in SETTINGS.items() if silent else ():
+            admin.execute(sql.SQL("ALTER ROLE callerid SET {} = {}").format(sql.Identifier(name), value))
+    url = f"postgres://callerid@127.0.0.1:{postgres_server.port}/callerid"
+    service = serve(DATABASE_URL=url, REDIS_URL="")
+    service.manage("set_rule", NUMBER, "--spam", "no")
+    service.env["DB_STATEMENT_TIMEOUT_MS"] = "200"
+    with psycopg.connect(url) as other:
+        other.execute("LOCK TABLE lookup_numberrule")
+        with pytest.raises(RuntimeError, match="statement timeout"):
+            service.manage("set_rule", NUMBER, "--spam", "yes")
+    with psycopg.connect(url) as other, pytest.raises(psycopg.errors.UniqueViolation):
+        other.execute("INSERT INTO lookup_numberrule SELECT * FROM lookup_numberrule")
+    log = (postgres_server.directory / "log").read_text()
+    assert "canceling statement due to statement timeout" in log
+    assert "duplicate key value" in log
+    assert (NUMBER in log) is not silent
+
+    check = ("check", "--deploy", "--database", "default", "--fail-level", "WARNING")
+    if silent:
+        service.manage(*check)
+    else:
+        with pytest.raises(RuntimeError, match=r"accounts\.W001.*log_error_verbosity, log_min_error_statement"):
+            service.manage(*check)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("log_statement", "all"), ("log_min_duration_statement", "100"), ("log_parameter_max_length_on_error", "-1")],
+)
+def test_other_settings_that_write_values_are_told(
+    serve: Serve, postgres_server: PostgresServer, name: str, value: str
+) -> None:
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        for setting, to in {**SETTINGS, name: value}.items():
+            admin.execute(sql.SQL("ALTER ROLE postgres SET {} = {}").format(sql.Identifier(setting), to))
+    service = serve(DATABASE_URL=postgres_server.url, REDIS_URL="")
+    with pytest.raises(RuntimeError, match=f"in clear: {name}[.]"):
+        service.manage("check", "--deploy", "--database", "default", "--fail-level", "WARNING")
