@@ -21,9 +21,10 @@ from granian.server import MPServer
 #: A worker that does not end by itself is killed.
 KILL_AFTER_S = 5
 #: A worker that dies after it was up for so long is restarted at once. One that dies earlier is restarted after 1 s,
-#: and each further time in a row after twice as long, up to the maximum.
+#: and each further time in a row after twice as long, up to the maximum: MAX_PAUSE_S while another worker is up.
 STABLE_S = 1.0
 MAX_PAUSE_S = 30
+MAX_PAUSE_WHEN_DOWN_S = 1
 
 Load = Callable[[], Callable[..., Any]]
 
@@ -92,10 +93,18 @@ class Server(MPServer):
             code = worker.inner.exitcode
             reason = f"exited with signal {-code}" if code < 0 else f"exited with status {code}"
             self._plan_restart(idx, reason, early=now - up_since < STABLE_S)
+        if self._restart_at and not self._any_up():
+            soon = time.monotonic() + MAX_PAUSE_WHEN_DOWN_S
+            self._restart_at = {idx: min(at, soon) for idx, at in self._restart_at.items()}
+
+    def _any_up(self) -> bool:
+        return any(
+            worker.inner.pid in self._up_since for idx, worker in enumerate(self.wrks) if idx not in self._restart_at
+        )
 
     def _plan_restart(self, idx: int, reason: str, *, early: bool) -> None:
         self._early_deaths[idx] = self._early_deaths[idx] + 1 if early else 0
-        pause_s = restart_pause_s(self._early_deaths[idx])
+        pause_s = restart_pause_s(self._early_deaths[idx], MAX_PAUSE_S if self._any_up() else MAX_PAUSE_WHEN_DOWN_S)
         self._restart_at[idx] = time.monotonic() + pause_s
         logger.warning("worker %d %s; restarting %s", idx + 1, reason, f"in {pause_s} s" if pause_s else "now")
 
@@ -110,9 +119,9 @@ class Server(MPServer):
             del self._restart_at[idx]
 
 
-def restart_pause_s(early_deaths: int) -> int:
-    """Seconds to wait before a worker is restarted that has died early so many times in a row."""
-    return min(2 ** (early_deaths - 1), MAX_PAUSE_S) if early_deaths else 0
+def restart_pause_s(early_deaths: int, most: int) -> int:
+    """Seconds to wait, at most `most`, before a worker is restarted that has died early so many times in a row."""
+    return min(2 ** (early_deaths - 1), most) if early_deaths else 0
 
 
 def _load(load: Load, idx: int, first_cpu: int, inbox: Connection, outbox: Connection) -> Callable[..., Any]:

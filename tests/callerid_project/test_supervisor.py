@@ -133,27 +133,45 @@ def test_only_worker_that_exits_is_replaced(serve: Serve, sent: signal.Signals, 
     assert service.stop() == 0
 
 
+def pauses(service: Service) -> list[str]:
+    return [line.rpartition("restarting ")[2] for line in service.log().splitlines() if " exited with " in line]
+
+
+def kill_at_start(service: Service, known: list[int]) -> None:
+    """Kill the worker that is not `known`, which is started now, and add it. Returns when its death is in the log."""
+    wait_for(lambda: set(service.workers()) - set(known))
+    [newcomer] = set(service.workers()) - set(known)
+    before = len(pauses(service))
+    os.kill(newcomer, signal.SIGKILL)
+    known.append(newcomer)
+    wait_for(lambda: len(pauses(service)) > before)
+
+
 def test_worker_killed_at_each_start_leaves_the_others_alone(serve: Serve, redis_url: str) -> None:
     service = serve(REDIS_URL=redis_url, WORKERS="2")
     first, second = known = service.workers()
     os.kill(second, signal.SIGKILL)
-    while "restarting in 4 s" not in service.log():
-        wait_for(lambda: set(service.workers()) - set(known))
-        [newcomer] = set(service.workers()) - set(known)
-        deaths = service.log().count(" exited with ")
-        os.kill(newcomer, signal.SIGKILL)
-        known.append(newcomer)
-        wait_for(lambda deaths=deaths: service.log().count(" exited with ") > deaths)  # type: ignore[misc]
+    while "in 4 s" not in pauses(service):
+        kill_at_start(service, known)
         assert requests.get(f"{service.url}/livez", timeout=30).status_code == 200
-    pauses = [line.rpartition("restarting ")[2] for line in service.log().splitlines() if " exited with " in line]
-    assert pauses[-3:] == ["in 1 s", "in 2 s", "in 4 s"]
+    assert pauses(service)[-3:] == ["in 1 s", "in 2 s", "in 4 s"]
     wait_for(lambda: len(service.workers()) == 2)
     assert first in service.workers()
     assert service.stop() == 0
 
 
+def test_no_pause_grows_while_no_worker_is_up(serve: Serve) -> None:
+    service = serve(WORKERS="1")
+    known = service.workers()
+    os.kill(known[0], signal.SIGKILL)
+    for _ in range(3):
+        kill_at_start(service, known)
+    assert pauses(service)[1:] == ["in 1 s"] * 3
+    wait_for(service.answers)
+
+
 def test_pause_before_a_restart_grows_up_to_a_limit() -> None:
-    assert [restart_pause_s(deaths) for deaths in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]
+    assert [restart_pause_s(deaths, 30) for deaths in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]
 
 
 def test_start_at_which_no_worker_comes_up_is_an_error(tmp_path: Path) -> None:
