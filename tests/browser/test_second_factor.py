@@ -51,6 +51,7 @@ def test_a_second_factor_from_set_up_to_removal(service: Service, page: Page, co
 
     login(page, NAME)
     expect(page).to_have_url(re.compile("/admin/second-factor/verify/"))
+    expect(page.get_by_label("Code", exact=True)).to_be_visible()
     look_at(page, "second-factor-verify")
     page.goto("/admin/accounts/apitoken/")
     expect(page).to_have_url("/admin/second-factor/verify/?next=/admin/accounts/apitoken/")
@@ -72,6 +73,7 @@ def test_a_second_factor_from_set_up_to_removal(service: Service, page: Page, co
     expect(page.get_by_text("9 recovery codes left")).to_be_visible()
     look_at(page, "second-factor-on")
     page.get_by_role("link", name="Remove").click()
+    expect(page.get_by_label("Password or code")).to_be_visible()
     look_at(page, "second-factor-remove")
     page.get_by_label("Password or code").fill(PASSWORD)
     page.get_by_role("button", name="Remove").click()
