@@ -2,8 +2,8 @@
 
 The server may have committed it, may still be at it, or may never have read it. So its session is ended first: what it
 had not begun it never begins. Then the token's row is locked, which waits for a debit that is not over. Only then does
-the ledger tell. (Behind a pooler the session that we know is the pooler's: a debit that the pooler hands to the server
-only after that is not seen.)
+the ledger tell. (Behind a pooler, with DB_PREPARE=false, the session that we know is the pooler's, so it is not ended:
+a debit that the pooler hands to the server only after that is not seen.)
 """
 
 import logging
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from accounts.models import ApiToken, CreditEntry
@@ -24,7 +25,7 @@ PAUSE_S = 0.05
 SESSION_END_S = 0.3
 _END_SESSION = """
 SELECT pg_terminate_backend(pid, %s) FROM pg_stat_activity
-WHERE pid = %s AND usename = current_user AND pid <> pg_backend_pid()
+WHERE pid = %s AND usename = current_user AND datname = current_database() AND pid <> pg_backend_pid()
 """
 
 
@@ -82,6 +83,8 @@ class Session:
         connection.close()
         if pool := getattr(connection, "pool", None):
             pool.drain()  # what broke one connection has most likely broken the others
+        if not settings.DB_PREPARE:
+            return
         ended = one_row(_END_SESSION, [int(SESSION_END_S * 1000), self._pid])
         if ended is not None and not ended[0]:
             raise OperationalError("The lost session goes on.")
