@@ -88,6 +88,8 @@ def main() -> None:
         blocking_threads=2 * _whole_number("THREADS", 4, most=1000)
         + _whole_number("MAX_QUEUED_REQUESTS", 64, most=1000)
         + SPARE_THREADS,
+        # Connections of a worker, those that are kept alive included: a probe beyond them is not accepted.
+        backpressure=1024,
         workers_kill_timeout=KILL_AFTER_S,
         http1_settings=HTTP1Settings(max_buffer_size=64 * 1024),
         log_level=LogLevels.warning,
