@@ -85,9 +85,18 @@ def test_every_process_reports_what_one_has_seen(serve: Callable[..., Service], 
     requests.get(f"{behind_the_proxy.url}/livez", headers={"X-Forwarded-For": "198.51.100.7"}, timeout=30)
     assert behind_the_proxy.log().count("X-Forwarded-For or Forwarded received") == 1
 
-    session = requests.Session()
-    token = re.search('name="csrfmiddlewaretoken" value="([^"]+)"', session.get(another.url + LOGIN, timeout=30).text)
+    # On the production profile cookies are for HTTPS alone, so they are sent by hand.
+    form = requests.get(another.url + LOGIN, timeout=30)
+    token = re.search('name="csrfmiddlewaretoken" value="([^"]+)"', form.text)
     assert token
-    form = {"csrfmiddlewaretoken": token[1], "username": "boss", "password": "right"}
-    assert UNTRUSTED in words(session.post(another.url + LOGIN, form, timeout=30).text).replace("error ", "")
+    answer = requests.post(
+        another.url + LOGIN,
+        {"csrfmiddlewaretoken": token[1], "username": "boss", "password": "right"},
+        headers={"Cookie": f"csrftoken={form.cookies['csrftoken']}"},
+        allow_redirects=False,
+        timeout=30,
+    )
+    logged_in = {"Cookie": f"sessionid={answer.cookies['sessionid']}"}
+    dashboard = requests.get(another.url + reverse("admin:index"), headers=logged_in, timeout=30)
+    assert UNTRUSTED in words(dashboard.text).replace("error ", "")
     assert "Forwarded received" not in another.log()
