@@ -94,6 +94,16 @@ def test_since_finds_a_wrong_row_and_a_wrong_balance(aged: ApiToken) -> None:
     assert audit.audit(since=since) == [Disagreement(aged.pk, "pbx", 99, None, 27, forged.pk)]
 
 
+def test_since_hides_no_row_behind_a_later_id_of_earlier_time(aged: ApiToken) -> None:
+    """A search takes its time before it waits for its token's lock, so that one with an earlier time may come later."""
+    since = timezone.now()
+    insert(aged, created_at=since + timedelta(seconds=3), balance_after=28)
+    forged = insert(aged, created_at=since + timedelta(seconds=2), balance_after=5)
+    insert(aged, created_at=since + timedelta(seconds=1), balance_after=5)
+    ApiToken.objects.filter(pk=aged.pk).update(credits=5)
+    assert audit.audit(since=since) == [Disagreement(aged.pk, "pbx", 5, None, 5, forged.pk)]
+
+
 def test_since_after_the_last_row_checks_nothing(aged: ApiToken) -> None:
     assert audit.audit(since=timezone.now() + timedelta(days=1)) == []
 
