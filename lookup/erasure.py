@@ -75,14 +75,16 @@ def _forget_in_the_admins_history(numbers: frozenset[str]) -> int:
 
     models = [model._meta.model_name for model in (Contact, ComplaintDay, NumberRule)]
     entries = LogEntry.objects.filter(content_type__app_label="lookup", content_type__model__in=models)
-    changed = [
-        (pk, without(shown), without(message))
-        for pk, shown, message in entries.values_list("pk", "object_repr", "change_message").iterator()
-        if numbers.intersection(_NUMBER.findall(f"{shown} {message}"))
-    ]
-    for pk, shown, message in changed:
-        # Their object is a number, or a row that is gone.
-        LogEntry.objects.filter(pk=pk).update(object_id=None, object_repr=shown, change_message=message)
+    changed: dict[int, dict[str, str | None]] = {}
+    for pk, shown, message in entries.values_list("pk", "object_repr", "change_message").iterator():
+        if numbers.intersection(_NUMBER.findall(f"{shown} {message}")):
+            # Their object is a number, or a row that is gone.
+            changed[pk] = {"object_id": None, "object_repr": without(shown)}
+            # Nothing here writes a number into a message, and the serving role may not change one.
+            if without(message) != message:
+                changed[pk]["change_message"] = without(message)
+    for pk, values in changed.items():
+        LogEntry.objects.filter(pk=pk).update(**values)
     return len(changed)
 
 
