@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from django import forms
-from django.db.models import BigIntegerField, Case, DateTimeField, F, Field, Func, Q, QuerySet, Value, When
+from django.db.models import BigIntegerField, Case, CharField, DateTimeField, F, Field, Func, Q, QuerySet, Value, When
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
@@ -19,7 +19,7 @@ WORDS = {"issue": "Issue", "top-up": "Top-up", "search": "Search", "adjustment":
 #: So many tokens are offered, when a text means several.
 MAX_CANDIDATES = 50
 #: Callers choose request ids, and one may send the same with all its searches: so many rows of one request id are
-#: listed, and as many of one reference.
+#: listed, the newest, and as many of one reference.
 MAX_MATCHES = 100
 _ID = re.compile(r"#?([0-9]{1,18})")
 
@@ -99,7 +99,8 @@ class LedgerForm(forms.Form):
     def cut_sentence(self) -> str:
         """For the list, when `cut`."""
         sentence = (
-            f"There are more rows with this text: at most {MAX_MATCHES} bookings and as many searches are listed."
+            f"There are more rows with this text: at most the newest {MAX_MATCHES} bookings and as many searches are "
+            "listed. Choose fewer days to see older ones."
         )
         if self.token is None:
             sentence += " To see those of one token, open the ledger from that token's page and search there."
@@ -108,13 +109,14 @@ class LedgerForm(forms.Form):
     def _look_up(self, text: str) -> None:
         """Whatever the text means: rows of this reference, rows of this request id, and tokens. Callers choose their
         request ids, so one must not hide what else the text means."""
-        # As a range, and sorted by it: an id that PostgreSQL believes to be common it would look for in all rows.
-        requested = CreditEntry.objects.filter(request_id__gte=text, request_id__lte=text).order_by("-request_id")
-        referenced = CreditEntry.objects.exclude(reference="").filter(reference=text)
+        value = Value(text, CharField())
+        entries = CreditEntry.objects.all()
         found: list[int] = []
-        for meant in (referenced, requested):
-            # Before the cut, or other tokens' rows would push this one's out.
-            rows = meant if self.token is None else _of_token(meant, self.token)
+        for meant, name in ((entries.exclude(reference=""), "reference"), (entries, "request_id")):
+            # Days and token before the cut, or rows of other days and tokens would push out what is asked for.
+            rows = self._of_days(meant, name, value)
+            if self.token is not None:
+                rows = _of_token(rows, self.token)
             keys = list(rows.values_list("pk", flat=True)[: MAX_MATCHES + 1])
             self.cut = self.cut or len(keys) > MAX_MATCHES
             found += keys[:MAX_MATCHES]
@@ -125,6 +127,22 @@ class LedgerForm(forms.Form):
             self.token = tokens[0]
         else:
             self.keys, self.candidates = [], ([] if self.token else tokens)
+
+    def _days(self) -> tuple[datetime, datetime]:
+        """The first moment and the last of the days that are asked for."""
+        data = self.cleaned_data
+        return (
+            datetime.combine(data["since"] or date.min, time.min, tzinfo=UTC),
+            datetime.combine(data["until"] or date.max, time.max, tzinfo=UTC),
+        )
+
+    def _of_days(self, entries: QuerySet[CreditEntry], name: str, value: Value) -> QuerySet[CreditEntry]:
+        """Those whose column `name` is `value`, within the days, newest first. As a range of an index of both columns,
+        and sorted by it: a value that PostgreSQL believes to be common it would look for in all rows."""
+        first, last = self._days()
+        of = _Pair(name, "created_at")
+        entries = entries.filter(GreaterThanOrEqual(of, _pair(value, first)), LessThanOrEqual(of, _pair(value, last)))
+        return entries.order_by(f"-{name}", "-created_at")
 
     def _tokens(self, text: str) -> list[ApiToken]:
         """Those of this id, or with this in their name."""
@@ -151,8 +169,7 @@ class LedgerForm(forms.Form):
         if not self.is_valid():
             return entries.none()
         data = self.cleaned_data
-        first = datetime.combine(data["since"] or date.min, time.min, tzinfo=UTC)
-        last = datetime.combine(data["until"] or date.max, time.max, tzinfo=UTC)
+        first, last = self._days()
         if before is not None:
             last = before[0]
             entries = entries.filter(Q(created_at__lt=last) | Q(pk__lt=before[1]))
@@ -162,9 +179,9 @@ class LedgerForm(forms.Form):
         if kind and kind != BOOKED:
             entries = entries.filter(kind=kind)
         if self.token is not None and self.keys is None and kind in ("", searches):
-            of = _Pair("token_id", "created_at")
-            entries = entries.filter(GreaterThanOrEqual(of, _pair(self.token, first)))
-            entries = entries.filter(LessThanOrEqual(of, _pair(self.token, last)))
+            of, token = _Pair("token_id", "created_at"), Value(self.token.pk, BigIntegerField())
+            entries = entries.filter(GreaterThanOrEqual(of, _pair(token, first)))
+            entries = entries.filter(LessThanOrEqual(of, _pair(token, last)))
             return entries.order_by("-token_id", "-created_at", "-pk")
         if self.keys is not None:
             entries = entries.filter(pk__in=self.keys, created_at__gte=first, created_at__lte=last)
@@ -193,8 +210,8 @@ class _Pair(Func):
     output_field = Field()
 
 
-def _pair(token: ApiToken, moment: datetime) -> _Pair:
-    return _Pair(Value(token.pk, BigIntegerField()), Value(moment, DateTimeField()))
+def _pair(value: Value, moment: datetime) -> _Pair:
+    return _Pair(value, Value(moment, DateTimeField()))
 
 
 class RefundForm(forms.Form):

@@ -97,7 +97,7 @@ class CreditEntry(models.Model):
         indexes = [
             models.Index(fields=["token", "created_at"], name="creditentry_token_created"),
             models.Index(fields=["created_at"], name="creditentry_created"),
-            models.Index(fields=["request_id"], name="creditentry_request"),
+            models.Index(fields=["request_id", "created_at"], name="creditentry_request_created"),
             # What operators book, among all the searches.
             models.Index(fields=["created_at"], condition=~Q(kind="search"), name="creditentry_booked_created"),
             models.Index(fields=["token", "created_at"], condition=~Q(kind="search"), name="creditentry_token_booked"),
