@@ -96,6 +96,11 @@ class LedgerForm(forms.Form):
         """Nothing is listed before the operator has chosen one of the candidates."""
         return bool(self.candidates) and not self.keys
 
+    @property
+    def exportable(self) -> bool:
+        """Not while the text means tokens that nobody has chosen from, though rows that it means too are listed."""
+        return not self.errors and not self.candidates
+
     def cut_sentence(self) -> str:
         """For the list, when `cut`."""
         sentence = (

@@ -199,7 +199,7 @@ class CreditEntryAdmin(TokenRowsAdmin):
         if not self.has_export_permission(request):
             raise PermissionDenied
         form = LedgerForm(request.GET)
-        if request.method != "POST" or form.errors or form.undecided:  # the list has the button, or says what is wrong
+        if request.method != "POST" or not form.exportable:  # the list has the button, or says what is wrong
             return redirect(f"{reverse('admin:accounts_creditentry_changelist')}?{request.GET.urlencode()}")
         lines = exports.as_csv(form)
         by_text = ": rows that a text found" if form.keys is not None else ""

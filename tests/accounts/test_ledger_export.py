@@ -41,7 +41,7 @@ def exported(client: Client, **parameters: Any) -> list[dict[str, str]]:
 
 def search(token: ApiToken, how_many: int = 1) -> None:
     for _ in range(how_many):
-        credits.charge(token=token, request_id="r", number=NUMBER, answer={})
+        credits.charge(token=token, request_id="req", number=NUMBER, answer={})
 
 
 @pytest.mark.django_db
@@ -61,7 +61,7 @@ def test_the_file_says_what_the_ledger_says(admin_client: Client, token: ApiToke
     assert lines.removeprefix(header).split("\r\n") == [
         f"{top_up.pk},{top_up.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},top-up,5,35,,op,paid,INV-1,",
         f"{refund.pk},{refund.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},refund,1,30,,op,wrong,,{searched.pk}",
-        f"{searched.pk},{searched.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},search,-1,29,r,,,,",
+        f"{searched.pk},{searched.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},search,-1,29,req,,,,",
         f"{issued.pk},{issued.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},issue,30,30,,test,,,",
         "",
     ]
@@ -92,7 +92,7 @@ def test_the_file_has_the_rows_of_the_list_and_its_name_says_which(admin_client:
         ({"q": "oth", "kind__exact": "search"}, 1, f"ledger-token-{other.pk}-search"),
         ({"kind__exact": "booked", "since": day}, 2, f"ledger-booked-from-{day}"),
         ({"until": "2026-01-01"}, 0, "ledger-to-2026-01-01"),
-        ({"q": "r"}, 3, "ledger"),
+        ({"q": "req"}, 3, "ledger"),
     ):
         listed = [row.pk for row in admin_client.get(LEDGER, parameters).context["cl"].result_list]
         assert [int(row["row"]) for row in exported(admin_client, **parameters)] == listed
@@ -117,6 +117,20 @@ def test_what_the_list_cannot_list_is_not_exported_but_explained_there(
     response = admin_client.post(EXPORT, query_params=parameters)
     assert response.status_code == 302
     assert response["Location"].startswith(f"{LEDGER}?")
+
+
+@pytest.mark.django_db
+def test_rows_of_another_meaning_of_the_text_are_not_exported(admin_client: Client, token: ApiToken) -> None:
+    other = tokens.issue(name="other", initial_credits=3, actor="test").token
+    credits.charge(token=other, request_id="pbx", number=NUMBER, answer={})
+    response = admin_client.post(EXPORT, query_params={"q": "pbx"})
+    assert (response.status_code, response["Location"]) == (302, f"{LEDGER}?q=pbx")
+    text = admin_client.get(LEDGER, {"q": "pbx"}).text
+    assert EXPORT not in text
+    assert "1 token fits &ldquo;pbx&rdquo; too:" in text
+    assert "To export, choose one of these tokens" in text
+    assert [row["token"] for row in exported(admin_client, token__id__exact=token.pk)] == ["pbx"]
+    assert [row["kind"] for row in exported(admin_client, q="pbx", token__id__exact=other.pk)] == ["search"]
 
 
 @pytest.mark.django_db
