@@ -10,14 +10,10 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from django.db.models import F, Sum
 from django.utils import timezone
 
-from accounts import audit as ledger_audit
 from accounts import charge_recovery, idempotency, notices
 from accounts.hashing import keyed_hash
 from accounts.models import ApiToken, CreditDay, CreditEntry
 from accounts.sql import one_row
-
-# The audit is a service of this module, and stands in one of its own.
-Disagreement, audit = ledger_audit.Disagreement, ledger_audit.audit
 
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15

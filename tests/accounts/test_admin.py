@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from accounts import credits, tokens
+from accounts import audit, tokens
 from accounts.models import ApiToken, CreditEntry
 from tests.accounts.admin_pages import ADD, LEDGER, LIST, at_once, balance, booked, hidden, history, issue, page, submit
 
@@ -164,7 +164,7 @@ def test_an_adjustment_goes_both_ways_but_not_below_zero(admin_client: Client, t
     response = submit(admin_client, page(token, "adjust"), amount=-1, reason="greed")
     assert "The balance must stay between 0" in response.text
     assert (booked(token, "adjustment"), balance(token), len(history())) == ([-30], 0, 1)
-    assert credits.audit() == []
+    assert audit.audit() == []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import credits, tokens
+from accounts import audit, credits, tokens
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
 from tests.accounts.admin_pages import ACTIONS, ADD, BULK, LEDGER, LIST, NUMBER, balance, hidden, history, page, submit
 
@@ -56,7 +56,7 @@ def test_saving_a_stale_form_loses_no_debit(admin_client: Client, token: ApiToke
     assert response.status_code == 302
     row, last = ApiToken.objects.get(pk=token.pk), token.entries.latest("pk")
     assert (row.name, row.note, row.credits, row.last_charged_at) == ("renamed", "called back", 0, last.created_at)
-    assert (token.entries.filter(kind="search").count(), credits.audit()) == (50, [])
+    assert (token.entries.filter(kind="search").count(), audit.audit()) == (50, [])
 
 
 def test_saving_writes_no_column_that_was_not_edited(admin_client: Client, token: ApiToken) -> None:

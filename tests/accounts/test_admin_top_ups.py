@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission, User
 from django.db import OperationalError, connection, transaction
 from django.test import Client
 
-from accounts import credits, tokens
+from accounts import audit, credits, tokens
 from accounts.admin import tokens as token_pages
 from accounts.models import ApiToken, CreditEntry
 from tests.accounts.admin_pages import (
@@ -221,7 +221,7 @@ def test_what_failed_is_named_and_sending_again_books_it_alone(
     assert again.context["form"] is None
     assert [len(booked(one, "top-up")) for one in (token, busy, full, last)] == [1, 1, 3, 1]
     assert len(history()) == 4
-    assert credits.audit() == []
+    assert audit.audit() == []
 
 
 def test_the_allowance_counts_the_sum_and_not_what_is_skipped_or_booked(support: Client, token: ApiToken) -> None:

@@ -8,7 +8,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.db.models import Sum
 from pytest_django import DjangoAssertNumQueries
 
-from accounts import credits, tokens
+from accounts import audit, credits, tokens
 from accounts.models import ApiToken, CreditDay, CreditEntry, IdempotencyRecord
 from tests import plugin
 from tests.api import claim
@@ -259,7 +259,7 @@ def test_revoked_token_takes_no_top_up_but_is_corrected(token: ApiToken) -> None
         top_up(token, credits.MAX_AMOUNT + 1)
     credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="wrong")
     credits.adjust(token=token, amount=-8, actor="op", reason="settled")
-    assert (ApiToken.objects.get().credits, credits.audit()) == (0, [])
+    assert (ApiToken.objects.get().credits, audit.audit()) == (0, [])
 
 
 def test_a_token_with_a_ledger_cannot_be_deleted(token: ApiToken) -> None:
@@ -268,15 +268,15 @@ def test_a_token_with_a_ledger_cannot_be_deleted(token: ApiToken) -> None:
 
 
 def test_the_audit_finds_what_does_not_add_up(token: ApiToken) -> None:
-    assert credits.audit() == []
+    assert audit.audit() == []
     ApiToken.objects.filter(pk=token.pk).update(credits=99)
-    assert credits.audit() == [credits.Disagreement(token.pk, "pbx", 99, 3, newest_balance=3)]
+    assert audit.audit() == [audit.Disagreement(token.pk, "pbx", 99, 3, newest_balance=3)]
 
 
 def test_the_audit_is_one_statement(token: ApiToken, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     charge(token)
     with django_assert_num_queries(1):
-        assert credits.audit() == []
+        assert audit.audit() == []
     assert CreditEntry.objects.aggregate(Sum("amount"))["amount__sum"] == 2
 
 

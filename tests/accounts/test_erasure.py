@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts import credits, erasure
+from accounts import audit, credits, erasure
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
 from tests.api import NUMBER, Integrator, claim
 
@@ -43,7 +43,7 @@ def test_ledger_and_answers_of_a_number_are_emptied_and_another_numbers_are_not(
 def test_the_audit_agrees_before_and_after(token: ApiToken) -> None:
     charge(token)
     erasure.forget([NUMBER])
-    assert credits.audit() == []
+    assert audit.audit() == []
     assert ApiToken.objects.get(pk=token.pk).credits == 29
 
 
@@ -111,7 +111,7 @@ def test_searches_are_charged_before_each_of_its_statements(
         assert erasure.forget([NUMBER]).ledger_entries == 3
     assert ran == ["SELECT", "UPDATE", "UPDATE", "UPDATE", "SELECT"]
     assert searches() == {"known": 5, "forgotten": 3}
-    assert credits.audit() == []
+    assert audit.audit() == []
 
 
 def test_a_record_that_another_number_has_taken_over_keeps_its_answer(

@@ -12,7 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import credits, erasure, tokens
+from accounts import audit, credits, erasure, tokens
 from accounts.models import ApiToken, CreditEntry
 from tests.accounts.admin_pages import LEDGER, NUMBER, at_once, balance, history
 
@@ -470,7 +470,7 @@ def test_a_refund_is_one_new_row_with_who_and_why(staff: Staff, search: CreditEn
     assert (refund.amount, refund.actor, refund.reason, refund.refunds_id) == (1, "support", "wrong name", search.pk)
     assert history() == [("support", f"Refunded by ledger row {refund.pk}. wrong name")]
     assert "Refunded: +1 credit, balance 30." in client.get(at(refund, "change")).text
-    assert (balance(search.token), credits.audit()) == (30, [])
+    assert (balance(search.token), audit.audit()) == (30, [])
 
 
 def test_a_form_that_is_sent_twice_is_one_refund_and_both_lead_to_it(
@@ -531,4 +531,4 @@ def test_a_refund_posted_several_times_at_once_is_one_refund(admin_user: User, s
     answers = at_once(admin_user, at(search, "refund"), {"reason": "wrong name"})
     assert {answer["Location"] for answer in answers} == {at(CreditEntry.objects.get(kind="refund"), "change")}
     assert (balance(search.token), len(history())) == (30, 1)
-    assert credits.audit() == []
+    assert audit.audit() == []

@@ -19,7 +19,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import credits, tokens
+from accounts import audit, credits, tokens
 from accounts.admin import exports
 from accounts.ledger_forms import LedgerForm
 from accounts.models import ApiToken, CreditEntry
@@ -190,7 +190,7 @@ def test_searches_that_are_charged_meanwhile_neither_repeat_nor_hide_a_row(
     rows = [int(row["row"]) for row in table(text)]
     assert len(rows) == len(set(rows))
     assert set(rows) == before
-    assert credits.audit() == []
+    assert audit.audit() == []
 
 
 @pytest.mark.django_db(transaction=True)

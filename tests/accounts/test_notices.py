@@ -14,7 +14,7 @@ from django.db import connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from accounts import credits, notices, tokens
+from accounts import audit, credits, notices, tokens
 from accounts.models import ApiToken, Notice
 from accounts.pruning import KEPT_DAYS
 from tests.accounts.admin_pages import NUMBER
@@ -181,7 +181,7 @@ def test_debits_at_once_write_one_notice(on: None) -> None:
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(spend, range(threads)))
     assert written() == [(12, 12)]
-    assert credits.audit() == []
+    assert audit.audit() == []
 
 
 # --- Sending -----------------------------------------------------------------------------------------------------

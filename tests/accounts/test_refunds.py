@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import DatabaseError, IntegrityError, connections, transaction
 from django.utils import timezone
 
-from accounts import credits
+from accounts import audit, credits
 from accounts.models import ApiToken, CreditDay, CreditEntry
 from tests.accounts.admin_pages import NUMBER, balance, booked
 
@@ -28,7 +28,7 @@ def test_a_refund_gives_back_what_the_search_cost(search: CreditEntry) -> None:
     assert (row.kind, row.amount, row.balance_after, row.refunds_id) == ("refund", 1, 30, search.pk)
     assert (row.actor, row.reason, row.reference, row.request_id) == ("op", "wrong name", "", "")
     assert row.number_hash is None
-    assert (balance(search.token), credits.audit()) == (30, [])
+    assert (balance(search.token), audit.audit()) == (30, [])
     day = CreditDay.objects.get(day=row.created_at.astimezone(UTC).date(), kind="refund")
     assert day.amount == 1
 
@@ -37,7 +37,7 @@ def test_a_second_refund_changes_nothing(search: CreditEntry) -> None:
     credits.refund(entry=search, actor="op", reason="wrong name")
     with pytest.raises(credits.NotRefundable, match="This search was refunded before"):
         credits.refund(entry=search, actor="other", reason="again")
-    assert (balance(search.token), booked(search.token, "refund"), credits.audit()) == (30, [1], [])
+    assert (balance(search.token), booked(search.token, "refund"), audit.audit()) == (30, [1], [])
     assert CreditDay.objects.get(kind="refund").amount == 1
 
 
@@ -128,5 +128,5 @@ def test_refunds_of_one_search_at_once_are_one(search: CreditEntry) -> None:
     with ThreadPoolExecutor(3) as pool:
         outcomes = sorted(pool.map(refund, range(3)))
     assert outcomes == ["This search was refunded before."] * 2 + ["refunded"]
-    assert (balance(search.token), booked(search.token, "refund"), credits.audit()) == (30, [1], [])
+    assert (balance(search.token), booked(search.token, "refund"), audit.audit()) == (30, [1], [])
     assert CreditDay.objects.get(kind="refund").amount == 1

@@ -12,7 +12,7 @@ import pytest
 from django.contrib.auth import authenticate, get_user_model
 from django.core.management import CommandError, call_command
 
-from accounts import credits, tokens
+from accounts import audit, credits, tokens
 from accounts.models import ApiToken
 from lookup.datasets import numbering_plan
 from lookup.datasets.plan import NUMBERING_PLAN
@@ -76,7 +76,7 @@ def test_a_demo_token_without_credits_gets_more(data_dir: Path) -> None:
     assert quickstart() == "Gave the demo token 1,000 more credits.\n"
     token.refresh_from_db()
     assert token.credits == 1_000
-    assert credits.audit() == []
+    assert audit.audit() == []
 
 
 def test_a_demo_token_that_others_could_read_is_closed_again(data_dir: Path) -> None:

@@ -15,7 +15,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from accounts import credits, tokens
+from accounts import audit, tokens
 from accounts.models import CreditEntry, IdempotencyRecord
 from lookup import erasure, marks
 from lookup.erasure import Forgotten
@@ -61,7 +61,7 @@ def test_everything_about_a_number_goes_and_nothing_about_another(integrator: In
     assert [bool(answer) for answer in IdempotencyRecord.objects.order_by("pk").values_list("answer", flat=True)] == (
         [False, True]
     )
-    assert credits.audit() == []
+    assert audit.audit() == []
 
 
 def test_a_second_time_finds_nothing_but_marks_it_again(db: None) -> None:
