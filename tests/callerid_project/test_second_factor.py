@@ -16,13 +16,14 @@ from django.contrib.auth.password_validation import validate_password
 from django.core import signing
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from accounts.history import command_actor
 from callerid_project import second_factor
 from tests import totp
 from tests.api import Integrator
@@ -403,12 +404,37 @@ def test_the_command_resets_by_name(operator: User, caplog: pytest.LogCaptureFix
     out = StringIO()
     call_command("reset_2fa", "olga", stdout=out)
     assert out.getvalue() == "The second factor of olga was removed.\n"
-    assert "second factor reset: user=olga by=" in caplog.text
+    assert f"second factor reset: user=olga by={command_actor()}" in caplog.text
+    entry = LogEntry.objects.get()
+    assert (entry.user.get_username(), entry.object_id) == (command_actor(), str(operator.pk))
+    assert entry.get_change_message() == "Reset the second factor."
     assert not second_factor.is_set_up(operator)
     call_command("reset_2fa", "olga", stdout=out)
     assert "olga has no second factor" in out.getvalue()
     with pytest.raises(CommandError, match="no user with this name"):
         call_command("reset_2fa", "nobody")
+    assert LogEntry.objects.count() == 1
+
+
+def test_who_runs_the_reset_is_not_taken_from_the_environment(
+    operator: User, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "mallory")
+    call_command("reset_2fa", "olga", stdout=StringIO())
+    assert "mallory" not in caplog.text
+    assert not User.objects.filter(username__contains="mallory").exists()
+
+
+def test_a_reset_without_its_history_row_is_undone(operator: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable(**fields: Any) -> None:
+        raise DatabaseError
+
+    monkeypatch.setattr(LogEntry.objects, "create", unavailable)
+    with pytest.raises(DatabaseError):
+        call_command("reset_2fa", "olga", stdout=StringIO())
+    assert second_factor.is_set_up(operator)
+    assert second_factor.recovery_codes_left(operator) == 10
 
 
 def test_no_page_shows_another_users_secret(secret: str) -> None:

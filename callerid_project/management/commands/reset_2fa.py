@@ -1,12 +1,13 @@
 """Takes a user's second factor away, for whoever has lost the app and the recovery codes."""
 
-import getpass
 import logging
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
+from accounts import history
 from callerid_project import second_factor
 
 log = logging.getLogger(__name__)
@@ -23,15 +24,12 @@ class Command(BaseCommand):
             user = User.objects.get(username=options["username"])
         except User.DoesNotExist:
             raise CommandError("There is no user with this name.") from None
-        if not second_factor.remove(user):
+        with transaction.atomic():
+            removed = second_factor.remove(user)
+            if removed:
+                history.record_command(action=history.Action.CHANGE, target=user, message="Reset the second factor.")
+        if not removed:
             self.stdout.write(f"{user} has no second factor.")
             return
-        log.warning("second factor reset: user=%s by=%s (command line)", user, _operating_system_user())
+        log.warning("second factor reset: user=%s by=%s", user, history.command_actor())
         self.stdout.write(f"The second factor of {user} was removed.")
-
-
-def _operating_system_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return "unknown"
