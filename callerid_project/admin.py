@@ -23,7 +23,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from accounts.admin.base import LongListAdmin, ReadOnlyAdmin, link
 from accounts.history import Action
-from callerid_project import second_factor
+from callerid_project import login_log, second_factor
 
 #: Permissions that Django makes and that let nobody do anything here.
 _WITHOUT_EFFECT = (
@@ -134,6 +134,7 @@ class UserAdmin(DjangoUserAdmin, SuperusersAdmin):
             if removed:
                 self.log_change(request, user, "Reset the second factor.")
         if removed:
+            login_log.log_second_factor_reset(request, user)
             self.message_user(request, f"The second factor of {user} was reset.", messages.SUCCESS)
         else:
             self.message_user(request, f"{user} has no second factor.", messages.WARNING)

@@ -1,6 +1,6 @@
 """Django's admin, with limits on guessing passwords and a second factor."""
 
-from typing import Any
+from typing import Any, Literal
 
 from django.conf import settings
 from django.contrib import admin
@@ -48,7 +48,7 @@ class BrakedAdminSite(UnfoldAdminSite):
                 brake.count_attempt(request, group="admin-login", rate=rate)
                 brake.count_attempt(request, group="admin-login-name", rate=rate, key=brake.user_name)
             except brake.TooManyAttempts as error:
-                return self.too_many_attempts(request, error.wait_s)
+                return self.too_many_attempts(request, error.wait_s, "password")
         elif self.is_staff(request) and not second_factor.is_satisfied(request):
             return self._second_factor.pending(request, request.GET.get("next", ""))
         response = super().login(request, extra_context)
@@ -63,12 +63,12 @@ class BrakedAdminSite(UnfoldAdminSite):
             try:
                 brake.count_attempt(request, group="admin-password", rate=settings.ADMIN_LOGIN_RATE, key="user")
             except brake.TooManyAttempts as error:
-                return self.too_many_attempts(request, error.wait_s)
+                return self.too_many_attempts(request, error.wait_s, "password")
         return super().password_change(request, extra_context)
 
-    def too_many_attempts(self, request: HttpRequest, wait_s: int) -> HttpResponse:
-        """For codes of a second factor too."""
-        login_log.log_throttled(request)
+    def too_many_attempts(self, request: HttpRequest, wait_s: int, what: Literal["password", "code"]) -> HttpResponse:
+        """The response to a throttled attempt at a password or at a code of the second factor."""
+        login_log.log_throttled(request, what)
         return TemplateResponse(
             request,
             "admin/too_many_attempts.html",

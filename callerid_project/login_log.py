@@ -1,10 +1,12 @@
-"""Logs who logs in to the console, from where, and who is refused; successful logins also stand in the history.
+"""Logs who logs in to the console, from where, and who is refused; complete logins are also recorded in the history.
+
+A login is complete after the code of the second factor where one is needed, else after the password.
 
 A user name is logged only where such a user exists: an unknown one may be a password typed into the wrong field.
 """
 
 import logging
-from typing import Any
+from typing import Any, Literal
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
@@ -23,10 +25,32 @@ def connect() -> None:
     user_login_failed.connect(_login_failed)
 
 
-def log_throttled(request: HttpRequest) -> None:
-    """Log a login, or a change of password, that was refused before its password was looked at."""
+def log_throttled(request: HttpRequest, what: Literal["password", "code"]) -> None:
+    """Log an attempt that was refused before its password or code was checked."""
     name = request.user.get_username() or _known(request.POST.get("username", ""))
-    log.warning("too many attempts at a password: user=%s address=%s", name, client_address(request))
+    log.warning("too many attempts: user=%s address=%s what=%s", name, client_address(request), what)
+
+
+def log_second_factor(request: HttpRequest, event: str, *, level: int = logging.INFO) -> None:
+    """Log what the user of `request` did with their own second factor. The line begins with `event`."""
+    log.log(level, "%s: user=%s address=%s", event, request.user.get_username(), client_address(request))
+
+
+def log_second_factor_reset(request: HttpRequest, user: Any) -> None:
+    """Log that the user of `request` has reset the second factor of `user`."""
+    by, address = request.user.get_username(), client_address(request)
+    log.warning("second factor reset: user=%s by=%s address=%s", user.get_username(), by, address)
+
+
+def record_login(request: HttpRequest, user: Any) -> None:
+    """Log a complete login and record it in the history."""
+    address = client_address(request)
+    log.info("login: user=%s address=%s", user.get_username(), address)
+    from accounts import history  # with its models, which are not ready when this module is imported
+
+    history.record(
+        user=user, action=history.Action.LOGIN, target=user, message=f"Logged in to the console from {address}."
+    )
 
 
 def log_not_staff(request: HttpRequest, user: Any) -> None:
@@ -37,13 +61,12 @@ def log_not_staff(request: HttpRequest, user: Any) -> None:
 def _logged_in(sender: Any, request: HttpRequest, user: Any, **kwargs: Any) -> None:
     if not _came_over_http(request):
         return
-    address = client_address(request)
-    log.info("login: user=%s address=%s", user.get_username(), address)
-    from accounts import history  # with its models, which are not ready when this module is imported
+    from callerid_project import second_factor  # with its models, as above
 
-    history.record(
-        user=user, action=history.Action.LOGIN, target=user, message=f"Logged in to the console from {address}."
-    )
+    if second_factor.is_needed_after_password(request, user):
+        log.info("password accepted, code required: user=%s address=%s", user.get_username(), client_address(request))
+    else:
+        record_login(request, user)
 
 
 def _logged_out(sender: Any, request: HttpRequest, user: Any, **kwargs: Any) -> None:

@@ -62,6 +62,17 @@ def is_satisfied(request: HttpRequest) -> bool:
     return not request.second_factor_is_set_up  # type: ignore[attr-defined]
 
 
+def is_needed_after_password(request: HttpRequest, user: User) -> bool:
+    """Whether the session in which `user` has just logged in by password needs a code before it can use the console.
+
+    Not if the session was verified before: Django keeps it when the same user logs in again.
+    """
+    if not settings.REQUIRE_2FA and not is_set_up(user):
+        return False
+    device = Device.from_persistent_id(request.session.get(django_otp.DEVICE_ID_SESSION_KEY) or "")
+    return device is None or device.user_id != user.pk
+
+
 def recovery_codes_left(user: User) -> int:
     return StaticToken.objects.filter(device__user_id=user.pk).count()
 

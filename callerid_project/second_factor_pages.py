@@ -26,16 +26,18 @@ from django_otp.models import Device
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from accounts import brake
-from callerid_project import second_factor
+from callerid_project import login_log, second_factor
 
 if TYPE_CHECKING:
     from callerid_project.admin_site import BrakedAdminSite
 
-log = logging.getLogger("callerid.login")
-
 #: How long a page with a new secret can be sent.
 _SET_UP_WITHIN_S = 3600
 _INVALID = "This code is not valid. Each code works once, and those of an app for half a minute: check its clock."
+
+
+class _WrongPassword(Exception):
+    """The password of the set-up page is not the user's."""
 
 
 class CodeForm(forms.Form):
@@ -49,10 +51,17 @@ class CodeForm(forms.Form):
 
 
 class SetUpForm(CodeForm):
+    password = forms.CharField(
+        strip=False,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "current-password", "autofocus": True}),
+        help_text="Your current password.",
+    )
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["code"].help_text = "The six digits that the app shows now."
         self.fields["code"].widget.attrs["inputmode"] = "numeric"
+        del self.fields["code"].widget.attrs["autofocus"]
 
 
 class ProofForm(forms.Form):
@@ -100,16 +109,20 @@ class SecondFactorPages:
             try:
                 _count_code(request)
             except brake.TooManyAttempts as error:
-                return self._site.too_many_attempts(request, error.wait_s)
+                return self._site.too_many_attempts(request, error.wait_s, "code")
             device = self._accepted(request, form, "code")
             if device is not None:
                 _start_verified_session(request, device)
+                login_log.record_login(request, _user(request))
                 return redirect(_wanted(request))
         return self._page(request, "verify", "Second step", form=form)
 
     @method_decorator([never_cache, sensitive_post_parameters()])
     def set_up(self, request: HttpRequest) -> HttpResponse:
-        """Show a new secret; the answer to its first code shows the recovery codes, this once."""
+        """Show a new secret; the response to the password and its first code shows the recovery codes, this once.
+
+        The password, because a session alone must not enrol a device that then keeps its user out.
+        """
         if not self._site.is_staff(request):
             return redirect_to_login(request.get_full_path(), reverse("admin:login"))
         if second_factor.is_set_up(_user(request)):
@@ -120,18 +133,27 @@ class SecondFactorPages:
         form = SetUpForm(request.POST if signed_key else None)
         if signed_key and form.is_valid():
             try:
-                _count_code(request)
+                _count_password(request)
+                if not _user(request).check_password(form.cleaned_data["password"]):
+                    raise _WrongPassword
                 with transaction.atomic():
                     device, codes = second_factor.set_up(_user(request), key=key, code=form.cleaned_data["code"])
                     _record(request, "Set up the second factor.")
             except brake.TooManyAttempts as error:
-                return self._site.too_many_attempts(request, error.wait_s)
+                return self._site.too_many_attempts(request, error.wait_s, "password")
             except second_factor.AlreadySetUp:
                 return redirect("admin:second_factor")
+            except _WrongPassword:
+                form.add_error("password", "This password is not correct. Enter the one that you log in with.")
+                _log_refused(request)
             except second_factor.InvalidCode:
                 form.add_error("code", _INVALID)
+                _log_refused(request)
             else:
+                login_log.log_second_factor(request, "second factor set up")
                 _start_verified_session(request, device)
+                if settings.REQUIRE_2FA:  # else the login was complete after the password
+                    login_log.record_login(request, _user(request))
                 return self._page(request, "shown_once", "Recovery codes", codes=codes, wanted=_wanted(request))
         return self._page(
             request,
@@ -163,7 +185,8 @@ class SecondFactorPages:
             return self._page(request, "shown_once", "Recovery codes", codes=codes, wanted=_overview())
 
         explanation = "You get ten new recovery codes. The earlier ones stop working."
-        return self._prove(request, act, "New recovery codes", explanation, button="Make new codes")
+        event = "recovery codes replaced"
+        return self._prove(request, act, event, "New recovery codes", explanation, button="Make new codes")
 
     @method_decorator(sensitive_post_parameters())
     def remove(self, request: HttpRequest) -> HttpResponse:
@@ -178,41 +201,52 @@ class SecondFactorPages:
             if settings.REQUIRE_2FA
             else "The password alone will log you in."
         )
-        return self._prove(request, act, "Remove the second factor", explanation, button="Remove", variant="danger")
+        event, title = "second factor removed", "Remove the second factor"
+        return self._prove(request, act, event, title, explanation, button="Remove", variant="danger")
 
     def _prove(
-        self, request: HttpRequest, act: Callable[[], HttpResponse], title: str, explanation: str, **context: Any
+        self,
+        request: HttpRequest,
+        act: Callable[[], HttpResponse],
+        event: str,
+        title: str,
+        explanation: str,
+        **context: Any,
     ) -> HttpResponse:
-        """Whoever holds a session alone must not change what protects the next login."""
+        """Ask for the password or a code, then `act` in a transaction and log `event`.
+
+        Whoever holds a session alone must not change what protects the next login.
+        """
         if not second_factor.is_set_up(_user(request)):
             return redirect("admin:second_factor")
         form = ProofForm(request.POST if request.method == "POST" else None)
         if form.is_bound:
             try:
-                brake.count_attempt(request, group="admin-password", rate=settings.ADMIN_LOGIN_RATE, key="user")
+                _count_password(request)
             except brake.TooManyAttempts as error:
-                return self._site.too_many_attempts(request, error.wait_s)
+                return self._site.too_many_attempts(request, error.wait_s, "password")
             if form.is_valid() and (
                 _user(request).check_password(form.cleaned_data["proof"])
                 or self._accepted(request, form, "proof") is not None
             ):
                 with transaction.atomic():
-                    return act()
+                    response = act()
+                login_log.log_second_factor(request, event)
+                return response
         return self._page(request, "prove", title, form=form, explanation=explanation, **context)
 
     # --- Shared --------------------------------------------------------------------------------------------------
 
     def _accepted(self, request: HttpRequest, form: forms.Form, field: str) -> Device | None:
         """The device that accepts the code in `field`; None where none does, which the form then says."""
-        if not form.is_valid():
-            return None
         try:
-            return second_factor.verify(_user(request), form.cleaned_data[field])
+            if form.is_valid():
+                return second_factor.verify(_user(request), form.cleaned_data[field])
         except second_factor.InvalidCode:
             form.add_error(field, _INVALID if field == "code" else "Neither your password nor a valid code.")
         except second_factor.TooManyWrongCodes as error:
             form.add_error(field, f"Too many wrong codes. Try again in {error.wait_s} seconds.")
-        log.warning("second factor refused: user=%s address=%s", request.user, brake.client_address(request))
+        _log_refused(request)
         return None
 
     def _page(self, request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
@@ -245,11 +279,20 @@ def _count_code(request: HttpRequest) -> None:
     brake.count_attempt(request, group="admin-code-user", rate=rate, key="user")
 
 
+def _count_password(request: HttpRequest) -> None:
+    """Count an attempt together with those of the password change. Raises brake.TooManyAttempts."""
+    brake.count_attempt(request, group="admin-password", rate=settings.ADMIN_LOGIN_RATE, key="user")
+
+
+def _log_refused(request: HttpRequest) -> None:
+    login_log.log_second_factor(request, "second factor refused", level=logging.WARNING)
+
+
 def _start_verified_session(request: HttpRequest, device: Device) -> None:
     """Under a new session key: one that was known before must not become a verified one."""
     request.session.cycle_key()
     django_otp.login(request, device)
-    log.info("second factor accepted: user=%s address=%s", request.user, brake.client_address(request))
+    login_log.log_second_factor(request, "second factor accepted")
 
 
 def _record(request: HttpRequest, sentence: str) -> None:

@@ -39,6 +39,13 @@ def test_a_second_factor_from_set_up_to_removal(service: Service, page: Page, co
     assert qr_code.evaluate("image => image.complete && image.naturalWidth > 0")
     look_at(page, "second-factor-set-up")
     secret = page.get_by_label("Or type this secret").inner_text()
+    page.get_by_label("Password", exact=True).fill("somebody else's password")
+    page.get_by_label("Code", exact=True).fill(totp.code(secret))
+    page.get_by_role("button", name="Turn on").click()
+    expect(page.get_by_text("This password is not correct")).to_be_visible()
+    look_at(page, "second-factor-set-up-refused")
+    assert page.get_by_label("Or type this secret").inner_text() == secret
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_label("Code", exact=True).fill(totp.code(secret))
     page.get_by_role("button", name="Turn on").click()
 

@@ -1,5 +1,7 @@
 """Who logged in to the console, from where, and who was refused."""
 
+import re
+from base64 import b32encode
 from typing import Any
 
 import pytest
@@ -8,7 +10,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from callerid_project import second_factor
+from tests import totp
+
 LOGIN = reverse("admin:login")
+VERIFY, SET_UP = reverse("admin:second_factor_verify"), reverse("admin:second_factor_set_up")
+REMOVE, NEW_CODES = reverse("admin:second_factor_remove"), reverse("admin:second_factor_recovery_codes")
 PASSWORD = "the right one"
 #: The log's lines begin so.
 LOGGER = "callerid_project.login_log"
@@ -79,8 +86,8 @@ def test_throttled_attempts_are_logged(boss: User, caplog: pytest.LogCaptureFixt
     attempt()
     attempt(PASSWORD)
     assert lines(caplog)[1:] == [
-        "WARNING too many attempts at a password: user=boss address=192.0.2.1",
-        "WARNING too many attempts at a password: user=- address=192.0.2.1",
+        "WARNING too many attempts: user=boss address=192.0.2.1 what=password",
+        "WARNING too many attempts: user=- address=192.0.2.1 what=password",
     ]
 
 
@@ -90,7 +97,7 @@ def test_throttled_password_change_is_logged(boss: User, caplog: pytest.LogCaptu
     fields = {"old_password": "guess", "new_password1": "Another good one", "new_password2": "Another good one"}
     for _ in range(2):
         client.post(reverse("admin:password_change"), fields)
-    assert lines(caplog)[1:] == ["WARNING too many attempts at a password: user=boss address=192.0.2.1"]
+    assert lines(caplog)[1:] == ["WARNING too many attempts: user=boss address=192.0.2.1 what=password"]
 
 
 def test_the_address_is_the_one_that_proxies_tell(boss: User, caplog: pytest.LogCaptureFixture, settings: Any) -> None:
@@ -104,3 +111,109 @@ def test_a_login_by_code_is_no_login(boss: User, caplog: pytest.LogCaptureFixtur
     Client().force_login(boss)
     assert lines(caplog) == []
     assert not LogEntry.objects.exists()
+
+
+# --- The second factor -------------------------------------------------------------------------------------------
+
+AT = "user=boss address=192.0.2.1"
+
+
+@pytest.fixture
+def secret(boss: User) -> str:
+    """Boss has a device; this is what the app holds."""
+    key = second_factor.new_key()
+    second_factor.unsaved_device(boss, key).save()
+    return b32encode(bytes.fromhex(key)).decode()
+
+
+def set_up(client: Client, password: str = PASSWORD) -> None:
+    page = client.get(SET_UP).text
+    typed = re.search(r'<pre class="console-secret[^>]*>([A-Z2-7 ]+)</pre>', page)
+    key = re.search(r'name="secret" value="([^"]+)"', page)
+    assert typed
+    assert key
+    client.post(SET_UP, {"secret": key[1], "code": totp.code(typed[1]), "password": password})
+
+
+def logins() -> list[str]:
+    return list(
+        LogEntry.objects.filter(change_message__startswith="Logged in").values_list("user__username", flat=True)
+    )
+
+
+def test_a_login_stopped_at_the_code_is_not_in_the_history(secret: str, caplog: pytest.LogCaptureFixture) -> None:
+    client = attempt()
+    client.post(VERIFY, {"code": "000000"})
+    client.post(VERIFY, {"code": "x" * 500})
+    assert lines(caplog) == [
+        f"INFO password accepted, code required: {AT}",
+        f"WARNING second factor refused: {AT}",
+        f"WARNING second factor refused: {AT}",
+    ]
+    assert not LogEntry.objects.exists()
+
+
+def test_a_login_is_in_the_history_once_after_its_code(secret: str, caplog: pytest.LogCaptureFixture) -> None:
+    client = attempt()
+    client.post(VERIFY, {"code": totp.code(secret)})
+    assert lines(caplog)[1:] == [f"INFO second factor accepted: {AT}", f"INFO login: {AT}"]
+    assert LogEntry.objects.get().change_message == "Logged in to the console from 192.0.2.1."
+
+
+def test_a_new_login_in_a_verified_session_is_complete(secret: str, caplog: pytest.LogCaptureFixture) -> None:
+    client = attempt()
+    client.post(VERIFY, {"code": totp.code(secret)})
+    client.post(LOGIN, {"username": "boss", "password": PASSWORD})
+    assert client.get(reverse("admin:index")).status_code == 200
+    assert lines(caplog)[-1] == f"INFO login: {AT}"
+    assert logins() == ["boss", "boss"]
+
+
+def test_a_required_set_up_completes_the_login(boss: User, caplog: pytest.LogCaptureFixture, settings: Any) -> None:
+    settings.REQUIRE_2FA = True
+    client = attempt()
+    assert not LogEntry.objects.exists()
+    set_up(client)
+    assert lines(caplog) == [
+        f"INFO password accepted, code required: {AT}",
+        f"INFO second factor set up: {AT}",
+        f"INFO second factor accepted: {AT}",
+        f"INFO login: {AT}",
+    ]
+    assert logins() == ["boss"]
+
+
+def test_changes_of_the_second_factor_are_logged(boss: User, caplog: pytest.LogCaptureFixture) -> None:
+    client = attempt()
+    set_up(client, "guess")
+    set_up(client)
+    client.post(NEW_CODES, {"proof": PASSWORD})
+    client.post(REMOVE, {"proof": "guess"})
+    client.post(REMOVE, {"proof": PASSWORD})
+    assert lines(caplog) == [
+        f"INFO login: {AT}",
+        f"WARNING second factor refused: {AT}",
+        f"INFO second factor set up: {AT}",
+        f"INFO second factor accepted: {AT}",
+        f"INFO recovery codes replaced: {AT}",
+        f"WARNING second factor refused: {AT}",
+        f"INFO second factor removed: {AT}",
+    ]
+    assert logins() == ["boss"]
+
+
+def test_a_reset_is_logged_with_the_address(boss: User, caplog: pytest.LogCaptureFixture) -> None:
+    olga = User.objects.create_user("olga", password=PASSWORD)
+    second_factor.unsaved_device(olga, second_factor.new_key()).save()
+    client, page = attempt(), reverse("admin:auth_user_reset_second_factor", args=[olga.pk])
+    for _ in range(2):  # the second finds nothing to reset
+        client.post(page)
+    assert lines(caplog)[1:] == ["WARNING second factor reset: user=olga by=boss address=192.0.2.1"]
+
+
+def test_throttled_codes_are_logged_as_codes(secret: str, caplog: pytest.LogCaptureFixture, settings: Any) -> None:
+    settings.ADMIN_LOGIN_RATE = (1, 3600)
+    client = attempt()
+    for _ in range(2):
+        client.post(VERIFY, {"code": "000000"})
+    assert lines(caplog)[-1] == f"WARNING too many attempts: {AT} what=code"

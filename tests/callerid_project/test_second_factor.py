@@ -86,7 +86,7 @@ def set_up(client: Client, **query: str) -> tuple[str, list[str]]:
     page = client.get(SET_UP, query_params=query).text
     typed = re.search(r'<pre class="console-secret[^>]*>([A-Z2-7 ]+)</pre>', page)
     assert typed
-    form = {"secret": hidden(page), "code": totp.code(typed[1])}
+    form = {"secret": hidden(page), "code": totp.code(typed[1]), "password": PASSWORD}
     answer = client.post(SET_UP, form, query_params=query)
     assert "no-store" in answer["Cache-Control"]
     return typed[1], re.findall(r"\b[a-z2-7]{4}(?:-[a-z2-7]{4}){3}\b", answer.text)
@@ -251,7 +251,7 @@ def test_set_up_shows_what_apps_read(boss: User) -> None:
 def test_a_wrong_first_code_sets_nothing_up(boss: User) -> None:
     client = logged_in()
     page = client.get(SET_UP).text
-    answer = client.post(SET_UP, {"secret": hidden(page), "code": "1"})
+    answer = client.post(SET_UP, {"secret": hidden(page), "code": "1", "password": PASSWORD})
     assert "This code is not valid" in answer.text
     assert signing.loads(hidden(answer.text), salt="callerid_project.second_factor_pages") == signing.loads(
         hidden(page), salt="callerid_project.second_factor_pages"
@@ -270,8 +270,46 @@ def test_a_secret_that_was_not_shown_is_not_taken(boss: User) -> None:
     theirs = hidden(logged_in("other").get(SET_UP).text)
     typed = b32encode(bytes(20)).decode()
     for secret in ("", "00" * 20, theirs):
-        answer = logged_in().post(SET_UP, {"secret": secret, "code": totp.code(typed)})
+        answer = logged_in().post(SET_UP, {"secret": secret, "code": totp.code(typed), "password": PASSWORD})
         assert "This page was open for too long" in answer.text
+    assert not TOTPDevice.objects.exists()
+
+
+def set_up_with(client: Client, password: str | None) -> Any:
+    """The response to the right code of a new secret with this password."""
+    page = client.get(SET_UP).text
+    typed = re.search(r'<pre class="console-secret[^>]*>([A-Z2-7 ]+)</pre>', page)
+    assert typed
+    form = {"secret": hidden(page), "code": totp.code(typed[1])}
+    return client.post(SET_UP, form if password is None else {**form, "password": password})
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("password", [None, "", "wrong", f" {PASSWORD}"])
+def test_a_session_alone_sets_nothing_up(boss: User, settings: Any, required: bool, password: str | None) -> None:
+    client = logged_in()
+    settings.REQUIRE_2FA = required
+    answer = set_up_with(client, password)
+    assert "This password is not correct" in answer.text or "This field is required" in answer.text
+    assert not TOTPDevice.objects.exists()
+    assert not StaticToken.objects.exists()
+
+
+def test_a_session_after_a_reset_sets_nothing_up(boss: User) -> None:
+    client = logged_in()
+    set_up(client)
+    call_command("reset_2fa", "boss", stdout=StringIO())
+    assert "This password is not correct" in set_up_with(client, "wrong").text
+    assert not TOTPDevice.objects.exists()
+
+
+def test_set_up_and_password_change_share_their_limit(boss: User, settings: Any) -> None:
+    client = logged_in()
+    settings.ADMIN_LOGIN_RATE = (3, 3600)
+    assert [set_up_with(client, f"guess {n}").status_code for n in range(2)] == [200, 200]
+    form = {"old_password": "guess", "new_password1": "Another good one", "new_password2": "Another good one"}
+    assert client.post(reverse("admin:password_change"), form).status_code == 200
+    assert set_up_with(client, PASSWORD).status_code == 429
     assert not TOTPDevice.objects.exists()
 
 
