@@ -46,8 +46,8 @@ ORDER BY t.id
 _AUDIT_ALL = _AUDIT.format(before="0", which="", join="LEFT", total="COALESCE(l.total, 0)")
 # From a row on, not from a time on: rows are in the order of their ids, and their times may not be (a search takes its
 # time before it locks its token). So it begins at the smallest id of that time or later, not at the earliest time.
-# `id + 0` is in no index: for MIN(id) PostgreSQL may read the table from its first id on until one fits, which is most of
-# the ledger; this reads the index of the times from there on, which are about the rows to check.
+# `id + 0` is in no index: for MIN(id) PostgreSQL may read the table from its first id on until one fits, which is most
+# of the ledger; this reads the index of the times from there on, which are about the rows to check.
 _AUDIT_SINCE = _AUDIT.format(
     before="balance_after - amount",
     which="WHERE id >= (SELECT MIN(id + 0) FROM accounts_creditentry WHERE created_at >= %s)",
@@ -60,9 +60,9 @@ def audit(*, since: datetime | None = None) -> list[Disagreement]:
     """Every token whose balance is negative, not the sum of its rows or not what its newest row says, or that has a row
     whose `balance_after` is not the previous row's plus its amount. One statement, so one moment: safe while serving.
 
-    It sorts the whole ledger (docs/production.md has figures). `since`: checks every row of that time or later, with all
-    rows of greater ids than the smallest of theirs, and only the tokens that have such rows; the balance before them is
-    taken as given.
+    It sorts the whole ledger (docs/production.md has figures). `since`: checks every row of that time or later, with
+    all rows of greater ids than the smallest of theirs, and only the tokens that have such rows; the balance before
+    them is taken as given.
 
     A token's rows are in the order of their ids: whoever adds one has locked the token's row by changing its balance,
     takes the id from the sequence after that, and holds the lock until the commit (SQLite: the lock on the database).
