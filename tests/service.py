@@ -18,7 +18,12 @@ START_S = 60
 #: What this process has where a test has imported wsgi.py, or on the production profile: only a server is to have it.
 OF_WSGI = ("CALLERID_SERVING", "DB_STATEMENT_TIMEOUT_MS")
 #: However busy the machine, nothing is late, unless a test is about that.
-PATIENCE = {"DB_STATEMENT_TIMEOUT_MS": "20000", "SQLITE_TIMEOUT_S": "20", "SEARCH_DEADLINE_S": "20"}
+PATIENCE = {
+    "DB_STATEMENT_TIMEOUT_MS": "20000",
+    "SQLITE_TIMEOUT_S": "20",
+    "SEARCH_DEADLINE_S": "20",
+    "QUEUE_TIMEOUT_S": "60",
+}
 
 
 class Service:

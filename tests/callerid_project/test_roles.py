@@ -369,8 +369,8 @@ def test_the_history_button_is_for_those_who_may_see_it(rows: dict[str, Model], 
         for role in ROLES:
             if PAGES[model, "view"][role] == "yes":
                 shown = (
-                    address(model, "history", rows[model].pk)
-                    in clients[role].get(address(model, "change", rows[model].pk)).text
+                    address(model, "history", key(rows[model]))
+                    in clients[role].get(address(model, "change", key(rows[model]))).text
                 )
                 assert shown == (PAGES[model, "history"][role] == "yes"), (model, role)
 
