@@ -60,7 +60,13 @@ def test_nothing_is_left_on_a_connection_that_others_get(serve: Serve, pooled_ur
 
 
 def test_the_clients_limit_holds_where_the_server_has_none(serve: Serve, pooled_url: str) -> None:
-    service = serve(DATABASE_URL=pooled_url, DB_PREPARE="false", REDIS_URL="", DB_STATEMENT_TIMEOUT_MS="500")
+    service = serve(
+        DATABASE_URL=pooled_url,
+        DB_PREPARE="false",
+        REDIS_URL="",
+        DB_STATEMENT_TIMEOUT_MS="500",
+        SEARCH_DEADLINE_S="3",  # until then the service asks whether the charge stands
+    )
     key = new_key(service)
     with psycopg.connect(pooled_url) as admin:
         admin.execute("SELECT 1 FROM accounts_apitoken FOR UPDATE")
