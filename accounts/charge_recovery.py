@@ -34,7 +34,7 @@ class Session:
     """The connection on which a charge is made, and the process that serves it."""
 
     _connection: Any
-    _pid: int
+    server_pid: int
 
     @classmethod
     def current(cls) -> Self | None:
@@ -43,7 +43,8 @@ class Session:
         if connection.vendor != "postgresql" or connection.in_atomic_block:
             return None
         connection.ensure_connection()
-        return cls(connection.connection, connection.connection.pgconn.backend_pid)
+        raw = connection.connection
+        return cls(raw, getattr(raw, "server_pid", None) or raw.pgconn.backend_pid)
 
     @property
     def lost(self) -> bool:
@@ -70,7 +71,10 @@ class Session:
                         request_id=request_id,
                         number_hash=number_hash,
                     )
-                    return rows.values_list("balance_after", flat=True).first()
+                    balance: int | None = rows.values_list("balance_after", flat=True).first()
+                if balance is None and not settings.DB_PREPARE:
+                    log.error("charge: its connection broke behind a pooler: it may still be made (token=%d)", token_id)
+                return balance
             except (OperationalError, InterfaceError) as error:
                 if time.monotonic() + PAUSE_S >= deadline:
                     log.error("charge: its connection broke, and whether it stands is unknown (token=%d)", token_id)
@@ -85,6 +89,6 @@ class Session:
             pool.drain()  # what broke one connection has most likely broken the others
         if not settings.DB_PREPARE:
             return
-        ended = one_row(_END_SESSION, [int(SESSION_END_S * 1000), self._pid])
+        ended = one_row(_END_SESSION, [int(SESSION_END_S * 1000), self.server_pid])
         if ended is not None and not ended[0]:
             raise OperationalError("The lost session goes on.")

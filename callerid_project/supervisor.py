@@ -92,7 +92,9 @@ class Server(MPServer):
             up_since = self._up_since.pop(worker.inner.pid, now)
             code = worker.inner.exitcode
             reason = f"exited with signal {-code}" if code < 0 else f"exited with status {code}"
-            self._plan_restart(idx, reason, early=now - up_since < STABLE_S)
+            # Killed while it started, by an operator or for lack of memory: that says nothing about the code.
+            killed = code == -signal.SIGKILL and self._ever_up
+            self._plan_restart(idx, reason, early=now - up_since < STABLE_S and not killed)
         if self._restart_at and not self._any_up():
             soon = time.monotonic() + MAX_PAUSE_WHEN_DOWN_S
             self._restart_at = {idx: min(at, soon) for idx, at in self._restart_at.items()}

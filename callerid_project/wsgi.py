@@ -61,8 +61,10 @@ def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]
 
 def respond(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     environ["CONTENT_TYPE"] = harmless_content_type(environ.get("CONTENT_TYPE", ""))
-    in_api = environ.get("PATH_INFO", "").startswith(API)
-    measure_chunked_body(environ, settings.MAX_BODY_BYTES if in_api else settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    path = environ.get("PATH_INFO", "")
+    if path not in PROBES:  # they read no body, and a thread that waits for one would be missing for other probes
+        limit = settings.MAX_BODY_BYTES if path.startswith(API) else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        measure_chunked_body(environ, limit)
     try:
         response: Any = django_application(environ, start_response)
         if response.streaming and not response.has_header("Content-Length"):

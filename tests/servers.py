@@ -203,10 +203,12 @@ class PostgresServer(Server):
 
 
 class PgBouncer(Server):
-    """In front of the PostgreSQL at `postgres_url`, each transaction on another of two server connections."""
+    """In front of the PostgreSQL at `postgres_url`, each transaction, or each session, on one of two server
+    connections."""
 
-    def __init__(self, postgres_url: str) -> None:
+    def __init__(self, postgres_url: str, *, pool_mode: str = "transaction") -> None:
         super().__init__()
+        self._pool_mode = pool_mode
         self._to = urlsplit(postgres_url)
 
     @property
@@ -228,7 +230,7 @@ class PgBouncer(Server):
             f"[databases]\n* = host={self._to.hostname} port={self._to.port or 5432}\n"
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
             f"auth_type = trust\nauth_file = {self.directory / 'users'}\n"
-            "pool_mode = transaction\ndefault_pool_size = 2\n"
+            f"pool_mode = {self._pool_mode}\ndefault_pool_size = 2\n"
         )
         if os.getuid() == 0:  # it refuses to run as root
             self._running_as = _as_unprivileged_user(self.directory)

@@ -1,6 +1,9 @@
-"""The service through PgBouncer in transaction mode: no session is its own."""
+"""The service through PgBouncer: in transaction mode no session is its own."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +12,7 @@ import pytest
 import requests
 
 from tests.api import NUMBER
+from tests.plugin import ROOT, generated_keys
 from tests.servers import PgBouncer, required
 from tests.service import Service
 
@@ -76,3 +80,26 @@ def test_the_clients_limit_holds_where_the_server_has_none(serve: Serve, pooled_
     assert answer.elapsed.total_seconds() < 8
     assert search(service, key).status_code == 200
     assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
+
+
+def test_a_session_pooler_hides_no_server_process(postgres_url: str) -> None:
+    """Which process to end when a charge's connection breaks: libpq knows only the pooler's number."""
+    with required():
+        server = PgBouncer(postgres_url, pool_mode="session").start()
+    script = (
+        "import os; os.environ['CALLERID_SERVING'] = 'true'; import django; django.setup(); "
+        "from accounts.charge_recovery import Session; from django.db import connection; session = Session.current(); "
+        "cursor = connection.cursor(); cursor.execute('SELECT pg_backend_pid()'); "
+        "libpq = connection.connection.pgconn; "
+        "print(session.server_pid == cursor.fetchone()[0], session.server_pid == libpq.backend_pid)"
+    )
+    try:
+        environment = {**os.environ, **generated_keys(), "DATABASE_URL": server.url}
+        environment |= {"DJANGO_SETTINGS_MODULE": "callerid_project.settings", "REDIS_URL": ""}
+        command = [sys.executable, "-c", script]
+        said = subprocess.run(
+            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        )
+    finally:
+        server.close()
+    assert said.stdout.split() == ["True", "False"]

@@ -29,6 +29,8 @@ class LimitedConnection(psycopg.Connection[Any]):
     """All that psycopg sends over a connection and waits for passes `wait`: statements, COMMIT, ROLLBACK, checks."""
 
     _poll: "select.poll | None" = None
+    #: The server's process, which a pooler in session mode hides from libpq; None until it is known.
+    server_pid: int | None = None
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises NoAnswerInTime after DB_MAX_WAIT_S, and has closed the connection then."""
@@ -77,5 +79,9 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if not (settings.DB_STATEMENT_TIMEOUT_MS and settings.DB_PREPARE):
             return commit
         with connection.cursor() as cursor:
-            cursor.execute(f"SET statement_timeout = {settings.DB_STATEMENT_TIMEOUT_MS:d}")
+            cursor.execute(
+                "SELECT set_config('statement_timeout', %s, false), pg_backend_pid()",
+                [f"{settings.DB_STATEMENT_TIMEOUT_MS:d}"],
+            )
+            connection.server_pid = cursor.fetchone()[1]
         return True

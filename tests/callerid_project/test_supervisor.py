@@ -133,22 +133,30 @@ def test_only_worker_that_exits_is_replaced(serve: Serve, sent: signal.Signals, 
     assert service.stop() == 0
 
 
+def listeners(service: Service) -> int:
+    """How many workers accept connections: each has a listening socket of its own (proc(5), state 0A)."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()]
+    return sum(row[1].endswith(f":{service.port:04X}") and row[3] == "0A" for row in rows)
+
+
 def pauses(service: Service) -> list[str]:
     return [line.rpartition("restarting ")[2] for line in service.log().splitlines() if " exited with " in line]
 
 
-def kill_at_start(service: Service, known: list[int]) -> None:
-    """Kill the worker that is not `known`, which is started now, and add it. Returns when its death is in the log."""
+def kill_at_start(service: Service, known: list[int], sent: signal.Signals = signal.SIGSEGV) -> None:
+    """Let the worker that is not `known`, which is started now, die of a crash, or of `sent`, and add it. Returns when
+    its death is in the log."""
     wait_for(lambda: set(service.workers()) - set(known))
     [newcomer] = set(service.workers()) - set(known)
     before = len(pauses(service))
-    os.kill(newcomer, signal.SIGKILL)
+    os.kill(newcomer, sent)
     known.append(newcomer)
     wait_for(lambda: len(pauses(service)) > before)
 
 
-def test_worker_killed_at_each_start_leaves_the_others_alone(serve: Serve, redis_url: str) -> None:
+def test_worker_that_crashes_at_start_leaves_the_others_alone(serve: Serve, redis_url: str) -> None:
     service = serve(REDIS_URL=redis_url, WORKERS="2")
+    wait_for(lambda: listeners(service) == 2)
     first, second = known = service.workers()
     os.kill(second, signal.SIGKILL)
     while "in 4 s" not in pauses(service):
@@ -158,6 +166,16 @@ def test_worker_killed_at_each_start_leaves_the_others_alone(serve: Serve, redis
     wait_for(lambda: len(service.workers()) == 2)
     assert first in service.workers()
     assert service.stop() == 0
+
+
+def test_worker_killed_at_each_start_is_restarted_at_once(serve: Serve, redis_url: str) -> None:
+    service = serve(REDIS_URL=redis_url, WORKERS="2")
+    known = service.workers()
+    os.kill(known[0], signal.SIGKILL)
+    for _ in range(3):
+        kill_at_start(service, known, signal.SIGKILL)
+    assert pauses(service) == ["now"] * 4
+    wait_for(lambda: len(service.workers()) == 2)
 
 
 def test_no_pause_grows_while_no_worker_is_up(serve: Serve) -> None:

@@ -110,6 +110,16 @@ def test_an_overloaded_service_answers_503_as_any_other_error(
         assert call(REQUEST_METHOD="GET", PATH_INFO=path)[::2] == (200, {"status": "ok"})
 
 
+class Endless(io.BytesIO):
+    def read(self, size: int | None = -1) -> bytes:
+        raise AssertionError("the rest of the body may never come")
+
+
+def test_a_probe_waits_for_no_body() -> None:
+    sent = {**chunked(b""), "wsgi.input": Endless(), "REQUEST_METHOD": "POST", "PATH_INFO": "/livez"}
+    assert call(**sent)[0] == 405
+
+
 def chunked(body: bytes) -> dict[str, Any]:
     return {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked", "CONTENT_LENGTH": "", "body": body}
 
