@@ -37,7 +37,7 @@ def test_failing_statements_leave_no_number_in_the_log(
         for name, value in SETTINGS.items() if silent else ():
             admin.execute(sql.SQL("ALTER ROLE callerid SET {} = {}").format(sql.Identifier(name), value))
     url = f"postgres://callerid@127.0.0.1:{postgres_server.port}/callerid"
-    service = serve(DATABASE_URL=url, REDIS_URL="")
+    service = serve(DATABASE_URL=url, REDIS_URL="", TRUSTED_PROXIES="1", REQUIRE_2FA="true")
     service.manage("set_rule", NUMBER, "--spam", "no")
     service.env["DB_STATEMENT_TIMEOUT_MS"] = "200"
     with psycopg.connect(url) as other:
