@@ -29,6 +29,10 @@ MAX_PAUSE_WHEN_DOWN_S = 1
 Load = Callable[[], Callable[..., Any]]
 
 
+# Most threads of a worker only wait (callerid_project/admission.py): granian's advice on their number is wrong here.
+logger.addFilter(lambda record: "Python threads" not in record.getMessage())
+
+
 class Server(MPServer):
     """granian's server, which also tells each worker its index, the same after a restart or a reload."""
 
