@@ -121,6 +121,15 @@ def postgres_url(_postgres_server_url: str) -> Iterator[str]:
 
 
 @pytest.fixture
+def postgres_server() -> Iterator[PostgresServer]:
+    """A PostgreSQL of the test's own, to stop the processes of, or to read the log of."""
+    with required():
+        server = PostgresServer().start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
 def redis_server() -> Iterator[RedisServer]:
     """A Redis of the test's own, to stop, kill, pause and start again."""
     with required():

@@ -1,12 +1,12 @@
 """What PostgreSQL writes into its own log, in which nobody looks for phone numbers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import psycopg
 import pytest
 from psycopg import sql
 
-from tests.servers import PostgresServer, required
+from tests.servers import PostgresServer
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -15,15 +15,6 @@ Serve = Callable[..., Service]
 NUMBER = "12025550142"
 #: As docs/personal-data.md has them.
 SETTINGS = {"log_min_error_statement": "panic", "log_error_verbosity": "terse"}
-
-
-@pytest.fixture
-def postgres_server() -> Iterator[PostgresServer]:
-    """The test's own, to read the log of."""
-    with required():
-        server = PostgresServer().start()
-    yield server
-    server.close()
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["by default", "as documented"])

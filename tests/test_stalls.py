@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import psycopg
@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from tests.api import NUMBER
-from tests.servers import PostgresServer, required
+from tests.servers import PostgresServer
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -19,15 +19,6 @@ Serve = Callable[..., Service]
 #: Far above any limit, far below a wait without one.
 BOUND_S = 8
 LIMITS = {"DB_STATEMENT_TIMEOUT_MS": "500", "SEARCH_DEADLINE_S": "1.5", "RATE_LIMIT": "1000/m", "REDIS_URL": ""}
-
-
-@pytest.fixture
-def postgres_server() -> Iterator[PostgresServer]:
-    """The test's own, to stop the processes of."""
-    with required():
-        server = PostgresServer().start()
-    yield server
-    server.close()
 
 
 def search(service: Service, key: str, **headers: str) -> requests.Response:
