@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Django's command line, with configuration mistakes told in one sentence."""
+"""Django's command line, which reports configuration and database errors in one sentence."""
 
 import os
 import sys
@@ -13,20 +13,32 @@ def main() -> None:
     from django.db import DatabaseError
 
     try:
-        # Read first: Django would bury the sentence under a traceback or "Unknown command".
+        # Loads the settings first: Django would show a traceback or "Unknown command" instead of the sentence.
         settings.INSTALLED_APPS  # noqa: B018
         execute_from_command_line(sys.argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it, such as `head`, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at exit
+        sys.exit(1)
     except ImproperlyConfigured as error:
+        if sys.argv[1:2] == ["doctor"]:
+            from callerid_project.management.commands.doctor import report
+
+            sys.stdout.write(report([("Configuration", False, str(error))], as_json="--json" in sys.argv) + "\n")
+            sys.exit(1)
         sys.exit(f"Configuration error: {error}")
     except DatabaseError as error:
         if "--traceback" in sys.argv:
             raise
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         where = f" in {settings.DATA_DIR} (CALLERID_DATA_DIR)" if settings.EMBEDDED else ""
-        sys.exit(f"The database{where} cannot be used: {reason}. Has `./run manage migrate` prepared it?")
-    except KeyboardInterrupt:
-        sys.exit(130)
+        from callerid_project.schema_state import explanation
+
+        sys.exit(f"Cannot use the database{where}: {reason.rstrip('.')}. {explanation()}".rstrip())
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

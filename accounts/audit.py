@@ -1,4 +1,4 @@
-"""Proves that every token's balance is what its ledger says."""
+"""Checks that every token's balance agrees with its ledger."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,11 +8,11 @@ from django.db import connection
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A token whose balance is not what its ledger says.
+    """A token whose balance does not agree with its ledger.
 
-    `ledger_sum`: of all its rows' amounts; None when only the newest rows were checked. `newest_balance`: what its
-    newest row says (None: it has no row). `first_wrong_row`: the first whose `balance_after` is not the balance before
-    it plus its amount.
+    `ledger_sum`: the sum of all amounts; None when only the newest entries were checked. `newest_balance`: the
+    `balance_after` of its newest entry (None: it has no entry). `first_wrong_row`: the id of the first entry whose
+    `balance_after` is not the previous balance plus its amount.
     """
 
     token_id: int
@@ -23,10 +23,10 @@ class Disagreement:
     first_wrong_row: int | None = None
 
 
-# `before`: the balance before each row, which is the previous row's balance_after. Of a token's first row it is 0 when
-# the whole ledger is read; when only the newest rows are, it is taken from the row itself.
+# `before`: the balance before each entry, which is the previous entry's balance_after. Before a token's first entry it
+# is 0 when the whole ledger is read; when only the newest entries are, it is derived from the entry itself.
 _AUDIT = """
-WITH line AS (
+WITH entry AS (
     SELECT id, token_id, amount, balance_after,
            LAG(balance_after, 1, {before}) OVER by_token AS before,
            LEAD(id) OVER by_token AS next_id
@@ -36,7 +36,7 @@ WITH line AS (
     SELECT token_id, SUM(amount) AS total,
            MAX(CASE WHEN next_id IS NULL THEN balance_after END) AS newest,
            MIN(CASE WHEN balance_after <> before + amount THEN id END) AS wrong
-    FROM line GROUP BY token_id
+    FROM entry GROUP BY token_id
 )
 SELECT t.id, t.name, t.credits, {total}, l.newest, l.wrong
 FROM accounts_apitoken t {join} JOIN ledger l ON l.token_id = t.id
@@ -44,10 +44,10 @@ WHERE t.credits < 0 OR t.credits <> {total} OR t.credits <> l.newest OR l.wrong 
 ORDER BY t.id
 """
 _AUDIT_ALL = _AUDIT.format(before="0", which="", join="LEFT", total="COALESCE(l.total, 0)")
-# From a row on, not from a time on: rows are in the order of their ids, and their times may not be (a search takes its
-# time before it locks its token). So it begins at the smallest id of that time or later, not at the earliest time.
-# `id + 0` is in no index: for MIN(id) PostgreSQL may read the table from its first id on until one fits, which is most
-# of the ledger; this reads the index of the times from there on, which are about the rows to check.
+# Starts at an id and not at a time: entries are ordered by id, and times may not be in that order (a search takes its
+# time before it locks its token). So it starts at the smallest id of that time or later.
+# `id + 0` is in no index: for MIN(id) PostgreSQL might scan the primary key, and so most of the ledger, until an entry
+# matches; this way it scans the index on created_at from there on, which is about the entries to check.
 _AUDIT_SINCE = _AUDIT.format(
     before="balance_after - amount",
     which="WHERE id >= (SELECT MIN(id + 0) FROM accounts_creditentry WHERE created_at >= %s)",
@@ -57,17 +57,17 @@ _AUDIT_SINCE = _AUDIT.format(
 
 
 def audit(*, since: datetime | None = None) -> list[Disagreement]:
-    """Every token whose balance is negative, not the sum of its rows or not what its newest row says, or that has a row
-    whose `balance_after` is not the previous row's plus its amount. One statement, so one moment: safe while serving.
+    """All tokens whose balance is negative, is not the sum of their entries or is not the balance of the newest one, or
+    that have an entry whose `balance_after` is not the previous one plus its amount.
 
-    It sorts the whole ledger (docs/production.md has figures). `since`: checks every row of that time or later, with
-    all rows of greater ids than the smallest of theirs, and only the tokens that have such rows; the balance before
-    them is taken as given.
+    One statement, so one snapshot: safe while serving. It sorts the whole ledger (docs/production.md has figures).
+    `since`: checks only the entries from that time on, beginning with the smallest id among them, and only their
+    tokens; the balance before them is not checked.
 
-    A token's rows are in the order of their ids: whoever adds one has locked the token's row by changing its balance,
-    takes the id from the sequence after that, and holds the lock until the commit (SQLite: the lock on the database).
-    In a search's statement too: the row to insert comes from the UPDATE. The sequence must cache no ids (Django's has
-    PostgreSQL's default, CACHE 1), or sessions would take them out of order.
+    The ids of a token's entries are in the order of its changes: a change of the balance locks the token's row until
+    the commit (SQLite: the database), and takes the id from the sequence after that. In the statement of a search too:
+    the entry is selected from the UPDATE. The sequence must not cache ids (PostgreSQL's default is CACHE 1), or
+    sessions would take them out of order.
     """
     with connection.cursor() as cursor:
         if since is None:

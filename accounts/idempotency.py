@@ -1,8 +1,8 @@
-"""Retries that are not charged again: the `Idempotency-Key` of a search, remembered for 24 hours.
+"""Idempotency keys: a retry of a search with its `Idempotency-Key` within 24 hours is replayed, not charged again.
 
-A key is claimed before any source is asked, by one statement of its own; no lock is held afterwards. The claim ends by
-`finish`, in the debit's transaction (credits.charge), or by `release`, when the search failed. The claim of a process
-that died expires; once another request has taken it over, it can neither finish nor be released.
+A request claims its key before it calls any source, by one statement, and holds no lock afterwards. The claim ends by
+`finish`, in the transaction of the charge (credits.charge), or by `release`, when the search failed. The claim of a
+process that died expires; once another request has taken it over, the first can neither finish nor release it.
 """
 
 import json
@@ -20,36 +20,35 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 from django.utils import timezone
 
-from accounts.hashing import keyed_hash
 from accounts.models import ApiToken, IdempotencyRecord
-from accounts.pruning import delete_in_chunks
-from accounts.sql import one_row
-from accounts.turns import give_connection_back
+from core.db import fetch_one, release_connection
+from core.hashing import keyed_hash
+from core.retention import delete_in_batches
 
 LIFETIME = timedelta(hours=24)
 PRUNE_ROWS = 1_000
-#: What a search takes beside SEARCH_DEADLINE_S: its claim and its charge, of which each statement has half a second.
+#: The time that a search may take beyond SEARCH_DEADLINE_S, for its claim and its charge.
 MARGIN_S = 0.5
-#: How long a request that waits for another one pauses between two looks: at first, and at most.
-PAUSE_S, MAX_PAUSE_S = 0.01, 0.1
+#: The poll interval of a request that waits for another one with the same key: at first, and at most.
+POLL_S, MAX_POLL_S = 0.01, 0.1
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
 class InvalidKey(ValueError):
-    """Not 1 to 255 characters U+0021 to U+007E."""
+    """The key is not 1 to 255 visible ASCII characters (U+0021 to U+007E)."""
 
 
 class KeyReused(ValueError):
-    """The key was used, or is being used, with another query."""
+    """The key was used, or is in use, with another query."""
 
 
 class StillInFlight(Exception):
-    """Another request is still searching with the key, and the time to wait for it is over."""
+    """Another request still holds the key's claim after the time to wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the key's search answered: the whole body."""
+    """The whole body of the answer to replay."""
 
     body: dict[str, Any]
 
@@ -58,7 +57,7 @@ class Replay:
 class Claim:
     """The right to search with the key, until it expires and another request takes it over.
 
-    `entry_id`: the ledger row by which the search was paid for before, where its answer was forgotten since.
+    `entry_id`: the ledger entry of an earlier request that paid for the search, whose answer was erased since.
     """
 
     token: ApiToken
@@ -70,13 +69,13 @@ class Claim:
 
 
 def parse(header: str | None) -> str | None:
-    """The key as sent, or None where there is none. Raises InvalidKey."""
+    """The key as sent, or None without the header. Raises InvalidKey."""
     if header is not None and not _KEY.fullmatch(header):
         raise InvalidKey
     return header
 
 
-# Claims expire by the database's clock: hosts need not agree on the time to the second.
+# Claims expire by the database's clock, because the clocks of hosts may differ.
 _CLOCK = {
     "postgresql": {
         "now": "statement_timestamp()",
@@ -87,8 +86,8 @@ _CLOCK = {
         "expiry": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', %s || ' seconds')",
     },
 }
-# Anyone may claim a record whose claim has expired, and one that no longer says which number it was for.
-_RECALL = """
+# A record can be claimed when its claim has expired or its number was erased.
+_SELECT = """
 SELECT r.number_hash IS NULL OR r.claim_expires_at <= {now}, r.number_hash, r.answer, r.entry_id IS NOT NULL
 FROM accounts_idempotencyrecord r WHERE r.token_id = %s AND r.key_hash = %s AND r.created_at > %s
 """
@@ -103,17 +102,13 @@ SET entry_id = CASE WHEN r.created_at > %s THEN r.entry_id END,
 WHERE r.created_at <= %s OR r.number_hash IS NULL OR r.claim_expires_at <= {now}
 RETURNING id, entry_id
 """
-# Whose claim was taken over finds no row.
+_LOCK = """
+SELECT id FROM accounts_idempotencyrecord
+WHERE token_id = %s AND key_hash = %s AND current_setting('synchronous_standby_names') <> '' FOR UPDATE
+"""
+# Hand-written: the ORM would put the answer into the statement's text, and so into PostgreSQL's log.
 _FINISH = """
 UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, entry_id = %s, answer = %s
-WHERE id = %s AND claim_id = %s AND claim_expires_at IS NOT NULL RETURNING id
-"""
-_DELETE = """
-DELETE FROM accounts_idempotencyrecord
-WHERE id = %s AND claim_id = %s AND claim_expires_at IS NOT NULL RETURNING id
-"""
-_EMPTY = """
-UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, number_hash = NULL
 WHERE id = %s AND claim_id = %s AND claim_expires_at IS NOT NULL RETURNING id
 """
 
@@ -124,59 +119,55 @@ def _with_clock(statement: str, vendor: str) -> str:
 
 
 def begin(*, token: ApiToken, key: str, number: str, can_pay: bool) -> Replay | Claim | None:
-    """What the key's search answered within the last 24 hours, or else the claim to search with it.
+    """The answer to replay from the last 24 hours, or a claim to search with the key.
 
-    None: nobody has searched with it, and a new search would have to be paid, which `can_pay` denies. Where another
-    request is searching for the same number, waits for it, SEARCH_DEADLINE_S and MARGIN_S at most, and holds no lock
-    and no connection of the pool meanwhile. Raises KeyReused for another number, StillInFlight.
+    None: the key has no paid search, and `can_pay` is False. Where another request is searching for the same number,
+    waits for it, at most SEARCH_DEADLINE_S + MARGIN_S, without a lock or a pooled connection. Raises KeyReused for
+    another number, StillInFlight.
     """
-    give_up_at = time.monotonic() + settings.SEARCH_DEADLINE_S + MARGIN_S
-    pause_s = PAUSE_S
+    wait_deadline = time.monotonic() + settings.SEARCH_DEADLINE_S + MARGIN_S
+    poll_s = POLL_S
     while True:
-        record = _recall(token, key)
-        if record is None or record.open:
-            if not can_pay and not (record and record.paid):
+        claimable, number_hash, answer, paid = _find(token, key) or (True, None, "", False)
+        if claimable:
+            if not can_pay and not paid:
                 return None
             if claim := _claim(token, key, number):
                 return claim
-        elif record.number_hash != keyed_hash("number", number):
+        elif bytes(number_hash) != keyed_hash("number", number):
             raise KeyReused
-        elif record.answer:
-            return Replay(json.loads(record.answer))
-        if time.monotonic() >= give_up_at:
+        elif answer:  # without one, another request is still searching
+            _wait_for_standby(token, key)
+            return Replay(json.loads(answer))
+        if time.monotonic() >= wait_deadline:
             raise StillInFlight
-        give_connection_back()
-        time.sleep(pause_s)
-        pause_s = min(pause_s * 1.5, MAX_PAUSE_S)
+        release_connection()
+        time.sleep(poll_s)
+        poll_s = min(poll_s * 1.5, MAX_POLL_S)
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """`open`: it may be claimed. Otherwise an empty `answer` is a claim of another request."""
-
-    open: bool
-    number_hash: bytes | None
-    answer: str
-    paid: bool
+def _find(token: ApiToken, key: str) -> tuple[Any, ...] | None:
+    """The columns of _SELECT, or None without a record."""
+    since = connection.ops.adapt_datetimefield_value(timezone.now() - LIFETIME)
+    return fetch_one(_with_clock(_SELECT, connection.vendor), [token.pk, keyed_hash("idempotency-key", key), since])
 
 
-def _recall(token: ApiToken, key: str) -> _Record | None:
-    adapt = connection.ops.adapt_datetimefield_value
-    row = one_row(
-        _with_clock(_RECALL, connection.vendor),
-        [token.pk, keyed_hash("idempotency-key", key), adapt(timezone.now() - LIFETIME)],
-    )
-    if row is None:
-        return None
-    is_open, number_hash, answer, paid = row
-    return _Record(bool(is_open), None if number_hash is None else bytes(number_hash), answer, bool(paid))
+def _wait_for_standby(token: ApiToken, key: str) -> None:
+    """Returns when a synchronous standby has the record, if there is one.
+
+    A visible record may be missing there: PostgreSQL does not undo a commit whose session ends, or whose server
+    restarts, while it waits for the standby. Locking the row writes to the WAL after that commit, so the standby has
+    the record too when it has confirmed the commit of the lock.
+    """
+    if connection.vendor == "postgresql":
+        fetch_one(_LOCK, [token.pk, keyed_hash("idempotency-key", key)])
 
 
 def _claim(token: ApiToken, key: str, number: str) -> Claim | None:
-    """None when another request has been quicker."""
+    """None when another request has claimed the key first."""
     now, adapt = timezone.now(), connection.ops.adapt_datetimefield_value
     since, claim_id = adapt(now - LIFETIME), secrets.token_hex(16)
-    row = one_row(
+    row = fetch_one(
         _with_clock(_CLAIM, connection.vendor),
         [
             *(token.pk, keyed_hash("idempotency-key", key), keyed_hash("number", number)),
@@ -188,21 +179,22 @@ def _claim(token: ApiToken, key: str, number: str) -> Claim | None:
 
 
 def finish(*, claim: Claim, entry_id: int | None, body: dict[str, Any]) -> bool:
-    """Store what the record answers from now on. False, and nothing is stored, when the claim was lost: then the
-    caller's transaction must not commit either."""
+    """Store the answer to replay. False when the claim was lost: then the caller must roll its transaction back."""
     answer = json.dumps(body, ensure_ascii=False)
-    return one_row(_FINISH, [entry_id, answer, claim.record_id, claim.claim_id]) is not None
+    return fetch_one(_FINISH, [entry_id, answer, claim.record_id, claim.claim_id]) is not None
 
 
 def release(claim: Claim) -> bool:
-    """Give the key back unused; a search that was paid for before stays paid. False when the claim was lost."""
-    statement = _DELETE if claim.entry_id is None else _EMPTY
-    return one_row(statement, [claim.record_id, claim.claim_id]) is not None
+    """Make the key available again; a search that was paid for stays paid. False when the claim was lost."""
+    held = IdempotencyRecord.objects.filter(pk=claim.record_id, claim_id=claim.claim_id, claim_expires_at__isnull=False)
+    if claim.entry_id is None:
+        return held.delete()[0] > 0
+    return held.update(claim_expires_at=None, number_hash=None) > 0
 
 
 @contextmanager
 def released_on_failure(claim: Claim | None) -> Iterator[None]:
-    """Release `claim` when the block raises. Where that fails too, the claim expires by itself."""
+    """Release `claim` when the block raises. If that fails too, the claim expires on its own."""
     try:
         yield
     except BaseException:
@@ -213,6 +205,6 @@ def released_on_failure(claim: Claim | None) -> Iterator[None]:
 
 
 def prune() -> int:
-    """Delete the records whose 24 hours are over; how many."""
+    """Delete records older than 24 hours; returns how many."""
     expired = IdempotencyRecord.objects.filter(created_at__lte=timezone.now() - LIFETIME)
-    return delete_in_chunks(expired, PRUNE_ROWS)
+    return delete_in_batches(expired, PRUNE_ROWS)

@@ -1,7 +1,7 @@
-"""Who may call, and what they can spend.
+"""API tokens, their credits and the ledger.
 
-The rules stand in tokens.py and credits.py; the database has the last word through the constraints here and the
-triggers in ledger_triggers.py (the ledger refuses UPDATE and DELETE, but for the forgetting of a number).
+The rules are in tokens.py and credits.py; the database has the last word through the constraints here and the
+triggers in the initial migration (the ledger refuses UPDATE and DELETE, except to erase a number's hash).
 """
 
 from datetime import datetime
@@ -12,23 +12,26 @@ from django.utils import timezone
 
 
 class ApiToken(models.Model):
-    """One integrator's account: its JWT is known only by `jti`, its balance only moves in credits.py."""
+    """One integrator's API token: its JWT is known only by `jti`, its balance only changes in credits.py."""
 
     name = models.CharField(max_length=100)
     note = models.TextField(blank=True)
     jti = models.CharField(max_length=32, unique=True, editable=False)
     previous_jti = models.CharField(max_length=32, unique=True, null=True, editable=False)
-    previous_until = models.DateTimeField(null=True, editable=False, help_text="The rotated token works until then.")
+    previous_until = models.DateTimeField(null=True, editable=False, help_text="The previous token works until then.")
     credits = models.BigIntegerField(default=0, editable=False)
-    lifetime_days = models.PositiveIntegerField(editable=False, help_text="How long a token lives, rotated ones too.")
+    lifetime_days = models.PositiveIntegerField(editable=False, help_text="Lifetime of a token, also after rotation.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(editable=False)
     revoked_at = models.DateTimeField(null=True, editable=False)
     revoked_reason = models.CharField(max_length=200, blank=True, editable=False)
     last_charged_at = models.DateTimeField(null=True, editable=False)
-    contact = models.EmailField(blank=True, help_text="Gets a notice when the balance is low.")
+    contact = models.EmailField(blank=True, help_text="Gets an e-mail when the balance is low.")
     low_balance_at = models.PositiveBigIntegerField(
-        "low balance at", null=True, blank=True, help_text="Credits: a notice is sent when the balance falls to this."
+        "low balance threshold",
+        null=True,
+        blank=True,
+        help_text="A notice is sent when the balance falls to this many credits.",
     )
 
     class Meta:
@@ -46,7 +49,7 @@ class ApiToken(models.Model):
         return f"{self.name} (#{self.pk})"
 
     def state_at(self, now: datetime) -> str:
-        """`revoked`, `expired`, `in grace` (rotated, and the earlier token works on) or `active`."""
+        """`revoked`, `expired`, `in grace` (rotated, and the previous token still works) or `active`."""
         if self.revoked_at is not None:
             return "revoked"
         if self.expires_at <= now:
@@ -59,23 +62,25 @@ class ApiToken(models.Model):
 
 
 class CreditEntry(models.Model):
-    """One line of the append-only ledger. A token's balance is the sum of its lines, at every moment."""
+    """One entry of the append-only ledger. A token's balance is the sum of its entries, at every moment."""
 
     class Kind(models.TextChoices):
         ISSUE = "issue"
-        TOP_UP = "top-up"
+        TOP_UP = "top-up", "Top-up"
         SEARCH = "search"
         ADJUSTMENT = "adjustment"
         REFUND = "refund"
 
-    # Its index is the one with the time below, which also lists a token's lines newest first.
+    # Its index is the one with the time below, which also lists a token's entries newest first.
     token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="entries", db_index=False)
     amount = models.BigIntegerField()
     balance_after = models.BigIntegerField()
     kind = models.CharField(max_length=10, choices=Kind)
-    actor = models.CharField(max_length=150, blank=True, help_text="Who: an operator's name, or empty for a search.")
+    actor = models.CharField("by", max_length=150, blank=True)  # an operator's name; empty for a search
     reason = models.CharField(max_length=200, blank=True)
-    reference = models.CharField(max_length=100, blank=True, help_text="The operator's own reference: used once.")
+    reference = models.CharField(
+        max_length=100, blank=True, help_text="The operator's own reference, unique per token."
+    )
     request_id = models.CharField(max_length=64, blank=True)
     number_hash = models.BinaryField(max_length=32, null=True)
     refunds = models.ForeignKey(
@@ -84,12 +89,13 @@ class CreditEntry(models.Model):
         null=True,
         db_index=False,
         related_name="refunded_by",
-        help_text="The search that this line gives back.",
+        help_text="The search that this entry refunds.",
     )
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        verbose_name = "ledger row"
+        verbose_name = "ledger entry"
+        verbose_name_plural = "ledger entries"
         permissions = [
             ("refund_creditentry", "Can refund a search, within SUPPORT_CREDITS_PER_DAY"),
             ("export_creditentry", "Can export the ledger"),
@@ -98,7 +104,7 @@ class CreditEntry(models.Model):
             models.Index(fields=["token", "created_at"], name="creditentry_token_created"),
             models.Index(fields=["created_at"], name="creditentry_created"),
             models.Index(fields=["request_id", "created_at"], name="creditentry_request_created"),
-            # What operators book, among all the searches.
+            # Entries made by operators, among all the searches.
             models.Index(fields=["created_at"], condition=~Q(kind="search"), name="creditentry_booked_created"),
             models.Index(fields=["token", "created_at"], condition=~Q(kind="search"), name="creditentry_token_booked"),
         ]
@@ -118,19 +124,21 @@ class CreditEntry(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.amount:+d}"
+        return f"Ledger entry {self.pk}"
 
 
 class IdempotencyRecord(models.Model):
-    """A search with an `Idempotency-Key`: first its claim, then what it answered, for 24 hours. Key and number are kept
-    as keyed hashes. Written by idempotency.py, emptied by erasure.py."""
+    """A search with an `Idempotency-Key`: first its claim, then its answer, for 24 hours. Key and number are stored as
+    keyed hashes. Written by idempotency.py, erased by erasure.py."""
 
     token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="+")
     key_hash = models.BinaryField(max_length=32)
-    number_hash = models.BinaryField(max_length=32, null=True, help_text="Empty when the number was forgotten.")
+    number_hash = models.BinaryField(max_length=32, null=True, help_text="Empty when the number was erased.")
     entry = models.ForeignKey(CreditEntry, on_delete=models.PROTECT, null=True, related_name="+")
-    answer = models.TextField(blank=True, help_text="The JSON body; empty while claimed and when forgotten.")
-    claim_id = models.CharField(max_length=32, blank=True, help_text="Random: which request holds, or held, the claim.")
+    answer = models.TextField(blank=True, help_text="The JSON body; empty while claimed and when erased.")
+    claim_id = models.CharField(
+        max_length=32, blank=True, help_text="Random id of the request that holds, or held, the claim."
+    )
     claim_expires_at = models.DateTimeField(null=True, help_text="Empty when the search has finished.")
     created_at = models.DateTimeField(db_index=True)
 
@@ -139,7 +147,7 @@ class IdempotencyRecord(models.Model):
 
 
 class CreditDay(models.Model):
-    """What operators booked of one kind on one UTC day: sums that credits.py keeps, so that nobody scans the ledger."""
+    """Credits of one kind of entry made by operators on one UTC day: sums that credits.py keeps, to avoid scans."""
 
     day = models.DateField()
     kind = models.CharField(max_length=10, choices=CreditEntry.Kind)
@@ -150,9 +158,9 @@ class CreditDay(models.Model):
 
 
 class SearchHour(models.Model):
-    """How many requests of all tokens ended in one way within one hour. Written by activity.py alone."""
+    """Requests of all tokens with one outcome within one hour. Written only by statistics.py."""
 
-    hour = models.DateTimeField(help_text="When it begins (UTC).")
+    hour = models.DateTimeField(help_text="Start of the hour (UTC).")
     outcome = models.CharField(max_length=16)
     count = models.BigIntegerField(default=0)
 
@@ -161,9 +169,9 @@ class SearchHour(models.Model):
 
 
 class TokenDay(models.Model):
-    """How many requests of one token ended in one way on one UTC day. Written by activity.py alone."""
+    """Requests of one token with one outcome on one UTC day. Written only by statistics.py."""
 
-    # No constraint: what was counted is written whatever has become of the token.
+    # No constraint: counts are written even if the token is gone.
     token = models.ForeignKey(
         ApiToken, on_delete=models.DO_NOTHING, related_name="days", db_constraint=False, db_index=False
     )
@@ -179,19 +187,30 @@ class TokenDay(models.Model):
 
 
 class Notice(models.Model):
-    """An e-mail to write to a token's contact: its balance fell to its threshold. Sent by `send_notices` alone."""
+    """An e-mail to a token's contact: its balance fell to its threshold. Sent only by `send_notices`."""
 
     token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="notices")
     threshold = models.PositiveBigIntegerField()
     balance = models.BigIntegerField()
     created_at = models.DateTimeField(default=timezone.now)
-    due_at = models.DateTimeField(null=True, help_text="When it is tried next; empty when it is settled.")
+    due_at = models.DateTimeField(null=True, help_text="Time of the next attempt; empty when none will follow.")
     attempts = models.PositiveIntegerField(default=0)
     sent_at = models.DateTimeField(null=True)
-    outcome = models.CharField(max_length=100, blank=True, help_text="What became of it.")
+    outcome = models.CharField(max_length=100, blank=True, help_text="Result of the last attempt.")
 
     class Meta:
         indexes = [models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="notice_due")]
 
     def __str__(self) -> str:
         return f"Low balance of token #{self.token_id}"
+
+
+class TaskRun(models.Model):
+    """When a maintenance command last succeeded and last failed. Only accounts.task_runs writes here."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    succeeded_at = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()  # no page shows them

@@ -1,73 +1,78 @@
-"""Low-balance notices: an outbox, written in the transaction that takes the credit and emptied by `send_notices`.
+"""Low-balance notices: a transactional outbox, written with the change of the balance and sent by `send_notices`.
 
-Nothing is sent inside a request. A notice is claimed for CLAIM before it is sent, so that two senders share the work;
-one that dies between the mail server's yes and its own writing of it makes the notice go out twice, never not at all.
+No request waits for a mail server. A sender claims a notice for CLAIM before it sends it, so that two senders share the
+work. One that dies after the mail server accepted a notice and before it recorded that causes a second e-mail: each
+notice is sent at least once.
 """
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from smtplib import SMTPServerDisconnected
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import ApiToken, Notice
-from accounts.pruning import KEPT_DAYS, delete_in_chunks
+from core.db import run
+from core.retention import delete_in_batches, oldest_kept
 
 log = logging.getLogger(__name__)
 
 CLAIM = timedelta(minutes=10)
-#: After the n-th failure; after the last of them it is given up.
+#: The wait after the n-th failure; the failure after the last one is final.
 BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 240, 720, 1440))
-#: A mail server that takes longer has failed.
+#: The timeout of the mail server.
 TIMEOUT_S = 20
-#: What stands in `outcome` while a sender has it: for CLAIM at most, if that sender dies.
+#: The `outcome` while a sender has claimed it; for CLAIM at most, if that sender dies.
 SENDING = "being sent"
 GIVEN_UP = "given up"
-#: One that a sender has at this moment is not among them.
+#: Failed notices, without those that are being sent.
 FAILED = Q(sent_at=None) & (Q(outcome=GIVEN_UP) | Q(outcome__startswith="failed"))
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What became of one notice: `outcome` is `sent`, `not needed`, `failed` or `given up`. `server_away`: the mail
-    server did not answer."""
+#: The low-balance rule: a notice is due when a change takes the balance from above the threshold down to it or below.
+#: `{debited}`: the token after the change. Parameters: created_at, due_at, the change, whether notices
+#: are on.
+WRITE_IF_LOW = """
+INSERT INTO accounts_notice (token_id, threshold, balance, created_at, due_at, attempts, outcome)
+SELECT id, low_balance_at, credits, %s, %s, 0, '' FROM {debited}
+WHERE credits <= low_balance_at AND low_balance_at < credits - %s AND contact <> '' AND %s
+"""
+_WRITE_IF_TOKEN_LOW = WRITE_IF_LOW.format(debited="accounts_apitoken") + "AND id = %s"
 
-    notice: Notice
-    outcome: str
-    server_away: bool = False
 
+def write_if_low(*, token_id: int, change: int, at: datetime) -> None:
+    """Write a notice if `change` (signed, already in the balance) took the balance down to the token's threshold.
 
-def write_if_crossed(token: ApiToken, amount: int) -> None:
-    """Write a notice if `amount` (signed, already in `token.credits`) took the balance down to the token's threshold.
-
-    A search's debit does the same in its own statement.
+    On PostgreSQL a search's debit does the same within its own statement, by WRITE_IF_LOW.
     """
-    threshold = token.low_balance_at
-    if not (settings.LOW_BALANCE_NOTICES and token.contact and threshold is not None):
-        return
-    if token.credits <= threshold < token.credits - amount:
-        now = timezone.now()
-        Notice.objects.create(token=token, threshold=threshold, balance=token.credits, created_at=now, due_at=now)
+    if settings.LOW_BALANCE_NOTICES:
+        now = connection.ops.adapt_datetimefield_value(at)
+        run(_WRITE_IF_TOKEN_LOW, [now, now, change, True, token_id])
 
 
-def send_due() -> Iterator[Sent]:
-    """Send what is due, the oldest first, each as it comes. Ends when the mail server is away: each other notice would
-    wait for it as long, and use up one of its attempts."""
-    while (notice := _claim(timezone.now())) is not None:
-        sent = _send(notice)
-        yield sent
-        if sent.server_away:
+def send_due() -> Iterator[str]:
+    """Send the notices that are due, the oldest first, and yield each outcome: `sent`, `not needed`, `failed` or
+    `given up`.
+
+    Stops when the mail server is unavailable: every other notice would wait for the timeout and use up an attempt.
+    """
+    while (notice := claim_next(timezone.now())) is not None:
+        outcome, server_unavailable = _send(notice)
+        yield outcome
+        if server_unavailable:
             return
 
 
-def _claim(now: datetime) -> Notice | None:
-    """The attempt counts from here on, so that one that ends its sender's process is given up too."""
+def claim_next(now: datetime) -> Notice | None:
+    """The oldest notice that is due, claimed, or None.
+
+    The attempt is counted here, so that a notice that kills its sender every time is given up too.
+    """
     with transaction.atomic():
         due = Notice.objects.select_for_update(skip_locked=True).filter(due_at__lte=now).order_by("due_at", "pk")
         notice = due.first()
@@ -77,38 +82,39 @@ def _claim(now: datetime) -> Notice | None:
     return notice
 
 
-def _send(notice: Notice) -> Sent:
+def _send(notice: Notice) -> tuple[str, bool]:
+    """The outcome, and whether the mail server is unavailable."""
     token = ApiToken.objects.get(pk=notice.token_id)
     if not token.contact or token.revoked_at is not None or token.credits > notice.threshold:
-        return _settle(notice, "not needed")
+        return _settle(notice, "not needed"), False
     if notice.attempts > len(BACK_OFF) + 1:
-        return _settle(notice, GIVEN_UP)
-    away = True
+        return _settle(notice, GIVEN_UP), False
+    unavailable = True
     try:
-        with get_connection(timeout=TIMEOUT_S) as server:  # closed also when it lets us in but not log in
-            away = False
+        with get_connection(timeout=TIMEOUT_S) as server:  # closed even when the login fails
+            unavailable = False
             server.send_messages([message(token, notice)])
-    except Exception as error:  # whatever a mail server or its library raises; its text may hold the address
-        away = away or isinstance(error, TimeoutError | SMTPServerDisconnected)
+    except Exception as error:  # its text may contain the address, so only its type is logged
+        unavailable = unavailable or isinstance(error, TimeoutError | SMTPServerDisconnected)
         log.warning("notice not sent: token=%d attempt=%d %s", token.pk, notice.attempts, type(error).__name__)
         if notice.attempts > len(BACK_OFF):
-            return _settle(notice, GIVEN_UP, server_away=away)
+            return _settle(notice, GIVEN_UP), unavailable
         notice.due_at = timezone.now() + BACK_OFF[notice.attempts - 1]
         notice.outcome = f"failed: {type(error).__name__}"[:100]
         notice.save(update_fields=["due_at", "outcome"])
-        return Sent(notice, "failed", away)
+        return "failed", unavailable
     notice.sent_at = timezone.now()
-    return _settle(notice, "sent")
+    return _settle(notice, "sent"), False
 
 
-def _settle(notice: Notice, outcome: str, *, server_away: bool = False) -> Sent:
+def _settle(notice: Notice, outcome: str) -> str:
     notice.due_at, notice.outcome = None, outcome
     notice.save(update_fields=["due_at", "sent_at", "outcome"])
-    return Sent(notice, outcome, server_away)
+    return outcome
 
 
 def send_again(chosen: QuerySet[Notice]) -> list[Notice]:
-    """Let those of `chosen` that failed or were given up be tried anew, from now on; they are returned."""
+    """Make those of `chosen` that failed or were given up due now, with all attempts; returns them."""
     with transaction.atomic():
         failed = list(chosen.select_for_update().filter(FAILED))
         Notice.objects.filter(pk__in=[notice.pk for notice in failed]).update(
@@ -118,13 +124,12 @@ def send_again(chosen: QuerySet[Notice]) -> list[Notice]:
 
 
 def prune() -> int:
-    """Delete settled ones older than KEPT_DAYS; how many."""
-    old = Notice.objects.filter(due_at=None, created_at__lt=timezone.now() - timedelta(days=KEPT_DAYS))
-    return delete_in_chunks(old, 5_000)
+    """Delete settled notices older than KEPT_DAYS; returns how many."""
+    return delete_in_batches(Notice.objects.filter(due_at=None, created_at__lt=oldest_kept()), 5_000)
 
 
 def message(token: ApiToken, notice: Notice) -> EmailMessage:
-    """Plain text, with the token's name and balance and no secret. A name has no line break: tokens.clean_name."""
+    """Plain text with the token's name and balance, and no secret. Names have no line break: tokens.clean_name."""
     return EmailMessage(
         subject=f"Low balance: {token.name}",
         body=(

@@ -1,106 +1,71 @@
 """Issue, verify, rotate and revoke tokens.
 
-A token is a JWT (HS256) with `jti`, `iat`, `exp` and its type, nothing else; only the `jti` is stored. It is returned
-once, by `issue` or `rotate`, and never logged.
+An API token is a JWT (HS256) with `jti`, `iat`, `exp` and its type, nothing else. Only the `jti` is stored; the JWT is
+returned once, by `issue` or `rotate`, and never logged.
 """
 
 import hashlib
 import re
 import threading
-import time
-from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, cast
 from uuid import uuid4
 
+from cachetools import LRUCache, cached
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, transaction
 from django.db.models import EmailField
 from django.utils import timezone
 from rest_framework_simplejwt.backends import TokenBackend
 from rest_framework_simplejwt.exceptions import TokenBackendError
-from rest_framework_simplejwt.tokens import Token
 
 from accounts import credits
 from accounts.models import ApiToken, CreditEntry
-from accounts.sql import NoAnswer, one_row
+from core.db import fetch_one, retry_on_new_connection
 
 MAX_LENGTH = 2048
 MAX_DAYS = 36_500
 MAX_GRACE = timedelta(days=90)
 LEEWAY = timedelta(seconds=30)
+TOKEN_TYPE = "api_key"  # noqa: S105  (the claim's value, not a secret)
 _JTI = re.compile(r"[0-9a-f]{32}")
 
 
 class InvalidToken(Exception):
-    """Missing, malformed, forged, expired, revoked or unknown: a caller is not told which."""
+    """Missing, malformed, forged, expired, revoked or unknown: clients get the same error for all."""
 
 
 class TokenRevoked(Exception):
-    """A revoked token stays revoked: it cannot be rotated."""
+    """A revoked token cannot be rotated."""
 
 
 class AlreadyIssued(ValueError):
-    """The reference has issued a token before: `token_id`."""
+    """A token was issued with this reference before: `token_id`."""
 
     def __init__(self, token_id: int) -> None:
         super().__init__(f"This reference has issued token {token_id} already.")
         self.token_id = token_id
 
 
-class InvalidLifetime(ValueError):
-    """Days or grace out of range; the message says which."""
-
-
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A token's row and, this once, its JWT."""
+    """A token and its JWT, which cannot be read again later."""
 
     token: ApiToken
     api_key: str
 
 
-class KeyRing(TokenBackend):
-    """Signs with the current key; verifies with that one or, so that tokens in use outlive it, a previous one."""
-
-    def __init__(self, current: str, previous: tuple[str, ...]) -> None:
-        super().__init__("HS256", current, leeway=LEEWAY)
-        self._previous = [TokenBackend("HS256", key, leeway=LEEWAY) for key in previous]
-
-    def decode(self, token: Any, verify: bool = True) -> dict[str, Any]:
-        refused = TokenBackendError("no key")
-        for decode in (super().decode, *(backend.decode for backend in self._previous)):
-            try:
-                return decode(token, verify)
-            except TokenBackendError as error:
-                refused = error
-        raise refused
-
-
 @lru_cache(maxsize=4)
-def _key_ring(current: str, previous: tuple[str, ...]) -> KeyRing:
-    return KeyRing(current, previous)
-
-
-def _keys() -> KeyRing:
-    return _key_ring(settings.JWT_SIGNING_KEY, tuple(settings.JWT_PREVIOUS_KEYS))
-
-
-class ApiKey(Token):
-    """The JWT. Without an argument simplejwt mints a valid one, so only `_sign` may call it so."""
-
-    token_type = "api_key"  # noqa: S105  (the claim's value, not a secret)
-    lifetime = timedelta(days=1)  # simplejwt wants one; `_sign` sets the real one
-
-    def get_token_backend(self) -> KeyRing:
-        return _keys()
+def _backend(key: str) -> TokenBackend:
+    return TokenBackend("HS256", key, leeway=LEEWAY)
 
 
 def clean_name(name: str) -> str:
-    """A token's name in one line. Raises ValueError when it is empty, over 100 characters or not printable."""
+    """The name in one line. Raises ValueError when it is empty, over 100 characters or not printable."""
     name = " ".join(name.split())
     if not name or len(name) > 100 or not name.isprintable():
         raise ValueError("A token needs a name of 1 to 100 printable characters.")
@@ -108,7 +73,7 @@ def clean_name(name: str) -> str:
 
 
 def clean_contact(contact: str) -> str:
-    """An e-mail address, or nothing. Raises ValueError for what is neither."""
+    """An e-mail address or an empty string. Raises ValueError for anything else."""
     try:
         EmailField(blank=True).clean(contact, None)
     except ValidationError as error:
@@ -117,15 +82,14 @@ def clean_contact(contact: str) -> str:
 
 
 def _sign(jti: str, lifetime: timedelta) -> str:
-    api_key = ApiKey()
-    api_key["jti"] = jti
-    api_key.set_exp(lifetime=lifetime)
-    return str(api_key)
+    now = timezone.now()
+    claims = {"token_type": TOKEN_TYPE, "exp": now + lifetime, "iat": now, "jti": jti}
+    return str(_backend(settings.JWT_SIGNING_KEY).encode(claims))
 
 
 def _lifetime(days: int) -> timedelta:
     if not 1 <= days <= MAX_DAYS:
-        raise InvalidLifetime(f"A token lives 1 to {MAX_DAYS} days.")
+        raise ValueError(f"A token is valid for 1 to {MAX_DAYS} days.")
     return timedelta(days=days)
 
 
@@ -141,15 +105,15 @@ def issue(
     contact: str = "",
     low_balance_at: int | None = None,
 ) -> Issued:
-    """A new token with `initial_credits` (0 or more) credits that lives `days` (default TOKEN_DAYS) days.
+    """A new token with `initial_credits` (0 or more), valid for `days` (default TOKEN_DAYS).
 
-    A `reference`, where given, issues once: a form that is sent twice makes one token. `contact`: an e-mail address,
-    which gets a notice when the balance falls to `low_balance_at` credits. Raises AlreadyIssued, InvalidLifetime,
-    credits.InvalidAmount, and ValueError for a name, a contact or a threshold that is none.
+    A `reference` issues once, so that a form submitted twice creates one token. `contact`: an e-mail address, which
+    gets a notice when the balance falls to `low_balance_at` credits. Raises AlreadyIssued, and ValueError for an
+    invalid name, amount, lifetime, contact or threshold.
     """
     name, contact = clean_name(name), clean_contact(contact)
     if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
-        raise ValueError(f"A notice is sent at a balance of 0 to {credits.MAX_BALANCE} credits.")
+        raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
     days = settings.TOKEN_DAYS if days is None else days
     lifetime = _lifetime(days)
     now = timezone.now()
@@ -166,7 +130,7 @@ def issue(
                 created_at=now,
                 expires_at=now + lifetime,
             )
-            credits.move(
+            credits.change_balance(
                 token=token,
                 amount=initial_credits,
                 kind=CreditEntry.Kind.ISSUE,
@@ -189,79 +153,54 @@ WHERE (jti = %s OR (previous_jti = %s AND previous_until > %s)) AND revoked_at I
 """
 
 
-#: The `jti` and the expiry of tokens whose signature was verified, the least recently used first; by the key ring and
-#: the token's SHA-256, for a token itself is not kept in memory.
-_verified: OrderedDict[tuple[KeyRing, bytes], tuple[str, float]] = OrderedDict()
-_verified_lock = threading.Lock()
-VERIFIED_TOKENS = 10_000
+#: The `jti` and expiry of verified JWTs, by the keys and the JWT's SHA-256: the JWT itself must not stay in memory.
+_verified: LRUCache[tuple[tuple[str, ...], bytes], tuple[str, datetime]] = LRUCache(maxsize=10_000)
 
 
-def _signed(api_key: str, keys: KeyRing) -> tuple[str, float]:
-    """The `jti` and the expiry of a JWT that was signed with `keys`, which are those of _keys().
+@cached(_verified, key=lambda api_key, keys: (keys, hashlib.sha256(api_key.encode()).digest()), lock=threading.Lock())
+def _decode(api_key: str, keys: tuple[str, ...]) -> tuple[str, datetime]:
+    """The `jti` and the expiry of a JWT that was signed with one of `keys`. May raise anything for other texts.
 
-    A good signature stays good, whatever becomes of the token: it is verified once for the last 10,000 callers. What
-    raises is not remembered.
+    A valid signature stays valid, so it is verified once while the JWT is among the last 10,000.
     """
-    known_by = (keys, hashlib.sha256(api_key.encode()).digest())
-    with _verified_lock:
-        if known := _verified.get(known_by):
-            _verified.move_to_end(known_by)
-            return known
-    claims = ApiKey(cast(Any, api_key))
-    if not _JTI.fullmatch(claims["jti"]):
-        raise InvalidToken
-    verified = claims["jti"], float(claims["exp"])
-    with _verified_lock:
-        _verified[known_by] = verified
-        if len(_verified) > VERIFIED_TOKENS:
-            _verified.popitem(last=False)
-    return verified
+    for key in keys:
+        with suppress(TokenBackendError):
+            claims = _backend(key).decode(cast(Any, api_key))
+            if claims["token_type"] == TOKEN_TYPE and _JTI.fullmatch(claims["jti"]):
+                return claims["jti"], datetime.fromtimestamp(claims["exp"], UTC)
+    raise InvalidToken
 
 
 def verify(api_key: object) -> ApiToken:
-    """The row (`id` and `credits` loaded) of a token that this service signed, unexpired and not revoked.
+    """The token (only `id` and `credits` are loaded) of a JWT that is signed by this service and active.
 
-    One SQL statement, and none for a forgery. Raises InvalidToken, whatever is wrong with it.
+    Runs one SQL statement, and none for a forgery. Raises InvalidToken.
     """
     if not isinstance(api_key, str) or not 0 < len(api_key) <= MAX_LENGTH:
         raise InvalidToken
     try:
-        jti, expires_at = _signed(api_key, _keys())
-    except Exception as error:  # whatever a parser makes of it (RecursionError too), we did not sign it
+        # The previous keys still verify, so that keys can be rotated.
+        jti, expires_at = _decode(api_key, (settings.JWT_SIGNING_KEY, *settings.JWT_PREVIOUS_KEYS))
+    except Exception as error:  # whatever the parser raises (even RecursionError), this service did not sign it
         raise InvalidToken from error
-    if time.time() >= expires_at + LEEWAY.total_seconds():
+    now = timezone.now()
+    if now >= expires_at + LEEWAY:
         raise InvalidToken
-    try:
-        row = _active_row(jti)
-    except (OperationalError, InterfaceError) as error:
-        # A search begins here, and nothing has happened yet: where the server closes its connections at this moment,
-        # the pool makes new ones and the statement runs again. Not where the server does not answer: the next
-        # connection would not either, and the search's time is limited.
-        if isinstance(error.__cause__, NoAnswer):
-            raise
-        if connection.connection is None or connection.in_atomic_block or connection.is_usable():
-            raise
-        connection.close()
-        if pool := getattr(connection, "pool", None):
-            pool.drain()
-        row = _active_row(jti)
+    parameters = [jti, jti, connection.ops.adapt_datetimefield_value(now)]
+    # The first statement of a search, so the one that meets a connection that the server has closed.
+    row = retry_on_new_connection(lambda: fetch_one(_ACTIVE_BY_JTI, parameters))
     if row is None:
         raise InvalidToken
-    return ApiToken.from_db(connection.alias, ["id", "credits"], row)
-
-
-def _active_row(jti: str) -> tuple[int, int] | None:
-    now = connection.ops.adapt_datetimefield_value(timezone.now())
-    return cast(tuple[int, int] | None, one_row(_ACTIVE_BY_JTI, [jti, jti, now]))
+    return ApiToken.from_db(DEFAULT_DB_ALIAS, ["id", "credits"], row)
 
 
 def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
-    """A new JWT for the same row, with a fresh lifetime; the present one works on until `grace` has passed.
+    """A new JWT for the same token, with its full lifetime; the current JWT stays valid for the grace period.
 
-    A second rotation ends the first one's grace. Raises TokenRevoked, InvalidLifetime.
+    A second rotation ends the grace period of the first. Raises TokenRevoked, and ValueError for an invalid period.
     """
     if not timedelta(0) <= grace <= MAX_GRACE:
-        raise InvalidLifetime(f"A grace lasts 0 to {MAX_GRACE.days} days.")
+        raise ValueError(f"A grace period is 0 to {MAX_GRACE.days} days.")
     with transaction.atomic():
         row = ApiToken.objects.select_for_update().get(pk=token.pk)
         if row.revoked_at is not None:
@@ -276,7 +215,7 @@ def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
 
 
 def revoke(*, token: ApiToken, reason: str = "") -> bool:
-    """From the next request on, neither the token nor its predecessor works. False when it was revoked before."""
+    """End the validity of the token and of its rotated predecessor at once. False when it was revoked before."""
     return bool(
         ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(
             revoked_at=timezone.now(), revoked_reason=reason[:200]

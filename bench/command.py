@@ -1,4 +1,4 @@
-"""What the bench's commands share: nobody's settings, an orderly end, and a sentence where it was no good one."""
+"""The entry point that the benchmark commands share."""
 
 import os
 import signal
@@ -6,21 +6,24 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from bench.contenders import Failed
+from bench.targets import BenchError
 from tests import plugin
 from tests.servers import Unavailable
 
 
-def told(measure: Callable[[], str]) -> str:
-    """What `measure` returns. Exits with a sentence when it cannot; whatever it started has been stopped then."""
-    for name in plugin.our_settings():  # a service's own are not the bench's
+def run_or_exit(measure: Callable[[], str]) -> str:
+    """Returns what `measure` returns, without the service's own environment variables.
+
+    Exits with a message when it fails or is interrupted; by then all servers that it started have been stopped.
+    """
+    for name in plugin.our_settings():
         os.environ.pop(name, None)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return measure()
-    except (Failed, Unavailable) as error:
-        sys.exit(f"Ended: {error}")
+    except (BenchError, Unavailable) as error:
+        sys.exit(f"Error: {error}")
     except subprocess.CalledProcessError as error:
-        sys.exit(f"Ended: {' '.join(map(str, error.cmd[:3]))} failed:\n{error.stderr}")
+        sys.exit(f"Error: {' '.join(map(str, error.cmd[:3]))} failed:\n{error.stderr}")
     except KeyboardInterrupt:
-        sys.exit("Ended: interrupted.")
+        sys.exit("Interrupted.")

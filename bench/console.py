@@ -1,8 +1,9 @@
-"""The console's pages when the ledger is large, as ratios: `.venv/bin/python -m bench.console [--rows 10000000]`.
+"""Measures the console's pages with a large ledger: `.venv/bin/python -m bench.console [--rows 10000000]`.
 
-On a PostgreSQL server of its own (its binaries and psql must be installed): 100,000 tokens, every tenth of them in use,
-30 days of statistics, and a ledger of 10,000 rows and then of all. Each page is asked for in the process, with the
-statement timeout of serving; told are its median time (inf: it failed), and the longest of its statements.
+Starts a PostgreSQL server (needs its binaries and psql) with 100,000 tokens, a tenth of them in use, 30 days of
+statistics, and a ledger of 10,000 entries first and --rows entries then. Requests each page in-process with the
+statement timeout of the serving process. Prints each page's median time (inf: it failed), its slowest statement, and
+the ratio between both sizes.
 """
 
 import argparse
@@ -14,17 +15,18 @@ from tests.servers import PostgresServer, fresh_database
 
 SMALL = 10_000
 TOKENS = 100_000
+#: One token in so many has searches.
 IN_USE = 10
 ROUNDS = 20
 PAGES = {
     "dashboard, 24 hours": "/admin/",
     "dashboard, 7 days": "/admin/?period=7d",
     "dashboard, 30 days": "/admin/?period=30d",
-    "usage, 30 days": "/admin/lookup/usage/?period=30d",
-    "token list": "/admin/accounts/apitoken/",
-    "a token": "/admin/accounts/apitoken/10/change/",
+    "sources, 30 days": "/admin/lookup/usage/?period=30d",
+    "API token list": "/admin/accounts/apitoken/",
+    "an API token": "/admin/accounts/apitoken/10/change/",
     "ledger list": "/admin/accounts/creditentry/",
-    "a token's ledger": "/admin/accounts/creditentry/?token__id__exact=10",
+    "ledger of one token": "/admin/accounts/creditentry/?token__id__exact=10",
 }
 
 FILL = """
@@ -58,7 +60,7 @@ FROM generate_series(0, 719) hour, unnest(ARRAY['source_a', 'source_b']) slot,
     unnest(ARRAY['directory', 'geography', 'twilio', 'trestle']) connector,
     unnest(ARRAY['found', 'not_found', 'cached_found', 'cached_not_found', 'late', 'error', 'breaker']) outcome;
 """
-# Without its triggers: a foreign key's would look up ten million tokens.
+# Disables triggers: those of the foreign key would look up ten million tokens.
 LEDGER = """
 SET session_replication_role = replica;
 INSERT INTO accounts_creditentry (token_id, amount, balance_after, kind, actor, reason, reference, request_id,
@@ -68,53 +70,55 @@ SELECT 1 + g::bigint * 7919 % {tokens}, -1, 1, CASE WHEN g % 1000 = 0 THEN 'top-
 FROM generate_series({begin}, {end}) g;
 """
 # Run by `manage.py shell`.
-ASK = """
+TIME_PAGES = """
 import json, statistics, time
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 client = Client(headers={{"Host": "localhost"}}, raise_request_exception=False)
 client.force_login(User.objects.get_or_create(username="bench", is_staff=True, is_superuser=True)[0])
-def ask(url):
+def request(url):
     started = time.perf_counter()
     response = client.get(url)
     return (time.perf_counter() - started) * 1000 if response.status_code == 200 else float("inf")
-told = {{}}
+times = {{}}
 for page, url in {pages}.items():
-    ask(url)
-    median = statistics.median(ask(url) for _ in range({rounds}))
+    request(url)
+    median = statistics.median(request(url) for _ in range({rounds}))
     connection.force_debug_cursor = True
     connection.queries_log.clear()
-    ask(url)
+    request(url)
     connection.force_debug_cursor = False
-    told[page] = median, max(float(query["time"]) * 1000 for query in connection.queries_log)
-print(json.dumps(told))
+    times[page] = median, max(float(query["time"]) * 1000 for query in connection.queries_log)
+print(json.dumps(times))
 """
 
 
-def asked(database: Database) -> dict[str, tuple[float, float]]:
-    """Milliseconds of each page and of its longest statement."""
-    said = database.manage("shell", "--no-imports", "-c", ASK.format(pages=PAGES, rounds=ROUNDS))
-    return dict(json.loads(said.splitlines()[-1]))
+def time_pages(database: Database) -> dict[str, tuple[float, float]]:
+    """Returns each page's median time and the time of its slowest statement, in milliseconds."""
+    output = database.manage("shell", "--no-imports", "-c", TIME_PAGES.format(pages=PAGES, rounds=ROUNDS))
+    return dict(json.loads(output.splitlines()[-1]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=10_000_000, help="of the large ledger (default: 10,000,000)")
+    parser.add_argument(
+        "--rows", type=int, default=10_000_000, help="entries in the large ledger (default: 10,000,000)"
+    )
     rows = parser.parse_args().rows
     with closing(PostgresServer().start()) as server, fresh_database(server.url) as url:
         Database({"DATABASE_URL": url})
         serving = Database({"DATABASE_URL": url, "DB_STATEMENT_TIMEOUT_MS": "500"})
         psql(url, FILL.format(tokens=TOKENS, in_use=IN_USE))
-        told = []
+        results = []
         for begin, end in ((1, SMALL), (SMALL + 1, rows)):
             psql(url, LEDGER.format(tokens=TOKENS, begin=begin, end=end))
             psql(url, "VACUUM ANALYZE")
-            told.append(asked(serving))
-        print(f"{'ms, and the longest statement':<32} {SMALL:>16,} {rows:>18,}   ratio")
+            results.append(time_pages(serving))
+        print(f"{'ms (slowest statement)':<32} {SMALL:>16,} {rows:>18,}   ratio")
         for page in PAGES:
-            (a, longest_a), (b, longest_b) = (times[page] for times in told)
-            print(f"{page:<32} {a:8.0f} ({longest_a:4.0f}) {b:10.0f} ({longest_b:4.0f}) {b / a:8.2f}")
+            (a, slowest_a), (b, slowest_b) = (times[page] for times in results)
+            print(f"{page:<32} {a:8.0f} ({slowest_a:4.0f}) {b:10.0f} ({slowest_b:4.0f}) {b / a:8.2f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A database to import into or to search in, migrated and with the numbering plan."""
+"""A migrated database with the numbering plan, and the commands that run on it."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ KEYS = {
 
 
 class Database:
-    """What `manage.py` runs with."""
+    """Runs `manage.py` with the environment of one database."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self.env = {**os.environ, **KEYS, **environment}
@@ -31,7 +31,7 @@ class Database:
         ).stdout
 
     def timed(self, *arguments: str) -> tuple[float, float]:
-        """Seconds, and the process's largest resident memory in MB."""
+        """Runs a command. Returns its duration in seconds and its peak resident memory in MB."""
         started = time.monotonic()
         process = subprocess.Popen(
             [sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.env, stdout=subprocess.DEVNULL

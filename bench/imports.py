@@ -1,13 +1,13 @@
-"""Imports and what they do to searches, as ratios: `.venv/bin/python -m bench.imports [--rows 10000000]`.
+"""Measures imports and their effect on searches: `.venv/bin/python -m bench.imports [--rows 10000000]`.
 
-On a PostgreSQL server of its own (its binaries and psql must be installed) and on SQLite:
+Starts a PostgreSQL server (needs its binaries and psql), uses SQLite too, and measures:
 
-- `import_contacts` and `import_complaints` against `psql \\copy` of the same file into an unindexed table and the same
-  merge in SQL; on SQLite against the standard library's `executemany` of an upsert into the same table, of rows read by
-  its csv module, in chunks of 5,000;
-- memory of the import's process, bytes a row in the database;
-- a search's time at 10,000 contacts and complaint days and at all rows, its sources asked as a search asks them;
-- a search's time over HTTP while an import runs, against that without.
+- `import_contacts` and `import_complaints` compared with a baseline. On PostgreSQL: `psql \\copy` of the same file into
+  an unindexed table and the same merge in SQL. On SQLite: `executemany` of an upsert into the same table, in batches of
+  5,000 rows that the csv module reads;
+- the import's peak memory, and bytes per row in the database;
+- the duration of the lookup of a search with 10,000 contacts and complaint days and with --rows of them;
+- the latency of a search over HTTP with and without a concurrent import.
 """
 
 import argparse
@@ -29,27 +29,27 @@ from pathlib import Path
 import requests
 
 from bench.database import KEYS, Database, psql
-from bench.rows import number
+from bench.dataset import number
 from tests.servers import PostgresServer, fresh_database
 from tests.service import Service
 
 SMALL = 10_000
 SEARCHES = 20_000
 NAMES = [f"{first} {last}" for first in ("Jane", "José", "Olga", "Li") for last in ("Doe", "Müller", "Sato", "Okafor")]
-PLACES = ["Chicago", '"New York, NY"', "Houston", "Phoenix"]  # a quarter of the rows in quotes
+PLACES = ["Chicago", '"New York, NY"', "Houston", "Phoenix"]  # a quarter of the rows need quotes
 
-# Run by `manage.py shell`, on a database of {rows} numbers.
+# Run by `manage.py shell` on a database with {rows} numbers.
 LOOKUPS = """
 import json, random, time
 from lookup.search import search
-from bench.rows import number
+from bench.dataset import number
 chosen = [str(number(random.randrange({rows}))) for _ in range({searches})]
-took = []
+durations = []
 for one in chosen:
     started = time.perf_counter()
     search(one)
-    took.append(time.perf_counter() - started)
-print(json.dumps(took))
+    durations.append(time.perf_counter() - started)
+print(json.dumps(durations))
 """
 
 
@@ -69,60 +69,60 @@ def write_complaints(path: Path, rows: int) -> None:
 
 
 def lookups(database: Database, rows: int) -> list[float]:
-    """Microseconds of each of SEARCHES searches for numbers that are there."""
-    said = database.manage("shell", "--no-imports", "-c", LOOKUPS.format(rows=rows, searches=SEARCHES))
-    return [float(seconds) * 1e6 for seconds in json.loads(said)]
+    """Returns the durations of SEARCHES lookups of numbers that exist, in microseconds."""
+    output = database.manage("shell", "--no-imports", "-c", LOOKUPS.format(rows=rows, searches=SEARCHES))
+    return [float(seconds) * 1e6 for seconds in json.loads(output)]
 
 
-#: The same merges in SQL, on {path}: the first row of each key, in order; what is there and not in it removed (a day's
-#: complaints); the rest counted against what is there; what differs written.
-FLOORS = {
+#: The same merges in SQL, of the file {path}: take the first row of each key, in order; delete a day's complaints that
+#: the file does not contain; count the existing rows; write the rows that differ.
+BASELINES = {
     "import_contacts": """
         SET work_mem = '64MB';
-        CREATE TABLE given (number bigint, name text, location text);
-        \\copy given FROM '{path}' WITH (FORMAT csv, HEADER)
-        CREATE TEMPORARY TABLE ready AS
+        CREATE TABLE staged (number bigint, name text, location text);
+        \\copy staged FROM '{path}' WITH (FORMAT csv, HEADER)
+        CREATE TEMPORARY TABLE merged AS
         SELECT number, name, location FROM (
-            SELECT number, name, location, row_number() OVER (PARTITION BY number) AS nth FROM given) numbered
+            SELECT number, name, location, row_number() OVER (PARTITION BY number) AS nth FROM staged) numbered
         WHERE nth = 1 ORDER BY number;
-        ANALYZE ready;
-        SELECT count(*), count(t.number) FROM ready LEFT JOIN lookup_contact t USING (number);
+        ANALYZE merged;
+        SELECT count(*), count(t.number) FROM merged LEFT JOIN lookup_contact t USING (number);
         INSERT INTO lookup_contact (number, name, location, updated_at)
-        SELECT number, name, location, now() FROM ready
+        SELECT number, name, location, now() FROM merged
         ON CONFLICT (number) DO UPDATE
         SET name = excluded.name, location = excluded.location, updated_at = excluded.updated_at
         WHERE lookup_contact.name IS DISTINCT FROM excluded.name
             OR lookup_contact.location IS DISTINCT FROM excluded.location;
         ANALYZE lookup_contact;
-        DROP TABLE given;
+        DROP TABLE staged;
     """,
     "import_complaints": """
         SET work_mem = '64MB';
-        CREATE TABLE given (number bigint, day date, total bigint, robocalls bigint, subject text);
-        \\copy given FROM '{path}' WITH (FORMAT csv, HEADER)
-        INSERT INTO lookup_complaintsubject (text) SELECT DISTINCT subject FROM given ON CONFLICT DO NOTHING;
-        CREATE TEMPORARY TABLE ready AS
+        CREATE TABLE staged (number bigint, day date, total bigint, robocalls bigint, subject text);
+        \\copy staged FROM '{path}' WITH (FORMAT csv, HEADER)
+        INSERT INTO lookup_complaintsubject (text) SELECT DISTINCT subject FROM staged ON CONFLICT DO NOTHING;
+        CREATE TEMPORARY TABLE merged AS
         SELECT number, 'import' AS source, day, total, robocalls, s.id AS subject_id FROM (
-            SELECT *, row_number() OVER (PARTITION BY number, day) AS nth FROM given) numbered
+            SELECT *, row_number() OVER (PARTITION BY number, day) AS nth FROM staged) numbered
         LEFT JOIN lookup_complaintsubject s ON s.text = subject
         WHERE nth = 1 ORDER BY number;
-        ANALYZE ready;
-        DELETE FROM lookup_complaintday t USING (SELECT DISTINCT day FROM given) held
-        WHERE t.day = held.day AND t.source = 'import'
-            AND NOT EXISTS (SELECT 1 FROM ready WHERE ready.number = t.number AND ready.day = t.day);
-        SELECT count(*), count(t.id) FROM ready LEFT JOIN lookup_complaintday t USING (number, source, day);
+        ANALYZE merged;
+        DELETE FROM lookup_complaintday t USING (SELECT DISTINCT day FROM staged) days
+        WHERE t.day = days.day AND t.source = 'import'
+            AND NOT EXISTS (SELECT 1 FROM merged WHERE merged.number = t.number AND merged.day = t.day);
+        SELECT count(*), count(t.id) FROM merged LEFT JOIN lookup_complaintday t USING (number, source, day);
         INSERT INTO lookup_complaintday (number, source, day, total, robocalls, subject_id)
-        SELECT number, source, day, total, robocalls, subject_id FROM ready
+        SELECT number, source, day, total, robocalls, subject_id FROM merged
         ON CONFLICT (number, source, day) DO UPDATE
         SET total = excluded.total, robocalls = excluded.robocalls, subject_id = excluded.subject_id
         WHERE lookup_complaintday.total <> excluded.total OR lookup_complaintday.robocalls <> excluded.robocalls
             OR lookup_complaintday.subject_id IS DISTINCT FROM excluded.subject_id;
         ANALYZE lookup_complaintday;
-        DROP TABLE given;
+        DROP TABLE staged;
     """,
 }
 TABLES = {"import_contacts": "lookup_contact", "import_complaints": "lookup_complaintday"}
-#: What `executemany` does on SQLite with the cells of a row.
+#: The statement that `executemany` runs on SQLite for each row.
 UPSERTS = {
     "import_contacts": """
         INSERT INTO lookup_contact (number, name, location, updated_at) VALUES (?, ?, ?, '2026-01-01 00:00:00')
@@ -138,20 +138,20 @@ UPSERTS = {
 }
 
 
-def floor_postgresql(url: str, command: str, path: Path) -> float:
+def baseline_postgresql(url: str, command: str, path: Path) -> float:
     started = time.monotonic()
-    psql(url, FLOORS[command].format(path=path))
+    psql(url, BASELINES[command].format(path=path))
     return time.monotonic() - started
 
 
-def floor_sqlite(database: Path, command: str, path: Path) -> float:
+def baseline_sqlite(database: Path, command: str, path: Path) -> float:
     started = time.monotonic()
     with path.open(encoding="utf-8", newline="") as file, closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA synchronous=FULL")
         rows = csv.reader(file)
         next(rows)
-        while chunk := list(islice(rows, 5000)):
-            connection.executemany(UPSERTS[command], chunk)
+        while batch := list(islice(rows, 5000)):
+            connection.executemany(UPSERTS[command], batch)
             connection.commit()
     return time.monotonic() - started
 
@@ -160,19 +160,20 @@ def compare(
     name: str,
     rows: int,
     rounds: int,
-    floor: Callable[[], float],
+    baseline: Callable[[], float],
     ours: Callable[[], float],
     empty: Callable[[], object],
 ) -> None:
-    """Into an empty table, and again, where nothing changes."""
-    for what, before in (("new", empty), ("none changes", lambda: None)):
+    """Compares the import into an empty table with the baseline, then the import of the same file again (no
+    changes)."""
+    for what, before in (("new rows", empty), ("no changes", lambda: None)):
         rates = []
         for _ in range(rounds):
-            taken = []
-            for load in (floor, ours):
+            durations = []
+            for load in (baseline, ours):
                 before()
-                taken.append(load())
-            rates.append([rows / seconds / 1000 for seconds in taken])
+                durations.append(load())
+            rates.append([rows / seconds / 1000 for seconds in durations])
         a, b = (statistics.median(column) for column in zip(*rates, strict=True))
         ratios = sorted(one / other for other, one in rates)
         spread = f"({ratios[0]:.2f}-{ratios[-1]:.2f})"
@@ -181,7 +182,7 @@ def compare(
 
 @contextmanager
 def searching(environment: dict[str, str]) -> Iterator[Callable[[], float]]:
-    """Yields what makes one search over HTTP and gives its milliseconds."""
+    """Starts the service. Yields a function that sends one search and returns its latency in milliseconds."""
     with tempfile.TemporaryDirectory() as directory:
         service = Service(Path(directory), {**KEYS, **environment, "RATE_LIMIT": "1000000/m"})
         service.start()
@@ -204,16 +205,16 @@ def searching(environment: dict[str, str]) -> Iterator[Callable[[], float]]:
             service.kill()
 
 
-def during(name: str, environment: dict[str, str], load: Callable[[], object]) -> None:
+def compare_during_import(name: str, environment: dict[str, str], load: Callable[[], object]) -> None:
     with searching(environment) as search:
         alone = [search() for _ in range(1000)]
         importing = threading.Thread(target=load)
         importing.start()
-        beside = []
+        during = []
         while importing.is_alive():
-            beside.append(search())
-    a, b = statistics.median(alone), statistics.median(beside)
-    tail = f"p99 {statistics.quantiles(beside, n=100)[-1]:.1f}, worst {max(beside):.0f}, of {len(beside)} searches"
+            during.append(search())
+    a, b = statistics.median(alone), statistics.median(during)
+    tail = f"p99 {statistics.quantiles(during, n=100)[-1]:.1f}, maximum {max(during):.0f}, of {len(during)} searches"
     print(f"{name:<52} {a:8.2f} {b:8.2f} {b / a:7.2f}   {tail}", flush=True)
 
 
@@ -225,7 +226,7 @@ def postgresql(server: PostgresServer, paths: dict[str, Path], rows: int, rounds
                 f"PostgreSQL, {command}",
                 rows,
                 rounds,
-                partial(floor_postgresql, url, command, path),
+                partial(baseline_postgresql, url, command, path),
                 partial(database.seconds, command, str(path)),
                 partial(psql, url, f"TRUNCATE {TABLES[command]}; CHECKPOINT"),
             )
@@ -244,24 +245,24 @@ def sqlite(directory: Path, paths: dict[str, Path], rows: int, rounds: int) -> N
             f"SQLite, {command}",
             rows,
             rounds,
-            partial(floor_sqlite, file, command, path),
+            partial(baseline_sqlite, file, command, path),
             partial(database.seconds, command, str(path)),
             partial(empty, command),
         )
 
 
-def beside_searches(server: PostgresServer, directory: Path, path: Path) -> None:
-    print(f"\n{'a search over HTTP while contacts are imported, ms':<52}    alone  beside   ratio")
+def measure_during_imports(server: PostgresServer, directory: Path, path: Path) -> None:
+    print(f"\n{'search over HTTP during import_contacts, ms':<52}  without  during   ratio")
     with fresh_database(server.url) as url:
         for name, environment in (
             ("SQLite", {"DATABASE_URL": "", "CALLERID_DATA_DIR": str(directory)}),
             ("PostgreSQL", {"DATABASE_URL": url}),
         ):
             load = partial(Database(environment).timed, "import_contacts", str(path))
-            during(name, environment, load)
+            compare_during_import(name, environment, load)
 
 
-def by_size(server: PostgresServer, directory: Path, rows: int, rounds: int) -> None:
+def measure_by_size(server: PostgresServer, directory: Path, rows: int, rounds: int) -> None:
     with fresh_database(server.url) as small_url, fresh_database(server.url) as large_url:
         databases = {SMALL: Database({"DATABASE_URL": small_url}), rows: Database({"DATABASE_URL": large_url})}
         print()
@@ -270,28 +271,30 @@ def by_size(server: PostgresServer, directory: Path, rows: int, rounds: int) -> 
                 path = directory / "large.csv"
                 write(path, size)
                 seconds, memory = database.timed(command, str(path))
-                print(f"{command} of {size:,} rows: {seconds:.0f} s, at most {memory:.0f} MB", flush=True)
+                print(f"{command} of {size:,} rows: {seconds:.0f} s, peak {memory:.0f} MB", flush=True)
         for url in (small_url, large_url):
             psql(url, "VACUUM ANALYZE")
         for table in ("lookup_contact", "lookup_complaintday"):
             sizes = psql(large_url, f"SELECT pg_table_size('{table}'), pg_indexes_size('{table}')").split("|")
             table_bytes, index_bytes = (int(size) / rows for size in sizes)
-            print(f"{table}: {table_bytes:.0f} bytes a row, and {index_bytes:.0f} in indexes")
-        print(f"\n{'a search in the process, us':<47} {SMALL:>13,} {rows:>13,}   ratio")
-        took: dict[int, list[float]] = {size: [] for size in databases}
+            print(f"{table}: {table_bytes:.0f} bytes per row, and {index_bytes:.0f} in indexes")
+        print(f"\n{'lookup of a search, us':<47} {SMALL:>13,} {rows:>13,}   ratio")
+        durations: dict[int, list[float]] = {size: [] for size in databases}
         for warm in (False, *[True] * rounds):
             for size, database in databases.items():
-                taken = lookups(database, size)
-                took[size] += taken if warm else []
+                measured = lookups(database, size)
+                durations[size] += measured if warm else []
         for word, percentile in (("median", 50), ("99th percentile", 99)):
-            a, b = (statistics.quantiles(values, n=100)[percentile - 1] for values in took.values())
+            a, b = (statistics.quantiles(values, n=100)[percentile - 1] for values in durations.values())
             print(f"{word:<47} {a:13.0f} {b:13.0f} {b / a:7.2f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000, help="of the large database (default: 1,000,000)")
-    parser.add_argument("--ratio-rows", type=int, default=1_000_000, help="of the imports that are compared")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows in the large database (default: 1,000,000)")
+    parser.add_argument(
+        "--ratio-rows", type=int, default=1_000_000, help="rows of the compared imports (default: 1,000,000)"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, closing(PostgresServer(durable=True).start()) as server:
@@ -301,13 +304,13 @@ def main() -> None:
         paths = {"import_contacts": directory / "contacts.csv", "import_complaints": directory / "complaints.csv"}
         write_contacts(paths["import_contacts"], options.ratio_rows)
         write_complaints(paths["import_complaints"], options.ratio_rows)
-        print(f"{'thousand rows/s, ' + format(options.ratio_rows, ',') + ' rows':<52}    floor     ours   ratio")
+        print(f"{'thousand rows/s, ' + format(options.ratio_rows, ',') + ' rows':<52} baseline     ours   ratio")
         postgresql(server, paths, options.ratio_rows, options.rounds)
         sqlite(data_dir, paths, options.ratio_rows, options.rounds)
         shutil.rmtree(data_dir)
         data_dir.mkdir()
-        beside_searches(server, data_dir, paths["import_contacts"])
-        by_size(server, directory, options.rows, options.rounds)
+        measure_during_imports(server, data_dir, paths["import_contacts"])
+        measure_by_size(server, directory, options.rows, options.rounds)
 
 
 if __name__ == "__main__":

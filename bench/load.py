@@ -1,10 +1,12 @@
-"""The load: searches over kept connections, in a process of its own, at some 30 µs each.
+"""The load generator: sends searches over keep-alive connections from a process of its own, at some 30 µs of CPU each.
 
-`python -m bench.load` reads a Plan as JSON on stdin; says `begin` and `end` around what is counted, and then, as JSON
-in one line, an Outcome, or `{"failed": "<sentence>"}`. An answer other than 200 is a failure, but where `errors_too`.
+`python -m bench.load` reads a LoadPlan as JSON from stdin. It prints `begin` and `end` around the measured period, then
+one line of JSON: a LoadResult, or `{"failed": "<sentence>"}`. An answer other than 200 is a failure, unless
+`allow_errors` is set.
 
-Closed loop: each connection searches again as soon as it is answered. Open loop (`rate`): searches are due evenly
-spaced, whatever the answers do, and a search's time counts from when it was due, so that a stall is seen in full.
+Closed loop: each connection sends its next search when the answer arrives. Open loop (`rate`): searches are scheduled
+at even intervals, independent of the answers, and latency counts from the scheduled time, so that it includes the whole
+of a stall (no coordinated omission).
 """
 
 import json
@@ -17,26 +19,26 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from bench.rows import number
+from bench.dataset import number
 
-#: Without any answer for so long, the run has failed.
-PATIENCE_S = 10.0
-#: Connections are opened one after the other, at most so far apart, while the first ones search already: of all at once
-#: one process of a server may take every one.
-APART_S = 0.01
+#: The run fails when no answer arrives for this long.
+TIMEOUT_S = 10.0
+#: The longest pause between opening two connections; the first ones send searches meanwhile. If all were opened at
+#: once, one process of a server might accept every one.
+CONNECT_INTERVAL_S = 0.01
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
 _OK, _ERROR = b"HTTP/1.1 200", b"HTTP/1.1 5"
 
 
-class LoadFailed(Exception):
-    """An answer that is none, or not 200; the message says which."""
+class LoadError(Exception):
+    """An answer is missing, malformed or not 200; the message says which."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """`api_keys` and `distinct` numbers, from the `first` on, are gone through in circles. `rate`: searches a second,
-    or None for the closed loop. `whole`: what stands in an answer that has all it should have. `errors_too`: answers
-    of 500 and more are counted, not a failure."""
+class LoadPlan:
+    """Searches cycle through `api_keys` and through `distinct` numbers, starting with the index `first`. `rate`:
+    searches per second; None: closed loop. `complete_text`: a text that every complete answer contains. `allow_errors`:
+    5xx answers are counted instead of failing the run."""
 
     port: int
     api_keys: list[str]
@@ -46,15 +48,15 @@ class Plan:
     rate: float | None = None
     first: int = 0
     distinct: int = 10_000
-    whole: str = '"source_a_available":true'
-    errors_too: bool = False
+    complete_text: str = '"source_a_available":true'
+    allow_errors: bool = False
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """`answered`, `incomplete`, `errors`: all answers of 200, those among them that are not whole, and those of 500 and
-    more, before and after what is counted too. The rest is of answers of 200 while it was counted. `own_us`: the load's
-    own CPU time for each."""
+class LoadResult:
+    """`answered`, `incomplete`, `errors`: the number of 200 answers, of the incomplete ones among them, and of 5xx
+    answers in the whole run, including the warm-up. All other fields cover the 200 answers of the measured period.
+    `load_us`: the load generator's own CPU time per search."""
 
     answered: int
     incomplete: int
@@ -62,10 +64,10 @@ class Outcome:
     rate: float
     p50_ms: float
     p99_ms: float
-    own_us: float
+    load_us: float
 
 
-def requests(plan: Plan) -> Iterator[bytes]:
+def requests(plan: LoadPlan) -> Iterator[bytes]:
     heads = []
     for api_key in plan.api_keys:
         body = json.dumps({"api_key": api_key, "query": ""}).removesuffix('"}')
@@ -81,25 +83,25 @@ def requests(plan: Plan) -> Iterator[bytes]:
 
 
 class Connection:
-    """`due`: since when its search's time counts; None while it has none."""
+    """A keep-alive connection. `due`: the time from which the latency of its search counts; None when it is idle."""
 
     def __init__(self, port: int) -> None:
         self.due: float | None = None
         self._received = b""
-        self._sock = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+        self._sock = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock.setblocking(False)
         self.fileno = self._sock.fileno
         self.close = self._sock.close
 
-    def ask(self, request: bytes, due: float) -> None:
+    def send(self, request: bytes, due: float) -> None:
         self.due = due
         if self._sock.send(request) != len(request):
-            raise LoadFailed("took only a part of a request")
+            raise LoadError("accepted only a part of a request")
 
     def answer(self) -> tuple[bytes, bytes] | None:
-        """Head and body, when what has come now completes them. Raises LoadFailed, and ConnectionError when it is
-        closed."""
+        """Reads what has arrived. Returns head and body once the answer is complete. Raises LoadError, and
+        ConnectionError when the connection is closed."""
         chunk = self._sock.recv(65536)
         if not chunk:
             raise ConnectionError
@@ -109,7 +111,7 @@ class Connection:
             return None
         length = _LENGTH.search(received, 0, head)
         if length is None:
-            raise LoadFailed("answered without Content-Length")
+            raise LoadError("answered without Content-Length")
         body = received[head + 4 :]
         if len(body) < int(length[1]):
             return None
@@ -118,13 +120,15 @@ class Connection:
 
 
 class Load:
-    def __init__(self, plan: Plan) -> None:
+    """One run of a plan, on one thread."""
+
+    def __init__(self, plan: LoadPlan) -> None:
         self._plan = plan
         self._requests = requests(plan)
         self._epoll = select.epoll()
-        self._idle: deque[Connection] = deque()  # the one that was idle longest is next, so that none times out
+        self._idle: deque[Connection] = deque()  # the longest idle one is next, so that none times out
         self._by_fd: dict[int, Connection] = {}
-        self._whole = plan.whole.encode()
+        self._complete_text = plan.complete_text.encode()
         self._answered = self._incomplete = self._errors = 0
 
     def _connect(self) -> None:
@@ -134,9 +138,9 @@ class Load:
         self._idle.append(connection)
 
     def _completed(self, wait_s: float) -> Iterator[tuple[float, float]]:
-        """When each search that is answered within `wait_s` was due, and when it was answered."""
+        """Yields, for each search answered within `wait_s`, when it was due and when its answer arrived."""
         wait_s = max(0.0, wait_s)
-        if self._plan.rate:  # epoll waits in whole milliseconds, select in microseconds
+        if self._plan.rate:  # epoll's resolution is a millisecond, select's a microsecond
             select.select([self._epoll.fileno()], [], [], wait_s)
             wait_s = 0.0
         for fd, _ in self._epoll.poll(wait_s):
@@ -145,7 +149,7 @@ class Load:
                 answer = connection.answer()
             except ConnectionError as error:
                 if connection.due is not None:
-                    raise LoadFailed("closed a connection instead of answering") from error
+                    raise LoadError("closed a connection instead of answering") from error
                 self._idle.remove(connection)
                 self._epoll.unregister(fd)
                 del self._by_fd[fd]
@@ -157,85 +161,87 @@ class Load:
             assert connection.due is not None
             due, connection.due = connection.due, None
             self._idle.append(connection)
-            if self._counts(*answer):
+            if self._count(*answer):
                 yield due, time.perf_counter()
 
-    def _counts(self, head: bytes, body: bytes) -> bool:
-        """Whether it is an answer of 200. Raises LoadFailed for one that may not be."""
+    def _count(self, head: bytes, body: bytes) -> bool:
+        """Counts an answer and returns whether it is a 200. Raises LoadError when it is not allowed."""
         if head.startswith(_OK):
             self._answered += 1
-            self._incomplete += self._whole not in body
+            self._incomplete += self._complete_text not in body
             return True
-        if not (self._plan.errors_too and head.startswith(_ERROR)):
-            raise LoadFailed(f"answered {head[9:12].decode()}: {body[:500].decode(errors='replace')}")
+        if not (self._plan.allow_errors and head.startswith(_ERROR)):
+            raise LoadError(f"answered {head[9:12].decode()}: {body[:500].decode(errors='replace')}")
         self._errors += 1
         return False
 
-    def run(self) -> Outcome:
-        """Raises LoadFailed."""
+    def run(self) -> LoadResult:
+        """Runs the plan. Raises LoadError."""
         plan = self._plan
         started = last_answer = time.perf_counter()
         begin = started + plan.warmup_s
         end = begin + plan.seconds
         interval = 1 / plan.rate if plan.rate else None
-        apart_s = min(APART_S, plan.warmup_s / 2 / plan.connections)
-        next_due, own_s = started, 0.0
-        took: list[float] = []
-        within = 0
-        marks = deque([(begin, "begin"), (end, "end")])
+        connect_interval_s = min(CONNECT_INTERVAL_S, plan.warmup_s / 2 / plan.connections)
+        next_due, cpu_s = started, 0.0
+        latencies: list[float] = []
+        completed = 0
+        phases = deque([(begin, "begin"), (end, "end")])
         while True:
             now = time.perf_counter()
-            opening = started + len(self._by_fd) * apart_s if len(self._by_fd) < plan.connections else None
-            if opening is not None and now >= opening:
+            connect_at = (
+                started + len(self._by_fd) * connect_interval_s if len(self._by_fd) < plan.connections else None
+            )
+            if connect_at is not None and now >= connect_at:
                 self._connect()
                 continue
-            if marks and now >= marks[0][0]:
-                mark = marks.popleft()[1]
-                print(mark, flush=True)
-                own_s = time.process_time() - own_s
+            if phases and now >= phases[0][0]:
+                phase = phases.popleft()[1]
+                print(phase, flush=True)
+                cpu_s = time.process_time() - cpu_s
             if interval is None:
                 while self._idle and now < end:
-                    self._idle.popleft().ask(next(self._requests), time.perf_counter())
+                    self._idle.popleft().send(next(self._requests), time.perf_counter())
             else:
                 while self._idle and next_due <= now and next_due < end:
-                    self._idle.popleft().ask(next(self._requests), next_due)
+                    self._idle.popleft().send(next(self._requests), next_due)
                     next_due += interval
             all_sent = now >= end if interval is None else next_due >= end
-            if all_sent and not marks and len(self._idle) == len(self._by_fd):
+            if all_sent and not phases and len(self._idle) == len(self._by_fd):
                 break
-            wake = marks[0][0] if marks else now + PATIENCE_S
+            wake_at = phases[0][0] if phases else now + TIMEOUT_S
             if interval is not None and self._idle and not all_sent:
-                wake = min(wake, next_due)
-            if opening is not None:
-                wake = min(wake, opening)
-            for due, done in self._completed(wake - now):
+                wake_at = min(wake_at, next_due)
+            if connect_at is not None:
+                wake_at = min(wake_at, connect_at)
+            for due, done in self._completed(wake_at - now):
                 last_answer = done
-                within += begin <= done < end
+                completed += begin <= done < end
                 if begin <= (done if interval is None else due) < end:
-                    took.append(done - due)
-            if time.perf_counter() - last_answer > PATIENCE_S and len(self._idle) < len(self._by_fd):
-                raise LoadFailed(f"has not answered for {PATIENCE_S:g} s")
-        if not took:
-            raise LoadFailed(f"answered nothing in {plan.seconds:g} s")
-        took.sort()
-        return Outcome(
+                    latencies.append(done - due)
+            if time.perf_counter() - last_answer > TIMEOUT_S and len(self._idle) < len(self._by_fd):
+                raise LoadError(f"has not answered for {TIMEOUT_S:g} s")
+        if not latencies:
+            raise LoadError(f"answered nothing in {plan.seconds:g} s")
+        latencies.sort()
+        return LoadResult(
             answered=self._answered,
             incomplete=self._incomplete,
             errors=self._errors,
-            rate=within / plan.seconds,
-            p50_ms=took[len(took) // 2] * 1000,
-            p99_ms=took[len(took) * 99 // 100] * 1000,
-            own_us=own_s / max(1, within) * 1e6,
+            rate=completed / plan.seconds,
+            p50_ms=latencies[len(latencies) // 2] * 1000,
+            p99_ms=latencies[len(latencies) * 99 // 100] * 1000,
+            load_us=cpu_s / max(1, completed) * 1e6,
         )
 
 
 def main() -> None:
     try:
-        outcome = Load(Plan(**json.load(sys.stdin))).run()
-    except (LoadFailed, OSError) as error:
+        result = Load(LoadPlan(**json.load(sys.stdin))).run()
+    except (LoadError, OSError) as error:
         print(json.dumps({"failed": str(error)}))
     else:
-        print(json.dumps(asdict(outcome)))
+        print(json.dumps(asdict(result)))
 
 
 if __name__ == "__main__":

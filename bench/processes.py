@@ -1,22 +1,20 @@
-"""What a process and all its descendants cost, read from /proc."""
+"""CPU time and memory of a process and its descendants, read from /proc."""
 
 import os
 from pathlib import Path
 
-from callerid_project.affinity import in_turn as one_of_each_core
-
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGESIZE")
-_PARENT, _UTIME, _CSTIME = 1, 11, 14  # places in /proc/<pid>/stat behind the name (proc_pid_stat(5), less 3)
+_PARENT, _UTIME, _CSTIME = 1, 11, 14  # fields of /proc/<pid>/stat after the name (numbers of proc_pid_stat(5) minus 3)
 
 
 def _stats() -> dict[int, list[bytes]]:
     stats = {}
-    for entry in os.listdir("/proc"):  # noqa: PTH208  (a Path for each would cost more than reading them)
+    for entry in os.listdir("/proc"):  # noqa: PTH208  (creating Path objects costs more than reading the files)
         if entry.isdigit():
             try:
                 stat = Path("/proc", entry, "stat").read_bytes()
-            except OSError:  # it has ended meanwhile
+            except OSError:  # the process has ended
                 continue
             stats[int(entry)] = stat[stat.rindex(b")") + 2 :].split()
     return stats
@@ -33,23 +31,24 @@ def _tree(root: int, stats: dict[int, list[bytes]]) -> list[int]:
 
 
 def cpu_s(root: int) -> float:
-    """Seconds, user and system, in steps of a tick (10 ms) a process; descendants that have ended are in it."""
+    """Returns user and system CPU seconds, in ticks (10 ms) per process, including descendants that have ended."""
     stats = _stats()
     return sum(int(ticks) for pid in _tree(root, stats) for ticks in stats[pid][_UTIME : _CSTIME + 1]) / _TICKS
 
 
 def largest_resident_mb(root: int) -> float:
-    """Of the process with the most memory."""
+    """Returns the resident memory of the process that has the most, in MB."""
     pages = [int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) for pid in _tree(root, _stats())]
     return max(pages) * _PAGE / 2**20
 
 
 def pin_workers(root: int) -> int:
-    """Keeps each worker of the multiprocessing server `root` on a CPU of its own, as PIN_WORKERS keeps ours; how many.
+    """Restricts each worker of the server `root` to one CPU, as PIN_WORKERS does with ours. Returns the number of
+    workers.
 
-    Workers are the children that `multiprocessing` spawned; its resource tracker is none.
+    Workers are the children that `multiprocessing` spawned, without its resource tracker.
     """
-    cpus = one_of_each_core(os.sched_getaffinity(0), 0)
+    cpus = sorted(os.sched_getaffinity(0))
     workers = [pid for pid in _tree(root, _stats()) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     for index, pid in enumerate(workers):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208

@@ -1,27 +1,28 @@
-"""Several rounds of several measurements, so that what else the machine does falls on all of them."""
+"""Alternating rounds of measurements: other load on the machine affects all of them alike."""
 
 import sys
 from collections.abc import Callable, Mapping
 
-from bench.contenders import Failed
-from bench.figures import Measured
+from bench.report import Measurement
+from bench.targets import BenchError
 
-#: One measurement of what the name says.
-Runs = Mapping[str, Callable[[], Measured]]
+#: Functions that make one measurement, by the name of what they measure.
+Runs = Mapping[str, Callable[[], Measurement]]
 
 
-def in_turn(runs: Runs, rounds: int) -> dict[str, list[Measured]]:
-    """Every round measures each once, beginning with the next one; the results in the order of `runs`.
+def run_rounds(runs: Runs, rounds: int) -> dict[str, list[Measurement]]:
+    """Calls each of `runs` once per round; each round starts with another one. Returns the results in the order of
+    `runs`.
 
-    Raises Failed, as they do.
+    Raises BenchError when `runs` is empty, and what a measurement raises.
     """
     if not runs:
-        raise Failed("There is nothing to measure: --only has no such name.")
-    results: dict[str, list[Measured]] = {name: [] for name in runs}
+        raise BenchError("Nothing to measure: --only matches no name.")
+    results: dict[str, list[Measurement]] = {name: [] for name in runs}
     names = list(runs)
-    for turn in range(rounds):
-        first = turn % len(names)
+    for index in range(rounds):
+        first = index % len(names)
         for name in names[first:] + names[:first]:
-            results[name].append(measured := runs[name]())
-            print(f"round {turn + 1} of {rounds}: {name}: {measured}", file=sys.stderr)
+            results[name].append(measurement := runs[name]())
+            print(f"round {index + 1} of {rounds}: {name}: {measurement}", file=sys.stderr)
     return results

@@ -1,13 +1,13 @@
-"""What a search costs, ours and others' beside each other: `python -m bench.search [--seconds 2 --rounds 1]`.
+"""Compares a search's rate, latency and CPU time with other services: `python -m bench.search [--rounds 1]`.
 
-In turn, on the same PostgreSQL (durable) and Redis, which it starts, and on the same rows: ours; a naive DRF service
-and a straightforward FastAPI service (bench/peers); and PostgreSQL's floor by pgbench. Each round goes through all of
-them, in an order of its own. Ours and FastAPI run twice: each worker process pinned to a CPU of its own, and not.
-A search is the same for all: the JWT verified and its token found, the minute's limit counted in Redis, a contact and a
-sum of complaints read, one credit taken durably with its ledger row, JSON.
+Starts PostgreSQL (durable) and Redis, and measures on the same data: this service ("ours"); a naive DRF service and a
+straightforward FastAPI service (bench/peers); and pgbench, which runs the statements alone. Each round measures all of
+them, in another order. Ours and FastAPI run twice: with each worker process pinned to one CPU, and without.
+A search does the same in all of them: verify the JWT and look up its token, count the request in Redis, read a contact
+and the sum of complaints, charge one credit durably with a ledger entry, answer JSON.
 
-Needs PostgreSQL's and Redis's server binaries, and requirements-bench.lock. Load and servers share the machine: keep
-the ratios.
+Needs PostgreSQL's and Redis's server binaries, and requirements-bench.lock. Compare the ratios only: load generator and
+servers share the machine.
 """
 
 import argparse
@@ -25,30 +25,30 @@ def arguments() -> argparse.Namespace:
     which.add_argument(
         "--remote",
         action="store_true",
-        help="both sources are vendors on loopback that answer after 100 ms; the peer is FastAPI with aiohttp",
+        help="both sources are local mock vendors with a latency of 100 ms; the peer is FastAPI with aiohttp",
     )
     which.add_argument(
-        "--sqlite", action="store_true", help="ours on SQLite beside ours on PostgreSQL, each with one process"
+        "--sqlite", action="store_true", help="ours on SQLite and ours on PostgreSQL, with one process each"
     )
     parser.add_argument(
-        "--half", action="store_true", help="ours and FastAPI also at half of the rate that each saturates at"
+        "--half", action="store_true", help="also measure ours and FastAPI at half of each one's saturation rate"
     )
-    parser.add_argument("--seconds", type=float, default=10, help="that each is measured for in a round")
-    parser.add_argument("--warmup", type=float, default=2, help="seconds before, of the same load")
+    parser.add_argument("--seconds", type=float, default=10, help="duration of one measurement")
+    parser.add_argument("--warmup", type=float, default=2, help="seconds of load before each measurement")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, help="default: 32; with --remote 128, with --sqlite 64")
     parser.add_argument(
-        "--threads", type=int, help="of ours, in each process; default: 4, with --remote as many as --calls"
+        "--threads", type=int, help="threads of ours per process; default: 4, with --remote the value of --calls"
     )
+    parser.add_argument("--calls", type=int, default=16, help="with --remote: concurrent calls per vendor and process")
     parser.add_argument(
-        "--calls", type=int, default=16, help="with --remote: calls at once to a vendor, of a process of any of them"
+        "--only", nargs="+", metavar="NAME", help="measure only these: names in the table, or parts of them"
     )
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="names as in the table, or parts of them")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="the tables, as markdown")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="an SVG")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables as Markdown")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a chart as SVG")
     options = parser.parse_args()
     if options.half and (options.remote or options.sqlite):
-        parser.error("--half is for local sources on PostgreSQL")
+        parser.error("--half cannot be combined with --remote or --sqlite")
     options.connections = options.connections or (128 if options.remote else 64 if options.sqlite else 32)
     options.threads = options.threads or (options.calls if options.remote else 4)
     return options
@@ -57,10 +57,11 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     options = arguments()
     scenario = scenarios.remote if options.remote else scenarios.sqlite if options.sqlite else scenarios.local
-    told = command.told(partial(scenario, options))
+    tables = command.run_or_exit(partial(scenario, options))
     text = (
         f"{options.rounds} rounds of {options.seconds:g} s, {options.connections} connections, {os.cpu_count()} cores "
-        f"for everything, Python {platform.python_version()}. Medians (least–most); CPU is for each search.\n\n{told}\n"
+        f"shared by all processes, Python {platform.python_version()}. Medians (minimum–maximum); CPU time is "
+        f"per search.\n\n{tables}\n"
     )
     print(text)
     if options.write:

@@ -1,23 +1,23 @@
-"""Which WSGI server: the same searches through granian and gunicorn's threads, in turn: `python -m bench.servers`.
+"""Compares WSGI servers, granian and gunicorn's threads, in alternating rounds: `python -m bench.servers`.
 
-On the embedded profile, so that nothing else is measured. Needs requirements-bench.lock: gunicorn is no dependency of
-the service. Keep the ratios: load and server share the machine.
+Uses the embedded profile, which excludes PostgreSQL and Redis. Needs requirements-bench.lock: the service itself does
+not depend on gunicorn. Compare the ratios only: load generator and server share the machine.
 """
 
 import argparse
 from functools import partial
 
-from bench import command, contenders, figures
-from bench.contenders import Contender
-from bench.load import Plan
-from bench.rounds import in_turn
-from bench.stack import embedded
+from bench import command, report, targets
+from bench.load import LoadPlan
+from bench.rounds import run_rounds
+from bench.stack import embedded_stack
+from bench.targets import Target
 
 
-def servers(threads: int) -> list[Contender]:
+def servers(threads: int) -> list[Target]:
     return [
-        contenders.ours("granian", workers=1, threads=threads),
-        Contender(
+        targets.ours("granian", workers=1, threads=threads),
+        Target(
             "gunicorn",
             (
                 *("gunicorn", "callerid_project.wsgi:application", "--bind", "127.0.0.1:{port}"),
@@ -35,16 +35,17 @@ def main() -> None:
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--threads", type=int, default=4)
     options = parser.parse_args()
-    print(command.told(partial(measured, options)))
+    print(command.run_or_exit(partial(compare, options)))
 
 
-def measured(options: argparse.Namespace) -> str:
-    contenders.require_packages(servers(options.threads))
-    with embedded() as stack:
-        plan = Plan(0, stack.api_keys, options.connections, options.seconds, warmup_s=1)
-        runs = {one.name: partial(contenders.measure, one, stack, plan) for one in servers(options.threads)}
-        results = in_turn(runs, options.rounds)
-    return f"{figures.absolute(results)}\n\nRatios to gunicorn:\n\n{figures.ratios(results, 'gunicorn')}"
+def compare(options: argparse.Namespace) -> str:
+    targets.require_packages(servers(options.threads))
+    with embedded_stack() as stack:
+        plan = LoadPlan(0, stack.api_keys, options.connections, options.seconds, warmup_s=1)
+        runs = {one.name: partial(targets.measure, one, stack, plan) for one in servers(options.threads)}
+        results = run_rounds(runs, options.rounds)
+    ratios = report.ratios_table(results, "gunicorn")
+    return f"{report.medians_table(results)}\n\nRatios to gunicorn, same round:\n\n{ratios}"
 
 
 if __name__ == "__main__":

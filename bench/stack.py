@@ -1,5 +1,4 @@
-"""What contenders stand on, with our tables and rows: one durable PostgreSQL and one Redis of the bench's own, or
-SQLite."""
+"""The databases that the services run on, with our tables and data: PostgreSQL (durable) and Redis, or SQLite."""
 
 import json
 import shutil
@@ -21,7 +20,8 @@ UNLIMITED = "100000000/m"
 
 @dataclass(frozen=True)
 class Stack:
-    """`pids`: the servers' main processes. `api_keys`: the tokens' JWTs, in the order of their ids."""
+    """The production profile. `pids`: the servers' main processes. `api_keys`: the tokens' JWTs in the order of their
+    ids."""
 
     database_url: str
     redis_url: str
@@ -31,7 +31,7 @@ class Stack:
     version: str
 
     def environment(self) -> dict[str, str]:
-        """What a contender runs in: limits and balances are never met."""
+        """Returns the settings of a service. Its rate limit is never reached."""
         return {
             **KEYS,
             "DATABASE_URL": self.database_url,
@@ -40,7 +40,7 @@ class Stack:
         }
 
     def clean(self) -> None:
-        """No contender pays for what another has left behind: counters, dead rows, pages to write."""
+        """Removes what the previous service left: counters, dead rows, unwritten pages."""
         with redis.Redis.from_url(self.redis_url) as client:
             client.flushall()
         with psycopg.connect(self.database_url, autocommit=True) as connection:
@@ -48,7 +48,7 @@ class Stack:
             connection.execute("CHECKPOINT")
 
     def credits(self) -> int:
-        """On all tokens together."""
+        """Returns the sum of all balances."""
         with psycopg.connect(self.database_url) as connection:
             row = connection.execute("SELECT sum(credits) FROM accounts_apitoken").fetchone()
         assert row is not None
@@ -56,19 +56,21 @@ class Stack:
 
 
 @contextmanager
-def standing() -> Iterator[Stack]:
-    """Raises servers.Unavailable."""
+def production_stack() -> Iterator[Stack]:
+    """Starts PostgreSQL and Redis with a filled database. Raises tests.servers.Unavailable."""
     with (
         closing(PostgresServer(durable=True).start()) as postgres,
         closing(RedisServer().start()) as cache,
         fresh_database(postgres.url) as url,
     ):
         database = Database({"DATABASE_URL": url, "REDIS_URL": cache.url})
-        yield stack_on(postgres, cache, url, database, filled(database))
+        yield make_stack(postgres, cache, url, database, fill_database(database))
 
 
-def stack_on(postgres: PostgresServer, cache: RedisServer, url: str, database: Database, api_keys: list[str]) -> Stack:
-    """`url`: of that database, which has the tokens of `api_keys`."""
+def make_stack(
+    postgres: PostgresServer, cache: RedisServer, url: str, database: Database, api_keys: list[str]
+) -> Stack:
+    """Returns a Stack for the database at `url`, which contains the tokens of `api_keys`."""
     assert postgres.process is not None
     assert cache.process is not None
     return Stack(
@@ -82,8 +84,8 @@ def stack_on(postgres: PostgresServer, cache: RedisServer, url: str, database: D
 
 
 @dataclass(frozen=True)
-class Embedded:
-    """The embedded profile: one SQLite file, which every contender gets as it was filled."""
+class EmbeddedStack:
+    """The embedded profile: one SQLite file, which `clean` restores to its initial content."""
 
     directory: Path
     api_keys: list[str]
@@ -102,27 +104,27 @@ class Embedded:
 
 
 @contextmanager
-def embedded() -> Iterator[Embedded]:
+def embedded_stack() -> Iterator[EmbeddedStack]:
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         (directory / "filled").mkdir()
         database = Database({"CALLERID_DATA_DIR": str(directory / "filled")})
-        yield Embedded(directory, filled(database))
+        yield EmbeddedStack(directory, fill_database(database))
 
 
-def filled(database: Database) -> list[str]:
-    """The JWTs of the tokens that are in it now, with all other rows of bench.rows."""
-    return _printed(database, "from bench.rows import fill; print(json.dumps(fill()))")
+def fill_database(database: Database) -> list[str]:
+    """Inserts the data of bench.dataset. Returns the tokens' JWTs."""
+    return _run_script(database, "from bench.dataset import fill; print(json.dumps(fill()))")
 
 
-def signed(database: Database, ids: range) -> list[str]:
-    """The JWTs of tokens with these ids."""
-    return _printed(database, f"from bench.rows import sign; print(json.dumps(sign({ids!r})))")
+def sign_tokens(database: Database, ids: range) -> list[str]:
+    """Returns the JWTs of the tokens with these ids."""
+    return _run_script(database, f"from bench.dataset import sign; print(json.dumps(sign({ids!r})))")
 
 
-def _printed(database: Database, script: str) -> list[str]:
-    said = database.manage("shell", "--no-imports", "-c", f"import json; {script}")
-    return list(json.loads(said.splitlines()[-1]))
+def _run_script(database: Database, script: str) -> list[str]:
+    output = database.manage("shell", "--no-imports", "-c", f"import json; {script}")
+    return list(json.loads(output.splitlines()[-1]))
 
 
 def _version(database_url: str, redis_url: str) -> str:
@@ -131,5 +133,5 @@ def _version(database_url: str, redis_url: str) -> str:
             str(connection.execute(f"SHOW {name}").fetchall()[0][0])
             for name in ("server_version", "fsync", "synchronous_commit")
         )
-        told = f"PostgreSQL {server.split()[0]} (fsync {durable[0]}, synchronous_commit {durable[1]})"
-        return f"{told}, Redis {client.info('server')['redis_version']}"
+        postgres = f"PostgreSQL {server.split()[0]} (fsync {durable[0]}, synchronous_commit {durable[1]})"
+        return f"{postgres}, Redis {client.info('server')['redis_version']}"

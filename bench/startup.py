@@ -1,7 +1,7 @@
-"""How soon a command, and the server, is there: `python -m bench.startup`.
+"""Measures the duration of commands and the server's start: `python -m bench.startup`.
 
-Wall-clock medians of several rounds, on the embedded profile, beside Django's own command line. The server: from its
-start to its first answer.
+Prints wall-clock medians of several rounds on the embedded profile, and their ratios to Django's own command line. The
+server's start lasts until its first answer.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tests.service import Service
 
 MANAGE = (sys.executable, "manage.py")
 COMMANDS = {
-    "django-admin help (the floor)": (sys.executable, "-m", "django", "help"),
+    "django-admin help (baseline)": (sys.executable, "-m", "django", "help"),
     "manage.py help": (*MANAGE, "help"),
     "manage.py list_presets": (*MANAGE, "list_presets"),
     "manage.py list_tokens": (*MANAGE, "list_tokens"),
@@ -47,19 +47,21 @@ def main() -> None:
             )
             for name, words in COMMANDS.items()
         }
-        runs["the server's first answer"] = serve
-        taken: dict[str, list[float]] = {name: [] for name in runs}
-        for run in runs.values():  # modules are compiled when they are first imported
+        runs["server start until the first answer"] = serve
+        durations: dict[str, list[float]] = {name: [] for name in runs}
+        for run in runs.values():  # the first import compiles modules
             run()
         for _ in range(rounds):
             for name, run in runs.items():
                 started = time.monotonic()
                 run()
-                taken[name].append(time.monotonic() - started)
-    print(f"{rounds} rounds, {os.cpu_count()} cores. Medians (least–most).\n\n| | s | ratio |\n| --- | --- | --- |")
-    floor = next(iter(taken.values()))
-    for name, seconds in taken.items():
-        ratio = statistics.median(one / least for one, least in zip(seconds, floor, strict=True))
+                durations[name].append(time.monotonic() - started)
+    print(
+        f"{rounds} rounds, {os.cpu_count()} cores. Medians (minimum–maximum).\n\n| | s | ratio |\n| --- | --- | --- |"
+    )
+    baseline = next(iter(durations.values()))
+    for name, seconds in durations.items():
+        ratio = statistics.median(one / base for one, base in zip(seconds, baseline, strict=True))
         spread = f"{statistics.median(seconds):.2f} ({min(seconds):.2f}–{max(seconds):.2f})"
         print(f"| {name} | {spread} | {ratio:.2f} |")
 

@@ -1,7 +1,8 @@
-"""What a search costs beside its vendors, and how long it takes when they fail: `.venv/bin/python -m bench.vendors`.
+"""Measures searches with slow and faulty vendors: `.venv/bin/python -m bench.vendors`.
 
-A real server (embedded profile) asks two vendors on loopback that answer after 100 ms each; beside it one vendor is
-asked directly. Then both hang, drip headers, drip their bodies; and last, how soon they are asked again after a repair.
+A server (embedded profile) calls two mock vendors on loopback with a latency of 100 ms; direct calls to one vendor are
+the baseline. Then both vendors hang or send headers or bodies byte by byte. The last figure is the time until searches
+succeed again after the vendors have recovered while all their concurrent calls were in use.
 """
 
 import itertools
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import requests
 
-from bench import vendor
+from bench import mock_vendors
 from tests import upstream
 from tests.service import Service
 from tests.upstream import Upstream
@@ -33,7 +34,7 @@ def main() -> None:
         service = Service(
             Path(directory),
             {
-                **vendor.bound((vendors[0].url, vendors[1].url)),
+                **mock_vendors.slot_settings((vendors[0].url, vendors[1].url)),
                 "RATE_LIMIT": "100000/m",
                 "SEARCH_DEADLINE_S": str(DEADLINE_S),
                 "THREADS": "32",
@@ -54,49 +55,48 @@ def main() -> None:
 
             for _ in range(10):
                 search()
-            print("both vendors at 100 ms, ms:  vendor alone   search   difference   ratio   search p95")
+            print("vendor latency 100 ms, ms:   direct call   search   difference   ratio   search p95")
             for _ in range(ROUNDS):
-                alone, ours = timed(one_vendor), timed(search)
-                a, b = statistics.median(alone), statistics.median(ours)
+                direct, ours = latencies_ms(one_vendor), latencies_ms(search)
+                a, b = statistics.median(direct), statistics.median(ours)
                 p95 = statistics.quantiles(ours, n=20)[-1]
                 print(f"{a:41.1f} {b:8.1f} {b - a:12.1f} {b / a:7.2f} {p95:12.1f}")
-            print(f"both vendors faulty, deadline {DEADLINE_S:g} s: time of the answer, s (ratio to the deadline)")
+            print(f"both vendors faulty, deadline {DEADLINE_S:g} s: latency, s (ratio to the deadline)")
             for fault in ("hangs before headers", "hangs after headers", "drips headers", "drips its body"):
                 for each in vendors:
-                    each.repair(upstream.FAULTS[fault][0])
+                    each.behave_as(upstream.FAULTS[fault][0])
                 seconds = []
-                for _ in range(4):  # the breaker opens at the fifth
+                for _ in range(4):  # the fifth failure would open the circuit breaker
                     started = time.monotonic()
                     assert search().status_code == 500
                     seconds.append(time.monotonic() - started)
                 print(f"  {fault:<22} {max(seconds):.3f} ({max(seconds) / DEADLINE_S:.2f})")
                 for each in vendors:
-                    each.repair(good)
+                    each.behave_as(good)
                     each.release()
                 assert search().status_code == 200
             for each in vendors:
-                each.repair(upstream.drips_body)
+                each.behave_as(upstream.drips_body)
             with ThreadPoolExecutor(32) as callers:
                 statuses = list(callers.map(lambda _: search().status_code, range(64)))
             assert set(statuses) == {500}
             for each in vendors:
-                each.repair(good)  # what drips already goes on dripping
+                each.behave_as(good)  # responses in progress stay slow
             started = time.monotonic()
             while search().status_code == 500:
                 time.sleep(0.25)
-            print(f"back after the repair, with all of their threads dripping: {time.monotonic() - started:.1f} s")
+            print(f"recovery with all calls to the vendors in use: {time.monotonic() - started:.1f} s")
         finally:
             service.kill()
 
 
-def timed(ask: Callable[[], requests.Response]) -> list[float]:
-    """Milliseconds of each."""
-    taken = []
+def latencies_ms(send: Callable[[], requests.Response]) -> list[float]:
+    latencies = []
     for _ in range(SEARCHES):
         started = time.monotonic()
-        assert ask().status_code == 200
-        taken.append((time.monotonic() - started) * 1000)
-    return taken
+        assert send().status_code == 200
+        latencies.append((time.monotonic() - started) * 1000)
+    return latencies
 
 
 if __name__ == "__main__":

@@ -1,88 +1,79 @@
-"""Admission control: how many requests run at once, how many wait for their turn, and when the service is overloaded.
+"""Admission control: how many requests run at once, how many are queued, and when the service is overloaded.
 
-The HTTP server has a thread for each request that runs or waits, and some to spare. Requests run on threads of this
-module, as many as may run at once, so what belongs to a thread (a connection to Redis or SQLite) is not there for each
-that only waits. The threads to spare answer probes, and refuse what is too much.
+The HTTP server has a thread for each request that runs or is queued, plus spare ones. Requests run on the threads of
+this module, as many as may run at once, so queued requests need no resources that belong to a thread, such as a SQLite
+connection. The spare threads answer health checks and refuse requests beyond the queue.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
+
+from core import metrics
 
 log = logging.getLogger(__name__)
 
-#: Beside the requests that run or wait: threads for probes and refusals, of which /readyz holds one for long at most.
+REFUSED = metrics.Counter(
+    "callerid_http_requests_refused", "Requests that got 503 because too many were running and queued."
+)
+QUEUED = metrics.Gauge("callerid_http_requests_queued", "Requests that wait for a thread.")
+
+#: For health checks and refusals, both short; at most one /readyz waits for the database.
 SPARE_THREADS = 4
 LOG_EVERY_S = 10.0
 
 
+#: A call's result, and the exception that it raised instead.
+_Outcome = SimpleQueue[tuple[Any, BaseException | None]]
+
+
 class Overloaded(Exception):
-    """As many requests wait as may, or this one has waited too long. It has not begun."""
-
-
-class _Job:
-    __slots__ = ("_claim", "_done", "_run", "error", "result")
-
-    def __init__(self, run: Callable[[], Any]) -> None:
-        self._run = run
-        self._claim = threading.Lock()
-        self._done = threading.Lock()
-        self._done.acquire()
-        self.result: Any = None
-        self.error: BaseException | None = None
-
-    def claim(self) -> bool:
-        """True once: for the thread that runs it, or for the one that gives it up before."""
-        return self._claim.acquire(blocking=False)
-
-    def run(self) -> None:
-        try:
-            self.result = self._run()
-        except BaseException as error:
-            self.error = error
-        self._done.release()
-
-    def wait(self, timeout_s: float = -1) -> bool:
-        """Whether it has ended."""
-        return self._done.acquire(timeout=timeout_s)
+    """The queue is full, or this request waited too long in it. It did not start."""
 
 
 class Admission:
-    """Runs up to `threads` calls at once and lets `max_queued` more wait, in order, up to `max_wait_s` each."""
+    """Runs up to `threads` calls at once and queues up to `max_queued` more, each for up to `max_wait_s`, in order."""
 
     def __init__(self, threads: int, max_queued: int, max_wait_s: float) -> None:
-        self._threads, self._max_queued, self._max_wait_s = threads, max_queued, max_wait_s
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._threads, self._max_wait_s = threads, max_wait_s
+        #: How many more calls may be admitted, to run or to be queued.
+        self._capacity = threading.Semaphore(threads + max_queued)
+        #: The lock is acquired by whoever starts the call or gives it up.
+        self._queue: SimpleQueue[tuple[Callable[[], Any], threading.Lock, _Outcome]] = SimpleQueue()
         self._lock = threading.Lock()
         self._started = False
         self._refused, self._logged_at = 0, float("-inf")
 
     @property
     def queued(self) -> int:
-        """How many calls wait for their turn."""
-        return self._jobs.qsize()
+        """Number of calls in the queue."""
+        return self._queue.qsize()
 
     def run(self, call: Callable[[], Any]) -> Any:
-        """What `call` returns or raises, run on one of the threads. Raises Overloaded."""
+        """Run `call` on one of the threads, and return its result or raise its exception. Raises Overloaded."""
         if not self._started:
             self._start()
-        if self._jobs.qsize() >= self._max_queued:
+        if not self._capacity.acquire(blocking=False):
             raise self._overloaded()
-        job = _Job(call)
-        self._jobs.put(job)
-        if not job.wait(self._max_wait_s):
-            if job.claim():
-                raise self._overloaded()
-            job.wait()
-        if job.error is not None:
-            raise job.error
-        return job.result
+        claim = threading.Lock()
+        outcome: _Outcome = SimpleQueue()
+        self._queue.put((call, claim, outcome))
+        try:
+            result, error = outcome.get(timeout=self._max_wait_s)
+        except Empty:
+            if claim.acquire(blocking=False):  # so no thread starts it any more
+                self._capacity.release()
+                raise self._overloaded() from None
+            result, error = outcome.get()
+        if error is not None:
+            raise error
+        return result
 
     def _start(self) -> None:
-        # With the first request, not at import: threads keep the CPU that their process is bound to by then.
+        # At the first request, not at import: threads inherit the CPU affinity that the process has by then.
         with self._lock:
             if not self._started:
                 for index in range(self._threads):
@@ -91,12 +82,20 @@ class Admission:
 
     def _work(self) -> None:
         while True:
-            job = self._jobs.get()
-            if job.claim():
-                job.run()
-            del job  # its answer is not kept until the next one comes
+            call, claim, outcome = self._queue.get()
+            if claim.acquire(blocking=False):
+                result: tuple[Any, BaseException | None]
+                try:
+                    result = call(), None
+                except BaseException as error:
+                    result = None, error
+                self._capacity.release()  # first: the caller's next request must find room
+                outcome.put(result)
+                del result
+            del call, outcome  # or they would stay in memory until the next call
 
     def _overloaded(self) -> Overloaded:
+        REFUSED.inc()
         with self._lock:
             self._refused += 1
             now = time.monotonic()

@@ -1,87 +1,75 @@
-"""Says where the service answers and what to ask it, as soon as it does."""
+"""Prints where the service can be reached and an example request, as soon as it answers."""
 
 import http.client
 import json
-import os
 import threading
 import time
+from contextlib import closing, suppress
+from multiprocessing.synchronize import Lock
 from pathlib import Path
 
-WAIT_S = 60
+from django.conf import settings
+from django.http.request import validate_host
+
+from lookup.imports.sample_data import DEMO_NUMBER
+
+TIMEOUT_S = 60
 PAUSE_S = 0.1
-# lookup.datasets.samples.DEMO_NUMBER, which Django would have to be loaded for.
-DEMO_NUMBER = "493023125555"
 
 
-def reachable(host: str) -> str:
-    """`host` as a URL on this machine has it: a wildcard is not an address one can ask."""
-    if host in ("0.0.0.0", "::", "[::]"):  # noqa: S104  (compared, not listened on)
-        return "127.0.0.1"
-    return f"[{host}]" if ":" in host else host
+def announce_once(printed: Lock) -> None:
+    """Print the message from a thread of this worker, unless another worker that shares `printed` has."""
+    threading.Thread(target=_announce, args=(printed,), name="announce", daemon=True).start()
 
 
-def in_background(host: str, port: int) -> None:
-    """Announce from a thread of the server's main process, which has nothing to do while its workers start."""
-    threading.Thread(target=_announce, args=(host, port), daemon=True).start()
-
-
-def _announce(host: str, port: int) -> None:
-    deadline = time.monotonic() + WAIT_S
+def _announce(printed: Lock) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
-        # Sleep comes first: the workers are forked in these moments, and this thread must hold no lock then.
         time.sleep(PAUSE_S)
-        connection = http.client.HTTPConnection(reachable(host).strip("[]"), port, timeout=5)
+        connection = http.client.HTTPConnection(settings.URL_HOST.strip("[]"), settings.PORT, timeout=5)
         try:
-            connection.request("GET", "/livez")
-            connection.getresponse()
+            with closing(connection):
+                connection.request("GET", "/livez")
+                connection.getresponse()
         except (OSError, http.client.HTTPException):
             continue
-        finally:
-            connection.close()
-        print(message(host, port, demo_key()), flush=True)
+        if printed.acquire(block=False):
+            print(message(), flush=True)
         return
 
 
-def embedded() -> bool:
-    """settings.EMBEDDED, which Django would have to be loaded for."""
-    return not os.environ.get("DATABASE_URL", "").strip()
+def demo_token_file() -> Path:
+    """The file in which quickstart stores the demo token on the embedded profile."""
+    return settings.DATA_DIR / "demo_token"
 
 
-def demo_key() -> str | None:
-    """The demo token that quickstart keeps on the embedded profile."""
-    if not embedded():
-        return None
-    default = Path(__file__).resolve().parent.parent / "var"
-    data_dir = Path(os.environ.get("CALLERID_DATA_DIR") or default).expanduser()
-    try:
-        return (data_dir / "demo_token").read_text(encoding="ascii").strip() or None
-    except (OSError, ValueError):
-        return None
-
-
-def message(host: str, port: int, api_key: str | None) -> str:
-    base = f"http://{reachable(host)}:{port}"
+def message() -> str:
+    base = f"http://{settings.URL_HOST}:{settings.PORT}"
+    api_key = None
+    if settings.EMBEDDED:
+        with suppress(OSError, ValueError):
+            api_key = demo_token_file().read_text(encoding="ascii").strip() or None
+    served_as = host_header = ""
+    if settings.ALLOWED_HOSTS and not validate_host(settings.URL_HOST, settings.ALLOWED_HOSTS):
+        name = settings.ALLOWED_HOSTS[0].lstrip(".")
+        served_as, host_header = f" (as {name})", f" -H 'Host: {name}'"
     body = json.dumps({"api_key": api_key or "<API_KEY>", "query": DEMO_NUMBER})
-    # The service answers only to its own names: where the address is none of them, the curl has to say one.
-    named = [name.strip() for name in os.environ.get("ALLOWED_HOSTS", "").split(",") if name.strip(" .*")]
-    admin_path = (os.environ.get("ADMIN_PATH", "").strip() or "admin").strip("/")
-    host_header = f" -H 'Host: {named[0].lstrip('.')}'" if named and reachable(host) not in named else ""
     lines = [
         "",
-        f"Caller identification answers at {base}" + (f" (as {named[0].lstrip('.')})" if host_header else ""),
-        f"  try it {base}/" if embedded() else f"  home   {base}/",
-        f"  admin  {base}/{admin_path}/",
+        f"Caller ID is running at {base}{served_as}",
+        f"  try it {base}/" if settings.EMBEDDED else f"  home   {base}/",
+        f"  admin  {base}/{settings.ADMIN_PATH}/",
         f"  docs   {base}/docs",
         "",
-        "Ask it who is calling:",
+        "Example request:",
         "",
         f"curl -s {base}/callerid/search{host_header} -H 'Content-Type: application/json' -d '{body}'",
         "",
     ]
     if api_key is None:
         lines += [
-            "<API_KEY> is what `./run manage create_token NAME --credits 100` prints, once;",
-            "a first user of the admin is made by `./run manage createsuperuser`.",
+            "Replace <API_KEY> with the output of `./run manage create_token NAME --credits 100 --quiet`.",
+            "Create the first admin user with `./run manage createsuperuser`.",
             "",
         ]
     return "\n".join(lines)

@@ -7,26 +7,27 @@ from django.contrib.admin.checks import check_admin_app, check_dependencies
 from django.core import checks
 from django.core.signals import got_request_exception
 
-from callerid_project import login_log
 from callerid_project.logging import log_uncaught
 
 
 class ProjectConfig(AppConfig):
-    """The project itself is an app for its commands and the brake on the admin's login."""
+    """The project is an app for its commands, its migration (roles) and the console's log of logins."""
 
     name = "callerid_project"
 
     def ready(self) -> None:
         from callerid_project import checks  # noqa: F401  (registers them)
+        from callerid_project.console import login_log
 
         got_request_exception.connect(log_uncaught)
         login_log.connect()
 
 
 class AdminConfig(SimpleAdminConfig):
-    """The console's pages are imported when they are first wanted (admin_site.py), and not by every command."""
+    """The console's pages are imported with the URLs (console/site.py), not by every command."""
 
-    default_site = "callerid_project.admin_site.BrakedAdminSite"
+    verbose_name = "Operators"  # the sidebar's section of the history
+    default_site = "callerid_project.console.site.ThrottledAdminSite"
 
     def ready(self) -> None:
         checks.register(check_dependencies, checks.Tags.admin)

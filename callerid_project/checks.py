@@ -1,20 +1,23 @@
-"""Deployment checks (`manage.py check --deploy`): settings that work but that a production service should not have."""
+"""Deployment checks (`manage.py check --deploy`): what works, but should not be so in production."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Tags, Warning, register
 
+from core.postgresql import server_log
+
 
 @register(Tags.security, deploy=True)
-def proxies_are_counted(**kwargs: Any) -> list[CheckMessage]:
-    """The production profile serves plain HTTP with cookies for HTTPS only, so there is a proxy that speaks TLS."""
+def check_trusted_proxies(**kwargs: Any) -> list[CheckMessage]:
+    """The production profile serves plain HTTP with HTTPS-only cookies, so there is a proxy that terminates TLS."""
     if settings.EMBEDDED or settings.TRUSTED_PROXIES > 0:
         return []
     return [
         Warning(
-            "TRUSTED_PROXIES is 0: behind a proxy all clients share the limits of its address, so that ten attempts a "
-            "minute lock the login for everybody.",
+            "TRUSTED_PROXIES is 0: behind a proxy all clients share the rate limits of its address, so ten login "
+            "attempts per minute lock everybody out.",
             hint="Set TRUSTED_PROXIES to the number of proxies in front, for example TRUSTED_PROXIES=1.",
             id="callerid.W001",
         )
@@ -22,13 +25,29 @@ def proxies_are_counted(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register(Tags.security, deploy=True)
-def staff_have_a_second_factor(**kwargs: Any) -> list[CheckMessage]:
+def check_two_factor_authentication(**kwargs: Any) -> list[CheckMessage]:
     if settings.EMBEDDED or settings.REQUIRE_2FA:
         return []
     return [
         Warning(
-            "REQUIRE_2FA is off: a password alone opens the console to staff who have set up no second factor.",
-            hint="Set REQUIRE_2FA=true, or leave it out.",
+            "REQUIRE_2FA is off: staff without two-factor authentication open the console with only a password.",
+            hint="Set REQUIRE_2FA=true, or leave it unset.",
             id="callerid.W002",
         )
+    ]
+
+
+@register(Tags.database, deploy=True)
+def check_postgresql_log(
+    app_configs: Any = None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Runs only with `--database default`."""
+    return [
+        Warning(
+            f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}.",
+            hint="As a superuser, run the statements in docs/personal-data.md under 'PostgreSQL's log'.",
+            id="accounts.W001",
+        )
+        for alias in databases or []
+        if (names := server_log.writes_values(alias))
     ]

@@ -1,21 +1,26 @@
-"""Reads what settings are made of. A value that cannot work raises ImproperlyConfigured, with what to write instead."""
+"""Reads settings from environment variables. Raises ImproperlyConfigured, which says what to write instead."""
 
 import os
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
+
+from core import redis_sentinel
 
 
 class Environment(environ.Env):
     def __init__(self) -> None:
         super().__init__()
-        # A name that is set to nothing is not set.
+        # A variable with an empty value counts as unset.
         self.ENVIRON = {name: value for name, value in os.environ.items() if value.strip()}
 
     def number(self, name: str, default: float, *, least: float = 1, most: float = 10**9) -> Any:
-        """A whole number, or any number where `default` is a float, within the bounds."""
+        """A number from `least` to `most`: a whole number unless `default` is a float."""
         kind = "a number" if isinstance(default, float) else "a whole number"
         try:
             value = self.get_value(name, cast=type(default), default=default)
@@ -26,9 +31,14 @@ class Environment(environ.Env):
         return value
 
     def words(self, name: str, default: list[str]) -> list[str]:
-        # Split here: django-environ would take a key's leading `$` for another variable's name.
+        # django-environ's list would take a leading `$` of a key for a reference to another variable.
         given = self.ENVIRON.get(name)
         return default if given is None else [item.strip() for item in given.split(",") if item.strip()]
+
+    def networks(self, name: str, default: list[str]) -> list[IPv4Network | IPv6Network]:
+        with suppress(ValueError):
+            return [ip_network(word) for word in self.words(name, default)]
+        raise ImproperlyConfigured(f"{name} must be networks, separated by commas: {name}=10.0.0.0/8,2001:db8::/32.")
 
     def flag(self, name: str, default: bool) -> bool:
         value = self.str(name, "true" if default else "false").strip().lower()
@@ -37,7 +47,7 @@ class Environment(environ.Env):
         return value in ("true", "1", "yes", "on")
 
     def rate(self, name: str, default: str) -> tuple[int, int]:
-        """'30/m' → (30, 60): how many in how many seconds."""
+        """'30/m' → (30, 60): how many within how many seconds."""
         count, _, period = self.str(name, default).strip().partition("/")
         seconds = {"s": 1, "m": 60, "h": 3600}.get(period)
         if seconds is None or not (count.isascii() and count.isdigit() and len(count) <= 9 and int(count) > 0):
@@ -47,12 +57,12 @@ class Environment(environ.Env):
         return int(count), seconds
 
     def prices(self, name: str) -> dict[str, Decimal]:
-        """'0.008' → {'*': 0.008}; 'twilio=0.008, trestle=0.07' → a price for each of these."""
+        """'0.008' → {'*': 0.008}; 'twilio=0.008, trestle=0.07' → a price for each of these sources."""
         found = {}
         for item in self.words(name, []):
-            member, _, amount = item.rpartition("=")
+            source, _, amount = item.rpartition("=")
             try:
-                found[member.strip() or "*"] = price = Decimal(amount.strip())
+                found[source.strip() or "*"] = price = Decimal(amount.strip())
             except InvalidOperation:
                 price = Decimal(-1)
             if not (price.is_finite() and 0 <= price < 1_000_000):
@@ -60,3 +70,54 @@ class Environment(environ.Env):
                     f"{name} must be a price, or prices by source: {name}=twilio=0.008,trestle=0.07"
                 )
         return found
+
+    def redis(self, name: str) -> str:
+        url = str(self.str(name, "")).strip()
+        if url and not (_valid_url(url, "redis", "rediss", "unix") or redis_sentinel.parse(url)):
+            raise ImproperlyConfigured(
+                f"{name} must be redis://host:6379/0, or start with rediss:// or unix://, or, for Redis Sentinel, be "
+                "sentinel://:password@host1:26379,host2:26379/name-of-the-master/0."
+            )
+        return url
+
+    def file_url(self, name: str, *, containing: str = "") -> str:
+        """The URL of a file to download; empty if it is unset."""
+        url = self.ENVIRON.get(name, "").strip()
+        valid = _valid_url(url, "http", "https") and urlsplit(url).hostname and containing in url
+        if url and not valid:
+            raise ImproperlyConfigured(f"{name} must be a URL such as https://mirror.example.org/file{containing}.")
+        return url
+
+    def database(self, name: str) -> dict[str, Any]:
+        """Django's database settings of a URL; empty if it cannot be parsed.
+
+        Several hosts are those of libpq, which tries them in turn: host1:5432,host2:5432.
+        """
+        try:
+            database = dict(self.db_url(name))
+            if "," in database["HOST"]:
+                from psycopg.conninfo import conninfo_to_dict  # the embedded profile never loads it
+
+                # django-environ mixes up their ports where some have none.
+                hosts = conninfo_to_dict(self.ENVIRON[name].strip())
+                database |= {"HOST": hosts["host"], "PORT": hosts.get("port") or ""}
+            return database
+        except Exception:
+            return {}
+
+    def mail_server(self, name: str) -> dict[str, Any]:
+        """Django's EMAIL_… settings of a URL; empty if it is unset."""
+        try:
+            return dict(self.email_url(name)) if self.str(name, "") else {}
+        except Exception:
+            raise ImproperlyConfigured(
+                f"{name} must be smtp+tls://user:password@host:587, or smtp:// or smtp+ssl://."
+            ) from None
+
+
+def _valid_url(url: str, *schemes: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in schemes and parts.port != 0
+    except ValueError:  # the port
+        return False

@@ -1,40 +1,46 @@
-"""The only table from exception to (status, detail), and the answers where no view was reached."""
+"""The only mapping of the API's exceptions to responses, and the responses to requests that reach no view."""
 
 import logging
+import re
+from collections.abc import Callable
 from http import HTTPMethod
 from typing import Any
 
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 from django.views import csrf, defaults
 from rest_framework import exceptions
 
-from accounts import brake, credits, idempotency
+from accounts import credits, idempotency
+from core import throttling
 from lookup import numbers, parsers, search
 
 log = logging.getLogger(__name__)
 
 INTERNAL = "Internal server error"
-#: Exception → status and detail. `{}` is the exception's own text, where that is ours and stable.
-TABLE: dict[type[Exception], tuple[int, str]] = {
-    parsers.BodyTooLarge: (413, "Request body too large"),
-    exceptions.AuthenticationFailed: (401, "Invalid or missing token"),
-    brake.TooManyAttempts: (429, "Rate limit exceeded"),
-    exceptions.Throttled: (429, "Rate limit exceeded"),
-    numbers.InvalidNumber: (400, "Invalid phone number ({})"),
-    idempotency.InvalidKey: (400, "Invalid Idempotency-Key"),
-    idempotency.KeyReused: (400, "Idempotency-Key was used with another query"),
-    idempotency.StillInFlight: (500, INTERNAL),
-    credits.NoCreditsLeft: (403, "No credits remaining"),
-    search.AllSourcesFailed: (500, INTERNAL),
+#: Exception → status, detail and outcome (accounts.statistics.OUTCOMES). `{}` is replaced by the exception's own text,
+#: where that is ours and stable.
+TABLE: dict[type[Exception], tuple[int, str, str]] = {
+    parsers.BodyTooLarge: (413, "Request body too large", "invalid"),
+    exceptions.AuthenticationFailed: (401, "Invalid or missing token", "unauthorized"),
+    throttling.TooManyAttempts: (429, "Rate limit exceeded", "unauthorized"),
+    exceptions.Throttled: (429, "Rate limit exceeded", "rate_limited"),
+    numbers.InvalidNumber: (400, "Invalid phone number ({})", "invalid"),
+    idempotency.InvalidKey: (400, "Invalid Idempotency-Key", "invalid"),
+    idempotency.KeyReused: (400, "Idempotency-Key was used with another query", "invalid"),
+    idempotency.StillInFlight: (500, INTERNAL, "failed"),
+    credits.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
+    search.AllSourcesFailed: (500, INTERNAL, "failed"),
 }
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse:
-    """DRF's EXCEPTION_HANDLER: every error of a view, unforeseen ones included, as `{"detail": "<sentence>"}`, whatever
-    the view's renderer makes of its other answers."""
+    """DRF's EXCEPTION_HANDLER: every exception of a view, including unexpected ones, as `{"detail": "<sentence>"}`,
+    whatever the view's renderer. Sets the view's `outcome`."""
+    outcome = "invalid"
     if type(error) in TABLE:
-        status, detail = TABLE[type(error)]
+        status, detail, outcome = TABLE[type(error)]
         detail = detail.format(error)
     elif isinstance(error, exceptions.MethodNotAllowed) and context["request"].method not in HTTPMethod.__members__:
         # DRF's sentence would quote what the client sent.
@@ -42,8 +48,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
     elif isinstance(error, exceptions.APIException):
         status, detail = error.status_code, str(error.detail)
     else:
-        log.error("unforeseen error", exc_info=error)
-        status, detail = 500, INTERNAL
+        log.error("unhandled error", exc_info=error)
+        status, detail, outcome = 500, INTERNAL, "failed"
+    context["view"].outcome = outcome
     headers = {}
     if wait_s := getattr(error, "wait_s", None) or getattr(error, "wait", None):
         headers["Retry-After"] = str(int(wait_s))
@@ -53,38 +60,49 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
 
 
 def in_admin(request: HttpRequest) -> bool:
-    """Whether the admin's index is at or above this path: there an error is a page."""
+    """Whether the path is the admin's index or below it: errors are HTML pages there."""
     return request.path.startswith(reverse("admin:index"))
 
 
-def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Django's CSRF_FAILURE_VIEW."""
-    if in_admin(request):
-        return csrf.csrf_failure(request, reason)
-    return JsonResponse({"detail": "Forbidden"}, status=403)
+def _handler(status: int, detail: str, admin_page: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """A view of Django's for an error: JSON, but `admin_page` within the admin."""
 
-
-def _handler(status: int, detail: str, admin_page: Any) -> Any:
-    """One of Django's handlerNNN: JSON, but a page within the admin."""
-
-    def handler(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    def handler(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if in_admin(request):
-            return admin_page(request, exception) if exception is not None else admin_page(request)
+            return admin_page(request, *args, **kwargs)
         return JsonResponse({"detail": detail}, status=status)
 
     return handler
 
 
-def body_too_large(request: HttpRequest) -> HttpResponse:
-    """The answer of BodyLimitMiddleware."""
-    status, detail = TABLE[parsers.BodyTooLarge]
-    if in_admin(request):
-        page = defaults.ERROR_PAGE_TEMPLATE % {"title": f"{detail} ({status})", "details": ""}
-        return HttpResponse(page, status=status)
-    return JsonResponse({"detail": detail}, status=status)
+def _body_too_large_page(request: HttpRequest) -> HttpResponse:
+    page = defaults.ERROR_PAGE_TEMPLATE % {"title": "Request body too large (413)", "details": ""}
+    return HttpResponse(page, status=413)
 
 
-bad_request = _handler(400, "Bad request", defaults.bad_request)
+_LOGGED_HOST = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,100}")
+_csrf_failure = _handler(403, "Forbidden", csrf.csrf_failure)
+_bad_request = _handler(400, "Bad request", defaults.bad_request)
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """CSRF_FAILURE_VIEW. The log line gets the reason, without the URL that the client sent, and the scheme: behind a
+    proxy that sets no `X-Forwarded-Proto`, a form of an https page seems to come from elsewhere."""
+    sentence = reason.partition(" - ")[0].rstrip(".")
+    request.log_facts = {"csrf": sentence, "scheme": request.scheme}  # type: ignore[attr-defined]
+    return _csrf_failure(request, reason)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """handler400. The log line gets a refused host: the one that the proxy sent, if that is wrong."""
+    if isinstance(exception, DisallowedHost):
+        host = request.META.get("HTTP_HOST", "(none)")
+        refused = host if host == "(none)" or _LOGGED_HOST.fullmatch(host) else "(malformed)"
+        request.log_facts = {"refused_host": refused}  # type: ignore[attr-defined]
+    return _bad_request(request, exception)
+
+
+body_too_large = _handler(413, "Request body too large", _body_too_large_page)
 permission_denied = _handler(403, "Forbidden", defaults.permission_denied)
 not_found = _handler(404, str(exceptions.NotFound.default_detail), defaults.page_not_found)
 server_error = _handler(500, INTERNAL, defaults.server_error)

@@ -1,30 +1,28 @@
-"""Is the service well? `/livez`: this process answers. `/readyz`: so does its database, and every migration is applied
-there. The console's dashboard: what else a search needs."""
+"""Health checks. `/livez`: this process responds. `/readyz`: its database responds and has every migration. The
+console's dashboard: everything that a search needs."""
 
 import logging
 import threading
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
-from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from accounts import shared_store
-from accounts.postgresql import server_log
-from callerid_project import proxies
-from lookup import sources
-from lookup.connectors.chain import Member
-from lookup.datasets import numbering_plan
-from lookup.datasets.plan import NUMBERING_PLAN
-from lookup.models import Dataset
+from callerid_project import lifecycle, proxies
+from callerid_project.schema_state import missing_migrations
+from core import redis
+from core.database_errors import describe
+from core.postgresql import server_log
+from lookup import source_report
+from lookup.connectors.registry import Member
+from lookup.imports import data_sets
+from lookup.imports.numbering_plan import NUMBERING_PLAN, installed_version
 from lookup.search import SLOTS, members
 
 log = logging.getLogger(__name__)
@@ -42,14 +40,16 @@ class Livez(Probe):
 
 class Readyz(Probe):
     def get(self, request: Request) -> Response:
+        if lifecycle.process.stopping:
+            return Response({"detail": "The service is stopping"}, status=503)
         if problem := readiness.problem():
             return Response({"detail": problem}, status=503)
         return Response({"status": "ok"})
 
 
 class Readiness:
-    """What /readyz answers. Anybody may ask, so the database is asked at most once in MAX_AGE_S, by one thread: those
-    that ask meanwhile get the last result and do not wait."""
+    """The result of /readyz. Anybody may request it, so it queries the database at most once per MAX_AGE_S, in one
+    thread; concurrent requests get the last result and do not wait."""
 
     MAX_AGE_S = 1.0
 
@@ -59,7 +59,7 @@ class Readiness:
         self._problem: str | None = "Not checked yet"
 
     def problem(self) -> str | None:
-        """Why this process is not ready, in one sentence, or None."""
+        """One sentence about why this process is not ready, or None."""
         if time.monotonic() - self._checked_at >= self.MAX_AGE_S and self._lock.acquire(blocking=False):
             try:
                 self._problem = _problem()
@@ -76,99 +76,117 @@ def _problem() -> str | None:
     try:
         missing = missing_migrations()
     except (DatabaseError, InterfaceError) as error:
-        log.warning("not ready: database: %s", type(error).__name__)
+        log.warning("not ready: database: %s", describe(error))
         return "The database cannot be reached"
     return "Migrations are not applied: run manage.py migrate" if missing else None
 
 
-def missing_migrations() -> frozenset[tuple[str, str]]:
-    return _known_migrations() - MigrationRecorder(connection).applied_migrations().keys()
-
-
-@lru_cache(maxsize=1)
-def _known_migrations() -> frozenset[tuple[str, str]]:
-    return frozenset(MigrationLoader(None).disk_migrations)
-
-
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found of one thing that searches need: `well`, and a sentence that says so."""
+class HealthCheck:
+    """The result for one component that searches need. `detail`: one sentence; if unhealthy, also what to do."""
 
-    what: str
-    well: bool
-    sentence: str
-
-
-def findings(request: HttpRequest) -> list[Finding]:
-    """Of this process, now; `request` shows which proxies it passed. Raises DatabaseError where the database does not
-    answer."""
-    found = [_database(), _redis(), _numbering_plan(), _sources(), _proxies(request)]
-    return [*found, _database_log()] if connection.vendor == "postgresql" else found
+    component: str
+    healthy: bool
+    detail: str
 
 
-def _database() -> Finding:
+def checks(request: HttpRequest) -> list[HealthCheck]:
+    """Health of this process, now; `request` shows which proxies it passed. Raises DatabaseError if the database does
+    not respond."""
+    results = [database(), redis_server(), numbering_plan(), complaint_data(), sources(), _proxies(request)]
+    return [*results, database_log()] if connection.vendor == "postgresql" else results
+
+
+def database() -> HealthCheck:
     if missing_migrations():
-        return Finding("Database", False, "Migrations are not applied: run manage.py migrate.")
-    return Finding("Database", True, "It answers, and every migration is applied.")
+        return HealthCheck("Database", False, "Migrations are not applied: run manage.py migrate.")
+    return HealthCheck("Database", True, "Reachable; schema up to date.")
 
 
-def _database_log() -> Finding:
+def database_log() -> HealthCheck:
     if names := server_log.writes_values(connection.alias):
-        sentence = f"It may get numbers and names in clear: {', '.join(names)} (docs/personal-data.md)."
-        return Finding("PostgreSQL's log", False, sentence)
-    return Finding("PostgreSQL's log", True, "Statements are not written to it.")
+        sentence = f"May contain numbers and names in plain text: {', '.join(names)} (docs/personal-data.md)."
+        return HealthCheck("PostgreSQL log", False, sentence)
+    return HealthCheck("PostgreSQL log", True, "Statements are not logged.")
 
 
-def _redis() -> Finding:
+def redis_server() -> HealthCheck:
     if not settings.REDIS_URL:
-        return Finding("Redis", True, "Not configured, and one process needs none.")
+        return HealthCheck("Redis", True, "Not configured (not needed for one process).")
     try:
-        shared_store.ask(shared_store.client(settings.REDIS_URL).ping)
-    except shared_store.Away:
-        return Finding("Redis", False, "It does not answer: each process counts its limits alone.")
-    return Finding("Redis", True, "It answers.")
-
-
-def _numbering_plan() -> Finding:
-    loaded = Dataset.objects.filter(name=NUMBERING_PLAN).values_list("version", flat=True).first()
-    if "geography" not in _bound():
-        return Finding("Numbering plan", True, "No slot asks it.")
-    if loaded is None:
-        return Finding("Numbering plan", False, "Not loaded: run manage.py load_numbering_plan.")
-    if loaded != numbering_plan.version():
-        sentence = f"Version {loaded} is loaded and {numbering_plan.version()} installed: run load_numbering_plan."
-        return Finding("Numbering plan", False, sentence)
-    return Finding("Numbering plan", True, f"Version {loaded} is loaded.")
-
-
-def _sources() -> Finding:
-    """Of this process: which sources its circuit breakers pause. Of all: whose recent calls failed."""
-    paused = [name for name, member in _bound().items() if member.guard and member.guard.breaker.is_open]
-    sentences = [f"Paused after repeated failures: {', '.join(paused)}."] if paused else []
-    for failing in sources.failing(timezone.now()):
-        last = failing.last
-        of_hour = f", {failing.failed:,} of {failing.total:,} this hour" if failing.total else ""
-        why = f"{last.reason}: {last.hint.removesuffix('.')}" if last.hint else last.reason
-        sentences.append(f"Failing: {last.connector}{of_hour}, last at {last.at:%H:%M:%S} UTC ({why}).")
-    return Finding("Sources", not sentences, " ".join(sentences) or "All configured sources are in use.")
-
-
-def _proxies(request: HttpRequest) -> Finding:
-    trusted, hops = settings.TRUSTED_PROXIES, proxies.forwarded_hops(request)
-    if trusted == 0 and proxies.monitor.seen():
-        sentence = (
-            "X-Forwarded-For received but TRUSTED_PROXIES is 0; set it to the number of proxies, or all clients share "
-            "the limits of the proxy's address. Without a proxy, a client sent the header, and it was ignored."
+        redis.call(redis.client(settings.REDIS_URL).ping)
+    except redis.RedisUnavailable:
+        return HealthCheck(
+            "Redis", False, "Unavailable; each process counts rate limits on its own. Start it, or correct REDIS_URL."
         )
-        return Finding("Proxy", False, sentence)
+    return HealthCheck("Redis", True, "Reachable.")
+
+
+def numbering_plan() -> HealthCheck:
+    loaded = data_sets.loaded_version(NUMBERING_PLAN)
+    if "geography" not in _members():
+        return HealthCheck("Numbering plan", True, "Not used by any source.")
+    if not loaded:
+        return HealthCheck("Numbering plan", False, "Not loaded: run manage.py load_numbering_plan.")
+    if loaded != installed_version():
+        sentence = f"Version {loaded} is loaded, {installed_version()} is installed: run manage.py load_numbering_plan."
+        return HealthCheck("Numbering plan", False, sentence)
+    return HealthCheck("Numbering plan", True, f"Version {loaded} is loaded.")
+
+
+def complaint_data() -> HealthCheck:
+    """Unhealthy if a loaded data set is older than COMPLAINT_STALE_DAYS, or one of REFRESH_SOURCES was never loaded."""
+    if "complaints" not in _members():
+        return HealthCheck("Complaint data", True, "Not used by any source.")
+    loaded = data_sets.loaded(timezone.now())
+    stale = [f"{each.source} ({each.age_days:,} days old)" for each in loaded if each.is_stale]
+    never = [source for source in settings.REFRESH_SOURCES if source not in {each.source for each in loaded}]
+    if stale or never:
+        problems = [
+            f"{what}: {', '.join(names)}." for what, names in (("Stale", stale), ("Never loaded", never)) if names
+        ]
+        advice = "Run manage.py refresh_data from cron (docs/importing.md)."
+        return HealthCheck("Complaint data", False, " ".join([*problems, advice]))
+    ages = ", ".join(f"{each.source} {each.age_days:,}" for each in loaded)
+    return HealthCheck("Complaint data", True, f"Age in days: {ages}." if ages else "No published data is loaded.")
+
+
+def sources() -> HealthCheck:
+    """Sources that the circuit breakers of this process pause, and sources whose recent calls failed in any process."""
+    paused = [name for name, member in _members().items() if member.guard and member.guard.breaker.is_open]
+    sentences = [f"Paused after repeated failures: {', '.join(paused)}."] if paused else []
+    for failing in source_report.failing(timezone.now()):
+        last = failing.last
+        count = f", {failing.failed:,} of {failing.total:,} this hour" if failing.total else ""
+        reason = f"{last.reason}: {last.hint.removesuffix('.')}" if last.hint else last.reason
+        sentences.append(f"Failing: {last.connector}{count}, last at {last.at:%H:%M:%S} UTC ({reason}).")
+    return HealthCheck("Sources", not sentences, " ".join(sentences) or "All configured sources are in use.")
+
+
+def unexpected_proxy() -> HealthCheck | None:
+    """A forwarding header has arrived that TRUSTED_PROXIES does not account for."""
+    if settings.TRUSTED_PROXIES > 0 or not proxies.monitor.seen():
+        return None
+    sentence = (
+        "X-Forwarded-For was received, but TRUSTED_PROXIES is 0. Set it to the number of proxies; until then all "
+        "clients share the proxy's rate limits. If there is no proxy, a client sent the header and it was ignored."
+    )
+    return HealthCheck("Proxy", False, sentence)
+
+
+def _proxies(request: HttpRequest) -> HealthCheck:
+    trusted = settings.TRUSTED_PROXIES
+    hops = len([hop for hop in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",") if hop.strip()])
+    if unexpected := unexpected_proxy():
+        return unexpected
     if trusted > hops:
         sentence = (
-            f"TRUSTED_PROXIES is {trusted}, but X-Forwarded-For of this request has {hops} entries; correct the number "
-            "or the proxy, or a client may choose its address. Ignore this if you opened the console past the proxy."
+            f"TRUSTED_PROXIES is {trusted}, but X-Forwarded-For of this request has {hops} entries. Correct the number "
+            "or the proxy: clients could forge their address. Ignore this if you opened the console without the proxy."
         )
-        return Finding("Proxy", False, sentence)
-    return Finding("Proxy", True, f"TRUSTED_PROXIES is {trusted}, and nothing contradicts it.")
+        return HealthCheck("Proxy", False, sentence)
+    return HealthCheck("Proxy", True, f"TRUSTED_PROXIES is {trusted}, as expected.")
 
 
-def _bound() -> dict[str, Member]:
+def _members() -> dict[str, Member]:
     return {member.name: member for slot in SLOTS for member in members(slot)}

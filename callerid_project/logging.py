@@ -1,24 +1,60 @@
-"""Log lines on standard error. No token, phone number or name gets through, whoever writes the line."""
+"""Log lines on standard error, as text or JSON. No token, phone number or name gets into one, whoever writes it.
 
+The main process of the server, which does not load Django, uses this module too.
+"""
+
+import json
 import logging
-import logging.config
+import os
+import re
+import sys
+import time
 import traceback
-from typing import Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
 
-from django.http import HttpRequest
+from core.database_errors import describe
 
-from callerid_project.middleware import request_id
-from callerid_project.redaction import redact
+if TYPE_CHECKING:
+    from django.http import HttpRequest
 
 log = logging.getLogger(__name__)
 
+#: The id of the request that this thread answers; RequestMiddleware sets it.
+request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
-class RedactingFormatter(logging.Formatter):
-    """`time level logger request_id message`, in one line but for a traceback.
+_TOKEN = re.compile(r"eyJ[\w-]+\.[\w-]*\.?[\w-]*")
+_DIGITS = re.compile(r"(?<![0-9A-Za-z])(?<!token=)\+?[0-9]{7,15}(?![0-9A-Za-z]|\.[0-9])")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
+# RFC 9562. The first and the last group may consist of digits alone.
+_UUID = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}(?![0-9A-Za-z-])", re.IGNORECASE
+)
+_LAST_GROUP = 24
 
-    A traceback shows where, and which exceptions; their messages are left out, for they may hold what a caller or a
-    source sent. What looks like a token or a phone number is masked everywhere else.
+
+def redact(text: str) -> str:
+    """`text` with what looks like a JWT, a phone number or a control character masked. UUIDs are kept."""
+    return _CONTROL.sub("?", _DIGITS.sub(_mask, _TOKEN.sub("<token>", text)))
+
+
+def _mask(match: re.Match[str]) -> str:
+    text, start = match.string, match.start()
+    if _UUID.match(text, start) or (start >= _LAST_GROUP and _UUID.match(text, start - _LAST_GROUP)):
+        return match[0]
+    return "<number>"
+
+
+class TextFormatter(logging.Formatter):
+    """`time level logger request_id message`, on one line except for a traceback. The time is UTC, as in RFC 3339.
+
+    A traceback shows the locations and the types of the exceptions. Their messages are omitted: they may hold what a
+    client or a source sent. Those of the database are shown where they quote no values.
     """
+
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s request_id=%(request_id)s %(message)s")
@@ -36,40 +72,67 @@ class RedactingFormatter(logging.Formatter):
         error: BaseException | None = ei[1]
         while error is not None and id(error) not in seen:
             seen.add(id(error))
-            lines.append(f"{type(error).__module__}.{type(error).__qualname__}, raised at:\n")
+            lines.append(f"{type(error).__module__}.{describe(error)}, raised at:\n")
             lines += traceback.format_tb(error.__traceback__)
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         return redact("".join(lines)).rstrip()
 
 
-def log_uncaught(sender: Any, request: HttpRequest, **kwargs: Any) -> None:
-    """Django's signal for an exception that no view has answered."""
-    log.exception("unforeseen error")
+class JSONFormatter(TextFormatter):
+    """One JSON object per line: `time`, `level`, `logger`, `request_id`; then the facts of a request, or `message`; and
+    `exception`, the traceback, if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": self.formatTime(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "request_id": request_id.get(),
+        }
+        line |= getattr(record, "facts", None) or {"message": record.getMessage()}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        plain = int | float | None
+        return json.dumps(
+            {name: value if isinstance(value, plain) else redact(str(value)) for name, value in line.items()}
+        )
+
+
+def default_format() -> str:
+    """`json` on the production profile, and `text` where a person watches."""
+    return "json" if os.environ.get("DATABASE_URL", "").strip() and not sys.stderr.isatty() else "text"
+
+
+FORMATTERS = {"text": TextFormatter, "json": JSONFormatter}
+
+
+def server_config() -> dict[str, Any]:
+    """The configuration of granian's log lines, for logging.config.dictConfig."""
+    formatter = FORMATTERS.get(os.environ.get("LOG_FORMAT", "").strip() or default_format(), TextFormatter)
+    return {
+        "formatters": {"callerid": {"()": formatter}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "callerid"}},
+        "loggers": {"_granian": {"handlers": ["stderr"], "propagate": False}},
+    }
+
+
+def log_uncaught(sender: Any, request: "HttpRequest", **kwargs: Any) -> None:
+    """Receiver of Django's signal for an exception that no view has handled."""
+    log.exception("unhandled error")
 
 
 def configure(config: dict[str, Any]) -> None:
-    """Django's LOGGING_CONFIG: `config` has the one thing that is set, `level`."""
-    # What no line shows need not be found out for each ("Optimization" in the logging module's documentation).
+    """Django's LOGGING_CONFIG. `config` has two keys, `level` and `format`."""
+    # No line shows these, so they need not be determined ("Optimization" in the logging module's documentation).
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None
-    logging.config.dictConfig(
-        {
-            "version": 1,
-            "disable_existing_loggers": False,
-            "formatters": {"redacting": {"()": RedactingFormatter}},
-            "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "redacting"}},
-            "root": {"handlers": ["stderr"], "level": "WARNING"},
-            "loggers": {
-                "accounts": {"level": config["level"]},
-                "callerid": {"level": config["level"]},
-                "callerid_project": {"level": config["level"]},
-                "lookup": {"level": config["level"]},
-                # The line a request is ours, and so is an uncaught error's (log_uncaught): Django's would repeat
-                # them with the raw path, or the raw Host header.
-                "django.request": {"level": "CRITICAL"},
-                "django.security": {"level": "CRITICAL"},
-                # Its warnings hold URLs, with the number in them and with some vendors the key.
-                "urllib3": {"level": "CRITICAL"},
-            },
-        }
-    )
+    levels = dict.fromkeys(("accounts", "callerid", "callerid_project", "core", "lookup"), config["level"])
+    # RequestMiddleware and log_uncaught log these; Django's own lines would show the raw path or Host header.
+    levels |= {"django.request": "CRITICAL", "django.security": "CRITICAL"}
+    # Its warnings show URLs, which may hold a number or a key: `requests` uses it, in downloads and connector classes.
+    levels["urllib3"] = "CRITICAL"
+    handler = logging.StreamHandler()
+    handler.setFormatter(FORMATTERS[config["format"]]())
+    logging.root.handlers = [handler]
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)

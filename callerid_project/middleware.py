@@ -1,41 +1,65 @@
-"""Outermost: the request id, the headers of every answer, and one log line a request."""
+"""Our middleware: request id and request log, Content-Security-Policy, body limit, and what only HTML pages need."""
 
 import logging
 import re
 import secrets
 import time
 from collections.abc import Callable
-from contextvars import ContextVar
+from functools import lru_cache
+from http import HTTPMethod
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from csp.constants import HEADER, SELF, UNSAFE_EVAL, UNSAFE_INLINE
+from csp.middleware import CSPMiddleware, PolicyParts
+from csp.utils import build_policy
+from django.conf import settings
+from django.contrib.auth.middleware import AuthenticationMiddleware
+from django.contrib.messages.middleware import MessageMiddleware
+from django.contrib.sessions.middleware import SessionMiddleware
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django_otp.middleware import OTPMiddleware
 
-from callerid_project import proxies
-from callerid_project.redaction import is_clean
+from callerid_project import metrics, proxies
+from callerid_project.errors import body_too_large, in_admin
+from callerid_project.logging import redact, request_id
+from core import tracing
+from core.throttling import client_address
 
-log = logging.getLogger("callerid.request")
+request_log = logging.getLogger("callerid.request")
 
-request_id: ContextVar[str] = ContextVar("request_id", default="-")
 API = "/callerid/"
-_WELL_FORMED = re.compile(r"[A-Za-z0-9._-]{1,64}")
-
-
-def new_request_id() -> str:
-    """32 hexadecimal digits: milliseconds since 1970, then chance, as UUIDv7 has them (RFC 9562). In the order of time,
-    so that the ledger's index of them grows at its end and not all over."""
-    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
-
-
-def request_id_for(sent: str) -> str:
-    """The id that the caller has sent, or a new one where that is not well-formed, or would be masked in the log: log
-    and ledger must have the same, and a phone number or a token must be in neither."""
-    return sent if _WELL_FORMED.fullmatch(sent) and is_clean(sent) else new_request_id()
+_VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+#: Every page of the admin needs these because of django-unfold: Alpine.js compiles the expressions in its attributes,
+#: htmx writes a style element.
+ADMIN_POLICY = {
+    "script-src": [SELF, UNSAFE_EVAL],
+    "style-src": [SELF, UNSAFE_INLINE],
+    "img-src": [SELF, "data:"],
+    "font-src": [SELF],
+    "connect-src": [SELF],
+    "form-action": [SELF],
+}
 
 
 def is_api(request: HttpRequest) -> bool:
     return request.path_info.startswith(API)
 
 
+def request_id_for(sent: str) -> str:
+    """The id that the client sent, or a new one if that is malformed or would be masked in the log: log and ledger must
+    show the same id, and neither may hold a phone number or a token."""
+    return sent if _VALID_REQUEST_ID.fullmatch(sent) and redact(sent) == sent else _new_request_id()
+
+
+def _new_request_id() -> str:
+    """32 hexadecimal digits: milliseconds since 1970, then random, like UUIDv7 (RFC 9562). Ordered by time, so that
+    inserts into the ledger's index of them go to its end."""
+    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+
+
 class RequestMiddleware:
+    """Outermost: the request id, the headers of every response, and one log line per request."""
+
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
@@ -45,23 +69,93 @@ class RequestMiddleware:
         reset = request_id.set(request.request_id)  # type: ignore[attr-defined]
         try:
             proxies.monitor.observe(request)
-            response = self._get_response(request)
+            with tracing.request_span({"traceparent": request.META.get("HTTP_TRACEPARENT", "")}) as span:
+                response = self._get_response(request)
+                view_name = request.resolver_match.view_name if request.resolver_match else ""
+                if span:
+                    span.update_name(view_name or "no view")
+                    span.set_attribute("http.response.status_code", response.status_code)
             response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
             response.headers.setdefault("X-Content-Type-Options", "nosniff")
             response.headers.setdefault("Cache-Control", "no-store")
+            ended = time.perf_counter()
+            received = request.META.get("callerid.received_at", started)
+            metrics.observe_request(view_name, response.status_code, ended - received)
             facts = {
-                "method": request.method if request.method in _METHODS else "-",
-                "view": request.resolver_match.view_name if request.resolver_match else "-",
+                "method": request.method if request.method in HTTPMethod.__members__ else "-",
+                "view": view_name or "-",
                 "status": response.status_code,
-                "ms": f"{(time.perf_counter() - started) * 1000:.1f}",
+                "ms": round((ended - started) * 1000, 1),
+                "client": client_address(request),
             }
             facts |= getattr(request, "log_facts", {})
-            # A supervisor's probes would drown the rest.
-            level = logging.DEBUG if facts["view"] in ("livez", "readyz") else logging.INFO
-            log.log(level, " ".join(f"{name}={value}" for name, value in facts.items()))
+            # These come every few seconds.
+            level = logging.DEBUG if view_name in ("livez", "readyz", "metrics") else logging.INFO
+            message = " ".join(f"{name}={value}" for name, value in facts.items())
+            request_log.log(level, message, extra={"facts": facts})
             return response
         finally:
             request_id.reset(reset)
 
 
-_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+@lru_cache(maxsize=1)
+def strict_policy() -> str:
+    """settings.CONTENT_SECURITY_POLICY, which every response has that is not a page."""
+    return build_policy()
+
+
+class PolicyMiddleware(CSPMiddleware):
+    """The Content-Security-Policy. pages.py relaxes it for its pages; everything below the admin's index, its error
+    pages too, gets ADMIN_POLICY."""
+
+    def __call__(self, request: HttpRequest) -> Any:
+        if not is_api(request):
+            return super().__call__(request)
+        response: Any = self.get_response(request)
+        response.headers[HEADER] = strict_policy()
+        return response
+
+    def get_policy_parts(
+        self, request: HttpRequest, response: HttpResponseBase, report_only: bool = False
+    ) -> PolicyParts:
+        parts = super().get_policy_parts(request, response, report_only)
+        if not report_only and in_admin(request):
+            parts.replace = ADMIN_POLICY
+        return parts
+
+
+class BodyLimitMiddleware:
+    """Responds 413 to a body of more than DATA_UPLOAD_MAX_MEMORY_SIZE bytes before anything reads it. The search has
+    its own limit: lookup.parsers.
+
+    Django applies that setting only to form fields, while it parses them: not to files, and not to what is between the
+    parts of a multipart body. The CSRF check parses the body, so all of that would happen before the login.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        try:  # as WSGIRequest reads it; a chunked body has a length too (wsgi.py)
+            length = int(request.META.get("CONTENT_LENGTH") or 0)
+        except ValueError:
+            length = 0
+        if not is_api(request) and length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
+            return body_too_large(request)
+        return self._get_response(request)
+
+
+def _pages_only(middleware: type) -> type:
+    """`middleware`, skipped for the API, which has no session, user or messages. A subclass of Django's middleware
+    passes the checks that the admin makes of MIDDLEWARE."""
+
+    def __call__(self: Any, request: HttpRequest) -> Any:  # noqa: N807
+        return self.get_response(request) if is_api(request) else middleware.__call__(self, request)
+
+    return type(f"Page{middleware.__name__}", (middleware,), {"__call__": __call__})
+
+
+PageSessionMiddleware = _pages_only(SessionMiddleware)
+PageAuthenticationMiddleware = _pages_only(AuthenticationMiddleware)
+PageOTPMiddleware = _pages_only(OTPMiddleware)
+PageMessageMiddleware = _pages_only(MessageMiddleware)

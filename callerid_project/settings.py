@@ -1,21 +1,20 @@
-"""All settings, each from the environment, each with a default for the embedded profile.
+"""All settings, each from an environment variable, with defaults for the embedded profile.
 
 Two profiles, one code path. Embedded (no `DATABASE_URL`): SQLite and in-process counters, one process, keys generated
 into the data directory. Production (`DATABASE_URL`, usually `REDIS_URL`): PostgreSQL and Redis, keys from the
-environment. A value that cannot work raises ImproperlyConfigured here, at start, with what to write instead.
-docs/settings.md lists every name.
+environment. An invalid value raises ImproperlyConfigured at start, with what to write instead.
+docs/settings.md lists every variable.
 """
 
 import re
 import ssl
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from csp.constants import NONE
 from django.core.exceptions import ImproperlyConfigured
-from django.templatetags.static import static
 
-from callerid_project import keys
+from callerid_project import databases, keys, logging
+from callerid_project.console import theme
 from callerid_project.environment import Environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -24,33 +23,32 @@ env = Environment()
 # --- Profile -----------------------------------------------------------------------------------------------------
 
 DATABASE_URL = env.str("DATABASE_URL", "").strip()
-REDIS_URL = env.str("REDIS_URL", "").strip()
-if REDIS_URL:
-    try:
-        _redis_ok = urlsplit(REDIS_URL).port != 0 and urlsplit(REDIS_URL).scheme in ("redis", "rediss", "unix")
-    except ValueError:
-        _redis_ok = False
-    if not _redis_ok:
-        raise ImproperlyConfigured("REDIS_URL must be redis://host:6379/0, or start with rediss:// or unix://.")
+REDIS_URL = env.redis("REDIS_URL")
 EMBEDDED = not DATABASE_URL
+if EMBEDDED:
+    databases.refuse_beside_production(Path(env.str("CALLERID_ENV_FILE", "/etc/callerid/callerid.env")))
 try:
     DATA_DIR = Path(env.str("CALLERID_DATA_DIR", "") or BASE_DIR / "var").expanduser().absolute()
 except RuntimeError:
-    raise ImproperlyConfigured("CALLERID_DATA_DIR names the home of a user whom this machine does not know.") from None
+    raise ImproperlyConfigured("CALLERID_DATA_DIR starts with the home directory of an unknown user.") from None
 
-# Set by wsgi.py: the limits of the serving process do not hold for commands, such as imports and migrations.
+# Set by wsgi.py: the limits of the serving process do not apply to commands, such as imports and migrations.
 SERVING = env.flag("CALLERID_SERVING", False)
 HOST = env.str("HOST", "127.0.0.1")
 PORT = env.number("PORT", 8000, most=65_535)
 WORKERS = env.number("WORKERS", 1, most=1_000)
 THREADS = env.number("THREADS", 4, most=1_000)
-# At most THREADS requests of a process run at once, so many wait for their turn, so long; any more get 503.
+# A process runs at most THREADS requests at once. Up to MAX_QUEUED_REQUESTS more wait up to QUEUE_TIMEOUT_S; any others
+# get 503.
 MAX_QUEUED_REQUESTS = env.number("MAX_QUEUED_REQUESTS", 64, most=1_000)
 QUEUE_TIMEOUT_S = env.number("QUEUE_TIMEOUT_S", 1.0, least=0.01, most=60)
-PIN_WORKERS = env.flag("PIN_WORKERS", True)
+PIN_WORKERS = env.flag("PIN_WORKERS", False)
+# serve.py reads them too, in the main process, which stops the workers: see docs/production.md.
+DRAIN_S = env.number("DRAIN_S", 3, least=0, most=3_600)
+STOP_TIMEOUT_S = env.number("STOP_TIMEOUT_S", 5, most=3_600)
 DB_POOL_SIZE = env.number("DB_POOL_SIZE", 8, most=1_000)
 DB_PREPARE = env.flag("DB_PREPARE", True)
-# While serving, a statement may take a part of a search's deadline; migrations and imports may take their time.
+# While serving, a statement may use part of a search's deadline; migrations and imports have no limit.
 DB_STATEMENT_TIMEOUT_MS = env.number("DB_STATEMENT_TIMEOUT_MS", 500 if SERVING else 0, least=0)
 if WORKERS > 1 and not REDIS_URL:
     raise ImproperlyConfigured(
@@ -68,19 +66,22 @@ NUMBER_HASH_KEY = _keys["NUMBER_HASH_KEY"]
 JWT_PREVIOUS_KEYS = env.words("JWT_PREVIOUS_KEYS", [])
 keys.require_strong(_keys, JWT_PREVIOUS_KEYS)
 
-DEBUG = False
-# A '.' before a name admits its subdomains; '*' would admit every Host header, so it must be asked for by name.
-# What it listens on is answered too, so that the address which ./run prints works; a wildcard is no such address.
-_own_host = [] if HOST in ("0.0.0.0", "::", "[::]") else [f"[{HOST.strip('[]')}]" if ":" in HOST else HOST]  # noqa: S104
-ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", list(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", *_own_host])))
-# How many proxies of the operator's stand in front.
+# HOST as it appears in a URL on this machine, which cannot connect to a wildcard address everywhere.
+URL_HOST = "127.0.0.1" if HOST in ("0.0.0.0", "::", "[::]") else HOST  # noqa: S104
+if ":" in URL_HOST:
+    URL_HOST = f"[{URL_HOST.strip('[]')}]"
+# A leading '.' includes subdomains. '*' accepts every Host header, so it is never a default.
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", list(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", URL_HOST])))
+# The number of the operator's proxies in front.
 TRUSTED_PROXIES = env.number("TRUSTED_PROXIES", 0, least=0, most=100)
+# Who may read /metrics.
+METRICS_NETWORKS = env.networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
 ADMIN_PATH = env.str("ADMIN_PATH", "admin").strip().strip("/")
-_TAKEN = ("callerid", "schema", "docs", "livez", "readyz", "static")
-if not re.fullmatch(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*", ADMIN_PATH) or ADMIN_PATH.partition("/")[0] in _TAKEN:
+_RESERVED = ("callerid", "schema", "docs", "livez", "readyz", "metrics", "static")
+if not re.fullmatch(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*", ADMIN_PATH) or ADMIN_PATH.partition("/")[0] in _RESERVED:
     raise ImproperlyConfigured(
-        "ADMIN_PATH must be letters, digits, '-' and '_', with slashes between, and must not start with "
-        f"{', '.join(_TAKEN[:-1])} or {_TAKEN[-1]}: for example ADMIN_PATH=back-office."
+        "ADMIN_PATH must consist of letters, digits, '-' and '_', with slashes between, and must not start with "
+        f"{', '.join(_RESERVED[:-1])} or {_RESERVED[-1]}: for example ADMIN_PATH=back-office."
     )
 
 # --- The search --------------------------------------------------------------------------------------------------
@@ -98,79 +99,56 @@ SOURCE_B = env.str("SOURCE_B", "complaints")
 COMPLAINT_KEPT_DAYS = env.number("COMPLAINT_KEPT_DAYS", max(400, COMPLAINT_WINDOW_DAYS), most=36_500)
 if COMPLAINT_KEPT_DAYS < COMPLAINT_WINDOW_DAYS:
     raise ImproperlyConfigured(
-        "COMPLAINT_KEPT_DAYS is less than COMPLAINT_WINDOW_DAYS: complaints would go that still count. "
-        f"Set COMPLAINT_KEPT_DAYS={COMPLAINT_WINDOW_DAYS} or more, or leave it out."
+        "COMPLAINT_KEPT_DAYS is less than COMPLAINT_WINDOW_DAYS: complaints that still count would be deleted. "
+        f"Set COMPLAINT_KEPT_DAYS={COMPLAINT_WINDOW_DAYS} or more, or leave it unset."
     )
-# No vendor's answer is kept longer, whatever its preset or class says: a year. lookup.marks counts on it.
+# What refresh_data downloads, and from where instead of the publisher.
+REFRESH_SOURCES = env.words("REFRESH_SOURCES", [])
+if unknown := set(REFRESH_SOURCES) - {"ftc", "fcc", "phoneblock"}:
+    raise ImproperlyConfigured(
+        f"REFRESH_SOURCES names {', '.join(sorted(unknown))}; it must be some of ftc,fcc,phoneblock."
+    )
+REFRESH_FTC_URL = env.file_url("REFRESH_FTC_URL", containing="{day}")
+REFRESH_FCC_URL = env.file_url("REFRESH_FCC_URL")
+REFRESH_PHONEBLOCK_URL = env.file_url("REFRESH_PHONEBLOCK_URL")
+REFRESH_MAX_MB = env.number("REFRESH_MAX_MB", 2_000, most=100_000)
+COMPLAINT_STALE_DAYS = env.number("COMPLAINT_STALE_DAYS", 7, most=36_500)
+# The maximum time for which an answer of a vendor is cached, whatever its preset or class says. lookup.cache_versions
+# relies on it.
 ANSWER_KEPT_AT_MOST_S = 365 * 24 * 3600
-# What a call to a vendor costs: one price for all remote members of a slot, or each its own. Local sources are free.
+# The price of a vendor call: one for all remote sources of a slot, or one for each. Local sources are free.
 SOURCE_A_PRICE = env.prices("SOURCE_A_PRICE")
 SOURCE_B_PRICE = env.prices("SOURCE_B_PRICE")
 CURRENCY = env.str("CURRENCY", "USD")
 MAX_BODY_BYTES = 16 * 1024
-# A vendor's presets of the operator's own, how long a call to a vendor may live, and whom HTTPS trusts (a PEM file).
+# The operator's own presets, the call timeout, and the certificate authorities for HTTPS (a PEM file).
 PRESET_DIR = env.str("PRESET_DIR", "")
 if PRESET_DIR and not Path(PRESET_DIR).is_dir():
-    raise ImproperlyConfigured("PRESET_DIR must name a folder that holds presets, such as PRESET_DIR=/etc/callerid.")
+    raise ImproperlyConfigured("PRESET_DIR must be a directory with presets, such as PRESET_DIR=/etc/callerid.")
 CALL_LIFETIME_S = env.number("CALL_LIFETIME_S", 10.0, least=0.1, most=600)
 CA_BUNDLE = env.str("CA_BUNDLE", "")
 if CA_BUNDLE:
     try:
         ssl.create_default_context(cafile=CA_BUNDLE)
     except OSError as error:
-        raise ImproperlyConfigured("CA_BUNDLE must name a file of certificates in PEM, or be left out.") from error
+        raise ImproperlyConfigured("CA_BUNDLE must be a file of PEM certificates, or unset.") from error
 
 # --- The console -------------------------------------------------------------------------------------------------
 
-# Tailwind's indigo: white text on 600, and 400 on the dark background, pass WCAG's contrast of 4.5.
-_INDIGO = {
-    "50": "oklch(96.2% .018 272.314)",
-    "100": "oklch(93% .034 272.788)",
-    "200": "oklch(87% .065 274.039)",
-    "300": "oklch(78.5% .115 274.713)",
-    "400": "oklch(67.3% .182 276.935)",
-    "500": "oklch(58.5% .233 277.117)",
-    "600": "oklch(51.1% .262 276.966)",
-    "700": "oklch(45.7% .24 277.023)",
-    "800": "oklch(39.8% .195 277.366)",
-    "900": "oklch(35.9% .144 278.697)",
-    "950": "oklch(25.7% .09 281.288)",
-}
-UNFOLD = {
-    "SITE_TITLE": "Caller ID",
-    "SITE_HEADER": "Caller ID",
-    "SITE_SUBHEADER": "Console",
-    "SITE_URL": "/",
-    "SITE_SYMBOL": "phone_in_talk",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("callerid/icon.svg")}],
-    "BORDER_RADIUS": "6px",
-    "SHOW_HISTORY": "accounts.admin.base.may_view_history",
-    "COLORS": {"primary": _INDIGO},
-    "SIDEBAR": {"show_search": False, "navigation": "callerid_project.console.navigation"},
-    "STYLES": [lambda request: static("callerid/console.css")],
-    "SCRIPTS": [lambda request: static("callerid/charts.js")],
-    "DASHBOARD_CALLBACK": "callerid_project.dashboard.context",
-    "ACCOUNT": {"navigation": "callerid_project.console.account_links"},
-}
-# Whether staff without a second factor can only set one up. Whoever has one is always asked for a code.
+UNFOLD = theme.UNFOLD
+# Whether staff must set up two-factor authentication. Those who have are always asked for a code.
 REQUIRE_2FA = env.flag("REQUIRE_2FA", not EMBEDDED)
-OTP_TOTP_ISSUER = UNFOLD["SITE_TITLE"]
-# What a supporter may give to tokens in 24 hours, refunds included.
+OTP_TOTP_ISSUER = theme.UNFOLD["SITE_TITLE"]
+# How many credits a user with the Support role may add to tokens within 24 hours, refunds included.
 SUPPORT_CREDITS_PER_DAY = env.number("SUPPORT_CREDITS_PER_DAY", 1_000, least=0)
-# Low-balance notices are written and sent only where this is on. EMAIL_URL: smtp+tls://user:password@host:587.
+# Low-balance notices are written and sent only if this is on. EMAIL_URL: smtp+tls://user:password@host:587.
 LOW_BALANCE_NOTICES = env.flag("LOW_BALANCE_NOTICES", False)
-_email_url = env.str("EMAIL_URL", "")
-if LOW_BALANCE_NOTICES and not (_email_url and env.str("EMAIL_FROM", "")):
+if LOW_BALANCE_NOTICES and not (env.str("EMAIL_URL", "") and env.str("EMAIL_FROM", "")):
     raise ImproperlyConfigured(
-        "LOW_BALANCE_NOTICES is on, which needs a mail server and a sender, such as "
+        "LOW_BALANCE_NOTICES is on, which requires a mail server and a sender, such as "
         "EMAIL_URL=smtp+tls://user:password@mail.example.org:587 and EMAIL_FROM=callerid@example.org."
     )
-try:
-    vars().update(env.email_url_config(_email_url) if _email_url else {})
-except Exception:
-    raise ImproperlyConfigured(
-        "EMAIL_URL must be smtp+tls://user:password@host:587, or smtp:// or smtp+ssl://."
-    ) from None
+vars().update(env.mail_server("EMAIL_URL"))
 DEFAULT_FROM_EMAIL = env.str("EMAIL_FROM", "callerid@localhost")
 
 # --- Applications and middleware ---------------------------------------------------------------------------------
@@ -196,16 +174,16 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "callerid_project.middleware.RequestMiddleware",
-    "callerid_project.security_policy.Middleware",
+    "callerid_project.middleware.PolicyMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "callerid_project.body_limit.BodyLimitMiddleware",
-    "callerid_project.pages.Sessions",
+    "callerid_project.middleware.BodyLimitMiddleware",
+    "callerid_project.middleware.PageSessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "callerid_project.pages.Users",
-    "callerid_project.pages.SecondFactors",
-    "callerid_project.pages.Messages",
+    "callerid_project.middleware.PageAuthenticationMiddleware",
+    "callerid_project.middleware.PageOTPMiddleware",
+    "callerid_project.middleware.PageMessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
@@ -225,16 +203,14 @@ TEMPLATES = [
     }
 ]
 STATIC_URL = "/static/"
-# Served straight from the packages that bring them: nothing to collect, nothing to go stale.
+# Served from the installed packages: there is no collectstatic step.
 WHITENOISE_USE_FINDERS = True
-LANGUAGE_CODE = "en-us"
 USE_I18N = False
 FORMAT_MODULE_PATH = "callerid_project.formats"
 TIME_ZONE = "UTC"
-USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 LOGIN_URL = "admin:login"
-LOGIN_REDIRECT_URL = "admin:index"  # unfold's login page does not say where to go next, as Django's does
+LOGIN_REDIRECT_URL = "admin:index"  # unlike Django's, unfold's login page has no `next` field
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}", "OPTIONS": options}
     for name, options in {
@@ -245,100 +221,68 @@ AUTH_PASSWORD_VALIDATORS = [
     }.items()
 ]
 
-# --- Stores ------------------------------------------------------------------------------------------------------
+# --- Databases and caches ----------------------------------------------------------------------------------------
 
+# How long the serving process waits for PostgreSQL if the server's own limit has not ended the statement.
+DB_MAX_WAIT_S = None
 if EMBEDDED:
-    # Private from the start: SQLite gives its -wal and -shm files the same mode.
-    try:
-        (DATA_DIR / "callerid.sqlite3").touch(mode=0o600)
-    except OSError as error:
-        raise ImproperlyConfigured(
-            f"Cannot use the database in {DATA_DIR}: {error.strerror}. Set CALLERID_DATA_DIR to a directory of yours."
-        ) from error
-    DATABASES = {
-        "default": {
-            "ENGINE": "django.db.backends.sqlite3",
-            "NAME": DATA_DIR / "callerid.sqlite3",
-            "CONN_MAX_AGE": None,  # one connection a thread: opening it and its PRAGMAs cost more than a search
-            "OPTIONS": {
-                # recursive_triggers: what REPLACE deletes is deleted for the ledger's triggers too.
-                # IMMEDIATE with a patient busy timeout: a write waits for its turn instead of "database is locked".
-                "transaction_mode": "IMMEDIATE",
-                "timeout": env.number("SQLITE_TIMEOUT_S", 5 if SERVING else 20),
-                # secure_delete: what is deleted is overwritten in the file, whatever the SQLite library was built with.
-                "init_command": (
-                    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA recursive_triggers=ON; "
-                    "PRAGMA secure_delete=ON;"
-                ),
-            },
-        }
-    }
-    DB_MAX_WAIT_S = None
+    _database = databases.sqlite(
+        DATA_DIR / "callerid.sqlite3", busy_timeout_s=env.number("SQLITE_TIMEOUT_S", 5 if SERVING else 20)
+    )
 else:
-    # What the serving process waits at most for an answer, where the server's own limit has not ended the statement.
-    DB_MAX_WAIT_S = DB_STATEMENT_TIMEOUT_MS / 1000 + 0.25 if SERVING and DB_STATEMENT_TIMEOUT_MS else None
-    try:
-        _database = env.db_url("DATABASE_URL")
-    except Exception:
-        _database = {}
-    if _database.get("ENGINE") != "django.db.backends.postgresql":
-        raise ImproperlyConfigured("DATABASE_URL must be postgres://user:password@host:5432/name.")
-    _database["ENGINE"] = "accounts.postgresql"
-    _database["OPTIONS"] = {
-        # A server that has gone is detected after seconds, not the operating system's minutes.
-        "connect_timeout": 2,
-        "keepalives_idle": 5,
-        "keepalives_interval": 2,
-        "keepalives_count": 2,
-        "tcp_user_timeout": 3000,
-        **_database.get("OPTIONS", {}),
-        # accounts.sql prepares what is worth it. psycopg would keep the texts of each connection's last hundred
-        # statements for that, and Django's have values in them.
-        "prepare_threshold": None,
-    }
-    if SERVING:
-        # Threads that wait for a vendor hold no connection, so there may be fewer than threads; one more is for
-        # /readyz and the statistics. All are made at once, for a pool grows by one at a time, which the first searches
-        # would wait for. The pool's own threads make them, so a request waits `timeout` for one at most, whatever
-        # connect_timeout says. One that cannot be made is tried again by the next request, not after a back-off of
-        # minutes.
-        _size = min(THREADS, DB_POOL_SIZE)
-        _database["OPTIONS"]["pool"] = {
-            "min_size": _size,
-            "max_size": _size + 1,
-            "timeout": DB_MAX_WAIT_S or 1.0,
-            "reconnect_timeout": 1,
-        }
-    if not DB_PREPARE:  # nor is a cursor of the server's there in the next transaction
-        _database["DISABLE_SERVER_SIDE_CURSORS"] = True
-    DATABASES = {"default": _database}
+    if SERVING and DB_STATEMENT_TIMEOUT_MS:
+        DB_MAX_WAIT_S = DB_STATEMENT_TIMEOUT_MS / 1000 + 0.25
+    _database = databases.postgresql(
+        env.database("DATABASE_URL"),
+        pool_size=min(THREADS, DB_POOL_SIZE) if SERVING else None,
+        max_wait_s=DB_MAX_WAIT_S or 1.0,
+        prepare=DB_PREPARE,
+    )
+DATABASES = {"default": _database}
+DATABASE_REPLICA_URL = env.str("DATABASE_REPLICA_URL", "").strip()
+DB_REPLICA_MAX_WAIT_S = 0.25
+if DATABASE_REPLICA_URL:
+    if EMBEDDED:
+        raise ImproperlyConfigured("DATABASE_REPLICA_URL needs DATABASE_URL, of the primary. Set both, or neither.")
+    _replica = databases.postgresql(
+        env.database("DATABASE_REPLICA_URL"),
+        pool_size=min(THREADS, DB_POOL_SIZE),
+        max_wait_s=DB_REPLICA_MAX_WAIT_S,
+        prepare=DB_PREPARE,
+        name="DATABASE_REPLICA_URL",
+    )
+    if SERVING:  # commands read and write the primary
+        DATABASES["replica"] = _replica
 
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"},
-    # django-ratelimit's counters for failed authentications: room for 100,000 addresses, for culling drops counters.
-    "brake": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "OPTIONS": {"MAX_ENTRIES": 100_000}},
+    # django-ratelimit's counters. Large enough for 100,000 addresses: culling would drop counters that still count.
+    "rate_limits": {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    },
 }
 if REDIS_URL:
-    CACHES["brake_local"] = CACHES["brake"]
-    CACHES["brake"] = {
-        "BACKEND": "accounts.brake.RedisOrLocalCache",
+    CACHES["rate_limits_local"] = CACHES["rate_limits"]
+    CACHES["rate_limits"] = {
+        "BACKEND": "core.throttling.RedisOrLocalCache",
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": "callerid",
     }
-RATELIMIT_USE_CACHE = "brake"
-RATELIMIT_IP_META_KEY = "accounts.brake.client_address"
-# The shared store has this long to answer; then a process counts alone and asks again after the pause.
+RATELIMIT_USE_CACHE = "rate_limits"
+RATELIMIT_IP_META_KEY = "core.throttling.client_address"
+# How long Redis may take to answer. Then each process counts on its own, and tries Redis again after the pause.
 REDIS_TIMEOUT_S = env.number("REDIS_TIMEOUT_S", 0.1, least=0.01, most=10)
 REDIS_PAUSE_S = 5.0
 
-# --- REST framework and schema ------------------------------------------------------------------------------
+# --- REST framework and schema -----------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["lookup.parsers.StrictJSONParser"],
-    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "lookup.negotiation.AlwaysJSON",
+    "DEFAULT_CONTENT_NEGOTIATION_CLASS": "lookup.parsers.AlwaysJSON",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "callerid_project.errors.exception_handler",
     "UNAUTHENTICATED_USER": None,
@@ -349,7 +293,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Who is calling? What two independent sources know about a phone number.",
     "VERSION": "1.0.0",
     "LICENSE": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
-    # Relative to where the schema was read: true behind every proxy.
+    # Relative to the schema's own URL, so it is right behind every proxy.
     "SERVERS": [{"url": "/", "description": "This service"}],
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
@@ -361,22 +305,22 @@ SPECTACULAR_SETTINGS = {
 
 # --- Security ----------------------------------------------------------------------------------------------------
 
-# The strictest one, for JSON. The pages have their own: callerid_project/security_policy.py.
+# The strictest one, for JSON. pages.py and middleware.py relax it for pages.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {"default-src": [NONE], "base-uri": [NONE], "form-action": [NONE], "frame-ancestors": [NONE]}
 }
 SILENCED_SYSTEM_CHECKS = [
-    # Redirecting a POST to HTTPS would come after the token was sent in clear: the proxy must refuse plain HTTP.
+    # A redirect to HTTPS comes after the token was sent in clear text: the proxy must refuse plain HTTP.
     "security.W008",
-    # Whether the operator's other hosts speak HTTPS, or want a browser's preload list, is not ours to say.
+    # HSTS for subdomains and preloading are decisions about the operator's whole domain.
     "security.W005",
     "security.W021",
 ]
-# No form has a file, and the CSRF check reads bodies before anybody has logged in: a file is 400, a body of more than
-# 1 MiB is 413 (BodyLimitMiddleware). The search has MAX_BODY_BYTES.
+# No form has a file field, and the CSRF check reads bodies before the login: a file gets 400, a body of more than 1 MiB
+# gets 413 (BodyLimitMiddleware). The search has MAX_BODY_BYTES.
 DATA_UPLOAD_MAX_NUMBER_FILES = 0
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
-# A login lasts so long, however busy; it ends before when the password is changed.
+# Counted from the login, not from the last request. A password change ends the session too.
 SESSION_COOKIE_AGE = 12 * 3600
 if not EMBEDDED:
     SESSION_COOKIE_SECURE = True
@@ -385,7 +329,13 @@ if not EMBEDDED:
     if TRUSTED_PROXIES > 0:
         SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
+SENTRY_DSN = env.str("SENTRY_DSN", "").strip()
 LOGGING_CONFIG = "callerid_project.logging.configure"
-LOGGING = {"level": env.str("LOG_LEVEL", "INFO").strip().upper()}
+LOGGING = {
+    "level": env.str("LOG_LEVEL", "INFO").strip().upper(),
+    "format": env.str("LOG_FORMAT", logging.default_format()).strip(),
+}
 if LOGGING["level"] not in ("DEBUG", "INFO", "WARNING", "ERROR"):
     raise ImproperlyConfigured("LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR.")
+if LOGGING["format"] not in logging.FORMATTERS:
+    raise ImproperlyConfigured("LOG_FORMAT must be text or json.")

@@ -2,9 +2,8 @@ from django.conf import settings
 from django.contrib import admin
 from django.urls import path, re_path
 
-from callerid_project import errors, health
-from callerid_project.home import Docs, Home
-from callerid_project.openapi import Schema
+from callerid_project import errors, health, metrics
+from callerid_project.pages import Docs, Home, Schema
 from lookup.views import SearchView
 
 # A trailing slash is accepted and never redirected: a redirected POST loses its body.
@@ -16,6 +15,7 @@ urlpatterns = [
     re_path(r"^docs/?$", Docs.as_view(), name="docs"),
     re_path(r"^livez/?$", health.Livez.as_view(), name="livez"),
     re_path(r"^readyz/?$", health.Readyz.as_view(), name="readyz"),
+    re_path(r"^metrics/?$", metrics.view, name="metrics"),
     path(f"{settings.ADMIN_PATH}/", admin.site.urls),
 ]
 handler400 = errors.bad_request

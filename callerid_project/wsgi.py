@@ -1,4 +1,4 @@
-"""The WSGI application: Django, with two things settled before the first request."""
+"""The WSGI application: Django behind admission control, and the corrections to requests that come before Django."""
 
 import io
 import json
@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, cast
@@ -19,50 +20,75 @@ from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections, connections, reset_queries
 
-django_application = get_wsgi_application()
+from callerid_project import error_reports
+from core import tracing
 
-# A request that ends gives its connections back, so the next one has nothing to close; statements are not logged; and
-# no cache here has anything to close.
+django_application = get_wsgi_application()
+error_reports.configure()
+tracing.configure()
+
+# Requests release their connections at the end, so the next one has none to close; statements are not logged; and no
+# cache here has anything to close.
 request_started.disconnect(close_old_connections)
 request_started.disconnect(reset_queries)
 request_finished.disconnect(close_caches)
 
-from callerid_project import urls  # noqa: E402, F401  (or the first caller would wait for the import)
-from callerid_project.admission import Admission, Overloaded  # noqa: E402
+from callerid_project import lifecycle, urls  # noqa: E402, F401  (otherwise the first request imports urls)
+from callerid_project.admission import QUEUED, Admission, Overloaded  # noqa: E402
 from callerid_project.errors import INTERNAL  # noqa: E402
-from callerid_project.middleware import API, request_id_for  # noqa: E402
-from callerid_project.security_policy import strictest  # noqa: E402
+from callerid_project.middleware import API, request_id_for, strict_policy  # noqa: E402
+from core.metrics import sampler  # noqa: E402
 from lookup.search import SLOTS, members  # noqa: E402
 
 for slot in SLOTS:
-    members(slot)  # a mistake shows at start, not at the first search
+    members(slot)  # raises ImproperlyConfigured now, not at the first search
 
 log = logging.getLogger(__name__)
 
 _UTF_8 = re.compile(r"""\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
-
-
-#: Answered at once, however many requests run and wait.
-PROBES = frozenset({"/livez", "/livez/", "/readyz", "/readyz/"})
+#: Health checks and metrics are not queued: they are answered however many requests run and wait.
+HEALTH_CHECKS = frozenset({"/livez", "/livez/", "/readyz", "/readyz/", "/metrics", "/metrics/"})
 
 admission = Admission(settings.THREADS, settings.MAX_QUEUED_REQUESTS, settings.QUEUE_TIMEOUT_S)
+sampler(lambda: QUEUED.set(admission.queued))
+
+log.info(
+    "worker started: pid=%d profile=%s redis=%s threads=%d source_a=%s source_b=%s",
+    os.getpid(),
+    "embedded" if settings.EMBEDDED else "production",
+    "yes" if settings.REDIS_URL else "no",
+    settings.THREADS,
+    settings.SOURCE_A,
+    settings.SOURCE_B,
+)
 
 
 def application(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    if environ.get("PATH_INFO") in PROBES:
+    environ["callerid.received_at"] = time.perf_counter()
+    if lifecycle.process.closes_connections:
+        start_response = closing_connection(start_response)
+    if environ.get("PATH_INFO") in HEALTH_CHECKS:
         return respond(environ, start_response)
     try:
         return cast(Iterable[bytes], admission.run(partial(respond, environ, start_response)))
     except Overloaded:
-        return plain_error(
-            environ, start_response, "503 Service Unavailable", "Service overloaded", [("Retry-After", "1")]
-        )
+        retry = [("Retry-After", "1")]
+        return plain_error(environ, start_response, "503 Service Unavailable", "Service overloaded", retry)
+
+
+def closing_connection(start_response: Any) -> Any:
+    """`start_response` for a response after which the HTTP server closes the connection."""
+
+    def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+        return start_response(status, [*headers, ("Connection", "close")], *more)
+
+    return start
 
 
 def respond(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-    environ["CONTENT_TYPE"] = harmless_content_type(environ.get("CONTENT_TYPE", ""))
+    environ["CONTENT_TYPE"] = safe_content_type(environ.get("CONTENT_TYPE", ""))
     path = environ.get("PATH_INFO", "")
-    if path not in PROBES:  # they read no body, and a thread that waits for one would be missing for other probes
+    if path not in HEALTH_CHECKS:  # their bodies are not read: a slow one would occupy a thread of other health checks
         limit = settings.MAX_BODY_BYTES if path.startswith(API) else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         measure_chunked_body(environ, limit)
     try:
@@ -70,16 +96,16 @@ def respond(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         if response.streaming and not response.has_header("Content-Length"):
             connections.close_all()
             return Streamed(response)
-        body = b"".join(response)  # a static file is streamed too, and its length is known
+        body = b"".join(response)  # static files are streamed too, but their length is known
         response.close()
         return [body]
-    except Exception:  # before any middleware, where Django has no answer of its own
-        log.exception("unforeseen error")
+    except Exception:  # raised before any middleware, where Django has no error response
+        log.exception("unhandled error")
         return plain_error(environ, start_response, "500 Internal Server Error", INTERNAL, [])
 
 
 class Streamed:
-    """An export: read and closed on the server's thread, at its client's speed, and so with connections of its own."""
+    """An export. The server's own thread reads it, at its client's speed, so it has database connections of its own."""
 
     def __init__(self, response: Any) -> None:
         self._response = response
@@ -95,17 +121,17 @@ class Streamed:
 def plain_error(
     environ: dict[str, Any], start_response: Any, status: str, detail: str, more: list[tuple[str, str]]
 ) -> Iterable[bytes]:
-    """An error that Django has no part in, with the headers of any other."""
+    """An error response without Django, with the headers of all others."""
     headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
-    headers += [("X-Content-Type-Options", "nosniff"), ("Content-Security-Policy", strictest())]
+    headers += [("X-Content-Type-Options", "nosniff"), ("Content-Security-Policy", strict_policy())]
     headers += [("X-Request-ID", request_id_for(environ.get("HTTP_X_REQUEST_ID", ""))), *more]
     start_response(status, headers, sys.exc_info())
     return [json.dumps({"detail": detail}).encode()]
 
 
-def harmless_content_type(value: str) -> str:
-    """`value`, but for parameters that Django must not see: it decodes RFC 2231's (`name*=`), which can raise, and
-    looks every charset up among Python's codecs, which keep each unknown name for ever."""
+def safe_content_type(value: str) -> str:
+    """`value` without parameters that harm Django: decoding RFC 2231's `name*=` can raise, and looking up a charset
+    makes Python's codecs remember each unknown name forever."""
     if len(value) > 256:
         return "application/octet-stream"
     media_type, _, parameters = value.partition(";")
@@ -115,10 +141,10 @@ def harmless_content_type(value: str) -> str:
 
 
 def measure_chunked_body(environ: dict[str, Any], limit: int) -> None:
-    """Give a chunked body its Content-Length, for Django takes one without to be empty.
+    """Set the Content-Length of a chunked body, which Django otherwise takes for empty.
 
-    Reads at most `limit` + 1 bytes into memory, so that whoever applies the limit sees that it is too large. A server
-    that has taken the chunks apart says so by `wsgi.input_terminated`.
+    Reads at most `limit` + 1 bytes, enough for Django to see that the body is too large. The server sets
+    `wsgi.input_terminated` if it has decoded the chunks.
     """
     if environ.get("wsgi.input_terminated") and environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked":
         body = environ["wsgi.input"].read(limit + 1)

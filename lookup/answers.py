@@ -1,4 +1,4 @@
-"""What a source says about a number: it found something, it has nothing, or it could not tell. Never one None."""
+"""A source's answer about a number: Found, NotFound or Failed; never None."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,10 +9,10 @@ MAX_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """At least one of the fields. A field that is None is not known; text is trimmed, and cut at 200 characters.
-    `unreadable`: fields about which the source said something that could not be read; they are not "not known".
+    """A source found something: at least one field. None: unknown. Text is trimmed and cut at MAX_TEXT characters.
+    `unreadable`: fields that the source sent in a form that could not be read; they do not count as unknown.
 
-    Raises ValueError when nothing is known and TypeError for a value of another type: a source's lie ends here.
+    Raises ValueError when no field is known, and TypeError for a value of the wrong type.
     """
 
     name: str | None = None
@@ -31,33 +31,33 @@ class Found:
         if self.spam is not None and not isinstance(self.spam, bool):
             raise TypeError("spam must be true or false")
         if self.name is None and self.location is None and self.spam is None:
-            raise ValueError("an answer with no field is NotFound")
+            raise ValueError("an answer without fields must be NotFound")
 
     def known(self) -> dict[str, Any]:
-        """The fields that are known, by name."""
+        """The known fields by name."""
         return {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class NotFound:
-    """The source was asked and has nothing. `reason`: `invalid_number` where it says that this is no number."""
+    """The source does not know the number. `reason`: `invalid_number` where it says that the number is invalid."""
 
     reason: str = field(default="not_found", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The source could not tell.
+    """The source could not answer.
 
-    `reason`: a fixed word, for the log and the statistics. `hint`: what an operator can do, in one sentence. Neither
-    ever holds what the source sent, a key or a number. `retry_after_s`: how long the source asks to be left alone.
-    `of_this_number`: another number may well be answered.
+    `reason`: a fixed identifier for log and statistics. `hint`: one sentence on what an operator can do. Neither may
+    contain data from the source, a key or a number. `retry_after_s`: the source's Retry-After. `number_specific`:
+    the failure concerns this number only.
     """
 
     reason: str
     hint: str = ""
     retry_after_s: float | None = None
-    of_this_number: bool = field(default=False, compare=False)
+    number_specific: bool = field(default=False, compare=False)
 
 
 Answer = Found | NotFound | Failed
@@ -68,8 +68,9 @@ _JOINERS = "\u200c\u200d"
 
 
 def clean_text(text: str) -> str:
-    """One line of printable text: white space folded, control characters and lone surrogates dropped, 200 at most."""
-    if text.isprintable() and "  " not in text and len(text) <= MAX_TEXT:  # nearly all; imports have millions
+    """One line of at most MAX_TEXT printable characters: white space collapsed, control characters and lone surrogates
+    removed."""
+    if text.isprintable() and "  " not in text and len(text) <= MAX_TEXT:  # the usual case; imports have millions
         return text.strip()
     if not text.isprintable():
         text = "".join(c for c in " ".join(text.split()) if c.isprintable() or c in _JOINERS)

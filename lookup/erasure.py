@@ -1,29 +1,28 @@
-"""Forgetting numbers, everywhere that this service keeps them. docs/personal-data.md says what that does not reach."""
+"""Erasure of numbers everywhere in this service. docs/personal-data.md says what it does not reach."""
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.contrib.admin.models import LogEntry
 from django.db import connection, transaction
 
 from accounts import erasure as accounts_erasure
-from lookup import marks
-from lookup.datasets import bulk
-from lookup.datasets.complaints import COMPLAINTS, drop_unused_subjects
-from lookup.datasets.contacts import CONTACTS
+from core.replica import wait_until_replayed
+from lookup import cache_versions, suppression
+from lookup.imports.complaints import COMPLAINTS, drop_unused_subjects
+from lookup.imports.contacts import CONTACTS
+from lookup.imports.merging import import_lock
 from lookup.models import ComplaintDay, Contact, NumberRule
 
-#: What stands in the admin's history instead of a number.
-FORGOTTEN = "(forgotten)"
+#: Replaces a number in the admin's history.
+ERASED = "(erased)"
 _NUMBER = re.compile(r"(?<![0-9])[1-9][0-9]{6,14}(?![0-9])")
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
-    """How many there were: rows that were deleted, rows of the ledger and remembered answers that were emptied, entries
-    of the admin's history from which the number was taken."""
+class Erased:
+    """Numbers of rows deleted, ledger entries and stored answers cleared, and history entries changed."""
 
     contacts: int
     complaint_days: int
@@ -31,31 +30,31 @@ class Forgotten:
     ledger_entries: int
     stored_answers: int
     admin_entries: int
-    #: Of complaints, that no other number's complaint has: they may hold what somebody wrote about this one.
+    #: Complaint subjects that no other number has: they may be free text about this one.
     subjects: int
-    #: On SQLite: whether nothing of it is left in the database's file; a reader may be in the way.
+    #: On SQLite: whether nothing is left in the database's files; a concurrent reader may prevent it. Otherwise None.
     overwritten: bool | None
 
 
-def forget(numbers: Iterable[str], *, block: bool = False) -> Forgotten:
-    """Delete what is known about `numbers`, and take them out of what has to stay.
+def erase(numbers: Iterable[str], *, block: bool = False) -> Erased:
+    """Delete what is known about `numbers`, and remove them from what has to be kept.
 
-    `block`: imports leave them out from now on. Can be repeated at any time: broken off, it goes on where it was.
+    `block`: imports skip them from now on. Can be repeated at any time, also after an interruption.
     """
     numbers = list(dict.fromkeys(numbers))
     stored = [int(number) for number in numbers]
-    with _overwriting() as file:
-        # An import that is writing comes first; one that still reads will see who is blocked when it comes to write.
-        with bulk.one_at_a_time(CONTACTS), bulk.one_at_a_time(COMPLAINTS), transaction.atomic():
-            # With the rows goes what is kept of vendors' answers: the same moment, in every process.
-            marks.set(numbers, blocked=True if block else None)
-            contacts = Contact.objects.filter(pk__in=stored).delete()[0]
-            complaint_days = ComplaintDay.objects.filter(number__in=stored).delete()[0]
-            rules = NumberRule.objects.filter(pk__in=stored).delete()[0]
-        admin_entries = _forget_in_the_admins_history(frozenset(numbers))
-        emptied = accounts_erasure.forget(numbers)
-        subjects = drop_unused_subjects() if complaint_days else 0
-    return Forgotten(
+    # Waits for an import that is writing; one that is still reading sees the suppressed numbers when it writes.
+    with import_lock(CONTACTS), import_lock(COMPLAINTS), transaction.atomic():
+        # In the same transaction, so that cached vendor answers are invalid at the same moment in every process.
+        (suppression.suppress if block else cache_versions.bump)(numbers)
+        contacts = Contact.objects.filter(pk__in=stored).delete()[0]
+        complaint_days = ComplaintDay.objects.filter(number__in=stored).delete()[0]
+        rules = NumberRule.objects.filter(pk__in=stored).delete()[0]
+    admin_entries = _erase_from_history(frozenset(numbers))
+    emptied = accounts_erasure.erase(numbers)
+    subjects = drop_unused_subjects() if complaint_days else 0
+    wait_until_replayed()
+    return Erased(
         contacts=contacts,
         complaint_days=complaint_days,
         rules=rules,
@@ -63,24 +62,25 @@ def forget(numbers: Iterable[str], *, block: bool = False) -> Forgotten:
         stored_answers=emptied.stored_answers,
         admin_entries=admin_entries,
         subjects=subjects,
-        overwritten=file.overwritten,
+        overwritten=_truncate_wal(),
     )
 
 
-def _forget_in_the_admins_history(numbers: frozenset[str]) -> int:
-    """Who did what, and when, stays. Each entry is a write of its own: nobody waits for the reading."""
+def _erase_from_history(numbers: frozenset[str]) -> int:
+    """Keeps who did what and when; returns how many entries changed. Writes each by itself, after reading: on SQLite a
+    transaction around both would block other writers."""
 
     def without(text: str) -> str:
-        return _NUMBER.sub(lambda found: FORGOTTEN if found[0] in numbers else found[0], text)
+        return _NUMBER.sub(lambda found: ERASED if found[0] in numbers else found[0], text)
 
     models = [model._meta.model_name for model in (Contact, ComplaintDay, NumberRule)]
     entries = LogEntry.objects.filter(content_type__app_label="lookup", content_type__model__in=models)
     changed: dict[int, dict[str, str | None]] = {}
     for pk, shown, message in entries.values_list("pk", "object_repr", "change_message").iterator():
         if numbers.intersection(_NUMBER.findall(f"{shown} {message}")):
-            # Their object is a number, or a row that is gone.
+            # The object's key is a number, or that of a deleted row.
             changed[pk] = {"object_id": None, "object_repr": without(shown)}
-            # Nothing here writes a number into a message, and the serving role may not change one.
+            # Only if needed: this service writes no number into a message, and its role may not change messages.
             if without(message) != message:
                 changed[pk]["change_message"] = without(message)
     for pk, values in changed.items():
@@ -88,20 +88,12 @@ def _forget_in_the_admins_history(numbers: frozenset[str]) -> int:
     return len(changed)
 
 
-@dataclass(slots=True)
-class _File:
-    overwritten: bool | None = None
-
-
-@contextmanager
-def _overwriting() -> Iterator[_File]:
-    """On SQLite, empty the write-ahead log afterwards, which has the pages as they were: in the database itself every
-    connection overwrites what it deletes (PRAGMA secure_delete, in the settings). PostgreSQL has its VACUUM."""
-    file = _File()
-    yield file
-    if connection.vendor != "sqlite":
-        return
-    if not connection.in_atomic_block:
-        with connection.cursor() as cursor:
-            busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        file.overwritten = not busy
+def _truncate_wal() -> bool | None:
+    """Truncate SQLite's write-ahead log, which still has the old pages; in the database file SQLite overwrites what
+    it deletes (PRAGMA secure_delete, in the settings). Returns whether it succeeded. PostgreSQL has VACUUM: None.
+    """
+    if connection.vendor != "sqlite" or connection.in_atomic_block:
+        return None
+    with connection.cursor() as cursor:
+        busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    return not busy

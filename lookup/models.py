@@ -1,4 +1,6 @@
-"""What the built-in sources know. A number is one 64-bit integer: its digits with country code (E.164: at most 15)."""
+"""Tables of the built-in sources. A number is a 64-bit integer: its digits with country code (E.164: at most 15)."""
+
+from datetime import UTC, datetime
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
@@ -8,13 +10,13 @@ MAX_COUNT = 2**31 - 1
 
 
 class NumberField(models.BigIntegerField):
-    """A phone number: country code and number, 7 to 15 digits, no leading zero."""
+    """A phone number: country code and number, 7 to 15 digits, without a leading zero."""
 
     default_validators = [MinValueValidator(1_000_000), MaxValueValidator(999_999_999_999_999)]
 
 
 class Contact(models.Model):
-    """A name, a place, or both, from the operator's own directory. One per number."""
+    """A name, a place, or both, from the operator's directory. One per number."""
 
     number = NumberField(primary_key=True)
     name = models.CharField(max_length=200, blank=True)
@@ -26,7 +28,7 @@ class Contact(models.Model):
 
 
 class NumberPrefix(models.Model):
-    """A block of the numbering plan and its place, in English. Empty: the plan names none, the country answers."""
+    """A prefix of the numbering plan and its place in English. Empty: the country is used."""
 
     prefix = models.BigIntegerField(primary_key=True)
     place = models.CharField(max_length=200, blank=True)
@@ -43,7 +45,7 @@ class Country(models.Model):
 
 
 class ComplaintSubject(models.Model):
-    """What complaints are about, in a source's own words. There are few: a row's reference to them is 16 bits."""
+    """The subject of complaints as their source calls it. There are few, so a reference has 16 bits."""
 
     id = models.SmallAutoField(primary_key=True)
     text = models.CharField(max_length=100, unique=True)
@@ -53,20 +55,21 @@ class ComplaintSubject(models.Model):
 
 
 class ComplaintDay(models.Model):
-    """How often a number was complained about on one day, by one source, and mostly about what."""
+    """The complaints about a number on one day from one source, and their most frequent subject."""
 
     number = NumberField()
     source = models.CharField(max_length=32)
     day = models.DateField()
     total = models.PositiveIntegerField(validators=[MaxValueValidator(MAX_COUNT)])
     robocalls = models.PositiveIntegerField(default=0, validators=[MaxValueValidator(MAX_COUNT)])
-    # Without a constraint and an index of its own: they would cost an import more than the row.
+    # It has no constraint and no index: they would cost an import more than the row itself.
     subject = models.ForeignKey(
         ComplaintSubject, on_delete=models.DO_NOTHING, null=True, blank=True, db_constraint=False, db_index=False
     )
 
     class Meta:
-        # For what an import replaces and what is past its age.
+        verbose_name, verbose_name_plural = "complaint count", "complaints"
+        # For the rows that an import replaces, and for pruning.
         indexes = [models.Index(fields=["day", "source"], name="complaintday_day_source")]
         constraints = [
             models.UniqueConstraint(fields=["number", "source", "day"], name="complaintday_number_source_day"),
@@ -80,12 +83,12 @@ class ComplaintDay(models.Model):
 
 
 class NumberRule(models.Model):
-    """The operator's own word about a number. It stands above every source."""
+    """An operator rule for one number. It overrides every source."""
 
     number = NumberField(primary_key=True)
-    spam = models.BooleanField(null=True, blank=True, help_text="Yes or no; unknown leaves it to the sources.")
-    name = models.CharField(max_length=200, blank=True, help_text="Empty leaves it to the sources.")
-    note = models.CharField(max_length=200, blank=True, help_text="For operators; never in an answer.")
+    spam = models.BooleanField(null=True, blank=True, help_text="Choose Unknown to use the sources.")
+    name = models.CharField(max_length=200, blank=True, help_text="Leave empty to use the sources.")
+    note = models.CharField(max_length=200, blank=True, help_text="For operators; never in a response.")
     updated_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
@@ -95,17 +98,21 @@ class NumberRule(models.Model):
         return str(self.number)
 
 
-class NumberMark(models.Model):
-    """A number that was corrected or forgotten: answers kept from before `at` are not used. No number stands here, only
-    its keyed hash (accounts.hashing)."""
+class CacheVersion(models.Model):
+    """A number whose data was corrected or erased. The version is part of the key of its cached vendor answers
+    (lookup.cache_versions); imports skip a suppressed one (lookup.suppression). Holds the number's keyed hash only
+    (core.hashing)."""
 
     number_hash = models.BinaryField(max_length=32, primary_key=True)
-    at = models.DateTimeField(db_index=True)
-    blocked = models.BooleanField(default=False, help_text="Imports leave it out.")
+    changed_at = models.DateTimeField(db_column="at", db_index=True)
+    suppressed = models.BooleanField(db_column="blocked", default=False, help_text="Imports skip this number.")
+
+    class Meta:
+        db_table = "lookup_numbermark"  # the model's former name, as are the two columns'
 
 
 class Dataset(models.Model):
-    """Which version of a data set is loaded, so that an unchanged one is not loaded again."""
+    """The loaded version of a data set, so that an unchanged one is not loaded again."""
 
     name = models.CharField(max_length=64, primary_key=True)
     version = models.CharField(max_length=64)
@@ -113,15 +120,17 @@ class Dataset(models.Model):
     loaded_at = models.DateTimeField(default=timezone.now)
 
 
-class AnswerSums(models.Model):
-    """How often a source was asked with one outcome, and how long it took."""
+class SourceHour(models.Model):
+    """How often a source was called within one hour with one outcome, and how long it took. Only lookup.statistics
+    writes here, by adding to the sums."""
 
-    slot = models.CharField(max_length=16, blank=True, help_text="Empty: an event of the source's, in no slot.")
+    hour = models.DateTimeField(help_text="Start of the hour (UTC).")
+    slot = models.CharField(max_length=16, blank=True, help_text="Empty for an event of the source without a slot.")
     connector = models.CharField(max_length=200)
     outcome = models.CharField(max_length=32)
     count = models.BigIntegerField(default=0)
     total_us = models.BigIntegerField("total (µs)", default=0)
-    # How many took so many milliseconds at most, and more than the bucket before. An event took none.
+    # A histogram: each bucket counts the durations above the bound of the one before. Events have no duration.
     ms_1 = models.IntegerField("up to 1 ms", default=0)
     ms_5 = models.IntegerField("up to 5 ms", default=0)
     ms_10 = models.IntegerField("up to 10 ms", default=0)
@@ -135,37 +144,7 @@ class AnswerSums(models.Model):
     ms_more = models.IntegerField("more", default=0)
 
     class Meta:
-        abstract = True
-
-
-class Usage(AnswerSums):
-    """Within one hour for one token. Written by `lookup.usage` alone, which adds to the sums."""
-
-    hour = models.DateTimeField(help_text="When it begins (UTC).")
-    # No foreign key: what was counted is written whatever has become of the token.
-    token_id = models.BigIntegerField(help_text="0: no token asked.")
-
-    class Meta:
-        verbose_name = verbose_name_plural = "usage"
-        constraints = [
-            models.UniqueConstraint(
-                fields=["hour", "token_id", "slot", "connector", "outcome"],
-                name="usage_hour_token_slot_connector_outcome",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.connector} {self.hour:%Y-%m-%d %H:%M}"
-
-
-class SourceHour(AnswerSums):
-    """As `Usage`, for all tokens together: some rows an hour however many tokens there are, for the console."""
-
-    hour = models.DateTimeField(help_text="When it begins (UTC).")
-
-    class Meta:
-        # Nobody sees a row: who may view usage sees the sums.
-        default_permissions = ()
+        default_permissions = ()  # no page shows single rows; `Usage` has the permission to view the totals
         constraints = [
             models.UniqueConstraint(
                 fields=["hour", "slot", "connector", "outcome"], name="sourcehour_hour_slot_connector_outcome"
@@ -173,9 +152,18 @@ class SourceHour(AnswerSums):
         ]
 
 
+class Usage(SourceHour):
+    """The console's Sources page, and the permission to view it."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ("view",)
+        verbose_name = verbose_name_plural = "sources"
+
+
 class SourceResult(models.Model):
-    """When a source last answered (`reason` empty), and when it last failed for each reason. Written by `lookup.usage`
-    alone. It holds no number, and nothing that a source sent."""
+    """When a source last answered (`reason` empty) and last failed for each reason. Only lookup.statistics writes here.
+    Holds no number and no data from a source."""
 
     connector = models.CharField(max_length=200)
     reason = models.CharField(max_length=32, blank=True)
@@ -190,3 +178,7 @@ class SourceResult(models.Model):
                 fields=["connector", "reason", "hint"], name="sourceresult_connector_reason_hint_once"
             )
         ]
+
+    @property
+    def at(self) -> datetime:
+        return datetime.fromtimestamp(self.last_ms / 1000, UTC)

@@ -21,7 +21,7 @@ _SEPARATORS = re.compile(r"[\s().\u2010-\u2013-]")
 
 
 class InvalidNumber(ValueError):
-    """What was sent is not a phone number; the message says which rule it breaks, without repeating it."""
+    """The text is not a phone number; the message says which rule it breaks, without repeating it."""
 
 
 def parse(query: object) -> str:
@@ -40,8 +40,8 @@ def parse(query: object) -> str:
     raise InvalidNumber("must start with a country code")
 
 
-def read(text: str) -> str:
-    """As `parse`, from a person's hand: with a +, spaces, hyphens, dots or parentheses. Raises InvalidNumber."""
+def parse_typed(text: str) -> str:
+    """As `parse`, for typed input: with a +, spaces, hyphens, dots or parentheses. Raises InvalidNumber."""
     return parse(without_separators(text).removeprefix("+"))
 
 
@@ -57,7 +57,7 @@ def without_separators(text: str) -> str:
     return _SEPARATORS.sub("", text.translate(_DIRECTION_MARKS))
 
 
-def read_listed(text: str, region: str | None = None) -> str:
+def parse_listed(text: str, region: str | None = None) -> str:
     """The digits, with country code, of a number in an address book or a list. Raises InvalidNumber.
 
     `+49 30 …`, or, where `region` (ISO 3166-1 alpha-2) is given, also as it is dialled there. Without a region nothing
@@ -125,7 +125,7 @@ Fits = Callable[[str], re.Match[str] | None]
 
 @lru_cache(maxsize=1000)
 def _plan(first_digits: str) -> Fits | None:
-    """What matches the numbers, with country code, of the country that these three digits begin; None for none."""
+    """A pattern of the numbers, with country code, of the country that these three digits begin; None if no country."""
     code = country_code(first_digits)
     if code is None:
         return None
@@ -147,7 +147,7 @@ def _national(region: str) -> tuple[str, Fits, Fits] | None:
 
 
 def _pattern(code: str, plan: PhoneMetadata, code_length: int) -> Fits:
-    """What matches `code` and a national number of the plan, of 7 to 15 digits together."""
+    """A pattern of `code` and a national number of the plan, of 7 to 15 digits together."""
     description = cast(PhoneNumberDesc, plan.general_desc)  # every plan has one
     lengths = [length for length in description.possible_length if 7 <= code_length + length <= 15]
     one_of = "|".join(f"[0-9]{{{len(code) + length}}}" for length in lengths)
@@ -161,7 +161,7 @@ def mask(digits: str) -> str:
 
 
 def country_code(digits: str) -> str | None:
-    """Of `digits`, the country calling code (ITU E.164); None where no country has it."""
+    """The country calling code (ITU E.164) of `digits`; None if no country has it."""
     return next((digits[:n] for n in (1, 2, 3) if int(digits[:n]) in COUNTRY_CODE_TO_REGION_CODE), None)
 
 

@@ -1,4 +1,5 @@
-"""The request body: at most 16 KiB of UTF-8 JSON, one object, no key twice (RFC 8259, read strictly)."""
+"""Responses are always JSON. The request body is one JSON object (RFC 8259) in UTF-8, without duplicate keys, of at
+most 16 KiB."""
 
 import json
 from collections.abc import Mapping
@@ -8,12 +9,15 @@ from django.conf import settings
 from django.http import UnreadablePostError
 from django.http.request import HttpRequest
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
+from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
 
 MALFORMED = "Malformed JSON body"
 NOT_AN_OBJECT = "JSON body must be an object"
 UNSUPPORTED = "Unsupported media type."
-# DRF's sentence quotes the media type. Only what is nobody's secret is quoted: these, or nothing.
+# DRF's message quotes the media type. Only well-known ones are quoted, because others may be confidential.
 _QUOTABLE_MEDIA_TYPES = {
     "application/octet-stream",
     "application/x-www-form-urlencoded",
@@ -26,17 +30,29 @@ _QUOTABLE_MEDIA_TYPES = {
 
 
 class BodyTooLarge(Exception):
-    """More than MAX_BODY_BYTES, counted as they are read."""
+    """More than MAX_BODY_BYTES, whatever Content-Length says."""
 
 
 def require_json(request: HttpRequest) -> None:
     """Raises UnsupportedMediaType unless the content type is application/json (parameters allowed), and ParseError
-    for an empty body, which DRF would take for `{}`."""
+    for an empty body, which DRF would parse as `{}`."""
     media_type = request.content_type or ""
     if media_type != StrictJSONParser.media_type:
         raise UnsupportedMediaType(media_type, None if media_type in _QUOTABLE_MEDIA_TYPES else UNSUPPORTED)
     if request.META.get("CONTENT_LENGTH") in (None, "", "0"):
         raise ParseError(MALFORMED)
+
+
+class AlwaysJSON(BaseContentNegotiation):
+    """Whatever `Accept` or `?format=` say."""
+
+    def select_parser(self, request: Request, parsers: Any) -> BaseParser:
+        return parsers[0]
+
+    def select_renderer(
+        self, request: Request, renderers: Any, format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type
 
 
 class StrictJSONParser(BaseParser):
@@ -45,24 +61,21 @@ class StrictJSONParser(BaseParser):
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The object in `stream`. Raises BodyTooLarge, or ParseError with one of the sentences above.
+        """The object in `stream`. Raises BodyTooLarge, and ParseError with one of the messages above.
 
-        Numbers come as floats: none is ever used, and a 5,000-digit integer is no reason to fail.
+        Integers become floats: none is used, and Python refuses to parse an integer of 5,000 digits.
         """
         try:
             raw = stream.read(settings.MAX_BODY_BYTES + 1)
-        except UnreadablePostError as error:  # the client went away
+        except UnreadablePostError as error:  # the client disconnected
             raise ParseError(MALFORMED) from error
         if len(raw) > settings.MAX_BODY_BYTES:
             raise BodyTooLarge
         try:
-            _require_utf8((parser_context or {})["request"]._request)
-            value = json.loads(
-                raw.decode("utf-8"),
-                object_pairs_hook=_unique_keys,
-                parse_int=float,
-                parse_constant=_refuse_constant,
-            )
+            parameters = (parser_context or {})["request"]._request.content_params or {}
+            if parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+                raise ValueError("the body's charset is not UTF-8")
+            value = _decoder.decode(raw.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             raise ParseError(MALFORMED) from error
         if not isinstance(value, dict):
@@ -70,18 +83,15 @@ class StrictJSONParser(BaseParser):
         return value
 
 
-def _require_utf8(request: HttpRequest) -> None:
-    charset = (request.content_params or {}).get("charset", "utf-8")
-    if charset.lower() not in ("utf-8", "utf8"):
-        raise ValueError("the body's charset is not UTF-8")
-
-
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("duplicate key")
     return members
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_int=float, parse_constant=_refuse_constant)

@@ -1,4 +1,4 @@
-"""What OpenAPI says of the search: every status, header and example of the contract."""
+"""OpenAPI description of the search: every status, header and example."""
 
 from typing import Any
 
@@ -9,26 +9,19 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiRespo
 
 from lookup.serializers import ErrorResponse, SearchRequest, SearchResponse
 
-_ANSWER = {
-    "success": True,
-    "data": {
-        "phone_number": "493023125555",
-        "source_a": {"name": "Musterhaus Advisors", "location": "Berlin"},
-        "source_b": {"name": "Musterhaus Advisors", "spam": True},
-        "combined": {"source_a_available": True, "source_b_available": True},
-    },
-    "credits_remaining": 99,
-}
-_NOBODY_KNOWS = {
-    "success": True,
-    "data": {
-        "phone_number": "12025550143",
-        "source_a": {"location": "Washington D.C."},
-        "source_b": {},
-        "combined": {"source_a_available": True, "source_b_available": False},
-    },
-    "credits_remaining": 98,
-}
+
+def _answer(title: str, number: str, source_a: Any, source_b: Any, credits_remaining: int) -> OpenApiExample:
+    combined = {"source_a_available": bool(source_a), "source_b_available": bool(source_b)}
+    data = {"phone_number": number, "source_a": source_a, "source_b": source_b, "combined": combined}
+    value = {"success": True, "data": data, "credits_remaining": credits_remaining}
+    return OpenApiExample(title, value, response_only=True, status_codes=["200"])
+
+
+_NAME = {"name": "Musterhaus Advisors"}
+_ANSWERS = [
+    _answer("Both sources have results", "493023125555", {**_NAME, "location": "Berlin"}, {**_NAME, "spam": True}, 99),
+    _answer("Only one source has a result", "12025550143", {"location": "Washington D.C."}, {}, 98),
+]
 _LIMIT, _WINDOW_S = settings.RATE_LIMIT
 _FAILURES, _FAILURE_WINDOW_S = settings.AUTH_FAILURE_RATE
 _MAX_BODY = f"{settings.MAX_BODY_BYTES // 1024} KiB"
@@ -49,12 +42,12 @@ _ERRORS = {
     401: ("The token is missing, malformed, forged, expired or revoked.", ["Invalid or missing token"]),
     403: ("The token has no credits left.", ["No credits remaining"]),
     405: (
-        "The method is not POST. The method is quoted only if it is one of HTTP's own.",
+        "The method is not POST. The message quotes standard methods only.",
         ['Method "GET" not allowed.', "Method not allowed."],
     ),
     413: (f"The body is larger than {_MAX_BODY}.", ["Request body too large"]),
     415: (
-        "The content type is not application/json. The media type is quoted only if it is a well-known one.",
+        "The content type is not application/json. The message quotes well-known media types only.",
         ['Unsupported media type "text/plain" in request.', "Unsupported media type."],
     ),
     429: (
@@ -65,10 +58,10 @@ _ERRORS = {
         ["Rate limit exceeded"],
     ),
     500: (
-        "An internal failure, or neither source could answer. Nothing was charged unless the database went away.",
+        "An internal error, or both sources failed. Nothing was charged, unless the database connection was lost.",
         ["Internal server error"],
     ),
-    503: ("Too many requests at once: send it again after `Retry-After`. Nothing was done.", ["Service overloaded"]),
+    503: ("Too many requests at once: retry after `Retry-After`. Nothing was done.", ["Service overloaded"]),
 }
 _WITH_VALID_TOKEN = [200, 400, 403, 429, 500]
 _ALL = [200, *_ERRORS]
@@ -79,20 +72,24 @@ def _header(name: str, description: str, statuses: list[int], type_: Any = OpenA
 
 
 _HEADERS = [
-    _header("X-Request-ID", "The request's id: yours if it was accepted, otherwise a new one.", _ALL),
+    _header("X-Request-ID", "The request's id: yours if it was valid, otherwise a new one.", _ALL),
     _header(
         "RateLimit-Policy",
-        f'The token\'s limit: `"token";q={_LIMIT};w={_WINDOW_S}`. Absent if the token was not accepted.',
+        f'The token\'s limit: `"token";q={_LIMIT};w={_WINDOW_S}`. Absent without a valid token.',
         _WITH_VALID_TOKEN,
     ),
     _header(
         "RateLimit",
-        "Requests left, and seconds until the oldest one leaves the window. Absent if the token was not accepted.",
+        "Requests left, and seconds until the oldest one leaves the window. Absent without a valid token.",
         _WITH_VALID_TOKEN,
     ),
-    _header("Server-Timing", "What each source did and how long it took, if they were asked.", [200, 500]),
-    _header("Idempotent-Replayed", "`true` on an answer that was paid for before.", [200]),
-    _header("Retry-After", "Whole seconds after which a request is accepted.", [429, 503], OpenApiTypes.INT),
+    _header(
+        "Server-Timing",
+        "Each source's result (`found`, `not-found`, `failed`) and duration, if the sources were called.",
+        [200, 500],
+    ),
+    _header("Idempotent-Replayed", "`true` on a response that was charged before.", [200]),
+    _header("Retry-After", "Seconds after which to retry.", [429, 503], OpenApiTypes.INT),
     _header("Allow", "`POST`", [405]),
     _header("WWW-Authenticate", '`JWT realm="callerid"`', [401]),
 ]
@@ -101,23 +98,23 @@ _SENT_HEADERS = [
         "Idempotency-Key",
         {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
         OpenApiParameter.HEADER,
-        description="Yours: a repeat within 24 hours gets the same answer and is not charged.",
+        description="A retry with the same key within 24 hours gets the same response and is not charged.",
     ),
     OpenApiParameter(
         "X-Request-ID",
         {"type": "string"},
         OpenApiParameter.HEADER,
         description=(
-            "Your own id for the request, repeated in the response, the operator's log and the ledger: 1 to 64 "
-            "characters of `A-Z a-z 0-9 . _ -`. Any other value, and one that looks like a phone number (7 to 15 "
-            "digits), is not an error: it is replaced by a new id."
+            "Your id for the request, returned in the response and written to the operator's log and ledger: 1 to 64 "
+            "characters of `A-Z a-z 0-9 . _ -`. Any other value, or one that looks like a phone number (7 to 15 "
+            "digits), is replaced by a new id."
         ),
     ),
 ]
 
 
 class SearchSchema(AutoSchema):
-    """The token is in the body, so no security scheme applies."""
+    """Without a security scheme: the token is in the body."""
 
     def get_auth(self) -> list[dict[str, Any]]:
         return []
@@ -127,21 +124,20 @@ search_schema = extend_schema(
     operation_id="search",
     summary="Search a phone number",
     description=(
-        "Returns what two independent sources know about a number, and takes one credit. A field that a source does "
-        "not know is absent; a source that found nothing is `{}`. The request body may have at most "
+        "Returns what two independent sources know about a number, and charges one credit. Unknown fields are absent; "
+        "a source without a result is `{}`. The request body may have at most "
         f"{_MAX_BODY}; members other than `api_key` and `query` are ignored."
     ),
     tags=["callerid"],
     request=SearchRequest,
     parameters=[*_SENT_HEADERS, *_HEADERS],
     responses={
-        200: OpenApiResponse(SearchResponse, "What the sources know."),
+        200: OpenApiResponse(SearchResponse, "The results of both sources."),
         **{status: OpenApiResponse(ErrorResponse, description) for status, (description, _) in _ERRORS.items()},
     },
     examples=[
         OpenApiExample("A search", {"api_key": "<API_KEY>", "query": "493023125555"}, request_only=True),
-        OpenApiExample("Both sources know it", _ANSWER, response_only=True, status_codes=["200"]),
-        OpenApiExample("Only a place is known", _NOBODY_KNOWS, response_only=True, status_codes=["200"]),
+        *_ANSWERS,
         *(
             OpenApiExample(detail, {"detail": detail}, response_only=True, status_codes=[str(status)])
             for status, (_, details) in _ERRORS.items()

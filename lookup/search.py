@@ -1,45 +1,42 @@
-"""One search: the operator's rule first, then both slots under one deadline."""
+"""A search: the operator rule, then the local members of both slots, then their vendors, under one deadline."""
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, wait
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
 
 from django.conf import settings
-from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError
 
-from accounts.turns import give_connection_back
-from lookup import marks, rules, selects, usage
+from core.db import release_connection
+from lookup import cache_versions, rules
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.connectors.base import Connector
-from lookup.connectors.chain import Inquiry, Member, Tables
-from lookup.connectors.registry import bind
-from lookup.connectors.table import Table
+from lookup.combined_query import NumberRows
+from lookup.connectors.base import call_connector
+from lookup.connectors.registry import Member, bind
+from lookup.connectors.table import TableConnector
+from lookup.slot import Slot
+from lookup.vendors import cache, event_loop
+from lookup.vendors.guard import LATE
 
 log = logging.getLogger(__name__)
 
-#: After one statement for all tables has failed, each has its own for so long.
-APART_S = 5.0
-
-
-class Apart:
-    """Until when: a time.monotonic() value, this process's."""
-
-    until = 0.0
-
-
-#: Each slot's name in the answer, the setting that binds it, and the fields that it may have.
+#: Each slot's name in the response, the setting that binds it, and the fields that it may have.
 SLOTS = {
     "source_a": ("SOURCE_A", frozenset({"name", "location"})),
     "source_b": ("SOURCE_B", frozenset({"name", "spam"})),
 }
 
+NO_TIME = Failed("no_time", "no time was left to call it")
+# The event loop ends a search's wait at its deadline. A search continues without it after this share of the deadline
+# more: a connector that blocks the loop stalls no search.
+STALLED_SHARE = 0.05
+
+_STATUSES = {Found: "found", NotFound: "not-found", Failed: "failed"}
+
 
 class AllSourcesFailed(Exception):
-    """Neither slot could tell: an outage, which is not sold as "nobody knows this number"."""
+    """Both slots failed: an outage must not be reported, and charged, as "not found"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +45,9 @@ class SlotResult:
     elapsed_s: float
 
     @property
-    def word(self) -> str:
+    def status(self) -> str:
         """`found`, `not-found` or `failed`."""
-        return _WORDS[type(self.answer)]
-
-
-_WORDS = {Found: "found", NotFound: "not-found", Failed: "failed"}
+        return _STATUSES[type(self.answer)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,106 +57,119 @@ class SearchResult:
 
     @property
     def found(self) -> int:
-        """In how many slots."""
+        """Number of slots that found something."""
         return sum(isinstance(slot.answer, Found) for slot in self.slots.values())
 
     @property
-    def empty(self) -> bool:
-        return self.found == 0
-
-    @property
     def degraded(self) -> bool:
-        """At least one slot failed."""
+        """Whether at least one slot failed."""
         return any(isinstance(slot.answer, Failed) for slot in self.slots.values())
 
     @property
     def failed(self) -> bool:
-        """Neither slot could tell."""
+        """Whether all slots failed."""
         return all(isinstance(slot.answer, Failed) for slot in self.slots.values())
 
 
-def members(slot: str) -> tuple[Member, ...]:
-    """The connectors that this slot is bound to. Raises ImproperlyConfigured."""
-    setting, _ = SLOTS[slot]
-    return _bound(slot, setting, getattr(settings, setting))
-
-
-def search(number: str, *, token_id: int = 0) -> SearchResult:
-    """Ask both slots about `number` within SEARCH_DEADLINE_S. A slot that is late has failed.
-
-    `token_id`: in whose name, for the statistics.
-    """
+def search(number: str) -> SearchResult:
+    """Look `number` up in both slots within SEARCH_DEADLINE_S. A slot that misses the deadline has failed."""
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
-    bound = {slot: members(slot) for slot in SLOTS}
-    rule, tables, mark = _read_tables(number, [member for of_slot in bound.values() for member in of_slot])
-    inquiries = {slot: Inquiry(slot, bound[slot], fields, number, rule) for slot, (_, fields) in SLOTS.items()}
-    for inquiry in inquiries.values():
-        inquiry.ask_local(settings.SEARCH_DEADLINE_S, tables)
-    if remote := [inquiry for inquiry in inquiries.values() if inquiry.wants_remote()]:
-        # Known before, for no database is asked while vendors are: what is kept from before a correction is not used.
-        mark = marks.find(number) if mark is None else mark
-        give_connection_back()
-        _ask_remote(remote, mark, deadline)
-    for slot, inquiry in inquiries.items():
-        for record in inquiry.records:
-            usage.count(
-                token_id=token_id,
-                slot=slot,
-                connector=record.connector,
-                outcome=record.outcome,
-                elapsed_s=record.elapsed_s,
-                hint=record.hint,
-            )
-    return SearchResult(number, {slot: SlotResult(*inquiry.result()) for slot, inquiry in inquiries.items()})
+    bound = {name: members(name) for name in SLOTS}
+    rows = _read(number, [member for of_slot in bound.values() for member in of_slot])
+    rule = rules.find(rows)
+    slots = {name: Slot(name, bound[name], fields, number, rule) for name, (_, fields) in SLOTS.items()}
+    for slot in slots.values():
+        _call_local(slot, number, rows)
+    # Read before any vendor is called: then no connection is held, and no older cached answer is used.
+    if any(slot.needs_vendor() for slot in slots.values()):
+        version = cache_versions.find(rows)
+        release_connection()
+        _call_vendors(list(slots.values()), number, version, deadline)
+    return SearchResult(number, {name: SlotResult(slot.answer(), slot.elapsed_s) for name, slot in slots.items()})
 
 
-def _read_tables(number: str, members: Sequence[Member]) -> tuple[Found | None, Tables, str | None]:
-    """The operator's rule, what the built-in tables say, and the number's mark where a member leaves the process (None:
-    not read), by one statement. Where that fails, and for APART_S after, each is asked by a statement of its own, and
-    only if it is needed, so that what one table suffers from costs one slot."""
+def members(slot: str) -> tuple[Member, ...]:
+    """The connectors that `slot` is bound to. Raises ImproperlyConfigured."""
+    setting, fields = SLOTS[slot]
+    return bind(setting, getattr(settings, setting), fields)
+
+
+def _read(number: str, bound: list[Member]) -> NumberRows:
+    """The rows of the operator rule, of the cache version if a vendor may be called, and of the table connectors."""
+    queries = [rules.QUERY]
+    if any(member.guard for member in bound):
+        queries.append(cache_versions.QUERY)
+    queries += [member.connector.query for member in bound if isinstance(member.connector, TableConnector)]
+    return NumberRows(number, list(dict.fromkeys(queries)))
+
+
+def _call_local(slot: Slot, number: str, rows: NumberRows) -> None:
+    """Call the slot's local members. Each slot has SEARCH_DEADLINE_S of its own, so that a slow slot takes no time from
+    the other."""
     started = time.monotonic()
-    if started < Apart.until:
-        return rules.find(number), Tables({}), None
-    remote = any(member.guard for member in members)
-    connectors = list(dict.fromkeys(member.connector for member in members if isinstance(member.connector, Table)))
-    wanted = [rules.SELECT, *([marks.SELECT] if remote else []), *(connector.select for connector in connectors)]
-    try:
-        rule, *rows = selects.rows(wanted, number)
-    except DatabaseError as error:
-        log.warning("tables are read apart for %g s: reading them together failed (%s)", APART_S, type(error).__name__)
-        Apart.until = time.monotonic() + APART_S
-        return rules.find(number), Tables({}), None
-    mark = marks.read(rows.pop(0)) if remote else None
-    answers: dict[Connector, Callable[[], Answer]] = {
-        connector: partial(connector.read, row) for connector, row in zip(connectors, rows, strict=True)
-    }
-    return rules.read(rule), Tables(answers, time.monotonic() - started), mark
-
-
-def _ask_remote(inquiries: list[Inquiry], mark: str, deadline: float) -> None:
-    """The slots' remote members, both slots at the same time; whoever has not answered in time has failed."""
-    waiting = {inquiry: future for inquiry in inquiries if (future := inquiry.ask_remote(deadline, mark))}
-    while waiting:
-        first_due = min(inquiry.due for inquiry in waiting)
-        # Woken for the first answer only where there may be another to ask after it.
-        until = FIRST_COMPLETED if any(inquiry.may_ask_on for inquiry in waiting) else ALL_COMPLETED
-        wait(set(waiting.values()), max(0.0, first_due - time.monotonic()), until)
+    deadline = started + settings.SEARCH_DEADLINE_S
+    for index, member in slot.due(remote=False):
+        connector, asked_at = member.connector, time.monotonic()
+        timeout_s = deadline - asked_at
+        answer: Answer
+        if timeout_s <= 0:
+            answer = NO_TIME
+        elif isinstance(connector, TableConnector):
+            answer = call_connector(member.name, connector.read, rows)
+        else:
+            answer = call_connector(member.name, connector.lookup, number, timeout_s=timeout_s)
         now = time.monotonic()
-        for inquiry, future in list(waiting.items()):
-            if future.done() or now >= inquiry.due:
-                inquiry.take()
-                del waiting[inquiry]
-                if following := inquiry.ask_remote(deadline, mark):
-                    waiting[inquiry] = following
+        elapsed_s = now - asked_at
+        if isinstance(connector, TableConnector) and connector.query in rows:
+            elapsed_s += rows.elapsed_s
+            slot.elapsed_s = rows.elapsed_s
+        slot.record(index, LATE if timeout_s > 0 and now > deadline else answer, elapsed_s)
+    slot.elapsed_s += time.monotonic() - started
 
 
-@lru_cache(maxsize=16)
-def _bound(slot: str, setting: str, names: str) -> tuple[Member, ...]:
-    bound, (_, fields) = bind(slot, setting, names), SLOTS[slot]
-    for member in bound:
-        if not member.connector.fields & fields:
-            raise ImproperlyConfigured(
-                f"{setting}: '{member.name}' knows {' and '.join(sorted(member.connector.fields))} only, "
-                f"and this slot has {' and '.join(sorted(fields))}."
-            )
-    return bound
+def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float) -> None:
+    """Use the cached answers, and call the vendors for the others. `version`: the number's cache version."""
+    due = [member for slot in slots for _, member in slot.due(remote=True)]
+    keys = {member.name: member.guard.key(number, version) for member in due if member.guard}
+    cached = cache.answers.get(list(keys.values()))
+    for slot in slots:
+        for index, member in slot.due(remote=True):
+            if (answer := cached.get(keys[member.name])) is None:
+                break
+            slot.record(index, answer, 0.0, cached=True)
+    if waiting := [slot for slot in slots if slot.needs_vendor()]:
+        try:
+            timeout_s = max(0.0, deadline - time.monotonic()) + STALLED_SHARE * settings.SEARCH_DEADLINE_S
+            event_loop.run(_at_once(waiting, number, keys, cached, deadline), timeout_s)
+        except (TimeoutError, RuntimeError) as error:  # RuntimeError: its thread cannot be started
+            log.error("the event loop of vendor calls is stalled (%s)", type(error).__name__)
+            for slot in waiting:
+                for index, _ in slot.due(remote=True):  # nor does the loop call them when it goes on
+                    slot.record(index, NO_TIME, 0.0)
+
+
+async def _at_once(
+    slots: list[Slot], number: str, keys: Mapping[str, str], cached: Mapping[str, Answer], deadline: float
+) -> None:
+    calls = [_call_in_turn(slot, number, keys, cached, deadline) for slot in slots]
+    tasks = [asyncio.create_task(call) for call in calls[1:]]
+    await calls[0]
+    for task in tasks:
+        await task
+
+
+async def _call_in_turn(
+    slot: Slot, number: str, keys: Mapping[str, str], cached: Mapping[str, Answer], deadline: float
+) -> None:
+    """Call the slot's vendors, one after the other. `keys`: of cached answers, by member."""
+    for index, member in slot.due(remote=True):
+        asked_at = time.monotonic()
+        if (answer := cached.get(keys[member.name])) is not None:
+            slot.record(index, answer, 0.0, cached=True)
+        elif asked_at >= deadline:
+            slot.record(index, NO_TIME, 0.0)
+        elif member.guard:
+            slot.called(index)
+            result = await member.guard.lookup(number, key=keys[member.name], deadline=deadline)
+            slot.record(index, result.answer, result.at - asked_at, joined=result.joined)
+            slot.elapsed_s += result.at - asked_at

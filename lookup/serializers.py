@@ -1,7 +1,5 @@
-"""The shapes of the contract: declared for the schema, built here and nowhere else.
-
-`to_representation` is written out: the fields are few and fixed, and DRF's generic walk costs more than the search.
-"""
+"""The request and response bodies. The serializers define the OpenAPI schema; `search_data` builds the response: DRF's
+generic `to_representation` costs more than the search."""
 
 from typing import Any
 
@@ -9,29 +7,29 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lookup import numbers
-from lookup.answers import Answer, Found
+from lookup.answers import Found
 from lookup.search import SearchResult
 
 
 class SearchRequest(serializers.Serializer):
-    """A token and a phone number. Both are strings; nothing is trimmed or converted."""
+    """A token and a phone number, both strings. Nothing is trimmed or converted."""
 
-    api_key = serializers.CharField(max_length=2048, help_text="The token that the operator gave you: a JWT.")
+    api_key = serializers.CharField(max_length=2048, help_text="Your API token, a JWT from the operator.")
     query = serializers.RegexField(
         f"^{numbers.PATTERN}$",
-        help_text="Country code followed by the number, digits only: no `+`, spaces or hyphens.",
+        help_text="Country code and number, digits only, without `+`, spaces or hyphens.",
     )
 
 
 class SourceA(serializers.Serializer):
-    """What the first source knows. A field that it does not know is absent."""
+    """Results of the first source. Unknown fields are absent."""
 
     name = serializers.CharField(required=False, min_length=1)
-    location = serializers.CharField(required=False, min_length=1, help_text="A place, free text.")
+    location = serializers.CharField(required=False, min_length=1, help_text="Place, free text.")
 
 
 class SourceB(serializers.Serializer):
-    """What the second source knows. A field that it does not know is absent."""
+    """Results of the second source. Unknown fields are absent."""
 
     name = serializers.CharField(required=False, min_length=1)
     spam = serializers.BooleanField(required=False)
@@ -45,40 +43,32 @@ class Combined(serializers.Serializer):
 
 
 class SearchData(serializers.Serializer):
-    phone_number = serializers.CharField(help_text="The number that was searched, as in `query`.")
+    phone_number = serializers.CharField(help_text="The searched number, as in `query`.")
     source_a = SourceA()
     source_b = SourceB()
     combined = Combined()
 
-    def to_representation(self, instance: SearchResult) -> dict[str, Any]:
-        source_a, source_b = (_fields(instance.slots[slot].answer) for slot in ("source_a", "source_b"))
-        return {
-            "phone_number": instance.number,
-            "source_a": source_a,
-            "source_b": source_b,
-            "combined": {"source_a_available": bool(source_a), "source_b_available": bool(source_b)},
-        }
-
-
-def _fields(answer: Answer) -> dict[str, Any]:
-    return answer.known() if isinstance(answer, Found) else {}
-
 
 @extend_schema_field({"type": "boolean", "const": True})
 class AlwaysTrue(serializers.BooleanField):
-    """True; an error has another body."""
+    """Always true: an error has another body."""
 
 
 class SearchResponse(serializers.Serializer):
-    """A successful search. `credits_remaining` is added when the credit is taken."""
+    """A successful search. `credits_remaining` is added by the charge."""
 
     success = AlwaysTrue(help_text="Always true.")
     data = SearchData()  # type: ignore[assignment]
     credits_remaining = serializers.IntegerField(min_value=0, help_text="Credits left on the token after this search.")
 
-    def to_representation(self, instance: SearchResult) -> dict[str, Any]:
-        return {"success": True, "data": self.fields["data"].to_representation(instance)}
-
 
 class ErrorResponse(serializers.Serializer):
-    detail = serializers.CharField(help_text="What went wrong, in one sentence.")
+    detail = serializers.CharField(help_text="A sentence that says what went wrong.")
+
+
+def search_data(result: SearchResult) -> dict[str, Any]:
+    """As SearchData."""
+    answers = {slot: outcome.answer for slot, outcome in result.slots.items()}
+    known = {slot: answer.known() if isinstance(answer, Found) else {} for slot, answer in answers.items()}
+    available = {f"{slot}_available": bool(fields) for slot, fields in known.items()}
+    return {"phone_number": result.number, **known, "combined": available}

@@ -1,28 +1,28 @@
-"""At most RATE_LIMIT accepted requests by one token in any window: an exact sliding log.
+"""The rate limit: at most RATE_LIMIT accepted requests by one token in any window, by an exact sliding window log.
 
-On Redis one script, by the server's clock, in one round trip, shared by all processes and hosts; without Redis, or
-while it is away, the same log in this process, by a monotonic clock.
+Each process keeps its own log by a monotonic clock. With Redis, one script keeps another by Redis's clock, in one round
+trip, for all processes and hosts, and a request must be within both: so whatever Redis forgets, and while it is
+unavailable, a process never accepts more than the limit.
 """
 
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from accounts import shared_store
+from core import redis, tracing
+from core.throttling import FALLBACKS
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`remaining`: requests left in the window. `wait_s`: seconds until the oldest counted one leaves it."""
+    """`remaining`: requests left in the window. `wait_s`: seconds until the oldest counted request leaves it."""
 
     allowed: bool
     remaining: int
@@ -33,40 +33,44 @@ class Decision:
         return max(1, math.ceil(self.wait_s))
 
 
-class SlidingLog(Protocol):
-    def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
-        """Count one request of this token if it is within the limit; one refused is not counted."""
-
-
-class InProcess:
-    """The log of one process. Tokens idle for a window are forgotten, once a window."""
+class InProcessLog:
+    """The log of one process. Once a window, tokens that were idle for a window are removed."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._logs: dict[int, deque[float]] = {}
+        self._logs: dict[int, list[float]] = {}
         self._swept_at = clock()
 
     def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
+        """Count one request of this token if it is within the limit; a refused request is not counted."""
         with self._lock:
             now = self._clock()
             if now - self._swept_at >= window_s:
                 self._logs = {key: log for key, log in self._logs.items() if log and now - log[-1] < window_s}
                 self._swept_at = now
-            log = self._logs.setdefault(token_id, deque())
-            while log and now - log[0] >= window_s:
-                log.popleft()
+            log = self._logs.setdefault(token_id, [])
+            expired = 0
+            while expired < len(log) and now - log[expired] >= window_s:
+                expired += 1
+            del log[:expired]
             allowed = len(log) < limit
             if allowed:
                 log.append(now)
-            # Beyond a limit that has been lowered, more than the oldest must leave before one may come.
+            # After the limit was lowered, more than the oldest request must leave before one is accepted.
             leaving = log[max(0, len(log) - limit)]
-            # In this order it is never more than the window: the other sum may round up.
+            # In this order the result never exceeds the window; (leaving + window_s) - now may round up.
             return Decision(allowed, max(0, limit - len(log)), window_s - (now - leaving))
 
+    def cancel(self, token_id: int) -> None:
+        """Uncount a request that `hit` has just counted: the newest, which differs from it by milliseconds at most."""
+        with self._lock:
+            if log := self._logs.get(token_id):
+                del log[-1]
 
-# A list of times in microseconds, oldest first. A log from the future by more than a window means that the server's
-# clock was set back: it starts anew rather than locking the token out.
+
+# A list of times in microseconds, oldest first. A newest entry more than a window in the future means that the server's
+# clock was set back: the log is deleted, so that the token is not locked out.
 _SCRIPT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -91,50 +95,53 @@ return {allowed, math.max(0, limit - count), tonumber(oldest) + window - now}
 """
 
 
-class Shared:
-    """The log on Redis; while that is away, `fallback`."""
+class RedisLog:
+    """The log on Redis together with `own`, the log of this process."""
 
-    def __init__(self, url: str, fallback: SlidingLog) -> None:
-        self._url = url
-        self._script = shared_store.client(url).register_script(_SCRIPT)
-        self._fallback = fallback
+    def __init__(self, url: str, own: InProcessLog) -> None:
+        self._url, self._own = url, own
+        self._script = redis.client(url).register_script(_SCRIPT)
 
     def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
+        # Counted here first: concurrent requests cannot pass together when Redis has forgotten the others.
+        own = self._own.hit(token_id, limit, window_s)
+        if not own.allowed:
+            # Redis has counted each of them later, at most by its timeout.
+            return Decision(False, 0, min(window_s, own.wait_s + settings.REDIS_TIMEOUT_S))
         try:
-            allowed, remaining, wait_us = shared_store.ask(
-                lambda: self._script(
-                    keys=[f"callerid:rate:{token_id}"],
-                    args=[limit, window_s],
-                    client=shared_store.own_client(self._url),
-                )
+            allowed, remaining, wait_us = redis.call(
+                lambda: self._script([f"callerid:rate:{token_id}"], [limit, window_s], redis.thread_client(self._url))
             )
-        except shared_store.Away:
-            return self._fallback.hit(token_id, limit, window_s)
-        return Decision(bool(allowed), remaining, wait_us / 1_000_000)
+        except redis.RedisUnavailable:
+            FALLBACKS.inc("requests")
+            return own
+        if not allowed:
+            self._own.cancel(token_id)
+        return Decision(bool(allowed), min(remaining, own.remaining), wait_us / 1_000_000)
 
 
-_in_process = InProcess()
-_log: SlidingLog = Shared(settings.REDIS_URL, _in_process) if settings.REDIS_URL else _in_process
+def create_log() -> InProcessLog | RedisLog:
+    """The log that REDIS_URL calls for."""
+    return RedisLog(settings.REDIS_URL, InProcessLog()) if settings.REDIS_URL else InProcessLog()
+
+
+#: This process's. Tests replace it.
+request_log = create_log()
 
 
 class TokenThrottle(BaseThrottle):
-    """Counts every request with a valid token, whatever its answer; the view tells its decision in two headers."""
+    """Counts every request with a valid token, whatever its outcome, and puts the decision into two headers."""
 
     decision: Decision
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         limit, window_s = settings.RATE_LIMIT
-        self.decision = view.rate_decision = _log.hit(request.auth.pk, limit, window_s)  # type: ignore[attr-defined]
+        with tracing.span("rate limit"):
+            self.decision = request_log.hit(request.auth.pk, limit, window_s)
+        # Structured fields as in draft-ietf-httpapi-ratelimit-headers.
+        view.headers["RateLimit-Policy"] = f'"token";q={limit};w={window_s}'
+        view.headers["RateLimit"] = f'"token";r={self.decision.remaining};t={self.decision.whole_wait_s}'
         return self.decision.allowed
 
     def wait(self) -> float:
         return self.decision.whole_wait_s
-
-
-def headers(decision: Decision) -> dict[str, str]:
-    """`RateLimit-Policy` and `RateLimit`, structured fields as in draft-ietf-httpapi-ratelimit-headers."""
-    limit, window_s = settings.RATE_LIMIT
-    return {
-        "RateLimit-Policy": f'"token";q={limit};w={window_s}',
-        "RateLimit": f'"token";r={decision.remaining};t={decision.whole_wait_s}',
-    }

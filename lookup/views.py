@@ -1,4 +1,7 @@
-"""The search endpoint: it reads like the order of checks, and the first failure answers."""
+"""POST /callerid/search. `SearchView` shows the order of the checks; the first one that fails determines the response.
+
+callerid_project.errors maps each exception to the response's status and detail and to the request's outcome.
+"""
 
 import time
 from typing import Any, cast
@@ -9,112 +12,108 @@ from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from accounts import activity, credits, idempotency
+from accounts import credits, idempotency, statistics
 from accounts.authentication import BodyTokenAuthentication
 from accounts.models import ApiToken
 from lookup import numbers, throttling
 from lookup.parsers import require_json
 from lookup.schema import SearchSchema, search_schema
 from lookup.search import AllSourcesFailed, SearchResult, search
-from lookup.serializers import SearchResponse
-
-# One for all: making a serializer costs more than using it.
-_ANSWER = SearchResponse()
-_REFUSALS = {401: "unauthorized", 403: "no_credits", 429: "rate_limited"}
+from lookup.serializers import search_data
 
 
 class SearchView(APIView):
-    """Who is calling? A new answer costs one credit."""
+    """Look up a phone number. A new answer costs one credit."""
 
     http_method_names = ["post"]
     authentication_classes = [BodyTokenAuthentication]
     throttle_classes = [throttling.TokenThrottle]
     schema = SearchSchema()
-    rate_decision: throttling.Decision | None = None
+
+    #: One of accounts.statistics.OUTCOMES: `post` sets an answer's, callerid_project.errors that of an exception.
+    outcome = "failed"
+    token: ApiToken | None = None
     number: str | None = None
-    outcome: SearchResult | None = None
+    result: SearchResult | None = None
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Method, content type, body; then DRF's own: whose token (401), how often (429)."""
+        """Check method (405), content type (415), body (400, 413); then, as DRF does, token (401), rate limit (429)."""
         if request.method != "POST":
             raise MethodNotAllowed(str(request.method))
         require_json(request._request)
-        request.data  # noqa: B018  (parsed here, so that a malformed body answers before a missing token)
+        request.data  # noqa: B018  (parsed here, so that a malformed body is reported before a missing token)
         super().initial(request, *args, **kwargs)
+
+    def perform_authentication(self, request: Request) -> None:
+        super().perform_authentication(request)
+        self.token = cast(ApiToken, request.auth)
 
     @search_schema
     def post(self, request: Request) -> JsonResponse:
+        """Check the number, the Idempotency-Key and the balance; search; charge."""
         token = cast(ApiToken, request.auth)
-        body = cast(dict[str, Any], request.data)
-        self.number = number = numbers.parse(body.get("query"))
-        key = idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY"))
+        self.number = number = numbers.parse(cast(dict[str, Any], request.data).get("query"))
         claim = None
-        if key:
+        if key := idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY")):
             begun = idempotency.begin(token=token, key=key, number=number, can_pay=token.credits >= 1)
             if isinstance(begun, idempotency.Replay):
-                return answer(credits.Charge(begun.body, replayed=True))
+                return self._replay(begun.body)
             claim = begun
         if claim is None and token.credits < 1:
             raise credits.NoCreditsLeft
         deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
         with idempotency.released_on_failure(claim):
-            self.outcome = search(number, token_id=token.pk)
-            if self.outcome.failed:
+            self.result = result = search(number)
+            if result.failed:
+                self.headers["Server-Timing"] = server_timing(result)
                 raise AllSourcesFailed
-            charge = credits.charge(
-                token=token,
-                request_id=request._request.request_id,  # type: ignore[attr-defined]
-                number=number,
-                answer=_ANSWER.to_representation(self.outcome),
-                claim=claim,
-                cost=0 if self.outcome.empty and not settings.CHARGE_EMPTY else 1,
-                deadline=deadline,
-            )
-        return answer(charge)
+            charged = settings.CHARGE_EMPTY or result.found > 0
+            body = {"success": True, "data": search_data(result)}
+            if charged:
+                answer = credits.charge(
+                    token=token,
+                    request_id=request._request.request_id,  # type: ignore[attr-defined]
+                    number=number,
+                    answer=body,
+                    claim=claim,
+                    deadline=deadline,
+                )
+            else:
+                answer = credits.answer_without_charge(token=token, answer=body, claim=claim)
+        if answer.replayed:
+            return self._replay(answer.body)
+        self.outcome = statistics.answer_outcome(found=result.found, degraded=result.degraded, charged=charged)
+        # A refused charge has none: it would disclose whether the number was found, which was not paid for.
+        self.headers["Server-Timing"] = server_timing(result)
+        return _json(answer.body)
+
+    def _replay(self, body: dict[str, Any]) -> JsonResponse:
+        self.outcome = "replayed"
+        self.headers["Idempotent-Replayed"] = "true"
+        return _json(body)
 
     def finalize_response(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> Any:
-        """Headers for operators (the body is the contract's), and the facts for the log line."""
+        """Count the request, and hand its facts to the log line."""
+        statistics.count(token_id=self.token.pk if self.token else None, outcome=self.outcome)
         facts: dict[str, Any] = {}
-        if self.rate_decision is not None:
-            for name, value in throttling.headers(self.rate_decision).items():
-                response.headers[name] = value
-            facts["token"] = cast(ApiToken, request.auth).pk
+        if self.token is not None:
+            facts["token"] = self.token.pk
         if self.number is not None:
             facts["number"] = numbers.mask(self.number)
-        if self.outcome is not None:
-            if self.outcome.failed or (response.status_code == 200 and "Idempotent-Replayed" not in response.headers):
-                # What was not paid for is not disclosed: on a 4xx it would say whether the number was found.
-                response.headers["Server-Timing"] = server_timing(self.outcome)
-            facts |= {slot: result.word for slot, result in self.outcome.slots.items()}
+        if self.result is not None:
+            facts |= {slot: result.status for slot, result in self.result.slots.items()}
         request._request.log_facts = facts  # type: ignore[attr-defined]
-        activity.count(token_id=facts.get("token"), outcome=self.ended_as(response))
+        # DRF's request refers to itself there: the garbage collector would have to find each search's objects.
+        request.parser_context.clear()
         return super().finalize_response(request, cast(Any, response), *args, **kwargs)
 
-    def ended_as(self, response: HttpResponse) -> str:
-        """One of activity.OUTCOMES."""
-        if response.status_code >= 500:
-            return "failed"
-        if response.status_code == 429 and self.rate_decision is None:
-            return "unauthorized"
-        if response.status_code != 200:
-            return _REFUSALS.get(response.status_code, "invalid")
-        if "Idempotent-Replayed" in response.headers or self.outcome is None:
-            return "replayed"
-        return activity.answered(
-            found=self.outcome.found, degraded=self.outcome.degraded, charge_empty=settings.CHARGE_EMPTY
-        )
 
-
-def answer(charge: credits.Charge) -> JsonResponse:
-    return JsonResponse(
-        charge.body,
-        json_dumps_params={"ensure_ascii": False, "separators": (",", ":")},
-        headers={"Idempotent-Replayed": "true"} if charge.replayed else None,
-    )
+def _json(body: dict[str, Any]) -> JsonResponse:
+    return JsonResponse(body, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")})
 
 
 def server_timing(result: SearchResult) -> str:
-    """What each slot did and how long it took, in milliseconds (W3C Server Timing)."""
+    """Each slot's status and duration in milliseconds (W3C Server Timing)."""
     return ", ".join(
-        f'{slot};desc="{outcome.word}";dur={outcome.elapsed_s * 1000:.1f}' for slot, outcome in result.slots.items()
+        f'{slot};desc="{outcome.status}";dur={outcome.elapsed_s * 1000:.1f}' for slot, outcome in result.slots.items()
     )

@@ -9,11 +9,14 @@ from django.conf import settings
 from django.core.cache import caches
 from django.test import Client
 
-from accounts import idempotency, recorder, shared_store, tokens
+from accounts import idempotency, tokens
 from accounts.models import ApiToken, CreditEntry
 from callerid_project import health
-from lookup import search, throttling
-from lookup.connectors import cache, registry
+from core import counters, redis
+from lookup import throttling
+from lookup.combined_query import NumberRows
+from lookup.connectors import registry
+from lookup.vendors import cache
 from tests import connectors
 
 NUMBER = "493023125042"
@@ -66,24 +69,24 @@ def quiet_sources(settings: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh_counters() -> Iterator[None]:
-    """No test sees another's limits, brakes, outages, kept answers, breakers, statistics or recorded calls.
+    """No test sees another's limits, outages, cached answers, circuit breakers, statistics or recorded calls.
 
     Statistics stay in memory: no thread writes into a test's database unasked."""
-    search._bound.cache_clear()
-    registry.forget()
-    cache.answers.cache_clear()
-    throttling._in_process.__init__()  # type: ignore[misc]
-    recorder.recorder.__init__(every_s=None)  # type: ignore[misc]
-    shared_store.outage.__init__()  # type: ignore[misc]
-    health.readiness.__init__()  # type: ignore[misc]
+    registry.reset()
+    NumberRows.separate_until = 0.0
+    cache.answers = cache.AnswerCache()
+    throttling.request_log = throttling.create_log()
+    counters.process_counters = counters.Counters(flush_interval_s=None)
+    redis.availability = redis.Availability()
+    health.readiness = health.Readiness()
     if settings.REDIS_URL:
-        shared_store.client(settings.REDIS_URL).flushdb()
+        redis.client(settings.REDIS_URL).flushdb()
     else:
-        caches["brake"].clear()
+        caches["rate_limits"].clear()
     for value in vars(connectors).values():
         if isinstance(value, type) and "calls" in vars(value):
             value.calls.clear()  # type: ignore[attr-defined]
     connectors.Hangs.released.clear()
     yield
     connectors.Hangs.released.set()
-    registry.forget()
+    registry.reset()

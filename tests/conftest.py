@@ -2,29 +2,50 @@
 
 import contextlib
 import shutil
+import ssl
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import redis
+from django.apps import apps
 from django.core.management.commands import flush
 from django.db import connections
 
-from accounts import ledger_triggers
-from accounts.recorder import Recorder
-from callerid_project import openapi
+from callerid_project import pages
+from core import counters
 from tests import plugin
 from tests.servers import PostgresServer, RedisServer, fresh_database, required
 from tests.service import Service, serving
+from tests.upstream import Behaviour, Upstream
 
 pytest_plugins = ["tests.api"]
 
 
+#: Each starts a server process, or a browser.
+SLOW_FIXTURES = {"serve", "postgres_server", "redis_server", "page", "admin_page"}
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """Bytes are named by their argument: gzip's contain the time, and all workers must collect the same tests."""
+    return argname if isinstance(val, bytes) else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m deselects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if SLOW_FIXTURES.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+def django_db_modify_db_settings(
+    tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
+) -> None:
     """SQLite in a file, as it is run: in memory it knows no WAL, and other threads get another kind of lock."""
     database = connections["default"]
     if database.vendor == "sqlite":
@@ -38,21 +59,15 @@ def _quick_passwords(settings: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _tables_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a start: what failed in another test does not count."""
-    monkeypatch.setattr("lookup.search.Apart.until", 0.0)
-
-
-@pytest.fixture(autouse=True)
 def _schema_is_generated_anew() -> None:
     """A test may change the settings that the OpenAPI document is made of."""
-    openapi.document.cache_clear()
+    pages.openapi_document.cache_clear()
 
 
 @pytest.fixture
-def recorder() -> Recorder:
-    """Writes only when it is told to."""
-    return Recorder(every_s=None)
+def process_counters() -> counters.Counters:
+    """New for each test (tests.api); written only by `flush`."""
+    return counters.process_counters
 
 
 @pytest.fixture
@@ -60,7 +75,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
     """`at(when)`: what is counted is counted then."""
 
     def set_clock(when: datetime) -> None:
-        for statistics in ("accounts.activity", "lookup.usage"):
+        for statistics in ("accounts.statistics", "lookup.statistics"):
             monkeypatch.setattr(f"{statistics}.time", SimpleNamespace(time=when.timestamp))
 
     return set_clock
@@ -69,13 +84,19 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
 @contextlib.contextmanager
 def ledger_without_triggers(connection: Any) -> Iterator[None]:
     if connection.vendor == "sqlite":
-        with connection.schema_editor() as editor:
-            ledger_triggers.drop(editor)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name LIKE '%creditentry'"
+            )
+            triggers = cursor.fetchall()
+            for name, _ in triggers:
+                cursor.execute(f"DROP TRIGGER {name}")
         try:
             yield
         finally:
-            with connection.schema_editor() as editor:
-                ledger_triggers.create(editor)
+            with connection.cursor() as cursor:
+                for _, statement in triggers:
+                    cursor.execute(statement)
         return
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE accounts_creditentry DISABLE TRIGGER USER")
@@ -88,14 +109,16 @@ def ledger_without_triggers(connection: Any) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _flush_past_the_ledger_triggers() -> Iterator[None]:
-    """Between tests Django empties the tables, on SQLite by DELETE and on PostgreSQL by TRUNCATE: the ledger's triggers
-    refuse both."""
+    """After a transactional test Django empties the tables, on SQLite by DELETE and on PostgreSQL by TRUNCATE. The
+    ledger's triggers refuse both, and the roles that a migration created must be there for the next test."""
+    roles = import_module("callerid_project.migrations.0001_roles")
     flush_all = flush.Command.handle
 
     def handle(self: flush.Command, **options: Any) -> None:
         connection = connections[options["database"]]
         with ledger_without_triggers(connection):
             flush_all(self, **options)
+        roles.create_roles(apps, SimpleNamespace(connection=connection))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flush.Command, "handle", handle)
@@ -170,3 +193,17 @@ def serve(
             return opened.enter_context(serving(directory, environment, shared=tmp_path_factory.getbasetemp()))
 
         yield start
+
+
+@pytest.fixture
+def vendor() -> Iterator[Callable[..., Upstream]]:
+    """`vendor(behave)`: a mock vendor, or another HTTP server, on loopback."""
+    started: list[Upstream] = []
+
+    def start(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Upstream:
+        started.append(Upstream(behave, tls).start())
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()

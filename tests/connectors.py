@@ -1,4 +1,4 @@
-"""Connectors that tests bind by dotted path. Each counts its calls: what must not have been asked is asserted too."""
+"""Connectors that tests bind by dotted path. Each records its calls, so that tests can assert that there were none."""
 
 import threading
 import time
@@ -59,7 +59,7 @@ class Raises(Recording):
 
 
 class Lies(Recording):
-    """Answers with what is no answer at all."""
+    """Returns something that is not an Answer."""
 
     def answer(self, number: str, timeout_s: float) -> Answer:
         return {"name": "x"}  # type: ignore[return-value]
@@ -71,7 +71,7 @@ class WrongType(Recording):
 
 
 class Hangs(Recording):
-    """Remote, and silent until `released`."""
+    """Remote; does not answer until `released`."""
 
     remote = True
     released: ClassVar[threading.Event] = threading.Event()
@@ -93,7 +93,7 @@ class RemoteKnows(Recording):
 
 
 class RemoteKnowsToo(RemoteKnows):
-    """For the other slot: what is bound to both is asked once."""
+    """For the other slot: a connector that is bound to both is called once."""
 
 
 class RemoteKnowsName(Recording):
@@ -121,7 +121,7 @@ class RemoteExits(Exits):
 
 
 class Dawdles(Recording):
-    """Local, and longer than the deadline: it has to be 0.2 s at most."""
+    """Local, and slower than the deadline, which must be 0.2 s at most."""
 
     def answer(self, number: str, timeout_s: float) -> Answer:
         time.sleep(0.3)

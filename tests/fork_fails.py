@@ -1,8 +1,10 @@
-"""The service, run where the system refuses to start the second process: `python -m tests.fork_fails`."""
+"""The service on a system that refuses to start the second process: `python -m tests.fork_fails`. A reload waits only
+2 s for a new worker."""
 
 import errno
 import os
 
+from callerid_project import supervisor
 from callerid_project.serve import main
 
 forks = 0
@@ -19,4 +21,5 @@ def refuse_the_second() -> int:
 
 if __name__ == "__main__":
     os.fork = refuse_the_second
+    supervisor.START_TIMEOUT_S = 2
     main()

@@ -3,7 +3,8 @@
 A developer's or a CI machine's settings must not leak into the tests, and the tests must not touch its data. The same
 suite runs on both profiles: `CALLERID_TEST_PROFILE=production` takes PostgreSQL and Redis from TEST_DATABASE_URL and
 TEST_REDIS_URL, and where they are not set starts temporary servers. A Redis that is named is emptied: name none that
-holds anything (so DATABASE_URL and REDIS_URL, which may be a service's own, name none).
+holds anything (so DATABASE_URL and REDIS_URL, which may be a service's own, name none). With TEST_DB_PREPARE=false the
+database may be named by a pooler's URL.
 """
 
 import atexit
@@ -52,6 +53,9 @@ def pytest_load_initial_conftests() -> Iterator[None]:
     for name in ("DATABASE_URL", "REDIS_URL"):
         if url := os.environ.pop(f"TEST_{name}", None):
             named[name] = url
+    if (worker := os.environ.get("PYTEST_XDIST_WORKER")) and "REDIS_URL" in named:
+        # Each worker process empties a Redis database of its own. Redis has 16.
+        named["REDIS_URL"] = f"{named['REDIS_URL'].rstrip('/').removesuffix('/0')}/{int(worker[2:]) % 16}"
     for name in our_settings():
         os.environ.pop(name, None)
     os.environ["DJANGO_SETTINGS_MODULE"] = "callerid_project.settings"
@@ -59,14 +63,19 @@ def pytest_load_initial_conftests() -> Iterator[None]:
     os.environ["REDIS_TIMEOUT_S"] = "5"
     # Production requires a second factor; tests of anything else log in without.
     os.environ["REQUIRE_2FA"] = "false"
+    os.environ["LOG_FORMAT"] = "text"
     os.environ["CALLERID_DATA_DIR"] = tempfile.mkdtemp(prefix="callerid-test-data-")
     atexit.register(shutil.rmtree, os.environ["CALLERID_DATA_DIR"], ignore_errors=True)
     if profile == "production":
         os.environ |= generated_keys()
         # With the pool and the time limits of the serving process, but that nothing is late on a busy machine.
         os.environ |= {"CALLERID_SERVING": "true", "DB_STATEMENT_TIMEOUT_MS": "20000"}
+        os.environ["DB_PREPARE"] = os.environ.get("TEST_DB_PREPARE", "true")  # "false" behind PgBouncer
         for name in ("DATABASE_URL", "REDIS_URL"):
             os.environ[name] = named[name] = named.get(name) or _own_server(name)
+    # Worker processes of pytest-xdist share the servers that their controller has named or started.
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        os.environ |= {f"TEST_{name}": url for name, url in named.items()}
     return (yield)
 
 

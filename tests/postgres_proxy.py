@@ -1,4 +1,4 @@
-"""A TCP proxy before PostgreSQL that breaks one connection around one chosen message."""
+"""A TCP proxy in front of PostgreSQL that breaks one connection around one chosen message."""
 
 import socket
 import threading
@@ -7,19 +7,19 @@ from contextlib import contextmanager, suppress
 from typing import BinaryIO, Literal, Self
 from urllib.parse import urlsplit, urlunsplit
 
-#: When the connection breaks: before the message reaches the server, as soon as the server has it, or after the server
-#: has carried it out and before its reply reaches the client. "held": before, and `deliver` hands it over later.
+#: When the connection breaks: before the message reaches the server, once the server has received it, or after the
+#: server has executed it but before its reply reaches the client. "held": before, and `deliver` forwards it later.
 Moment = Literal["before", "begun", "after", "held"]
 
 DEBIT = b"INTO accounts_creditentry"
 
 
 class _Link:
-    """One client's connection and its own to the server."""
+    """A client's connection and the corresponding one to the server."""
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client, self.server = client, server
-        self.debits: set[bytes] = set()  # names of prepared debits
+        self.debits: set[bytes] = set()  # names of prepared statements that debit
         self.debited = False
         self.swallows = False
         self.ended = threading.Event()  # the server has closed its end
@@ -31,15 +31,16 @@ class _Link:
 
 
 class PostgresProxy:
-    """`break_next` arms it for one connection; `broken` is set when that has happened."""
+    """`break_next` arms it for one connection; `broken` is set once that connection is broken."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._target = (parts.hostname or "", parts.port or 5432)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port: int = self._listener.getsockname()[1]
         user, _, _ = parts.netloc.rpartition("@")
-        address = f"{user}@127.0.0.1:{self._listener.getsockname()[1]}"
-        # In clear, or there would be no messages to read.
+        address = f"{user}@127.0.0.1:{self.port}"
+        # Unencrypted, or it could not read the messages.
         self.url = urlunsplit(parts._replace(netloc=address, query="sslmode=disable&gssencmode=disable"))
         self._armed: tuple[Moment, str] | None = None
         self._refuses_after = False
@@ -56,6 +57,8 @@ class PostgresProxy:
         self._listener.close()
         for link in self._links:
             link.close()
+            link.client.close()
+            link.server.close()
 
     def break_next(self, moment: Moment, *, commit: bool = False, then_refuse: bool = False) -> None:
         """Break the next connection that makes a debit, around the debit itself or around its COMMIT.
@@ -67,7 +70,7 @@ class PostgresProxy:
         self._armed = (moment, "commit" if commit else "debit")
 
     def deliver(self) -> None:
-        """Hand over what is held, and wait until the server has closed the connection."""
+        """Forward the held message, and wait until the server has closed the connection."""
         assert self._held is not None
         link, message = self._held
         with suppress(OSError):
@@ -85,7 +88,12 @@ class PostgresProxy:
             if self.refuses:
                 client.close()
                 continue
-            link = _Link(client, socket.create_connection(self._target))
+            try:
+                server = socket.create_connection(self._target)
+            except OSError:
+                client.close()
+                continue
+            link = _Link(client, server)
             self._links.append(link)
             for pump in (self._to_server, self._to_client):
                 threading.Thread(target=pump, args=(link,), daemon=True).start()
@@ -99,7 +107,7 @@ class PostgresProxy:
                     link.server.sendall(batch)
                     continue
                 if meets == "after":
-                    link.swallows = True  # the other pump breaks it, once the server is done
+                    link.swallows = True  # _to_client breaks it after the server's reply
                     link.server.sendall(batch)
                     continue
                 if meets == "begun":
@@ -112,7 +120,7 @@ class PostgresProxy:
             link.close()
 
     def _batches(self, link: _Link, reader: BinaryIO) -> Iterator[tuple[bytes, Moment | None]]:
-        """Messages up to where the server replies, and whether the connection is to break around them."""
+        """Messages up to where the server replies, and whether to break the connection around them."""
         batch, meets = b"", None
         while True:
             kind, body = _message(reader)
@@ -139,7 +147,7 @@ class PostgresProxy:
             while data := link.server.recv(65536):
                 if not link.swallows:
                     link.client.sendall(data)
-                elif data[-6:-5] == b"Z":  # ReadyForQuery: it is carried out
+                elif data[-6:-5] == b"Z":  # ReadyForQuery: it was executed
                     self._break(link, link.client, link.server)
         link.ended.set()
         link.close(link.client)

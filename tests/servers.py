@@ -1,6 +1,6 @@
-"""Temporary PostgreSQL, PgBouncer and Redis servers: each has its own port and directory, and is gone when tests end.
+"""Temporary PostgreSQL, PgBouncer and Redis servers, each with its own port and directory.
 
-Every one that is started is stopped at exit too, whatever became of the test that wanted it.
+All are stopped and removed at exit, whatever the result of their test.
 """
 
 import atexit
@@ -29,12 +29,12 @@ START_S = 30
 
 
 class Unavailable(Exception):
-    """The server cannot be had here; the message says why."""
+    """The server cannot be started here; the message says why."""
 
 
 @contextlib.contextmanager
 def required() -> Iterator[None]:
-    """What cannot be had: the test, or the module, is skipped, but never where the whole suite is meant to run."""
+    """If the server is unavailable, skip the test or the module; in CI, fail."""
     try:
         yield
     except Unavailable as error:
@@ -54,7 +54,7 @@ class Server(ABC):
 
     def __init__(self) -> None:
         self.port = free_port()
-        # Not below $TMPDIR, which may be closed to the user that the server runs as.
+        # Not in $TMPDIR, which the user that the server runs as may not be able to read.
         self.directory = Path(tempfile.mkdtemp(prefix="callerid-test-", dir="/tmp"))
         self.process: subprocess.Popen[bytes] | None = None
         self._running_as: dict[str, Any] = {}
@@ -72,10 +72,10 @@ class Server(ABC):
         """Raises while the server does not answer."""
 
     def start(self) -> Self:
-        """Returns when it answers. Raises Unavailable when it does not."""
+        """Return once it responds. Raises Unavailable if it does not."""
         log = self.directory / "log"
         with log.open("ab") as output:
-            # In a session of its own: Ctrl-C is for the tests, which then stop it in order.
+            # In its own session: Ctrl-C ends the tests, which then stop it in order.
             self.process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ class Server(ABC):
                 time.sleep(0.02)
 
     def stop(self) -> None:
-        """The orderly end: connections are cut, the data stays. Nothing happens when it has ended."""
+        """Stop in order: connections are closed, the data stays. Does nothing if it has stopped."""
         if self.process is not None:
             self.resume()
             self.process.send_signal(signal.SIGINT)
@@ -107,13 +107,13 @@ class Server(ABC):
                 self.kill()
 
     def kill(self) -> None:
-        """As when the machine loses its power, but for what the kernel has yet to write."""
+        """Like a power failure, except for what the kernel has yet to write."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
     def pause(self) -> None:
-        """Connections stay open, and nothing answers, until `resume`: neither the server nor what it has started."""
+        """Until `resume`, neither the server nor its child processes respond; connections stay open."""
         assert self.process is not None
         self.process.send_signal(signal.SIGSTOP)  # first, so that it starts no more
         self._signal_children(signal.SIGSTOP)
@@ -132,14 +132,14 @@ class Server(ABC):
                     os.kill(pid, number)
 
     def close(self) -> None:
-        """Stop, and leave nothing behind."""
+        """Stop, and delete its directory."""
         atexit.unregister(self.close)
         self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 class RedisServer(Server):
-    """Keeps nothing on disk: what it held is gone after `stop` or `kill`."""
+    """Stores nothing on disk: its data is lost by `stop` and `kill`."""
 
     @property
     def url(self) -> str:
@@ -157,7 +157,7 @@ class RedisServer(Server):
 
 
 class PostgresServer(Server):
-    """A cluster of its own; user postgres, no password. `durable=True` for tests that pull its plug."""
+    """Its own cluster; user postgres, no password. `durable=True` for tests that simulate a power failure."""
 
     def __init__(self, *, durable: bool = False) -> None:
         super().__init__()
@@ -183,10 +183,14 @@ class PostgresServer(Server):
             self._make_cluster()
         return super().start()
 
+    def as_unprivileged_user(self) -> dict[str, Any]:
+        """Popen's arguments for its programs, which refuse to run as root."""
+        if os.getuid() == 0 and not self._running_as:
+            self._running_as = _as_unprivileged_user(self.directory)
+        return self._running_as
+
     def _make_cluster(self) -> None:
         initdb = postgres_binary("initdb")
-        if os.getuid() == 0:  # PostgreSQL refuses to run as root
-            self._running_as = _as_unprivileged_user(self.directory)
         made = subprocess.run(
             [
                 *(initdb, "-D", str(self.directory / "data"), "-U", "postgres", "-A", "trust"),
@@ -196,19 +200,19 @@ class PostgresServer(Server):
             capture_output=True,
             text=True,
             check=False,
-            **self._running_as,
+            **self.as_unprivileged_user(),
         )
         if made.returncode:
             raise Unavailable(f"initdb failed:\n{made.stdout}{made.stderr}")
 
 
 class PgBouncer(Server):
-    """In front of the PostgreSQL at `postgres_url`, each transaction, or each session, on one of two server
+    """In front of the PostgreSQL at `postgres_url`, each transaction, or each session, on one of its server
     connections."""
 
-    def __init__(self, postgres_url: str, *, pool_mode: str = "transaction") -> None:
+    def __init__(self, postgres_url: str, *, pool_mode: str = "transaction", connections: int = 2) -> None:
         super().__init__()
-        self._pool_mode = pool_mode
+        self._pool_mode, self._connections = pool_mode, connections
         self._to = urlsplit(postgres_url)
 
     @property
@@ -230,14 +234,14 @@ class PgBouncer(Server):
             f"[databases]\n* = host={self._to.hostname} port={self._to.port or 5432}\n"
             f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.port}\nunix_socket_dir =\n"
             f"auth_type = trust\nauth_file = {self.directory / 'users'}\n"
-            f"pool_mode = {self._pool_mode}\ndefault_pool_size = 2\n"
+            f"pool_mode = {self._pool_mode}\ndefault_pool_size = {self._connections}\n"
         )
         if os.getuid() == 0:  # it refuses to run as root
             self._running_as = _as_unprivileged_user(self.directory)
         return super().start()
 
     def stop(self) -> None:
-        """At once: in order, it would wait for its clients."""
+        """Immediately: an orderly stop would wait for its clients."""
         self.kill()
 
 
@@ -258,7 +262,7 @@ def postgres_binary(name: str) -> str:
 
 
 def _as_unprivileged_user(directory: Path) -> dict[str, Any]:
-    """Popen's arguments to run as one, who gets `directory`."""
+    """Popen's arguments to run as an unprivileged user, who becomes the owner of `directory`."""
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             user = pwd.getpwnam(name)
@@ -269,7 +273,7 @@ def _as_unprivileged_user(directory: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def fresh_database(server_url: str) -> Iterator[str]:
-    """The URL of a new, empty database on the server at `server_url`, dropped in the end whoever is connected."""
+    """The URL of a new, empty database on the server at `server_url`, which is dropped afterwards."""
     name = f"callerid_{uuid4().hex[:12]}"
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))

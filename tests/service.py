@@ -1,4 +1,4 @@
-"""The service as it is run: a server process with a database of its own, spoken to over real sockets."""
+"""The service in its own server process and with its own database, reached over real sockets."""
 
 import contextlib
 import http.client
@@ -15,14 +15,15 @@ from typing import Self
 from tests import plugin, servers
 
 START_S = 60
-#: What this process has where a test has imported wsgi.py, or on the production profile: only a server is to have it.
-OF_WSGI = ("CALLERID_SERVING", "DB_STATEMENT_TIMEOUT_MS")
-#: However busy the machine, nothing is late, unless a test is about that.
-PATIENCE = {
+#: Set in this process if a test has imported wsgi.py, or on the production profile, but meant for servers only.
+SERVING_ONLY = ("CALLERID_SERVING", "DB_STATEMENT_TIMEOUT_MS")
+#: No timeout expires on a busy machine, and no test waits at its end, unless it is about that.
+LONG_TIMEOUTS = {
     "DB_STATEMENT_TIMEOUT_MS": "20000",
     "SQLITE_TIMEOUT_S": "20",
     "SEARCH_DEADLINE_S": "20",
     "QUEUE_TIMEOUT_S": "60",
+    "DRAIN_S": "0",
 }
 
 
@@ -39,7 +40,7 @@ class Service:
         self._command = [sys.executable, "-m", *(part.format(port=self.port) for part in module)]
         self.url = f"http://127.0.0.1:{self.port}"
         self.env = {
-            **{name: value for name, value in os.environ.items() if name not in OF_WSGI},
+            **{name: value for name, value in os.environ.items() if name not in SERVING_ONLY},
             "HOST": "127.0.0.1",
             "CALLERID_DATA_DIR": str(directory / "data"),
             **environment,
@@ -98,13 +99,13 @@ class Service:
         return self._log.read_text(encoding="utf-8")
 
     def stop(self) -> int:
-        """The orderly end; the exit code."""
+        """Stop it in order; the exit code."""
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(15)
 
     def kill(self) -> None:
-        """Every process of it, at once."""
+        """Kill all its processes."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -122,7 +123,7 @@ class Service:
         return running
 
     def largest_resident_mb(self) -> float:
-        """Of the server's processes, the one with the most memory: a worker."""
+        """The memory of the largest process of the server, which is a worker."""
         assert self.process is not None
         pids = [self.process.pid]
         for pid in pids:
@@ -141,11 +142,11 @@ def serving(
 ) -> Iterator[Service]:
     """The service, started in `environment` on a migrated database; where that names one, the keys are made up.
 
-    `shared`: where all that are started find what one of them has migrated. `module`: as for Service.
+    `shared`: a directory where all services find the database that one of them migrated. `module`: as for Service.
     """
     if environment.get("DATABASE_URL"):
         environment = {**plugin.generated_keys(), **environment}
-    service = Service(directory, {**PATIENCE, **environment}, module)
+    service = Service(directory, {**LONG_TIMEOUTS, **environment}, module)
     try:
         _migrate(service, shared)
         yield service.start()
@@ -154,7 +155,7 @@ def serving(
 
 
 def _migrate(service: Service, shared: Path) -> None:
-    """Migrations take longer than all else here: on SQLite they run once, and the file is copied."""
+    """Migrations take longest here: on SQLite they run once, and the file is copied."""
     if service.env.get("DATABASE_URL"):
         service.manage("migrate", "--verbosity=0")
         return

@@ -1,4 +1,4 @@
-"""A mail server on loopback, with the few verbs that a sender needs, and the ways in which real ones fail."""
+"""A mail server on loopback with the commands that a sender needs, and the failures of real servers."""
 
 import socketserver
 import threading
@@ -14,8 +14,8 @@ from typing import Any
 class Mailbox:
     """What arrived at `port`, and how the server behaves.
 
-    `refuse`: the answer to a verb, such as `RCPT` → `550 no`. `hang`: nothing is said until `released`. `together`: no
-    message is taken before so many have come.
+    `refuse`: the reply to a command, such as `RCPT` → `550 no`. `hang`: no reply until `released`. `together`: no
+    message is accepted before so many have arrived.
     """
 
     port: int = 0
@@ -42,20 +42,20 @@ class _Session(socketserver.StreamRequestHandler):
                 self._say(mailbox.refuse[verb])
             elif verb == "DATA":
                 self._say("354 go on")
-                self._take(mailbox)
+                self._receive(mailbox)
             else:
                 self._say({"QUIT": "221 bye"}.get(verb, "250 ok"))
             if verb == "QUIT":
                 return
 
-    def _take(self, mailbox: Mailbox) -> None:
+    def _receive(self, mailbox: Mailbox) -> None:
         lines = []
         while (line := self.rfile.readline()) not in (b".\r\n", b""):
             lines.append(line.removeprefix(b"."))
         if mailbox.together is not None:
             mailbox.together.wait(20)
         mailbox.messages.append(message_from_bytes(b"".join(lines), policy=policy.default))
-        self._say("250 taken")
+        self._say("250 accepted")
 
     def _say(self, line: str) -> None:
         self.wfile.write(f"{line}\r\n".encode())
@@ -67,7 +67,7 @@ class _Server(socketserver.ThreadingTCPServer):
     mailbox: Mailbox
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error of the server's."""
+        """A client that disconnects is not an error."""
 
 
 @contextmanager

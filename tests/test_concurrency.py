@@ -1,4 +1,4 @@
-"""Races, provoked on real servers: the last credits, the limit, one idempotency key, an admin's form."""
+"""Races on real servers: the last credits, the rate limit, one idempotency key, top-ups during searches."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ import requests
 from tests.api import NUMBER
 from tests.service import Service
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 Serve = Callable[..., Service]
 CLIENTS = 32
@@ -68,7 +68,7 @@ def statuses(responses: list[requests.Response]) -> Counter[int]:
     return Counter(response.status_code for response in responses)
 
 
-def test_500_searches_on_50_credits_take_exactly_50(serve_profile: Serve) -> None:
+def test_500_searches_on_50_credits_charge_exactly_50(serve_profile: Serve) -> None:
     account = Account(serve_profile(RATE_LIMIT="100000/m"), credits=50)
     responses = account.search_at_once(500)
     assert statuses(responses) == {200: 50, 403: 450}
@@ -76,7 +76,7 @@ def test_500_searches_on_50_credits_take_exactly_50(serve_profile: Serve) -> Non
     account.assert_spent(50, left=0)
 
 
-def test_200_requests_at_the_limit_of_30_let_exactly_30_through(serve_profile: Serve) -> None:
+def test_200_requests_at_the_limit_of_30_allow_exactly_30(serve_profile: Serve) -> None:
     account = Account(serve_profile(), credits=1000)
     responses = account.search_at_once(200)
     assert statuses(responses) == {200: 30, 429: 170}
@@ -84,9 +84,7 @@ def test_200_requests_at_the_limit_of_30_let_exactly_30_through(serve_profile: S
 
 
 @pytest.mark.parametrize("credits", [1, 10])
-def test_one_idempotency_key_at_once_is_charged_once_and_all_get_the_same_body(
-    serve_profile: Serve, credits: int
-) -> None:
+def test_concurrent_requests_with_one_key_are_charged_once(serve_profile: Serve, credits: int) -> None:
     account = Account(serve_profile(RATE_LIMIT="100000/m"), credits)
     responses = account.search_at_once(64, Idempotency_Key="k")
     assert statuses(responses) == {200: 64}

@@ -1,4 +1,4 @@
-"""What a search leaves behind on real servers, counted by them: what no clock of a busy machine shows."""
+"""What a search costs on real servers, as they count it, because timings on a busy machine vary."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,14 +11,14 @@ from tests.api import NUMBER
 from tests.servers import PostgresServer, fresh_database, required
 from tests.service import Service
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 SEARCHES = 200
 
 
 @pytest.fixture
 def postgres_url() -> Iterator[str]:
-    """Of a server of its own: what it writes, it writes for these searches."""
+    """The database of a separate server, which writes for these searches only."""
     with required():
         server = PostgresServer().start()
     with fresh_database(server.url) as url:
@@ -28,7 +28,7 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def service(serve: Callable[..., Service], postgres_url: str, redis_url: str) -> Service:
-    # One thread of one process, or each would make its connections, and flush its statistics, in its own time.
+    # With one thread only, because each makes its own connections and flushes statistics at its own time.
     return serve(DATABASE_URL=postgres_url, REDIS_URL=redis_url, RATE_LIMIT="100000/m", WORKERS="1", THREADS="1")
 
 
@@ -57,8 +57,8 @@ def test_a_search_calls_redis_once(search: Callable[[int], None], redis_url: str
         for name, row in after.items()
         if (how_many := row["calls"] - before.get(name, {"calls": 0})["calls"])
     }
-    of_the_script = {"time", "lindex", "lpop", "llen", "rpush", "pexpire"}
-    assert {name: calls[name] for name in calls.keys() - of_the_script - {"info"}} == {"evalsha": SEARCHES}
+    script_commands = {"time", "lindex", "lpop", "llen", "rpush", "pexpire"}
+    assert {name: calls[name] for name in calls.keys() - script_commands - {"info"}} == {"evalsha": SEARCHES}
 
 
 def test_a_search_writes_no_more_than_its_debit(
@@ -70,11 +70,13 @@ def test_a_search_writes_no_more_than_its_debit(
             row = database.execute("SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')").fetchone()
             return int(row[0]) if row else 0
 
-        # Whole pages are written once after each checkpoint: let that be over.
+        # The first change of a page after a checkpoint writes the whole page: do that before measuring.
         database.execute("CHECKPOINT")
         search(SEARCHES)
         before, logged = written(), len(service.log())
         search(SEARCHES)
         wal, log = (written() - before) / SEARCHES, (len(service.log()) - logged) / SEARCHES
-    assert 500 < wal < 1_000
-    assert 100 < log < 210
+    # One ledger entry with its index entries, and the token's updated row. Another written row would exceed it.
+    assert 0 < wal < 1_000
+    # One line of at most 230 characters.
+    assert 0 < log < 230

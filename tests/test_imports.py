@@ -1,4 +1,4 @@
-"""Imports beside a server, as operators run them: killed in the middle, and while searches are answered."""
+"""Imports beside a running server: interrupted, and while searches are answered."""
 
 import json
 import os
@@ -28,7 +28,7 @@ TODAY = datetime.now(UTC).date()
 YESTERDAY = TODAY - timedelta(days=1)
 
 CONTACTS = ["number,name,location\n", *(f"{FIRST + n},Name {n},Place {n % 9}\n" for n in range(ROWS))]
-# Four complaints in two days; CORRECTED has four too, but yesterday's of the one and today's of the other are two.
+# Four complaints per number in two days. CORRECTED has four too, but one day of each file together has two or six.
 COMPLAINTS, CORRECTED = (
     [
         "number,day,total\n",
@@ -57,8 +57,8 @@ class Import:
         )
 
     def feed(self, lines: list[str], size: int) -> None:
-        """The lines, again and again, until `size` characters have been taken: what the pipe and the reader's buffer do
-        not hold has gone into the database's temporary tables by then."""
+        """Write the lines repeatedly, `size` characters: more than the pipe and the reader's buffer hold, so that some
+        are staged."""
         assert self.process.stdin
         header, *rows = lines
         self.process.stdin.write(header)
@@ -69,7 +69,7 @@ class Import:
         self.process.stdin.flush()
 
     def end(self, with_signal: signal.Signals) -> str:
-        """What it says on stderr."""
+        """Returns its stderr."""
         self.process.send_signal(with_signal)
         return self.process.communicate(timeout=60)[1]
 
@@ -109,7 +109,7 @@ def file(tmp_path: Path) -> Callable[[str], str]:
         ("import_complaints", signal.SIGINT),
     ],
 )
-def test_an_import_that_is_ended_while_it_reads_changes_nothing(
+def test_import_ended_while_reading_changes_nothing(
     serve: Callable[..., Service], command: str, ends: signal.Signals
 ) -> None:
     service = serve()
@@ -118,13 +118,13 @@ def test_an_import_that_is_ended_while_it_reads_changes_nothing(
     said = importing.end(ends)
     assert importing.process.returncode != 0
     if ends != signal.SIGKILL:
-        assert said == "CommandError: Broken off. Nothing was changed.\n"
+        assert said == "CommandError: Interrupted. Nothing was changed.\n"
     with closing(database_of(service)) as connection:
         assert count_rows(connection, command) == 0
 
 
 @each_import
-def test_an_import_that_is_killed_while_it_writes_leaves_whole_batches_or_nothing_and_goes_on(
+def test_import_killed_while_writing_can_be_repeated(
     serve: Callable[..., Service], command: str, file: Callable[[str], str]
 ) -> None:
     service = serve()
@@ -153,13 +153,13 @@ def test_an_import_that_is_killed_while_it_writes_leaves_whole_batches_or_nothin
 
 
 def _writers(connection: Any) -> int:
-    """How many processes of a PostgreSQL server are merging."""
+    """The number of PostgreSQL backends that are merging."""
     query = "query LIKE 'INSERT INTO lookup_co%' AND state <> 'idle' AND datname = current_database()"
     return int(connection.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {query}").fetchone()[0])
 
 
 class Caller:
-    """Searches one after the other, in a thread, until told to stop; keeps what it was answered."""
+    """Searches one number after another in a thread until stopped; keeps the answers."""
 
     def __init__(self, service: Service) -> None:
         self.answers: list[tuple[int, dict[str, Any]]] = []
@@ -182,7 +182,7 @@ class Caller:
             self.answers.append((response.status_code, response.json()))
 
 
-def test_searches_go_on_during_an_import_and_see_nothing_of_it_or_all(
+def test_searches_during_an_import_see_all_of_it_or_nothing(
     serve: Callable[..., Service], file: Callable[[str], str], tmp_path: Path
 ) -> None:
     service = serve(RATE_LIMIT="1000000/m", COMPLAINT_THRESHOLD="4")
@@ -192,12 +192,12 @@ def test_searches_go_on_during_an_import_and_see_nothing_of_it_or_all(
     try:
         for command in FILES:
             Import(service, command, file(command)).counts()
-        imported = len(caller.answers) + 1  # the one under way may have been read before
+        imported = len(caller.answers) + 1  # the search under way may have read before
         counts = Import(service, "import_complaints", str(corrected)).counts()
     finally:
         caller.stop()
     assert {status for status, _ in caller.answers} == {200}
-    # With one day of its complaints corrected and the other not, a number could have two, and would be unknown.
+    # A search between the corrections of a number's two days could find two complaints, and would not return spam.
     assert counts["changed"] == ROWS
     assert {body["data"]["source_b"].get("spam") for _, body in caller.answers[imported:]} == {True}
     contacts = [body["data"]["source_a"] for _, body in caller.answers]
@@ -205,9 +205,7 @@ def test_searches_go_on_during_an_import_and_see_nothing_of_it_or_all(
     assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
 
 
-def test_two_imports_at_once_take_turns_and_lose_nothing(
-    serve: Callable[..., Service], file: Callable[[str], str]
-) -> None:
+def test_two_imports_at_once_take_turns(serve: Callable[..., Service], file: Callable[[str], str]) -> None:
     service = serve()
     path = file("import_complaints")
     imports = [Import(service, "import_complaints", path) for _ in range(2)]
@@ -215,9 +213,9 @@ def test_two_imports_at_once_take_turns_and_lose_nothing(
     assert sorted((one["added"], one["unchanged"]) for one in counts) == [(0, ROWS), (ROWS, 0)]
 
 
-def test_an_import_is_less_urgent_than_a_search(serve: Callable[..., Service]) -> None:
+def test_import_has_a_lower_priority_than_searches(serve: Callable[..., Service]) -> None:
     importing = Import(serve(), "import_contacts")
-    importing.feed(CONTACTS, 2**20)  # it reads, so it has begun
+    importing.feed(CONTACTS, 2**20)  # it reads, so it has started
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, importing.process.pid) == min(19, own + 10)
     importing.end(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The locks are current with pyproject.toml, hashed throughout, and bind nobody to an index."""
+"""The lock files match pyproject.toml, have hashes for everything, and name no package index."""
 
 import re
 import tomllib
@@ -14,13 +14,15 @@ pytestmark = pytest.mark.once
 
 RUNTIME, DEV = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
 ORACLES, BENCH = ROOT / "requirements-oracles.lock", ROOT / "requirements-bench.lock"
+TELEMETRY = ROOT / "requirements-telemetry.lock"
+LINTERS = ROOT / "requirements-linters.lock"
 ENTRY = re.compile(
     r"^([a-z0-9._-]+)(?:\[[a-z,]+\])?==(\S+)( ; [^\\]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
 )
 
 
 def pins(lock: Path) -> set[tuple[str, str]]:
-    """Names and versions: a name may have several, each for other Pythons."""
+    """Names and versions; a name may have several, for different Pythons."""
     return {(canonicalize_name(match[1]), match[2]) for match in ENTRY.finditer(lock.read_text())}
 
 
@@ -29,8 +31,18 @@ def declared(part: str) -> list[Requirement]:
     return [Requirement(line) for line in project["dependencies"] + project["optional-dependencies"].get(part, [])]
 
 
-@pytest.mark.parametrize(("lock", "part"), [(RUNTIME, ""), (DEV, "dev"), (ORACLES, "oracles"), (BENCH, "bench")])
-def test_every_dependency_is_pinned_to_a_version_that_it_allows(lock: Path, part: str) -> None:
+PARTS = [
+    (RUNTIME, ""),
+    (DEV, "dev"),
+    (ORACLES, "oracles"),
+    (BENCH, "bench"),
+    (TELEMETRY, "otel"),
+    (TELEMETRY, "sentry"),
+]
+
+
+@pytest.mark.parametrize(("lock", "part"), PARTS)
+def test_every_dependency_is_pinned_to_an_allowed_version(lock: Path, part: str) -> None:
     pinned = pins(lock)
     wrong = [str(wanted) for wanted in declared(part) if not allowed(wanted, pinned)]
     assert wrong == []
@@ -41,18 +53,19 @@ def allowed(wanted: Requirement, pinned: set[tuple[str, str]]) -> bool:
     return any(name == pin and wanted.specifier.contains(version) for pin, version in pinned)
 
 
-def test_the_tests_run_on_what_is_deployed() -> None:
+def test_tests_run_on_the_deployed_versions() -> None:
     assert pins(RUNTIME) <= pins(DEV) <= pins(ORACLES)
     assert pins(DEV) <= pins(BENCH)
+    assert pins(RUNTIME) <= pins(TELEMETRY) <= pins(DEV)
 
 
-@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH])
-def test_a_lock_holds_hashed_pins_and_comments_alone(lock: Path) -> None:
+@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH, TELEMETRY, LINTERS])
+def test_lock_has_only_hashed_pins_and_comments(lock: Path) -> None:
     rest = ENTRY.sub("", lock.read_text())
     assert [line for line in rest.splitlines() if line and not line.lstrip().startswith("#")] == []
 
 
-@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH])
-def test_a_lock_names_no_index(lock: Path) -> None:
+@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH, TELEMETRY, LINTERS])
+def test_lock_names_no_index(lock: Path) -> None:
     assert "://" not in lock.read_text()
     assert "phonenumberslite" not in dict(pins(lock)), "it overwrites the files of phonenumbers"

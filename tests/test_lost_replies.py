@@ -1,4 +1,4 @@
-"""A charge whose connection to PostgreSQL breaks before the reply: what the caller reads is what the ledger says."""
+"""A charge whose PostgreSQL connection breaks before the reply: response and ledger agree."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from tests.api import NUMBER
 from tests.postgres_proxy import Moment, PostgresProxy, postgres_proxy
 from tests.service import Service
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
 
 INTERNAL = {"detail": "Internal server error"}
 
@@ -23,7 +23,7 @@ def proxy(postgres_url: str) -> Iterator[PostgresProxy]:
 
 
 class Account:
-    """With 100 credits, of which the first search has taken one, on a service that reaches PostgreSQL by the proxy."""
+    """A token with 100 credits and one search, on a service that reaches PostgreSQL through the proxy."""
 
     def __init__(self, service: Service, postgres_url: str) -> None:
         self.service, self._postgres_url = service, postgres_url
@@ -39,7 +39,7 @@ class Account:
         )
 
     def spent(self) -> int:
-        """By the first search too. Balance and ledger agree."""
+        """The number of charged searches, the first included. Balance and ledger agree."""
         assert json.loads(self.service.manage("audit_credits", "--json")) == {"disagreements": []}
         with psycopg.connect(self._postgres_url) as database:
             row = database.execute("SELECT COUNT(*) FROM accounts_creditentry WHERE kind = 'search'").fetchone()
@@ -55,13 +55,13 @@ def account(serve: Callable[..., Service], postgres_url: str, proxy: PostgresPro
 
 @pytest.fixture
 def hasty_account(serve: Callable[..., Service], postgres_url: str, proxy: PostgresProxy) -> Account:
-    """Whose searches have a second, and each of their statements half of one."""
+    """Its searches have a deadline of 1 s, and their statements a timeout of 0.5 s."""
     hasty = {"SEARCH_DEADLINE_S": "1", "DB_STATEMENT_TIMEOUT_MS": "500"}
     return Account(serve(DATABASE_URL=proxy.url, REDIS_URL="", RATE_LIMIT="1000/m", **hasty), postgres_url)
 
 
 @pytest.mark.parametrize("connections", ["2, shared by 4 threads", "8, of which each thread keeps one"])
-def test_a_debit_that_stands_is_200_though_its_reply_is_lost(
+def test_a_committed_debit_is_200_although_its_reply_is_lost(
     serve: Callable[..., Service], postgres_url: str, proxy: PostgresProxy, connections: str
 ) -> None:
     service = serve(DATABASE_URL=proxy.url, REDIS_URL="", DB_POOL_SIZE=connections[0], SEARCH_DEADLINE_S="10")
@@ -82,12 +82,12 @@ def test_a_debit_that_never_arrived_is_500_and_costs_nothing(account: Account, p
         assert proxy.broken.is_set()
         assert (response.status_code, response.json()) == (500, INTERNAL)
         assert "Server-Timing" not in response.headers
-    proxy.deliver()  # too late: its session was ended
+    proxy.deliver()  # too late: its session was terminated
     assert account.spent() == 1
     assert account.search().json()["credits_remaining"] == 98
 
 
-def test_a_commit_that_stands_is_200_and_is_replayed(account: Account, proxy: PostgresProxy) -> None:
+def test_a_completed_commit_is_200_and_is_replayed(account: Account, proxy: PostgresProxy) -> None:
     proxy.break_next("after", commit=True)
     first = account.search(Idempotency_Key="k")
     assert proxy.broken.is_set()
@@ -98,7 +98,7 @@ def test_a_commit_that_stands_is_200_and_is_replayed(account: Account, proxy: Po
     assert account.spent() == 2
 
 
-def test_a_commit_that_never_arrived_is_500_and_may_be_repeated(account: Account, proxy: PostgresProxy) -> None:
+def test_a_commit_that_never_arrived_is_500_and_may_be_retried(account: Account, proxy: PostgresProxy) -> None:
     moments: tuple[Moment, ...] = ("before", "held")
     for moment in moments:
         proxy.break_next(moment, commit=True)
@@ -126,16 +126,16 @@ def test_an_unreachable_database_leaves_the_outcome_unknown(hasty_account: Accou
         assert (response.status_code, response.json()) == (500, INTERNAL)
 
     lose()
-    assert hasty_account.service.log().count("whether it stands is unknown") == 1
-    assert hasty_account.search().json()["credits_remaining"] == 97  # paid twice
+    assert hasty_account.service.log().count("connection lost, outcome unknown") == 1
+    assert hasty_account.search().json()["credits_remaining"] == 97  # charged twice
     lose(Idempotency_Key="k")
-    assert hasty_account.service.log().count("whether it stands is unknown") == 2
+    assert hasty_account.service.log().count("connection lost, outcome unknown") == 2
     again = hasty_account.search(Idempotency_Key="k")
     assert (again.json()["credits_remaining"], again.headers["Idempotent-Replayed"]) == (96, "true")
     assert hasty_account.spent() == 4
 
 
-def test_a_debit_that_waits_for_a_lock_is_not_made_after_the_500(
+def test_a_debit_that_waits_for_a_lock_is_not_made_after_a_500(
     hasty_account: Account, proxy: PostgresProxy, postgres_url: str
 ) -> None:
     moments: tuple[Moment, ...] = ("begun", "held")

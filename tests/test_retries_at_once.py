@@ -1,4 +1,4 @@
-"""One idempotency key, or one credit, and many searches at once with slow vendors: who asks and who pays."""
+"""Concurrent searches with one idempotency key, or one credit, and slow vendors: vendor calls and charges."""
 
 import json
 import threading
@@ -12,17 +12,17 @@ import requests
 
 from tests import upstream
 from tests.api import NUMBER
-from tests.lookup.connectors.conftest import KEYS, PRESETS
+from tests.mock_vendors import KEYS, PRESETS
 from tests.service import Service
 from tests.upstream import Upstream
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 Serve = Callable[..., Service]
 AT_ONCE = 30
 NUMBERS = [f"4930231250{index:02}" for index in range(AT_ONCE)]
 GOOD = upstream.says({**upstream.GOOD_A, **upstream.GOOD_B})
-CALLS = 2  # of one search: both slots ask the same server, by presets of their own
+CALLS = 2  # per search: both slots call the same server, each with its own preset
 
 
 @pytest.fixture
@@ -71,15 +71,15 @@ def statuses(responses: list[requests.Response]) -> Counter[int]:
     return Counter(response.status_code for response in responses)
 
 
-def test_one_key_with_30_numbers_asks_and_charges_once(serve_profile: Serve, vendor: Upstream) -> None:
+def test_one_key_with_30_numbers_is_one_lookup_and_one_charge(serve_profile: Serve, vendor: Upstream) -> None:
     account, answer_now = Account(serve_profile(), credits=100), threading.Event()
-    vendor.repair(upstream.held(answer_now, GOOD))
+    vendor.behave_as(upstream.held(answer_now, GOOD))
     searches = [account.search(number, Idempotency_Key="k") for number in NUMBERS]
     responses = []
     for done in as_completed(searches, timeout=60):
         responses.append(done.result())
         if len(responses) == AT_ONCE - 1:
-            answer_now.set()  # the others were refused while the one was under way
+            answer_now.set()  # the others were refused while this one was in progress
     assert [response.status_code for response in responses] == [400] * (AT_ONCE - 1) + [200]
     for refused in responses[:-1]:
         assert refused.json() == {"detail": "Idempotency-Key was used with another query"}
@@ -90,7 +90,7 @@ def test_one_key_with_30_numbers_asks_and_charges_once(serve_profile: Serve, ven
 
 def test_one_key_with_one_number_at_once_is_one_lookup(serve_profile: Serve, vendor: Upstream) -> None:
     account = Account(serve_profile(), credits=1)
-    vendor.repair(upstream.slow(0.5, GOOD))
+    vendor.behave_as(upstream.slow(0.5, GOOD))
     searches = [account.search(Idempotency_Key="k") for _ in range(AT_ONCE)]
     responses = [search.result() for search in searches]
     assert statuses(responses) == {200: AT_ONCE}
@@ -104,21 +104,21 @@ def test_one_key_with_one_number_at_once_is_one_lookup(serve_profile: Serve, ven
 def test_a_failed_search_lets_one_that_waits_search(serve_profile: Serve, vendor: Upstream) -> None:
     account, fail_now = Account(serve_profile(), credits=10), threading.Event()
     both_asked = threading.Barrier(CALLS + 1)
-    vendor.repair(upstream.held(fail_now, upstream.raw(b"", 500), both_asked))
+    vendor.behave_as(upstream.held(fail_now, upstream.raw(b"", 500), both_asked))
     first = account.search(Idempotency_Key="k")
     both_asked.wait(60)
     second = account.search(Idempotency_Key="k")
-    vendor.repair(GOOD)
+    vendor.behave_as(GOOD)
     fail_now.set()
     assert (first.result().status_code, second.result().status_code) == (500, 200)
     assert "Idempotent-Replayed" not in second.result().headers
     account.assert_spent(1)
 
 
-def test_a_claim_whose_process_died_is_taken_over(serve_profile: Serve, vendor: Upstream) -> None:
+def test_the_claim_of_a_dead_process_is_taken_over(serve_profile: Serve, vendor: Upstream) -> None:
     service = serve_profile(SEARCH_DEADLINE_S="3")
     account, never, both_asked = Account(service, credits=10), threading.Event(), threading.Barrier(CALLS + 1)
-    vendor.repair(upstream.held(never, GOOD, both_asked))
+    vendor.behave_as(upstream.held(never, GOOD, both_asked))
     first = account.search(Idempotency_Key="k")
     both_asked.wait(60)
     service.kill()
@@ -126,7 +126,7 @@ def test_a_claim_whose_process_died_is_taken_over(serve_profile: Serve, vendor: 
         pytest.fail(f"answered: {first.result().status_code}")
     account.assert_spent(0)
     never.set()
-    vendor.repair(GOOD)
+    vendor.behave_as(GOOD)
     service.start()
     response = account.search(Idempotency_Key="k").result()
     assert (response.status_code, response.json()["credits_remaining"]) == (200, 9)
@@ -142,7 +142,7 @@ def test_one_credit_buys_at_most_a_windows_uncharged_lookups(serve_profile: Serv
         all_asked.wait(60)
         return GOOD(conversation)
 
-    vendor.repair(answer_together)
+    vendor.behave_as(answer_together)
     responses = [search.result() for search in [account.search(number) for number in NUMBERS]]
     assert statuses(responses) == {200: 1, 403: limit - 1, 429: AT_ONCE - limit}
     assert [response.status_code for response in responses if "Server-Timing" in response.headers] == [200]

@@ -1,4 +1,4 @@
-"""./run as a stranger meets it: from another directory, below a path with spaces, in an empty environment."""
+"""./run from another directory, below a path with spaces, in an empty environment."""
 
 import contextlib
 import json
@@ -19,18 +19,18 @@ from typing import Any, cast
 import pytest
 import requests
 
-from callerid_project import announce
-from lookup.datasets.samples import DEMO_NUMBER
+from lookup.imports.sample_data import DEMO_NUMBER
+from tests.callerid_project.test_settings import manage
 from tests.plugin import ROOT, generated_keys
 from tests.servers import free_port
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 
 def run(*arguments: str, root: Path = ROOT, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """`run arguments` from the top directory, with PATH and `env` alone: not even HOME."""
+    """`run arguments` in the directory `/`, with only PATH and `env`: not even HOME."""
     return subprocess.run(
         [root / "run", *arguments],
         cwd="/",
@@ -38,7 +38,7 @@ def run(*arguments: str, root: Path = ROOT, env: Mapping[str, str] | None = None
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=TIMEOUT_S,
         check=False,
     )
 
@@ -51,13 +51,13 @@ def assert_one_sentence(done: subprocess.CompletedProcess[str], expected: str, c
 
 @pytest.fixture(scope="session")
 def _installed() -> None:
-    """.venv is there, as it is after `./run test`."""
+    """.venv exists, as after `./run test`."""
     subprocess.run([ROOT / "run", "manage", "version"], check=True, capture_output=True)
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The working tree below a path with spaces, without .venv and data."""
+    """A copy of the working tree below a path with spaces, without .venv and data."""
     root = tmp_path / "a path with spaces"
     shutil.copytree(ROOT, root, ignore=lambda directory, names: [name for name in names if left_out(name)])
     return root
@@ -68,7 +68,7 @@ def left_out(name: str) -> bool:
 
 
 class Running:
-    """`./run`, started and read as far as the curl that it prints."""
+    """`./run`, started and read up to the curl that it prints."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -79,7 +79,7 @@ class Running:
             if line.startswith("curl "):
                 break
         else:
-            raise AssertionError("it ended without a curl:\n" + "".join(self.lines))
+            raise AssertionError("it ended without printing a curl:\n" + "".join(self.lines))
 
     @property
     def output(self) -> str:
@@ -90,11 +90,11 @@ class Running:
         return self.lines[-1].strip()
 
     def interrupt(self) -> str:
-        """Ctrl-C reaches the whole group; what it wrote then. Nothing may be left running."""
+        """Send Ctrl-C to the whole group, and return the output from then on. No process may be left."""
         return self._end(lambda: os.killpg(self.process.pid, signal.SIGINT))
 
     def terminate(self) -> str:
-        """What a service manager sends, to the main process alone."""
+        """Send what a service manager sends, to the main process only."""
         return self._end(self.process.terminate)
 
     def _end(self, send: Any) -> str:
@@ -124,7 +124,7 @@ def running(root: Path, **environment: str) -> Iterator[Running]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
-    watchdog = threading.Timer(PATIENCE_S, kill)
+    watchdog = threading.Timer(TIMEOUT_S, kill)
     watchdog.start()
     try:
         with process:
@@ -137,7 +137,7 @@ def running(root: Path, **environment: str) -> Iterator[Running]:
 
 
 def paste(command: str) -> dict[str, Any]:
-    """The answer to a printed curl, as a shell runs it; where there is no curl, the same request without one."""
+    """The response to a printed curl command, run by a shell, or by requests if there is no curl."""
     if shutil.which("curl"):
         done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
         return cast(dict[str, Any], json.loads(done.stdout))
@@ -151,7 +151,7 @@ def paste(command: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("_installed")
-def test_a_fresh_copy_answers_the_curl_that_it_prints_and_a_second_run_changes_nothing(copy: Path) -> None:
+def test_the_printed_curl_works_and_a_second_run_changes_nothing(copy: Path) -> None:
     (copy / ".venv").symlink_to(ROOT / ".venv")
     with running(copy) as first:
         answer = paste(first.curl)
@@ -173,7 +173,7 @@ def test_a_fresh_copy_answers_the_curl_that_it_prints_and_a_second_run_changes_n
         answer = paste(second.curl)
         rest = second.terminate()
     assert answer["credits_remaining"] == 998
-    assert second.lines[0] == "Everything is in place.\n"
+    assert second.lines[0] == "Everything is up to date.\n"
     assert password not in second.output
     assert "Traceback" not in second.output + rest
     assert {path: path.read_bytes() for path in before} == before
@@ -181,9 +181,7 @@ def test_a_fresh_copy_answers_the_curl_that_it_prints_and_a_second_run_changes_n
 
 
 @pytest.mark.usefixtures("_installed")
-def test_production_makes_no_demo_and_says_how_to_make_a_token(
-    tmp_path: Path, postgres_url: str, redis_url: str
-) -> None:
+def test_production_creates_no_demo_token_and_explains_how(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
     environment = {
         **generated_keys(),
         "DATABASE_URL": postgres_url,
@@ -211,30 +209,30 @@ def test_production_makes_no_demo_and_says_how_to_make_a_token(
         ("localhost", "http://localhost:8000/"),
     ],
 )
-def test_the_printed_address_can_be_asked(host: str, url: str) -> None:
-    assert f"curl -s {url}callerid/search -H" in announce.message(host, 8000, "key")
+def test_the_printed_address_can_be_requested(tmp_path: Path, host: str, url: str) -> None:
+    script = "from callerid_project import announce; print(announce.message())"
+    assert (
+        f"curl -s {url}callerid/search -H" in manage(tmp_path, "shell", "--no-imports", "-c", script, HOST=host).stdout
+    )
 
 
-def test_the_printed_number_is_the_one_that_the_sample_data_knows() -> None:
-    assert announce.DEMO_NUMBER == DEMO_NUMBER
-
-
-# --- What it says when it cannot ---------------------------------------------------------------------------------
+# --- Error messages ----------------------------------------------------------------------------------------------
 
 
 def test_help_lists_every_command() -> None:
     done = run("help")
     assert (done.returncode, done.stderr) == (0, "")
-    assert re.findall(r"^\./run( \w+)?", done.stdout, re.MULTILINE) == ["", " serve", " manage", " test", " help"]
+    listed = re.findall(r"^\./run( \w+)?", done.stdout, re.MULTILINE)
+    assert list(dict.fromkeys(listed)) == ["", " serve", " manage", " test", " help"]
 
 
 @pytest.mark.parametrize("arguments", [("strat",), ("",), ("serve", "now"), ("help", "me")])
-def test_an_unknown_word_gets_one_sentence(arguments: tuple[str, ...]) -> None:
-    assert_one_sentence(run(*arguments), "./run help lists what there is", code=2)
+def test_an_unknown_command_gets_one_sentence(arguments: tuple[str, ...]) -> None:
+    assert_one_sentence(run(*arguments), "./run help lists the commands", code=2)
 
 
 @pytest.mark.usefixtures("_installed")
-def test_a_busy_port_gets_one_sentence_and_nothing_is_made(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_and_nothing_is_created(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run(env={"PORT": str(port), "CALLERID_DATA_DIR": str(tmp_path / "data")})
@@ -255,7 +253,7 @@ def test_a_busy_port_gets_one_sentence_and_nothing_is_made(tmp_path: Path) -> No
     ],
 )
 @pytest.mark.parametrize("command", [(), ("serve",)])
-def test_a_setting_that_cannot_work_is_told_before_the_server_starts(
+def test_invalid_settings_are_reported_before_the_server_starts(
     tmp_path: Path, command: tuple[str, ...], environment: dict[str, str], expected: str
 ) -> None:
     done = run(*command, env={"PORT": str(free_port()), "CALLERID_DATA_DIR": str(tmp_path), **environment})
@@ -265,14 +263,14 @@ def test_a_setting_that_cannot_work_is_told_before_the_server_starts(
 
 
 @pytest.mark.usefixtures("_installed")
-def test_a_data_directory_that_cannot_be_made_gets_one_sentence(tmp_path: Path) -> None:
+def test_an_unusable_data_directory_gets_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run(env={"PORT": str(free_port()), "CALLERID_DATA_DIR": str(tmp_path / "file" / "data")})
     assert_one_sentence(done, f"Cannot use the data directory {tmp_path}/file/data")
 
 
 @pytest.mark.usefixtures("_installed")
-def test_a_relative_data_directory_is_where_the_caller_stands(tmp_path: Path) -> None:
+def test_a_relative_data_directory_is_relative_to_the_caller(tmp_path: Path) -> None:
     done = subprocess.run(
         [ROOT / "run", "manage", "migrate", "--verbosity=0"],
         cwd=tmp_path,
@@ -286,7 +284,7 @@ def test_a_relative_data_directory_is_where_the_caller_stands(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("_installed")
-def test_the_output_of_manage_is_the_command_s_alone(tmp_path: Path) -> None:
+def test_manage_prints_only_the_output_of_the_command(tmp_path: Path) -> None:
     environment = {"CALLERID_DATA_DIR": str(tmp_path)}
     run("manage", "migrate", env=environment)
     done = run("manage", "create_token", "pbx", "--credits", "100", "--quiet", env=environment)
@@ -297,7 +295,7 @@ def test_the_output_of_manage_is_the_command_s_alone(tmp_path: Path) -> None:
 
 
 def fake_python(directory: Path, before: str) -> str:
-    """An interpreter that runs `before` ahead of what it is told by `-c`, and is itself in all else."""
+    """An interpreter that runs `before` ahead of any `-c` code, and is otherwise the real one."""
     path = directory / "python"
     path.write_text(
         "#!/bin/sh\n"
@@ -311,21 +309,19 @@ def fake_python(directory: Path, before: str) -> str:
 @pytest.mark.parametrize(
     ("before", "expected"),
     [
-        ("import sys; sys.version_info = (3, 10, 4)\n", "Python 3.11 or newer is needed, but {} is Python 3.10.4"),
+        ("import sys; sys.version_info = (3, 10, 4)\n", "Python 3.11 or newer is required, but {} is Python 3.10.4"),
         ("import sys; sys.modules['venv'] = None\n", "{} has no venv module"),
         ("import sys; sys.modules['ensurepip'] = None\n", "{} has no venv module"),
         ("raise SystemExit('no')\n", "{} does not run"),
     ],
 )
-def test_an_interpreter_that_cannot_do_gets_one_sentence(
-    copy: Path, tmp_path: Path, before: str, expected: str
-) -> None:
+def test_an_unsuitable_interpreter_gets_one_sentence(copy: Path, tmp_path: Path, before: str, expected: str) -> None:
     python = fake_python(tmp_path, before)
     assert_one_sentence(run(root=copy, env={"PYTHON": python}), expected.format(python))
     assert not (copy / ".venv").exists()
 
 
-def test_no_python_at_all_gets_one_sentence(copy: Path, tmp_path: Path) -> None:
+def test_a_missing_python_gets_one_sentence(copy: Path, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("sh", "dirname"):
@@ -333,8 +329,8 @@ def test_no_python_at_all_gets_one_sentence(copy: Path, tmp_path: Path) -> None:
     assert_one_sentence(run(root=copy, env={"PATH": str(tools)}), "there is no python3")
 
 
-def test_a_launcher_that_fails_is_passed_over(copy: Path, tmp_path: Path) -> None:
-    """Version managers put a `python3` on PATH that only says that no version is chosen."""
+def test_a_failing_launcher_is_skipped(copy: Path, tmp_path: Path) -> None:
+    """Version managers put a `python3` on PATH that fails if no version is selected."""
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "python3").write_text("#!/bin/sh\nexit 127\n")
@@ -342,19 +338,19 @@ def test_a_launcher_that_fails_is_passed_over(copy: Path, tmp_path: Path) -> Non
     (tools / "python3.11").symlink_to(sys.executable)
     (copy / ".venv").touch()
     done = run("manage", "version", root=copy, env={"PATH": f"{tools}:/usr/bin:/bin"})
-    assert done.stderr.startswith("Making .venv with Python 3.")
+    assert done.stderr.startswith("Creating .venv with Python 3.")
 
 
-def test_a_place_where_venv_cannot_be_made_gets_one_sentence(copy: Path) -> None:
+def test_a_venv_that_cannot_be_created_gets_one_sentence(copy: Path) -> None:
     (copy / ".venv").touch()
     done = run("manage", "version", root=copy)
-    assert f"Cannot make {copy}/.venv: " in done.stderr
+    assert f"Cannot create {copy}/.venv: " in done.stderr
     assert "Traceback" not in done.stderr
     assert (done.returncode, done.stdout) == (1, "")
 
 
-def test_what_is_installed_is_what_the_lock_says_and_a_half_made_venv_is_made_anew(copy: Path) -> None:
-    """With locks that list nothing, and a manage.py that needs nothing: no network is asked."""
+def test_venv_matches_the_lock_and_an_incomplete_is_recreated(copy: Path) -> None:
+    """With empty lock files and a manage.py without imports, so without network."""
     for lock in ("requirements.lock", "requirements-dev.lock"):
         (copy / lock).write_text("# nothing\n")
     (copy / "manage.py").write_text("import sys; print(sys.argv[1:])\n")
@@ -365,13 +361,13 @@ def test_what_is_installed_is_what_the_lock_says_and_a_half_made_venv_is_made_an
         return done.stderr
 
     made = manage()
-    assert made.startswith("Making .venv with Python 3.")
+    assert made.startswith("Creating .venv with Python 3.")
     assert manage() == ""
 
     stray = copy / ".venv" / "stray"
     stray.touch()
     (copy / "requirements-dev.lock").write_text("# nothing else\n")
-    assert manage() == "", "the tools of the tests are no concern of the service"
+    assert manage() == "", "the service does not need the development tools"
     (copy / "requirements.lock").write_text("# nothing more\n")
     assert "Installing requirements.lock" in manage()
     assert not stray.exists()
@@ -381,11 +377,11 @@ def test_what_is_installed_is_what_the_lock_says_and_a_half_made_venv_is_made_an
     assert manage() == ""
 
 
-def test_a_download_that_fails_gets_a_sentence_and_is_tried_again(copy: Path) -> None:
+def test_a_failed_download_is_reported_and_retried(copy: Path) -> None:
     offline = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}
     for _ in range(2):
         done = run("manage", "version", root=copy, env=offline)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.rstrip().endswith("check the network, then ./run again.")
-        assert "Making .venv" in done.stderr
+        assert done.stderr.rstrip().endswith("Check the network, then run ./run again.")
+        assert "Creating .venv" in done.stderr
         assert "Traceback" not in done.stderr

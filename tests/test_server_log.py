@@ -1,4 +1,4 @@
-"""What PostgreSQL writes into its own log, in which nobody looks for phone numbers."""
+"""PostgreSQL's own log contains no phone numbers if it is configured as documented."""
 
 from collections.abc import Callable
 
@@ -9,11 +9,11 @@ from psycopg import sql
 from tests.servers import PostgresServer
 from tests.service import Service
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 Serve = Callable[..., Service]
 NUMBER = "12025550142"
-#: As docs/personal-data.md has them.
+#: As in docs/personal-data.md.
 SETTINGS = {"log_min_error_statement": "panic", "log_error_verbosity": "terse"}
 
 
@@ -21,7 +21,7 @@ SETTINGS = {"log_min_error_statement": "panic", "log_error_verbosity": "terse"}
 def test_failing_statements_leave_no_number_in_the_log(
     serve: Serve, postgres_server: PostgresServer, silent: bool
 ) -> None:
-    """By default they do, which is why the check is there."""
+    """By default it does contain them, hence the deployment check."""
     with psycopg.connect(postgres_server.url, autocommit=True) as admin:
         admin.execute("CREATE ROLE callerid LOGIN")
         admin.execute("CREATE DATABASE callerid OWNER callerid")
@@ -54,12 +54,12 @@ def test_failing_statements_leave_no_number_in_the_log(
     ("name", "value"),
     [("log_statement", "all"), ("log_min_duration_statement", "100"), ("log_parameter_max_length_on_error", "-1")],
 )
-def test_other_settings_that_write_values_are_told(
+def test_other_settings_that_log_values_are_reported(
     serve: Serve, postgres_server: PostgresServer, name: str, value: str
 ) -> None:
     with psycopg.connect(postgres_server.url, autocommit=True) as admin:
         for setting, to in {**SETTINGS, name: value}.items():
             admin.execute(sql.SQL("ALTER ROLE postgres SET {} = {}").format(sql.Identifier(setting), to))
     service = serve(DATABASE_URL=postgres_server.url, REDIS_URL="")
-    with pytest.raises(RuntimeError, match=f"in clear: {name}[.]"):
+    with pytest.raises(RuntimeError, match=f"in clear text: {name}[.]"):
         service.manage("check", "--deploy", "--database", "default", "--fail-level", "WARNING")

@@ -1,4 +1,4 @@
-"""The service under the database role of docs/production.md: it can do its work, and cannot harm the ledger."""
+"""The service with the serving role of deploy/postgresql/grants.sql: it works, and cannot harm the ledger."""
 
 import json
 import re
@@ -14,33 +14,33 @@ from psycopg import errors, sql
 
 from tests import plugin
 from tests.servers import fresh_database
-from tests.service import PATIENCE, Service
+from tests.service import LONG_TIMEOUTS, Service
 
 NUMBER = "493023125042"
 PASSWORD = "the right one"
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
-def documented_grants(role: str) -> str:
-    text = (plugin.ROOT / "docs" / "production.md").read_text(encoding="utf-8")
-    blocks: list[str] = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
-    (grants,) = (block for block in blocks if "callerid_serving" in block)
-    return grants.replace("callerid_serving", role)
+def grants(names: dict[str, str]) -> str:
+    """deploy/postgresql/grants.sql for the roles `names`."""
+    text = (plugin.ROOT / "deploy" / "postgresql" / "grants.sql").read_text(encoding="utf-8")
+    return re.sub(r"callerid_(serving|readonly)", lambda role: names[role[1]], text)
 
 
 @dataclass(frozen=True)
 class Roles:
-    """The service under the serving role, to be started; `owner` and `serving`: a database URL for each."""
+    """The service under the serving role, to be started; the others: a database URL for each role."""
 
     service: Service
     owner: str
     serving: str
+    readonly: str
 
 
 @pytest.fixture
 def roles(_postgres_server_url: str, redis_url: str, tmp_path: Path) -> Iterator[Roles]:
-    names = {kind: f"callerid_{kind}_{uuid4().hex[:8]}" for kind in ("owner", "serving")}
+    names = {kind: f"callerid_{kind}_{uuid4().hex[:8]}" for kind in ("owner", "serving", "readonly")}
     secret = uuid4().hex
     with psycopg.connect(_postgres_server_url, autocommit=True) as server:
         for name in names.values():
@@ -49,19 +49,24 @@ def roles(_postgres_server_url: str, redis_url: str, tmp_path: Path) -> Iterator
             )
         try:
             with fresh_database(_postgres_server_url) as url:
-                owner, serving = (
+                owner, serving, readonly = (
                     re.sub(r"(?<=://)([^@/]*@)?", f"{name}:{secret}@", url, count=1) for name in names.values()
                 )
                 database = url.partition("?")[0].rpartition("/")[2]
                 change = sql.SQL("ALTER DATABASE {} OWNER TO {}")
                 server.execute(change.format(sql.Identifier(database), sql.Identifier(names["owner"])))
-                environment = {**PATIENCE, **plugin.generated_keys(), "REDIS_URL": redis_url, "TRUSTED_PROXIES": "1"}
+                environment = {
+                    **LONG_TIMEOUTS,
+                    **plugin.generated_keys(),
+                    "REDIS_URL": redis_url,
+                    "TRUSTED_PROXIES": "1",
+                }
                 Service(tmp_path, {**environment, "DATABASE_URL": owner}).manage("migrate", "--verbosity=0")
                 with psycopg.connect(owner, autocommit=True) as connection:
-                    connection.execute(documented_grants(names["serving"]))
+                    connection.execute(grants(names).encode())
                 service = Service(tmp_path, {**environment, "DATABASE_URL": serving})
                 try:
-                    yield Roles(service, owner, serving)
+                    yield Roles(service, owner, serving, readonly)
                 finally:
                     service.kill()
         finally:
@@ -76,7 +81,7 @@ def logged_in(service: Service) -> Callable[..., requests.Response]:
     cookies: dict[str, str] = {}
 
     def send(method: str, path: str, **fields: str) -> requests.Response:
-        """As through the proxy that speaks TLS: requests itself would send a secure cookie to no http address."""
+        """As through a TLS proxy: requests itself would not send a secure cookie to an http URL."""
         headers = {
             "Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items()),
             "X-Forwarded-For": "192.0.2.1",
@@ -104,7 +109,7 @@ def count(url: str, table: str) -> int:
     return int(row[0])
 
 
-def test_the_service_does_its_work_under_the_serving_role(roles: Roles) -> None:
+def test_the_service_works_with_the_serving_role(roles: Roles) -> None:
     service = roles.service.start()
     made = json.loads(service.manage("create_token", "pbx", "--credits", "5", "--json"))
     asked = {"api_key": made["api_key"], "query": NUMBER}
@@ -167,8 +172,22 @@ def test_the_serving_role_cannot_harm_the_ledger(roles: Roles) -> None:
     assert permitted == []
 
 
-def test_the_owner_cannot_truncate_the_ledger(roles: Roles) -> None:
+def test_owner_cannot_truncate_readonly_reads_no_secrets(roles: Roles) -> None:
     with psycopg.connect(roles.owner, autocommit=True) as connection:
         for table in ("accounts_creditentry", "accounts_apitoken"):
             with pytest.raises(errors.RestrictViolation, match="append-only"):
                 connection.execute(sql.SQL("TRUNCATE {} CASCADE").format(sql.Identifier(table)))
+    with psycopg.connect(roles.readonly, autocommit=True) as connection:
+        for table in ("accounts_creditentry", "accounts_searchhour", "lookup_sourcehour"):
+            connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table)))
+        connection.execute("SELECT name, credits FROM accounts_apitoken")
+        for forbidden in (
+            "SELECT * FROM accounts_apitoken",
+            "SELECT * FROM auth_user",
+            "SELECT * FROM django_session",
+            "SELECT * FROM otp_totp_totpdevice",
+            "SELECT * FROM lookup_contact",
+            "DELETE FROM accounts_searchhour",
+        ):
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(forbidden.encode())

@@ -1,4 +1,4 @@
-"""A database that does not answer, though its connections stay open: it holds no thread, and then all is as before."""
+"""A database that does not respond although its connections stay open blocks no thread, and the service recovers."""
 
 import json
 import time
@@ -13,10 +13,10 @@ from tests.api import NUMBER
 from tests.servers import PostgresServer
 from tests.service import Service
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
 
 Serve = Callable[..., Service]
-#: Far above any limit, far below a wait without one.
+#: Far above any timeout, far below a wait without timeout.
 BOUND_S = 8
 LIMITS = {"DB_STATEMENT_TIMEOUT_MS": "500", "SEARCH_DEADLINE_S": "1.5", "RATE_LIMIT": "1000/m", "REDIS_URL": ""}
 
@@ -35,7 +35,7 @@ def new_key(service: Service) -> str:
 
 
 def require_recovery(service: Service, key: str) -> None:
-    """The service answers again by itself, charges what it answers, and answers nothing else than what was asked."""
+    """The service recovers by itself, charges each search, and returns the number that was requested."""
     deadline = time.monotonic() + 30
     while search(service, key).status_code != 200:
         assert time.monotonic() < deadline, service.log()
@@ -49,7 +49,7 @@ def require_recovery(service: Service, key: str) -> None:
 
 
 @pytest.mark.parametrize("idempotent", [False, True], ids=["one statement", "a transaction"])
-def test_a_stalled_database_holds_no_thread(serve: Serve, postgres_server: PostgresServer, idempotent: bool) -> None:
+def test_a_stalled_database_blocks_no_thread(serve: Serve, postgres_server: PostgresServer, idempotent: bool) -> None:
     service = serve(DATABASE_URL=postgres_server.url, **LIMITS)
     key = new_key(service)
 
@@ -60,7 +60,7 @@ def test_a_stalled_database_holds_no_thread(serve: Serve, postgres_server: Postg
 
     with ThreadPoolExecutor(12) as callers:
         assert {status for status, _ in callers.map(attempt, range(24))} == {200}
-        # Searches are under way at the moment that it stalls.
+        # Searches are in progress when it stalls.
         under_way = [callers.submit(attempt, 100 + index) for index in range(12)]
         postgres_server.pause()
         try:
@@ -77,10 +77,10 @@ def test_a_stalled_database_holds_no_thread(serve: Serve, postgres_server: Postg
     require_recovery(service, key)
 
 
-def test_a_page_of_the_console_ends_too(serve: Serve, postgres_server: PostgresServer) -> None:
+def test_a_console_page_times_out_too(serve: Serve, postgres_server: PostgresServer) -> None:
     service = serve(DATABASE_URL=postgres_server.url, THREADS="1", **LIMITS)
     session = requests.Session()
-    session.cookies.set("sessionid", "0123456789abcdef0123456789abcdef")  # so that the page asks the database for it
+    session.cookies.set("sessionid", "0123456789abcdef0123456789abcdef")  # so that the page queries the database for it
     assert session.get(f"{service.url}/admin/", timeout=30).status_code == 200
     postgres_server.pause()
     try:
@@ -93,10 +93,10 @@ def test_a_page_of_the_console_ends_too(serve: Serve, postgres_server: PostgresS
 
 
 @pytest.mark.parametrize("idempotent", [False, True], ids=["one statement", "a transaction"])
-def test_a_commit_that_waits_for_a_standby_ends_too(
+def test_a_commit_that_waits_for_a_standby_times_out_too(
     serve: Serve, postgres_server: PostgresServer, idempotent: bool
 ) -> None:
-    """statement_timeout does not cover that wait."""
+    """statement_timeout does not apply to that wait."""
     service = serve(DATABASE_URL=postgres_server.url, **LIMITS)
     key = new_key(service)
     assert search(service, key).status_code == 200
@@ -111,8 +111,22 @@ def test_a_commit_that_waits_for_a_standby_ends_too(
     require_recovery(service, key)
 
 
+def test_a_replay_waits_for_a_standby_too(serve: Serve, postgres_server: PostgresServer) -> None:
+    """The commit whose answer is replayed may be visible although a failover would lose it."""
+    service = serve(DATABASE_URL=postgres_server.url, **LIMITS)
+    key, headers = new_key(service), {"Idempotency-Key": "standby"}
+    first = search(service, key, **headers)
+    with psycopg.connect(postgres_server.url, autocommit=True) as admin:
+        set_standby(admin, "absent")
+        try:
+            assert search(service, key, **headers).status_code == 500
+        finally:
+            set_standby(admin, "")
+    assert search(service, key, **headers).json() == first.json()
+
+
 def set_standby(admin: psycopg.Connection, name: str) -> None:
-    """Waits until other sessions have it too: they read it when they begin."""
+    """Wait until new sessions have it: they read it when they start."""
     admin.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'")
     admin.execute("SELECT pg_reload_conf()")
     deadline = time.monotonic() + 20
@@ -120,7 +134,7 @@ def set_standby(admin: psycopg.Connection, name: str) -> None:
         assert time.monotonic() < deadline
 
 
-def test_an_overload_is_503_at_once_and_probes_answer(serve: Serve, postgres_url: str) -> None:
+def test_overload_is_503_at_once_and_health_checks_work(serve: Serve, postgres_url: str) -> None:
     service = serve(
         DATABASE_URL=postgres_url,
         REDIS_URL="",

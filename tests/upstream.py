@@ -1,4 +1,4 @@
-"""A vendor on loopback with real sockets, well-behaved or not: each fault is what the wire shows of it."""
+"""A mock vendor on loopback with real sockets. Each fault is reproduced on the wire."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ GOOD_B = {"name": "Example Sweepstakes", "score": 7}
 
 @dataclass
 class Conversation:
-    """One request on one connection. `ended`: set when the server stops, or changes what it does."""
+    """One request on one connection. `ended` is set when the server stops, or releases its requests."""
 
     sock: socket.socket
     head: bytes
@@ -31,7 +31,7 @@ class Conversation:
         self.send(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n" % (status, len(body), headers.encode()) + body)
 
 
-#: Says whether the connection stays open.
+#: Answers one request, and returns whether the connection stays open.
 Behaviour = Callable[[Conversation], bool]
 
 
@@ -59,12 +59,12 @@ class Upstream:
     def open_connections(self) -> int:
         return len(self._open)
 
-    def repair(self, behave: Behaviour) -> None:
-        """From now on it behaves so; what it was in the middle of goes on."""
+    def behave_as(self, behave: Behaviour) -> None:
+        """How to answer from now on. Requests in progress are not affected."""
         self.behave = behave
 
     def release(self) -> None:
-        """Ends what it is in the middle of."""
+        """End the requests in progress."""
         self._ended.set()
         self._ended = threading.Event()
 
@@ -189,7 +189,7 @@ BOMB = gzip.compress(b" " * 50_000_000)
 
 
 def sends(data: bytes) -> Behaviour:
-    """Just that, and then it hangs up."""
+    """Send exactly this, then close the connection."""
 
     def behave(conversation: Conversation) -> bool:
         conversation.send(data)
@@ -207,7 +207,7 @@ def slow(seconds: float, then: Behaviour) -> Behaviour:
 
 
 def held(until: threading.Event, then: Behaviour, arrived: threading.Barrier | None = None) -> Behaviour:
-    """Answers when the test sets `until`; each request first passes the barrier `arrived`."""
+    """Answer when the test sets `until`; each request first waits at the barrier `arrived`."""
 
     def behave(conversation: Conversation) -> bool:
         if arrived:
@@ -218,7 +218,7 @@ def held(until: threading.Event, then: Behaviour, arrived: threading.Barrier | N
     return behave
 
 
-#: What a vendor may do instead of answering, and why the call has failed then.
+#: The faults of a vendor, each with the reason of the failure that follows.
 FAULTS: dict[str, tuple[Behaviour, str]] = {
     "hangs before headers": (hangs, "late"),
     "hangs after headers": (hangs_after_headers, "late"),

@@ -1,4 +1,4 @@
-"""The console's pages of tokens and credits: parse, call the verbs, and show. Only the verbs change a balance."""
+"""The console's pages of tokens, ledger and notices."""
 
 from accounts.admin import ledger, notices, tokens
 

@@ -1,13 +1,13 @@
-"""Requests by how they ended, as the console draws them: stacked bars, and the same figures as a table."""
+"""The chart of requests by outcome: stacked bars, and the same figures as a table."""
 
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from accounts.activity import DEGRADED, OUTCOMES, REFUSED
+from accounts.statistics import DEGRADED, OUTCOMES, REFUSED
 
-#: Title → its outcomes and its colour: told apart on white and on black, and whatever colours the eye cannot see.
+#: Title → its outcomes and its colour. The colours are distinct in both themes and for colour-blind users.
 _STACK = {
     "both sources matched": (("found_both",), "#1f6fb2"),
     "one source matched": (("found_one",), "#45a5d9"),
@@ -36,8 +36,8 @@ _OPTIONS = json.dumps(
 
 
 def requests_chart(steps: Sequence[tuple[date, Mapping[str, int]]], *, label: str, by: str) -> dict[str, Any]:
-    """For the template requests.html. `steps`: each hour or day and how many requests ended how, the first one first.
-    `label`: the format of what stands below a bar. `by`: `hour` or `day`."""
+    """The context of the template requests.html. `steps`: each hour or day with its counts by outcome, oldest
+    first. `label`: the strftime format of the bars' labels. `by`: `hour` or `day`."""
     stacks = {
         title: [sum(counts.get(outcome, 0) for outcome in outcomes) for _, counts in steps]
         for title, (outcomes, _) in _STACK.items()

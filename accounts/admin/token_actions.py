@@ -1,73 +1,165 @@
-"""What an operator does to one token: a form, a permission and a verb for each page."""
+"""The actions on one token: the form, permission and service call of each page.
+
+The forms check types and presence; accounts.tokens and accounts.credits the rules.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from django import forms
+from django.conf import settings
 from django.core.exceptions import ValidationError
+from unfold import widgets
 
 from accounts import credits, tokens
-from accounts.forms import AdjustForm, BookingForm, RevokeForm, RotateForm
 from accounts.models import ApiToken, CreditEntry
+
+MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
+#: A day for the customer to switch over.
+DEFAULT_GRACE_MINUTES = 24 * 60
+#: How many tokens one page tops up.
+MAX_AT_ONCE = 900
+
+_integer = partial(forms.IntegerField, widget=widgets.UnfoldAdminIntegerFieldWidget)
+_text = partial(forms.CharField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
+_checkbox = partial(forms.BooleanField, widget=widgets.UnfoldBooleanWidget)
+
+
+class OnceForm(forms.Form):
+    """Takes effect once however often it is submitted: `once` is new on each page, and the ledger's reference."""
+
+    once = forms.UUIDField(widget=forms.HiddenInput, initial=uuid4)
+
+
+class ApiTokenForm(forms.ModelForm):
+    class Meta:
+        model = ApiToken
+        fields = ("name", "note", "contact", "low_balance_at")
+        widgets = {
+            "name": widgets.UnfoldAdminTextInputWidget,
+            "note": widgets.UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+            "contact": widgets.UnfoldAdminEmailInputWidget,
+            "low_balance_at": widgets.UnfoldAdminIntegerFieldWidget,
+        }
+        help_texts = {"name": "Customer or app name.", "note": "Shown to operators only."}
+
+    def clean_name(self) -> str:
+        try:
+            return tokens.clean_name(self.cleaned_data["name"])
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+
+
+class IssueForm(ApiTokenForm, OnceForm):
+    initial_credits = _integer(initial=0)
+    days = _integer(initial=lambda: settings.TOKEN_DAYS, help_text="Days until expiry; rotating restarts it.")
+    reason = _text(help_text="Shown in the ledger, such as an order number.")
+    field_order = ("name", "initial_credits", "days", "reason")
+
+
+class TopUpForm(OnceForm):
+    amount = _integer(help_text="Credits to add.")
+    reason = _text(help_text="Shown in the ledger.")
+    own_reference = _text(
+        label="Reference",
+        max_length=100,
+        required=False,
+        help_text="Invoice or order number. Each can be used once per token.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Adds `reference`: the operator's own, or this page's `once`."""
+        data = super().clean() or self.cleaned_data
+        if "once" in data:
+            data["reference"] = data.get("own_reference") or data["once"].hex
+        return data
+
+
+class BulkTopUpForm(TopUpForm):
+    """`tokens`: at most MAX_AT_ONCE token ids, separated by commas."""
+
+    tokens = forms.RegexField(r"\A[0-9]{1,18}(,[0-9]{1,18})*\Z", widget=forms.HiddenInput)
+
+    def clean_tokens(self) -> list[int]:
+        ids = sorted({int(token_id) for token_id in self.cleaned_data["tokens"].split(",")})
+        if len(ids) > MAX_AT_ONCE:
+            raise forms.ValidationError(f"At most {MAX_AT_ONCE} tokens at once.")
+        return ids
+
+
+class AdjustForm(TopUpForm):
+    amount = _integer(help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.")
+    confirmed = _checkbox(label="Change the balance of this token now. The ledger entry is permanent.")
+
+
+class RotateForm(forms.Form):
+    """`expires_at` identifies the token that the page shows, so that a double click does not end the grace period."""
+
+    grace_minutes = _integer(
+        min_value=0,
+        max_value=MAX_GRACE_MINUTES,
+        initial=DEFAULT_GRACE_MINUTES,
+        help_text="Keep the old token valid for (minutes); 0 = stop immediately.",
+    )
+    reason = _text(help_text="Shown in the history.")
+    expires_at = forms.CharField(widget=forms.HiddenInput)
+
+
+class RevokeForm(forms.Form):
+    reason = _text()
+    confirmed = _checkbox(label="Refuse all requests with this token permanently. Its credits cannot be spent.")
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What to tell the operator and, unless nothing changed, the token's history; a rotation also has a new token."""
+class Result:
+    """`message`: for the operator and, when something changed, for the history. `issued`: a rotation's new token."""
 
-    sentence: str
+    message: str
     changed: bool = True
     issued: tokens.Issued | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A page of one token: GET shows `form`, POST does `perform` on the locked row with its data and `actor`."""
+    """A page of one token: GET shows `form`, POST calls `perform` with the locked row, the form's data and `actor`."""
 
     title: str
     permission: str
     form: type[forms.Form]
-    perform: Callable[[ApiToken, dict[str, Any]], Done]
+    perform: Callable[[ApiToken, dict[str, Any]], Result]
     explanation: str
     variant: str = "default"
-    of_revoked: bool = True
+    of_revoked: bool = False
 
 
-def _book(verb: Callable[..., CreditEntry], token: ApiToken, data: dict[str, Any]) -> Done:
+def _record(service: Callable[..., CreditEntry], token: ApiToken, data: dict[str, Any]) -> Result:
     repeated = token.entries.filter(reference=data["reference"]).exists()
-    booking = {name: data[name] for name in ("amount", "actor", "reason", "reference")}
-    entry = verb(token=token, **booking)
-    row = f"{entry.kind} of {entry.amount:+d} credits, ledger row {entry.pk}"
+    fields = {name: data[name] for name in ("amount", "actor", "reason", "reference")}
+    entry = service(token=token, **fields)
+    what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+d} credits"
     if repeated:
-        return Done(f"This was booked before ({row}): nothing was added.", changed=False)
-    return Done(f"Booked: {row}, balance {entry.balance_after}. {entry.reason}")
+        return Result(f"Already recorded ({what}); nothing added.", changed=False)
+    return Result(f"Added {what}, balance {entry.balance_after}. {entry.reason}")
 
 
-def _top_up(token: ApiToken, data: dict[str, Any]) -> Done:
-    return _book(credits.top_up, token, data)
-
-
-def _adjust(token: ApiToken, data: dict[str, Any]) -> Done:
-    return _book(credits.adjust, token, data)
-
-
-def _rotate(token: ApiToken, data: dict[str, Any]) -> Done:
+def _rotate(token: ApiToken, data: dict[str, Any]) -> Result:
     if data["expires_at"] != token.expires_at.isoformat():
-        raise ValidationError("This token was rotated after this page was opened. Open the page again to rotate anew.")
+        raise ValidationError("This token was rotated after you opened this page. Reload the page to rotate it again.")
     try:
         issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
     except tokens.TokenRevoked as error:
-        raise ValidationError("A revoked token stays revoked: issue a new one.") from error
-    sentence = f"Rotated, with {data['grace_minutes']} minutes of grace for the earlier token. {data['reason']}"
-    return Done(sentence, issued=issued)
+        raise ValidationError("A revoked token cannot be rotated. Issue a new one.") from error
+    return Result(f"Rotated with a grace period of {data['grace_minutes']} minutes. {data['reason']}", issued=issued)
 
 
-def _revoke(token: ApiToken, data: dict[str, Any]) -> Done:
+def _revoke(token: ApiToken, data: dict[str, Any]) -> Result:
     if not tokens.revoke(token=token, reason=data["reason"]):
-        raise ValidationError("This token was revoked before.")
-    return Done(f"Revoked. {data['reason']}")
+        raise ValidationError("This token is already revoked.")
+    return Result(f"Revoked. {data['reason']}")
 
 
 TOP_UP = "accounts.top_up_apitoken"
@@ -75,34 +167,32 @@ ACTIONS = {
     "top-up": Action(
         "Top up",
         TOP_UP,
-        BookingForm,
-        _top_up,
-        "Adds credits, which can be spent at once. Sent twice, this page adds them once.",
+        TopUpForm,
+        lambda token, data: _record(credits.top_up, token, data),
+        "Credits are available immediately. Resubmitting will not add them twice.",
         variant="primary",
-        of_revoked=False,
     ),
     "adjust": Action(
         "Adjust",
         "accounts.adjust_apitoken",
         AdjustForm,
-        _adjust,
-        "Corrects the balance, up or down, by a line of its own in the ledger. For what was paid, top up.",
+        lambda token, data: _record(credits.adjust, token, data),
+        "Corrects the balance with a ledger entry. For purchases, use Top up.",
+        of_revoked=True,
     ),
     "rotate": Action(
         "Rotate",
         "accounts.rotate_apitoken",
         RotateForm,
         _rotate,
-        "Makes a new token with a fresh lifetime. Credits, ledger and limits stay. An earlier rotation's grace ends.",
-        of_revoked=False,
+        "Issues a new token with a new lifetime. Balance, ledger and limits stay. An earlier grace period ends.",
     ),
     "revoke": Action(
         "Revoke",
         "accounts.revoke_apitoken",
         RevokeForm,
         _revoke,
-        "From the next request on the token is refused. This cannot be undone.",
+        "The token stops working immediately. This cannot be undone.",
         variant="danger",
-        of_revoked=False,
     ),
 }

@@ -1,6 +1,5 @@
-"""Finding tokens in the console: the list's filters, and how far it looks."""
+"""The list of tokens: its filters, its search, and how many tokens they scan."""
 
-import re
 from typing import Any
 
 from django.contrib import admin, messages
@@ -9,18 +8,33 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts import activity, sifting
-from accounts.admin.base import MAX_LISTED, IndexedChangeList
+from accounts import statistics
+from accounts.admin import base
 from accounts.models import ApiToken
+from core.admin import MAX_LISTED, IndexedChangeList
 
 SOON_DAYS = 7
 OUT_OF_CREDITS = "out of credits"
+#: The state that the console shows → unfold's type of its label.
+STATE_LABELS = {
+    "active": "success",
+    "in grace": "info",
+    OUT_OF_CREDITS: "warning",
+    "expired": "warning",
+    "revoked": "danger",
+}
 
 
 def shown_state(token: ApiToken) -> str:
-    """The token's state; `out of credits` for one that works, but cannot pay for a search."""
+    """The token's state; `out of credits` for one that is usable but cannot pay for a search."""
     state = token.state
     return OUT_OF_CREDITS if state in ("active", "in grace") and token.credits == 0 else state
+
+
+def state_label(token: ApiToken) -> dict[str, str]:
+    """The state and its colour, for unfold/helpers/label.html."""
+    state = shown_state(token)
+    return {"text": state, "type": STATE_LABELS[state]}
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -33,16 +47,13 @@ class StateFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
         now = timezone.now()
         usable = Q(revoked_at=None, expires_at__gt=now)
-        match self.value():
-            case "active":
-                return queryset.filter(usable, Q(previous_until=None) | Q(previous_until__lte=now))
-            case "in grace":
-                return queryset.filter(usable, previous_until__gt=now)
-            case "revoked":
-                return queryset.exclude(revoked_at=None)
-            case "expired":
-                return queryset.filter(revoked_at=None, expires_at__lte=now)
-        return queryset
+        conditions = {
+            "active": usable & (Q(previous_until=None) | Q(previous_until__lte=now)),
+            "in grace": usable & Q(previous_until__gt=now),
+            "revoked": ~Q(revoked_at=None),
+            "expired": Q(revoked_at=None, expires_at__lte=now),
+        }
+        return queryset.filter(conditions.get(self.value() or "", Q()))
 
 
 class RunsOutFilter(admin.SimpleListFilter):
@@ -50,44 +61,41 @@ class RunsOutFilter(admin.SimpleListFilter):
     parameter_name = "runs_out"
 
     def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
-        return [("soon", f"run out within {SOON_DAYS} days"), ("none", "no credits")]
+        return [("soon", f"running out within {SOON_DAYS} days"), ("none", OUT_OF_CREDITS)]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
-        match self.value():
-            case "soon":
-                try:
-                    soon = activity.running_out(timezone.now(), within_days=SOON_DAYS)
-                except OperationalError:  # it grows with the tokens in use
-                    messages.warning(request, "The database did not tell in time which tokens run out soon.")
-                    return queryset.none()
-                return queryset.filter(pk__in=[one.token.pk for one in soon[:MAX_LISTED]])
-            case "none":
-                return queryset.filter(credits=0)
-        return queryset
-
-
-def asked_id(query: str) -> int | None:
-    """`12` or `#12`."""
-    match = re.fullmatch(r"#?([0-9]{1,18})", query.strip())
-    return int(match[1]) if match else None
+        if self.value() == "none":
+            return queryset.filter(credits=0)
+        if self.value() != "soon":
+            return queryset
+        try:
+            soon = statistics.running_out(timezone.now(), within_days=SOON_DAYS)
+        except OperationalError:  # it takes longer the more tokens are in use
+            messages.warning(request, "Query timed out: too many active tokens.")
+            return queryset.none()
+        return queryset.filter(pk__in=[one.token.pk for one in soon[:MAX_LISTED]])
 
 
 class TokenList(IndexedChangeList):
-    """Filters, sorting and searching see the newest tokens (accounts.sifting), and the one whose id is asked for."""
+    """Filters, sorting and search cover the newest tokens (accounts.admin.base), and the one whose id is searched."""
 
-    sifts_some = False
+    scan_limited = False
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[ApiToken]:
         found: QuerySet[ApiToken] = super().get_queryset(request, exclude_parameters)
-        passed_over = sifting.passed_over()
-        self.sifts_some = bool(self.params) and passed_over > 0
-        if not self.sifts_some:
+        floor_id = base.scan_floor_id()
+        self.scan_limited = bool(self.params) and floor_id > 0
+        if not self.scan_limited:
             return found
-        return found.filter(Q(pk__gt=passed_over) | Q(pk=asked_id(self.query)))
+        return found.filter(Q(pk__gt=floor_id) | Q(pk=base.id_in(self.query)))
+
+    def notes(self) -> list[str]:
+        limit = [f"Among the newest {base.MAX_SCANNED:,} tokens; #id finds any token."] if self.scan_limited else []
+        return limit + super().notes()
 
     def get_results(self, request: HttpRequest) -> None:
-        """The figures of the page's tokens alone: the database would else count for all that it passes over."""
+        """Annotates the figures of the page's tokens alone: the database would count them for every token scanned."""
         super().get_results(request)
         ids = [token.pk for token in self.result_list]
-        rows = activity.with_activity(ApiToken.objects.all(), timezone.now()).in_bulk(ids)
+        rows = statistics.with_activity(ApiToken.objects.all(), timezone.now()).in_bulk(ids)
         self.result_list = [rows[pk] for pk in ids if pk in rows]

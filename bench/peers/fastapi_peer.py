@@ -1,6 +1,6 @@
-"""The straightforward peer: FastAPI, asyncpg, PyJWT and Redis as a good engineer has them running in an afternoon.
+"""The straightforward peer: FastAPI, asyncpg, PyJWT and Redis, as a good engineer writes it in an afternoon.
 
-SQL by hand, one pooled connection for the whole search, the libraries' defaults.
+Hand-written SQL, one pooled connection for the whole search, and the libraries' defaults.
 """
 
 import hmac
@@ -24,7 +24,7 @@ WINDOW_S = 60
 FIND_TOKEN = "SELECT id, credits FROM accounts_apitoken WHERE jti = $1 AND revoked_at IS NULL"
 FIND_CONTACT = "SELECT name, location FROM lookup_contact WHERE number = $1"
 SUM_COMPLAINTS = "SELECT sum(total) FROM lookup_complaintday WHERE number = $1 AND day > $2"
-TAKE_CREDIT = """
+DEBIT = """
 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = $2
 WHERE id = $1 AND credits >= 1 RETURNING credits
 """
@@ -88,7 +88,7 @@ async def livez() -> str:
 @app.post("/callerid/search", response_model_exclude_none=True)
 async def search(body: SearchRequest, request: Request) -> SearchResponse:
     state = request.app.state
-    jti = verified(body.api_key)
+    jti = verify(body.api_key)
     async with state.pool.acquire() as connection:
         token = await connection.fetchrow(FIND_TOKEN, jti)
         if token is None:
@@ -96,13 +96,13 @@ async def search(body: SearchRequest, request: Request) -> SearchResponse:
         await require_rate(state.redis, token["id"])
         if token["credits"] < 1:
             raise HTTPException(403, "No credits remaining")
-        source_a, source_b = await ask_sources(connection, int(body.query))
+        source_a, source_b = await query_sources(connection, int(body.query))
         credits_left = await charge(connection, token["id"], body.query)
-    return responding(body.query, source_a, source_b, credits_left)
+    return make_response(body.query, source_a, source_b, credits_left)
 
 
-def verified(api_key: str) -> str:
-    """The token's jti."""
+def verify(api_key: str) -> str:
+    """Verifies the JWT and returns its `jti`."""
     try:
         claims = jwt.decode(
             api_key, JWT_SIGNING_KEY, algorithms=["HS256"], options={"require": ["exp", "jti"]}, leeway=30
@@ -113,7 +113,7 @@ def verified(api_key: str) -> str:
 
 
 async def require_rate(client: redis.Redis, token_id: int) -> None:
-    """A fixed window."""
+    """Enforces the rate limit, in a fixed window."""
     key = f"rate:{token_id}:{int(datetime.now(UTC).timestamp()) // WINDOW_S}"
     async with client.pipeline(transaction=False) as pipeline:
         pipeline.incr(key)
@@ -123,7 +123,7 @@ async def require_rate(client: redis.Redis, token_id: int) -> None:
         raise HTTPException(429, "Rate limit exceeded")
 
 
-async def ask_sources(connection: asyncpg.Connection, number: int) -> tuple[SourceA, SourceB]:
+async def query_sources(connection: asyncpg.Connection, number: int) -> tuple[SourceA, SourceB]:
     contact = await connection.fetchrow(FIND_CONTACT, number)
     source_a = SourceA(name=contact["name"] or None, location=contact["location"] or None) if contact else SourceA()
     since = datetime.now(UTC).date() - timedelta(days=90)
@@ -134,7 +134,7 @@ async def ask_sources(connection: asyncpg.Connection, number: int) -> tuple[Sour
 async def charge(connection: asyncpg.Connection, token_id: int, number: str) -> int:
     now = datetime.now(UTC)
     async with connection.transaction():
-        credits_left = await connection.fetchval(TAKE_CREDIT, token_id, now)
+        credits_left = await connection.fetchval(DEBIT, token_id, now)
         if credits_left is None:
             raise HTTPException(403, "No credits remaining")
         number_hash = hmac.digest(NUMBER_HASH_KEY, number.encode(), "sha256")
@@ -142,7 +142,7 @@ async def charge(connection: asyncpg.Connection, token_id: int, number: str) -> 
     return int(credits_left)
 
 
-def responding(number: str, source_a: SourceA, source_b: SourceB, credits_left: int) -> SearchResponse:
+def make_response(number: str, source_a: SourceA, source_b: SourceB, credits_left: int) -> SearchResponse:
     return SearchResponse(
         success=True,
         data=SearchData(

@@ -1,7 +1,7 @@
-"""The straightforward peer with both sources away from it: aiohttp, within the limits that ours has by default.
+"""The straightforward peer with two vendors as sources: aiohttp, with the limits that ours has by default.
 
-Calls at once for each vendor and process (MOCK_CALLS), one deadline for both, a body of 64 KiB. No connection is held
-while the vendors are asked. It keeps no answers and has no breaker.
+MOCK_CALLS limits the concurrent calls per vendor and process; both calls share one deadline; a response body has at
+most 64 KiB. The peer holds no database connection during the calls. It has no cache and no circuit breaker.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from bench.peers.fastapi_peer import (
     SourceB,
     charge,
     livez,
+    make_response,
     require_rate,
-    responding,
-    verified,
+    verify,
 )
 
 URL_A, URL_B = os.environ["MOCK_A_BASE_URL"], os.environ["MOCK_B_BASE_URL"]
@@ -73,21 +73,21 @@ app.get("/livez")(livez)
 @app.post("/callerid/search", response_model_exclude_none=True)
 async def search(body: SearchRequest, request: Request) -> SearchResponse:
     state = request.app.state
-    token = await state.pool.fetchrow(FIND_TOKEN, verified(body.api_key))
+    token = await state.pool.fetchrow(FIND_TOKEN, verify(body.api_key))
     if token is None:
         raise HTTPException(401, "Invalid or missing token")
     await require_rate(state.redis, token["id"])
     if token["credits"] < 1:
         raise HTTPException(403, "No credits remaining")
-    source_a, source_b = await asyncio.gather(ask_a(state.session, body.query), ask_b(state.session, body.query))
+    source_a, source_b = await asyncio.gather(call_a(state.session, body.query), call_b(state.session, body.query))
     if source_a is None and source_b is None:
         raise HTTPException(500, "Internal server error")
     async with state.pool.acquire() as connection:
         credits_left = await charge(connection, token["id"], body.query)
-    return responding(body.query, source_a or SourceA(), source_b or SourceB(), credits_left)
+    return make_response(body.query, source_a or SourceA(), source_b or SourceB(), credits_left)
 
 
-async def ask_a(session: aiohttp.ClientSession, number: str) -> SourceA | None:
+async def call_a(session: aiohttp.ClientSession, number: str) -> SourceA | None:
     call = session.get(
         f"{URL_A}/v1/callers/%2B{number}",
         params=[("fields", "name"), ("fields", "place")],
@@ -98,7 +98,7 @@ async def ask_a(session: aiohttp.ClientSession, number: str) -> SourceA | None:
     return SourceA(name=answer.name, location=f"{answer.city}, {answer.state}") if answer else None
 
 
-async def ask_b(session: aiohttp.ClientSession, number: str) -> SourceB | None:
+async def call_b(session: aiohttp.ClientSession, number: str) -> SourceB | None:
     call = session.post(
         f"{URL_B}/{KEY_B}/report",
         json={"phone": f"+{number}", "options": {"spam": True}},
@@ -109,7 +109,7 @@ async def ask_b(session: aiohttp.ClientSession, number: str) -> SourceB | None:
 
 
 async def read(call: AbstractAsyncContextManager[aiohttp.ClientResponse], model: type[Answer]) -> Answer | None:
-    """None: the vendor could not tell."""
+    """Returns the parsed answer, or None when the call failed."""
     try:
         async with call as response:
             response.raise_for_status()

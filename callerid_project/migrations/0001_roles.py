@@ -53,7 +53,7 @@ def create_roles(apps, editor):
 
 
 def delete_unused_roles(apps, editor):
-    """Only what is as it was made, and has no members."""
+    """Delete the roles that are unchanged and have no members."""
     for group in apps.get_model("auth", "Group").objects.using(editor.connection.alias).filter(name__in=ROLES):
         if not group.user_set.exists() and _names(group.permissions) == ROLES[group.name]:
             group.delete()
@@ -62,8 +62,8 @@ def delete_unused_roles(apps, editor):
 class Migration(migrations.Migration):
     initial = True
     dependencies = [
-        ("accounts", "0003_console"),
-        ("lookup", "0003_real_data"),
+        ("accounts", "0001_initial"),
+        ("lookup", "0001_initial"),
         ("admin", "0003_logentry_add_action_flag_choices"),
         ("auth", "0012_alter_user_first_name_max_length"),
         ("contenttypes", "0002_remove_content_type_name"),

@@ -1,71 +1,90 @@
-"""The contract of a connector: what a slot can be bound to.
+"""The contract of a connector, which a slot is bound to.
 
-Write a class, bind it with `SOURCE_A=your.module.YourConnector` (or in a chain, `directory,your.module.YourConnector`).
-One object serves all threads of a process.
+To add one, write a class and bind it with `SOURCE_A=your.module.YourConnector` (or with others:
+`directory,your.module.YourConnector`). One object serves a whole process: its event loop and all its threads.
 """
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import ParamSpec
 
+from core.database_errors import describe
 from lookup.answers import Answer, Failed
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
+
 
 class Connector(ABC):
-    """Knows something about numbers."""
+    """Looks numbers up in one data set or at one vendor."""
 
     #: The fields that it can supply: some of `name`, `location`, `spam`.
     fields: frozenset[str]
-    #: Whether it leaves the process. A remote one runs in a thread of its own, beside the other slot, behind a guard
-    #: (cache, breaker, bulkhead), and must not touch the ORM. A local one runs in the request's thread, on its database
-    #: connection: nothing can cut it short.
+    #: Whether it calls another service. A remote connector runs in parallel with the other slot, behind a guard (cache,
+    #: circuit breaker, concurrency limit), and must not use the ORM. A local one runs in the request's thread on its
+    #: database connection, and cannot be interrupted.
     remote: bool
 
-    # The rest concerns remote ones.
+    # For remote connectors:
 
-    #: Seconds for which an answer is kept: one that was found, and "nobody knows". 0 keeps nothing, and
-    #: more than a year is a year.
+    #: Seconds for which Found and NotFound are cached. 0: not at all; at most a year.
     hit_ttl_s: float = 3600
     miss_ttl_s: float = 300
-    #: At most so many calls at once; more fail without being made.
+    #: The number of calls at the same time; further ones fail without being made.
     concurrency: int = 16
-    #: A search waits so long and no longer, even if its deadline leaves more. None: as long as that leaves.
-    patience_s: float | None = None
-    #: Changes when the same question may get another answer: kept answers of another version are not used.
+    #: How long a search waits, within its deadline. None: until the deadline.
+    max_wait_s: float | None = None
+    #: Must change when answers may change: cached answers of another version are not used.
     version: str = ""
 
     def covers(self, number: str) -> bool:
-        """Whether it can know anything about `number`. If not, it has nothing and is not asked. Quick and pure."""
+        """Whether it may know `number`; if not, it is not called and counts as NotFound. Must be fast and pure."""
         return True
 
     @abstractmethod
-    def lookup(self, number: str, *, timeout_s: float) -> Answer:
-        """What is known about `number` (digits with country code). `timeout_s`: seconds left for its slot.
+    def lookup(self, number: str, *, timeout_s: float) -> Answer | Awaitable[Answer]:
+        """Look `number` up (digits with country code). An exception counts as Failed.
 
-        Whatever it raises counts as Failed; so does an answer that comes after `timeout_s`.
+        `timeout_s`: of a local connector, what is left of the search's deadline; of a remote one, how long the call may
+        take (CALL_LIFETIME_S). Remote connectors may define it as `async def`: it runs on the event loop of vendor
+        calls, which it must not block, and is cancelled after `timeout_s`.
         """
 
+    async def close(self) -> None:
+        """Close what a remote connector has open."""
+        return
 
-def asked(name: str, question: Callable[[], Answer]) -> Answer:
-    """What the connector of that name answers to `question`; Failed if it raises, or answers with what is no answer."""
+
+def call_connector(name: str, lookup: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Answer:
+    """The answer of `lookup`; exceptions and wrong types become Failed. `name`: the connector's, for the log."""
     try:
-        answer = question()
-    except BaseException as error:  # asyncio.CancelledError and SystemExit are no Exceptions, yet failures too
-        # Its message may hold a number, a name or a key: the type has to do.
-        log.warning("source failed: connector=%s error=%s", name, type(error).__name__)
-        return Failed("error", f"it raised {type(error).__name__}")
+        answer = lookup(*args, **kwargs)
+    except BaseException as error:  # asyncio.CancelledError and SystemExit are not Exceptions
+        return raised(name, error)
+    return checked(name, answer)
+
+
+def raised(name: str, error: BaseException) -> Failed:
+    """The answer of a connector that raised `error`."""
+    # The message may contain a number, a name or a key: log the type only.
+    log.warning("source failed: connector=%s error=%s", name, describe(error))
+    return Failed("error", f"it raised {type(error).__name__}")
+
+
+def checked(name: str, answer: object) -> Answer:
+    """`answer`, or Failed if it is not one."""
     if not isinstance(answer, Answer):
-        log.warning("source failed: connector=%s error=answer of another type", name)
-        return Failed("error", "it answered with what is none of Found, NotFound and Failed")
+        log.warning("source failed: connector=%s error=wrong answer type", name)
+        return Failed("error", "it returned neither Found, NotFound nor Failed")
     return answer
 
 
 def covers(name: str, connector: Connector, number: str) -> bool:
-    """As the connector says; one that cannot say is asked."""
+    """`Connector.covers`; True where it raises."""
     try:
         return connector.covers(number)
     except Exception as error:
-        log.warning("coverage failed: connector=%s error=%s", name, type(error).__name__)
+        log.warning("coverage failed: connector=%s error=%s", name, describe(error))
         return True

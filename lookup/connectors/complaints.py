@@ -1,14 +1,15 @@
-"""Built in: spam or unknown, from complaints counted by day. Few complaints, or none, clear no number."""
+"""Built-in connector `complaints`: spam or unknown, from daily complaint counts. Few or no complaints never mean "not
+spam"."""
 
 from datetime import UTC, date, datetime, timedelta
 
 from django.conf import settings
 
 from lookup.answers import Answer, Found, NotFound
-from lookup.connectors.table import Table
-from lookup.selects import Row, Select
+from lookup.combined_query import NumberQuery, Row
+from lookup.connectors.table import TableConnector
 
-# A total of 0 is a source's correction: it takes the complaint back, and leaves no record.
+# A total of 0 is a correction by the data's publisher: the complaint is withdrawn and must not count as a record.
 _SUM = """
 SELECT sum(CASE WHEN day > %s THEN total ELSE 0 END) AS total FROM lookup_complaintday WHERE number = %s AND total > 0
 """
@@ -18,14 +19,12 @@ def _parameters(number: str) -> tuple[date, int]:
     return datetime.now(UTC).date() - timedelta(days=settings.COMPLAINT_WINDOW_DAYS), int(number)
 
 
-class Complaints(Table):
-    """Spam when COMPLAINT_THRESHOLD complaints or more fall into the last COMPLAINT_WINDOW_DAYS days, today included.
-
-    Days are UTC's. With fewer, or older ones only, nothing is known: never "not spam".
-    """
+class Complaints(TableConnector):
+    """Spam when there are COMPLAINT_THRESHOLD complaints or more in the last COMPLAINT_WINDOW_DAYS days (UTC, including
+    today); otherwise NotFound."""
 
     fields = frozenset({"spam"})
-    select = Select(_SUM, 1, _parameters)
+    query = NumberQuery(_SUM, 1, _parameters)
 
-    def read(self, row: Row | None) -> Answer:
+    def from_row(self, row: Row | None) -> Answer:
         return NotFound() if row is None or row[0] < settings.COMPLAINT_THRESHOLD else Found(spam=True)

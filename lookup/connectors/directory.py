@@ -1,19 +1,19 @@
-"""Built in: the operator's own contacts, as `import_contacts` and the admin leave them."""
+"""Built-in connector `directory`: the operator's contacts, from `import_contacts` and the admin."""
 
 from lookup.answers import Answer, Found, NotFound
-from lookup.connectors.table import Table
-from lookup.selects import Row, Select
+from lookup.combined_query import NumberQuery, Row
+from lookup.connectors.table import TableConnector
 
 
-class Directory(Table):
-    """Name and place from the contact of that number."""
+class Directory(TableConnector):
+    """Name and place of the number's contact."""
 
     fields = frozenset({"name", "location"})
-    select = Select(
+    query = NumberQuery(
         "SELECT name, location FROM lookup_contact WHERE number = %s", 2, parameters=lambda number: [int(number)]
     )
 
-    def read(self, row: Row | None) -> Answer:
+    def from_row(self, row: Row | None) -> Answer:
         if row is None or not any(row):
             return NotFound()
         name, location = row

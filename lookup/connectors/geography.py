@@ -1,8 +1,8 @@
-"""Built in: the place of a number in the world's numbering plan.
+"""Built-in connector `geography`: the place of a number in the world's numbering plan.
 
-The answer is that of phonenumbers' `geocoder.description_for_number(number, "en")`; where that is empty for a number
-that belongs to a country, the country's name. Importing the geocoder costs every process 98 MB and half a second, so
-its data stands in a table (see load_numbering_plan) and its rules, which are few, stand here.
+Answers what phonenumbers' `geocoder.description_for_number(number, "en")` returns, or, where that is empty, the name of
+the country that the number belongs to. Importing the geocoder would cost every process 98 MB and half a second, so its
+data is in a table (load_numbering_plan) and its few rules are here.
 """
 
 from typing import cast
@@ -11,11 +11,11 @@ import phonenumbers
 from phonenumbers import NumberParseException, PhoneNumber, PhoneNumberType
 from phonenumbers.phonenumberutil import is_number_type_geographical
 
-from accounts.sql import one_row
+from core.replica import replica
 from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.base import Connector
 
-# The longest prefix is the largest integer, for all candidates are prefixes of one number.
+# All candidates are prefixes of one number, so the longest is the largest integer.
 _PLACE = "(SELECT place FROM lookup_numberprefix WHERE prefix IN ({candidates}) ORDER BY prefix DESC LIMIT 1)"
 _COUNTRY = "(SELECT name FROM lookup_country WHERE code = %s)"
 _FIND_COUNTRY = f"SELECT {_COUNTRY}"
@@ -24,8 +24,8 @@ _FIND = {
     for digits in range(1, 16)
 }
 
-#: Numbers of these types belong to the country that assigned them. Toll-free, premium-rate, shared-cost, universal and
-#: personal numbers and voicemail may be answered, and called from, anywhere.
+#: Types of numbers that belong to the country that assigned them. Toll-free, premium-rate, shared-cost, universal and
+#: personal numbers and voicemail may be anywhere.
 _NATIONAL_TYPES = frozenset(
     {
         PhoneNumberType.FIXED_LINE,
@@ -38,7 +38,7 @@ _NATIONAL_TYPES = frozenset(
 
 
 class Geography(Connector):
-    """The place of a valid number, else its country. At most one SQL statement a lookup."""
+    """The place of a valid number, or its country. At most one SQL statement per lookup."""
 
     fields = frozenset({"location"})
     remote = False
@@ -61,12 +61,12 @@ class Geography(Connector):
             statement, parameters = _FIND_COUNTRY, [region]
         else:
             return NotFound()
-        (location,) = one_row(statement, parameters) or (None,)
+        (location,) = replica.fetch_one(statement, parameters) or (None,)
         return Found(location=location) if location else NotFound()
 
 
 def _digits_with_area(parsed: PhoneNumber, country_code: int) -> str:
-    """Country code and national number, without the token that stands before the area code of Argentina's mobiles."""
+    """Country code and national number, without the digit before the area code of Argentine mobile numbers."""
     national = phonenumbers.national_significant_number(parsed)
     token = phonenumbers.country_mobile_token(country_code)
     if token and national.startswith(token):
@@ -81,7 +81,7 @@ def _digits_with_area(parsed: PhoneNumber, country_code: int) -> str:
 
 
 def _is_valid_in_one_region_only(parsed: PhoneNumber, country_code: int) -> bool:
-    """Whether the plan leaves no doubt about the country: +49 800 is Germany's, +1 800 is that of 25 countries."""
+    """Whether the country is unambiguous: +49 800 is German, +1 800 is shared by 25 countries."""
     regions = phonenumbers.region_codes_for_country_code(country_code)
     valid = (region for region in regions if phonenumbers.is_valid_number_for_region(parsed, region))
     return len(regions) == 1 or (next(valid, None) is not None and next(valid, None) is None)

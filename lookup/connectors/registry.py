@@ -1,22 +1,21 @@
-"""From the words of SOURCE_A and SOURCE_B to connectors: built-ins and presets by name, classes by dotted path, chains
-by comma."""
+"""Turns SOURCE_A and SOURCE_B into connectors: comma-separated names of built-in sources and presets, and dotted paths
+of classes."""
 
+import inspect
 import os
 import threading
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from lookup import usage
 from lookup.answers import FIELDS
-from lookup.connectors import preset
 from lookup.connectors.base import Connector
-from lookup.connectors.breaker import Event
-from lookup.connectors.chain import Member
-from lookup.connectors.guard import Guard
-from lookup.connectors.preset import EnvironmentLacks
+from lookup.vendors import event_loop, preset
+from lookup.vendors.guard import Guard
 
 BUILT_IN = {
     "complaints": "lookup.connectors.complaints.Complaints",
@@ -25,101 +24,126 @@ BUILT_IN = {
 }
 
 
-class NoPreset(ImproperlyConfigured):
-    """The file of a preset is none."""
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A connector that a slot is bound to. `name`: its name in the setting. `guard`: of a remote one."""
+
+    name: str
+    connector: Connector
+    guard: Guard | None = None
 
 
-def bind(slot: str, setting: str, names: str) -> tuple[Member, ...]:
-    """The connectors that `names` (comma-separated) stand for, in order; one object, and one guard, a process.
+@lru_cache(maxsize=16)
+def bind(setting: str, names: str, fields: frozenset[str]) -> tuple[Member, ...]:
+    """The connectors that `names` (comma-separated) stand for, in order. Each has one object and one guard per process,
+    and supplies some of `fields`.
 
     `setting`: what the operator has to change, for the message. Raises ImproperlyConfigured.
     """
-    words = [word.strip() for word in names.split(",")]
-    if not all(words):
-        raise ImproperlyConfigured(f"{setting} must name a source, or several with commas between. {_known()}")
-    if twice := next((word for word in words if words.count(word) > 1), None):
-        raise ImproperlyConfigured(f"{setting} names '{twice}' twice.")
+    listed = [name.strip() for name in names.split(",")]
+    if not all(listed):
+        raise ImproperlyConfigured(f"{setting} must name a source, or several separated by commas. {_known()}")
+    if duplicate := next((name for name in listed if listed.count(name) > 1), None):
+        raise ImproperlyConfigured(f"{setting} names '{duplicate}' twice.")
     try:
-        members = tuple(_member(word) for word in words)
-    except EnvironmentLacks as error:
-        raise EnvironmentLacks(f"{setting}: {error}", error.hint) from error
+        bound = tuple(get_member(name) for name in listed)
     except ImproperlyConfigured as error:
-        raise type(error)(f"{setting}: {error}") from error
-    for member in members:
-        if member.guard:
-            member.guard.slots.add(slot)
-    return members
+        error.args = (f"{setting}: {error}",)
+        raise
+    for member in bound:
+        if not member.connector.fields & fields:
+            raise ImproperlyConfigured(
+                f"{setting}: '{member.name}' supplies only {' and '.join(sorted(member.connector.fields))}, "
+                f"but this slot has {' and '.join(sorted(fields))}."
+            )
+    return bound
 
 
 def presets() -> dict[str, Path]:
-    """Name → file of every preset: the shipped ones, and those in PRESET_DIR, which stand above them."""
+    """Name → file of every preset: the shipped ones, and those in PRESET_DIR, which take precedence."""
     own = preset.folder(Path(settings.PRESET_DIR)) if settings.PRESET_DIR else {}
     return {**preset.folder(preset.SHIPPED), **own}
 
 
 _members: dict[str, Member] = {}
+_of_parent: object = None
 _binding = threading.Lock()
 
 
-def _member(word: str) -> Member:
+def get_member(name: str) -> Member:
+    """Connector and guard of that name, created when first needed. Raises ImproperlyConfigured."""
     with _binding:
-        if word not in _members:
-            connector = _connector(word)
-            guard = Guard(word, connector, _count_event) if connector.remote else None
-            _members[word] = Member(word, connector, guard)
-        return _members[word]
+        if name not in _members:
+            connector = _connector(name)
+            guard = Guard(name, connector) if connector.remote else None
+            _members[name] = Member(name, connector, guard)
+        return _members[name]
 
 
-def forget() -> None:
-    """The next search binds anew, with what settings, environment and presets say then. Waits for calls in flight."""
+def reset() -> None:
+    """Forget all connectors, after waiting for calls in flight: the next search binds them again, from the settings,
+    environment and presets of that moment."""
     with _binding:
         for member in _members.values():
             if member.guard:
-                member.guard.close()
+                event_loop.run(member.guard.close())
         _members.clear()
+        bind.cache_clear()
 
 
-def _connector(word: str) -> Connector:
-    if word in BUILT_IN:
-        return _of_class(word, BUILT_IN[word])
-    if file := presets().get(word):
-        from lookup.connectors.json_api import JsonApi  # an HTTP client: nothing that calls nobody needs it
-
-        try:
-            return JsonApi(preset.load(file), os.environ)
-        except preset.Invalid as error:
-            raise NoPreset(f"{error}.") from error
-    if "." in word:
-        return _of_class(word, word)
-    raise ImproperlyConfigured(f"there is no source '{word}'. {_known()}")
+def _start_anew() -> None:
+    """After a fork: connections and calls in flight are the parent's. They are kept: closing them would take them off
+    the parent's event loop, because both processes have the same epoll."""
+    global _binding, _members, _of_parent  # noqa: PLW0603
+    _binding = threading.Lock()
+    _of_parent, _members = (_of_parent, _members), {}
+    bind.cache_clear()
 
 
-def _of_class(word: str, path: str) -> Connector:
+os.register_at_fork(after_in_child=_start_anew)
+
+
+def _connector(name: str) -> Connector:
+    if name in BUILT_IN:
+        return _from_class(name, BUILT_IN[name])
+    if file := presets().get(name):
+        from lookup.vendors.json_api import JsonApi  # imports an HTTP client, which built-in sources do not need
+
+        return JsonApi(preset.load(file), os.environ)
+    if "." in name:
+        return _from_class(name, name)
+    raise ImproperlyConfigured(f"there is no source '{name}'. {_known()}")
+
+
+def _from_class(name: str, path: str) -> Connector:
     try:
         cls = import_string(path)
     except ImportError as error:
-        raise ImproperlyConfigured(f"'{word}' cannot be imported: {error}.") from error
+        raise ImproperlyConfigured(f"'{name}' cannot be imported: {error}.") from error
     if not (isinstance(cls, type) and issubclass(cls, Connector)):
-        raise ImproperlyConfigured(f"'{word}' is not a lookup.connectors.base.Connector class.")
+        raise ImproperlyConfigured(f"'{name}' is not a lookup.connectors.base.Connector class.")
     fields = getattr(cls, "fields", None)
     if not isinstance(fields, frozenset) or not fields or not fields <= set(FIELDS):
-        raise ImproperlyConfigured(f"{word}.fields must be a frozenset of some of {', '.join(FIELDS)}.")
+        raise ImproperlyConfigured(f"{name}.fields must be a frozenset of some of {', '.join(FIELDS)}.")
     if not isinstance(getattr(cls, "remote", None), bool):
-        raise ImproperlyConfigured(f"{word}.remote must be True (it leaves the process) or False.")
+        raise ImproperlyConfigured(f"{name}.remote must be True (it leaves the process) or False.")
+    if not cls.remote and inspect.iscoroutinefunction(cls.lookup):
+        raise ImproperlyConfigured(f"{name}.lookup must not be `async`, because {name}.remote is False.")
     if not (isinstance(cls.concurrency, int) and cls.concurrency >= 1):
-        raise ImproperlyConfigured(f"{word}.concurrency must be a whole number from 1 on.")
+        raise ImproperlyConfigured(f"{name}.concurrency must be a whole number, at least 1.")
     try:
-        return cls()
+        connector = cls()
     except Exception as error:
-        raise ImproperlyConfigured(f"'{word}' cannot start: {type(error).__name__}.") from error
+        raise ImproperlyConfigured(f"'{name}' cannot be created: {type(error).__name__}.") from error
+    for limit in ("hit_ttl_s", "miss_ttl_s", "max_wait_s"):
+        value = getattr(connector, limit)
+        if not (isinstance(value, int | float) and value >= 0) and (limit, value) != ("max_wait_s", None):
+            raise ImproperlyConfigured(f"{name}.{limit} must be a number of seconds, at least 0.")
+    return connector
 
 
 def _known() -> str:
     return (
         f"Built in: {', '.join(BUILT_IN)}. Presets: {', '.join(presets())}. "
-        "Or the dotted path of a class of yours, or a preset of yours in PRESET_DIR."
+        "Or the dotted path of your own class, or your own preset in PRESET_DIR."
     )
-
-
-def _count_event(connector: str, event: Event) -> None:
-    usage.count(token_id=0, slot="", connector=connector, outcome=event, elapsed_s=None)

@@ -1,21 +1,25 @@
-"""Built-in sources that are a table: one row of one statement is the answer."""
+"""Built-in connectors that read one row of a table."""
 
 from abc import abstractmethod
 
 from lookup.answers import Answer
+from lookup.combined_query import NumberQuery, NumberRows, Row
 from lookup.connectors.base import Connector
-from lookup.selects import Row, Select
 
 
-class Table(Connector):
-    """Local. A search reads several of these at once (lookup.search), so `read` must do without the database."""
+class TableConnector(Connector):
+    """Local. A search runs its `query` together with others, so `from_row` must not use the database."""
 
     remote = False
-    select: Select
+    query: NumberQuery
 
     @abstractmethod
-    def read(self, row: Row | None) -> Answer:
-        """What the row says; None: there is none."""
+    def from_row(self, row: Row | None) -> Answer:
+        """The answer in the row of `query`; None: there is no row."""
+
+    def read(self, rows: NumberRows) -> Answer:
+        """The answer about the rows' number. Raises django.db's errors."""
+        return self.from_row(rows.get(self.query))
 
     def lookup(self, number: str, *, timeout_s: float) -> Answer:
-        return self.read(self.select.row(number))
+        return self.from_row(self.query.row(number))

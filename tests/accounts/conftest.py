@@ -1,6 +1,7 @@
-"""What the tests of tokens and their admin share."""
+"""Fixtures of the tests of tokens and of their admin pages."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -27,3 +28,8 @@ def staff(client: Client, db: None) -> Callable[..., Client]:
         return client
 
     return log_in
+
+
+@pytest.fixture
+def notices_on(settings: Any) -> None:
+    settings.LOW_BALANCE_NOTICES = True

@@ -1,4 +1,4 @@
-"""The audit of balances finds every kind of row and balance that does not agree with the others."""
+"""The audit of balances finds every kind of entry and balance that does not agree."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts import audit, credits, tokens
 from accounts.audit import Disagreement
 from accounts.models import ApiToken, CreditEntry
-from tests.accounts.admin_pages import NUMBER
+from tests.accounts.admin.pages import NUMBER
 
 pytestmark = pytest.mark.django_db
 
@@ -23,42 +23,42 @@ def charge(token: ApiToken, how_many: int = 1) -> None:
 
 
 def insert(token: ApiToken, **values: Any) -> CreditEntry:
-    """A row past the service, which alone changes the balance as well."""
+    """An entry written without the service, so that the balance does not change."""
     return CreditEntry.objects.create(token=token, **{"amount": 0, "balance_after": 30, "kind": "adjustment", **values})
 
 
-def test_inserted_row_with_wrong_balance_after_is_found(token: ApiToken) -> None:
+def test_inserted_entry_with_wrong_balance_is_found(token: ApiToken) -> None:
     charge(token)
     forged = insert(token, balance_after=5)
     assert audit.audit() == [Disagreement(token.pk, "pbx", 29, 29, 5, forged.pk)]
 
 
-def test_wrong_row_is_found_when_later_rows_are_right(token: ApiToken) -> None:
+def test_wrong_entry_is_found_when_later_ones_are_right(token: ApiToken) -> None:
     forged = insert(token, balance_after=5)
     charge(token, 3)
     assert audit.audit() == [Disagreement(token.pk, "pbx", 27, 27, 27, forged.pk)]
 
 
-def test_two_rows_that_cancel_each_other_out_are_found(token: ApiToken) -> None:
+def test_two_entries_that_cancel_out_are_found(token: ApiToken) -> None:
     first = insert(token, amount=50, balance_after=30)
     insert(token, amount=-50, balance_after=30)
     assert audit.audit() == [Disagreement(token.pk, "pbx", 30, 30, 30, first.pk)]
 
 
-def test_first_row_of_a_token_starts_from_nothing(token: ApiToken) -> None:
+def test_first_entry_of_a_token_starts_from_zero(token: ApiToken) -> None:
     other = ApiToken.objects.create(name="other", jti="x" * 32, lifetime_days=1, expires_at=timezone.now(), credits=7)
     row = insert(other, amount=5, balance_after=7)
     assert audit.audit() == [Disagreement(other.pk, "other", 7, 5, 7, row.pk)]
 
 
-def test_token_without_rows_must_have_no_credits(token: ApiToken) -> None:
+def test_token_without_entries_must_have_no_credits(token: ApiToken) -> None:
     other = ApiToken.objects.create(name="other", jti="x" * 32, lifetime_days=1, expires_at=timezone.now())
     assert audit.audit() == []
     ApiToken.objects.filter(pk=other.pk).update(credits=2)
     assert audit.audit() == [Disagreement(other.pk, "other", 2, 0, None, None)]
 
 
-def test_sound_ledger_of_several_tokens_is_sound(token: ApiToken) -> None:
+def test_correct_ledger_has_no_disagreements(token: ApiToken) -> None:
     other = tokens.issue(name="other", initial_credits=3, actor="test").token
     for _ in range(3):
         charge(token)
@@ -73,19 +73,19 @@ def test_sound_ledger_of_several_tokens_is_sound(token: ApiToken) -> None:
 
 @pytest.fixture
 def aged(token: ApiToken) -> ApiToken:
-    """With a row of ten days ago whose balance is wrong, and right ones of today."""
+    """A token with a wrong entry from ten days ago and correct ones from today."""
     insert(token, created_at=timezone.now() - timedelta(days=10), balance_after=5)
     charge(token, 2)
     return token
 
 
-def test_since_takes_the_balance_before_as_given(aged: ApiToken) -> None:
+def test_since_does_not_check_earlier_balances(aged: ApiToken) -> None:
     _, wrong, first_search, _ = aged.entries.order_by("pk")
     assert [row.first_wrong_row for row in audit.audit()] == [wrong.pk]
     assert audit.audit(since=first_search.created_at) == []
 
 
-def test_since_finds_a_wrong_row_and_a_wrong_balance(aged: ApiToken) -> None:
+def test_since_finds_a_wrong_entry_and_a_wrong_balance(aged: ApiToken) -> None:
     since = aged.entries.order_by("pk")[2].created_at
     forged = insert(aged, balance_after=5)
     assert audit.audit(since=since) == [Disagreement(aged.pk, "pbx", 28, None, 5, forged.pk)]
@@ -94,8 +94,8 @@ def test_since_finds_a_wrong_row_and_a_wrong_balance(aged: ApiToken) -> None:
     assert audit.audit(since=since) == [Disagreement(aged.pk, "pbx", 99, None, 27, forged.pk)]
 
 
-def test_since_hides_no_row_behind_a_later_id_of_earlier_time(aged: ApiToken) -> None:
-    """A search takes its time before it waits for its token's lock, so that one with an earlier time may come later."""
+def test_since_finds_entries_whose_times_are_not_in_order(aged: ApiToken) -> None:
+    """A search takes its time before it waits for its token's lock, so an earlier time may have a later id."""
     since = timezone.now()
     insert(aged, created_at=since + timedelta(seconds=3), balance_after=28)
     forged = insert(aged, created_at=since + timedelta(seconds=2), balance_after=5)
@@ -104,7 +104,7 @@ def test_since_hides_no_row_behind_a_later_id_of_earlier_time(aged: ApiToken) ->
     assert audit.audit(since=since) == [Disagreement(aged.pk, "pbx", 5, None, 5, forged.pk)]
 
 
-def test_since_after_the_last_row_checks_nothing(aged: ApiToken) -> None:
+def test_since_after_the_last_entry_checks_nothing(aged: ApiToken) -> None:
     assert audit.audit(since=timezone.now() + timedelta(days=1)) == []
 
 
@@ -113,14 +113,14 @@ def test_since_after_the_last_row_checks_nothing(aged: ApiToken) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_ids_follow_the_order_of_concurrent_changes(token: ApiToken) -> None:
-    """Searches (one statement) and bookings (several) of one token at once."""
+    """Concurrent searches (one statement) and adjustments (several statements) of one token."""
     barrier = Barrier(3)
 
-    def change(book: bool) -> None:
+    def change(adjust: bool) -> None:
         try:
             barrier.wait(10)
             for n in range(10):
-                if book:
+                if adjust:
                     credits.adjust(token=token, amount=2, actor="op", reason=f"{n}")
                 else:
                     charge(token)

@@ -1,4 +1,4 @@
-"""Operators provision by commands: results on stdout, talk on stderr, one clear sentence for a mistake."""
+"""The token commands: results on stdout, messages on stderr, one clear sentence for a mistake."""
 
 import json
 import re
@@ -25,14 +25,14 @@ def run_json(*args: Any) -> Any:
     return json.loads(run(*args, "--json")[0])
 
 
-def test_create_token_prints_the_token_alone_on_stdout() -> None:
+def test_create_token_prints_only_the_token_on_stdout() -> None:
     out, err = run("create_token", "pbx", "--credits", 100)
     assert tokens.verify(out.strip()).credits == 100
     assert "pbx" in err
     assert out.strip() not in err
 
 
-def test_create_token_quiet_says_nothing_else() -> None:
+def test_create_token_quiet_prints_nothing_else() -> None:
     out, err = run("create_token", "pbx", "--credits", 100, "--quiet")
     assert (out.count("\n"), err) == (1, "")
 
@@ -60,13 +60,13 @@ def test_create_token_json_has_the_documented_keys() -> None:
         ["pbx", "--credits", "1", "--low-balance-at", str(10**16)],
     ],
 )
-def test_create_token_with_a_mistake_makes_none(arguments: list[str]) -> None:
+def test_create_token_with_invalid_values_issues_none(arguments: list[str]) -> None:
     with pytest.raises(CommandError):
         run("create_token", *arguments)
     assert not ApiToken.objects.exists()
 
 
-def test_create_token_takes_whom_to_tell_of_a_low_balance() -> None:
+def test_create_token_sets_contact_and_threshold() -> None:
     run("create_token", "pbx", "--credits", 1, "--contact", "desk@example.org", "--low-balance-at", 0)
     token = ApiToken.objects.get()
     assert (token.contact, token.low_balance_at) == ("desk@example.org", 0)
@@ -119,7 +119,7 @@ def test_top_up_of_a_revoked_token_fails() -> None:
 
 @pytest.mark.parametrize("command", [["rotate_token"], ["revoke_token"], ["top_up", "5", "--note", "x"]])
 @pytest.mark.parametrize("token_id", ["999", "0", "9" * 30])
-def test_an_unknown_token_is_told(command: list[str], token_id: str) -> None:
+def test_unknown_token_is_an_error(command: list[str], token_id: str) -> None:
     with pytest.raises(CommandError, match="There is no token"):
         run(command[0], token_id, *command[1:])
 
@@ -139,12 +139,12 @@ def test_audit_credits_is_clean_or_exits_1_with_a_list() -> None:
 def test_audit_credits_since_a_day_checks_its_rows() -> None:
     run("create_token", "pbx", "--credits", 3)
     assert run("audit_credits", "--since", "2026-01-31")[0].startswith(
-        "Every balance agrees with its ledger rows since"
+        "Every balance agrees with its ledger entries since"
     )
     ApiToken.objects.update(credits=4)
     out = StringIO()
     with pytest.raises(SystemExit):
         call_command("audit_credits", "--since", "2026-01-31", stdout=out)
-    assert re.search("'pbx': balance 4, balance in its newest ledger row 3$", out.getvalue().strip())
+    assert re.search("'pbx': balance 4, balance of the newest ledger entry 3$", out.getvalue().strip())
     with pytest.raises(CommandError, match="invalid day"):
         run("audit_credits", "--since", "yesterday")

@@ -1,4 +1,4 @@
-"""What commands and exports leave in the console's history, and whom it names."""
+"""The History entries of token commands and exports, and the user that they name."""
 
 import os
 import pwd
@@ -15,9 +15,9 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from accounts import credits
-from accounts import history as console_history
 from accounts.models import ApiToken, CreditEntry
-from tests.accounts.admin_pages import LEDGER, history
+from core import history as console_history
+from tests.accounts.admin.pages import LEDGER, history
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +26,7 @@ EXPORT = f"{LEDGER}export/"
 
 @pytest.fixture(autouse=True)
 def alice(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Who runs the commands."""
+    """The user who runs the commands."""
     monkeypatch.delenv("SUDO_USER", raising=False)
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="alice"))
     return "alice (command line)"
@@ -36,7 +36,7 @@ def run(*arguments: Any) -> None:
     call_command(*map(str, arguments), stdout=StringIO(), stderr=StringIO())
 
 
-# --- Who ---------------------------------------------------------------------------------------------------------
+# --- The user ------------------------------------------------------------------------------------------------------
 
 
 def test_actor_is_not_taken_from_the_environment(alice: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_actor_without_a_passwd_entry_is_the_uid(monkeypatch: pytest.MonkeyPatch
     assert console_history.command_actor() == f"uid {os.getuid()} (command line)"
 
 
-def test_a_very_long_actor_fits_the_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_actor_is_cut_to_the_column(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="a" * 300))
     monkeypatch.setenv("SUDO_USER", "b" * 300)
     assert len(console_history.command_actor()) == console_history.MAX_ACTOR
@@ -76,10 +76,10 @@ def test_user_of_commands_cannot_log_in(alice: str) -> None:
         User(username=alice, password="x").full_clean()
 
 
-# --- What --------------------------------------------------------------------------------------------------------
+# --- The entries ---------------------------------------------------------------------------------------------------
 
 
-def test_each_token_command_leaves_one_row(alice: str) -> None:
+def test_each_token_command_records_one_entry(alice: str) -> None:
     run("create_token", "pbx", "--credits", 5, "--days", 30)
     token = ApiToken.objects.get()
     run("top_up", token.pk, 7, "--note", "invoice", "--reference", "INV-1")
@@ -88,14 +88,14 @@ def test_each_token_command_leaves_one_row(alice: str) -> None:
     top_up = token.entries.get(kind="top-up")
     assert history() == [
         (alice, "Issued: 5 credits, 30 days."),
-        (alice, f"Booked: top-up of +7 credits, ledger row {top_up.pk}, balance 12. invoice"),
+        (alice, f"Added ledger entry {top_up.pk}, top-up of +7 credits, balance 12. invoice"),
         (alice, "Rotated, with 5 minutes of grace for the earlier token."),
         (alice, "Revoked. lost"),
     ]
     assert set(CreditEntry.objects.values_list("actor", flat=True)) == {alice}
 
 
-def test_commands_that_change_nothing_leave_no_row(token: ApiToken) -> None:
+def test_commands_that_change_nothing_record_nothing(token: ApiToken) -> None:
     run("top_up", token.pk, 7, "--note", "invoice", "--reference", "INV-1")
     run("revoke_token", token.pk)
     before = history()
@@ -113,7 +113,7 @@ def test_commands_that_change_nothing_leave_no_row(token: ApiToken) -> None:
     assert history() == before
 
 
-def test_no_jwt_gets_into_the_history(capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_contains_no_jwt(capsys: pytest.CaptureFixture[str]) -> None:
     call_command("create_token", "pbx", "--credits", "5", "--quiet")
     call_command("rotate_token", str(ApiToken.objects.get().pk), "--quiet")
     keys = capsys.readouterr().out.split()
@@ -132,18 +132,18 @@ def test_history_page_shows_who_ran_a_command(admin_client: Client, alice: str) 
 # --- The export --------------------------------------------------------------------------------------------------
 
 
-def test_each_export_leaves_one_row_that_says_what(admin_client: Client, token: ApiToken) -> None:
+def test_each_export_is_recorded_with_its_file_name(admin_client: Client, token: ApiToken) -> None:
     credits.top_up(token=token, amount=5, actor="op", reason="paid", reference="INV-1")
     assert admin_client.post(f"{EXPORT}?token__id__exact={token.pk}&kind__exact=top-up").status_code == 200
     assert admin_client.post(f"{EXPORT}?q=INV-1").status_code == 200
     assert history() == [
         ("admin", f"Exported ledger-token-{token.pk}-top-up.csv."),
-        ("admin", "Exported ledger.csv: rows that a text found."),
+        ("admin", "Exported ledger.csv: entries that match a text."),
     ]
     assert "exported" in admin_client.get("/admin/admin/logentry/").text
 
 
-def test_an_export_that_is_not_made_leaves_no_row(admin_client: Client, token: ApiToken) -> None:
+def test_refused_export_is_not_recorded(admin_client: Client, token: ApiToken) -> None:
     assert admin_client.post(f"{EXPORT}?since=never").status_code == 302
     response = admin_client.get(f"{EXPORT}?kind__exact=issue")
     assert response["Location"] == f"{LEDGER}?kind__exact=issue"

@@ -1,8 +1,7 @@
-"""A browser before the real service, which one process serves to all of these tests.
+"""A browser with the real service, one process for all of these tests.
 
-Nothing here uses the ORM: what a test wants to know of the database it asks of `service.manage`. While Playwright is
-open its event loop is this thread's, and Django refuses its ORM there: so the browser is the package's, and closed
-before any other test runs.
+Nothing here uses the ORM; tests read the database through `service.manage`. Playwright runs an event loop in this
+thread, where Django refuses to use the ORM: so the browser has package scope and is closed before any other test runs.
 """
 
 import json
@@ -45,13 +44,13 @@ def browser() -> Iterator["Browser"]:
 
 @pytest.fixture(scope="package")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """With the sample data and one superuser; no test empties its database, so each makes the tokens it needs."""
+    """With the sample data and one superuser. No test empties its database: each creates the tokens it needs."""
     from tests.browser.pages import ADMIN, PASSWORD
 
     fill = f"""
 from django.contrib.auth import get_user_model
-from lookup.datasets.samples import load_samples
-load_samples()
+from lookup.imports.sample_data import load_sample_data
+load_sample_data()
 get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
 """
     with ExitStack() as opened:
@@ -65,8 +64,8 @@ get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
         yield service
 
 
-# Each command in a process of its own would take a second of its start.
-_DESK = """
+# A process for each command would take a second to start.
+_COMMAND_LOOP = """
 import io, json, sys
 import django
 django.setup()
@@ -80,28 +79,28 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="package")
 def command(service: Service) -> Iterator[Callable[..., str]]:
-    """`command("list_tokens", "--json")`: what manage.py with these would write, from a process that stays open."""
-    desk = subprocess.Popen(
-        [sys.executable, "-c", _DESK],
+    """`command("list_tokens", "--json")`: the output of manage.py, from a process that stays open."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _COMMAND_LOOP],
         cwd=plugin.ROOT,
         env={**service.env, "DJANGO_SETTINGS_MODULE": "callerid_project.settings"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    with desk:
-        assert desk.stdin is not None
-        assert desk.stdout is not None
-        asked, told = desk.stdin, desk.stdout
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin, stdout = process.stdin, process.stdout
 
         def run(*arguments: str) -> str:
-            asked.write(json.dumps(arguments) + "\n")
-            asked.flush()
-            answer: str = json.loads(told.readline())
-            return answer
+            stdin.write(json.dumps(arguments) + "\n")
+            stdin.flush()
+            output: str = json.loads(stdout.readline())
+            return output
 
         yield run
-        asked.close()
+        stdin.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ Account = Callable[[MadeToken], dict[str, Any]]
 
 @pytest.fixture
 def account(command: Callable[..., str]) -> Account:
-    """`account(token)`: as the command line lists it; every balance agrees with its ledger, or this fails."""
+    """`account(token)`: the token's entry in list_tokens. Fails unless every balance agrees with the ledger."""
 
     def read(token: MadeToken) -> dict[str, Any]:
         command("audit_credits")
@@ -140,7 +139,7 @@ def account(command: Callable[..., str]) -> Account:
 
 @pytest.fixture
 def watch(service: Service) -> Iterator[Watch]:
-    """Fails the test at its end when its pages had an error: `watch.expect_status(404)` allows what is provoked."""
+    """Fails the test at its end if its pages had an error; `watch.expect_status(404)` allows an expected one."""
     watch = Watch(service.url)
     yield watch
     assert not watch.problems, "\n".join(watch.problems)
@@ -154,14 +153,14 @@ def _open(browser: "Browser", service: Service, watch: Watch, session: Any = Non
     watch.attach(context)
     with context:
         yield context.new_page()
-        # What is still loading may fail yet.
+        # Resources that are still loading may fail.
         for page in context.pages:
             page.wait_for_load_state()
 
 
 @pytest.fixture
 def page(browser: "Browser", service: Service, watch: Watch) -> Iterator["Page"]:
-    """A new browser window of nobody's; addresses are relative to the service."""
+    """A new browser window, not logged in; URLs are relative to the service."""
     with _open(browser, service, watch) as page:
         yield page
 

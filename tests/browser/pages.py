@@ -1,6 +1,6 @@
-"""How a person goes about the pages, and what is asked of every page.
+"""Login, color schemes, screenshots, and the assertions that hold for every page.
 
-Tests take `Page` and `expect` from here: where Playwright is missing, their module is skipped.
+Tests import `Page` and `expect` from here, so that they are skipped if Playwright is missing.
 """
 
 import os
@@ -35,7 +35,7 @@ ADMIN, PASSWORD = "admin", "correct horse battery staple"
 WIDTHS = (1440, 1280, 390)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
-# Axe takes a colour that is on its way for the page's own. Motion without an end is not waited for.
+# Axe would measure colours in the middle of a transition. Endless animations are not waited for.
 _SETTLED = """async () => {
     await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
     const ending = document.getAnimations().filter(a => a.effect.getComputedTiming().endTime !== Infinity);
@@ -44,14 +44,14 @@ _SETTLED = """async () => {
 
 
 def login(page: Page, username: str = ADMIN, password: str = PASSWORD) -> None:
-    """Every attempt counts against the limit of ten a minute: tests of what is behind the login take `admin_page`."""
+    """Every attempt counts against the limit of ten a minute: tests of pages behind the login use `admin_page`."""
     page.goto("/admin/login/?next=/admin/")
     page.get_by_label("Username").fill(username)
     page.get_by_label("Password").fill(password)
     page.get_by_role("button", name="Log in").click()
 
 
-# The console reads the system's colour scheme only while it loads.
+# The console reads the system's colour scheme only when it loads.
 _FOLLOW_SCHEME = """() => {
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
     document.querySelector("html[x-data]")?.classList.toggle("dark", dark);
@@ -59,7 +59,7 @@ _FOLLOW_SCHEME = """() => {
 
 
 def set_scheme(page: Page, scheme: Literal["light", "dark", "null"]) -> None:
-    """What the system prefers; `null`: what the browser prefers by itself."""
+    """Emulate the system's preference; `null`: the browser's default."""
     page.emulate_media(color_scheme=scheme)
     page.evaluate(_FOLLOW_SCHEME)
 
@@ -76,9 +76,9 @@ def _restored(page: Page) -> Iterator[None]:
 
 
 def assert_accessible(page: Page) -> None:
-    """axe-core, in light and in dark, finds nothing of serious or critical impact.
+    """axe-core finds no violation of serious or critical impact, in the light and in the dark scheme.
 
-    It is evaluated through the browser's debugger, so the page keeps its content security policy.
+    It runs through the browser's debugger, so the page keeps its content security policy.
     """
     found: dict[str, None] = {}
     with _restored(page):
@@ -94,7 +94,7 @@ def assert_accessible(page: Page) -> None:
 
 
 def assert_not_cut(page: Page) -> None:
-    """At no width does the page as a whole scroll sideways."""
+    """The page does not scroll horizontally at any width."""
     with _restored(page):
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
@@ -104,7 +104,7 @@ def assert_not_cut(page: Page) -> None:
 
 
 def screenshots(page: Page, name: str) -> None:
-    """The whole page at every width, light and dark, in SCREENSHOTS_DIR; nothing where that is not set."""
+    """Save the whole page at every width, light and dark, in SCREENSHOTS_DIR, if that is set."""
     if not (directory := os.environ.get("SCREENSHOTS_DIR")):
         return
     with _restored(page):

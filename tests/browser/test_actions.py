@@ -1,4 +1,4 @@
-"""What an operator does to a token, from its page and back, as a person clicks it."""
+"""Token actions in the browser: rotate, revoke, refund, adjust, top up several."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def status(service: Service, key: str) -> int:
     return requests.post(f"{service.url}/callerid/search", json=body, timeout=10).status_code
 
 
-def test_a_rotated_token_is_copied_from_the_page_that_shows_it_once(
+def test_rotated_token_is_copied_from_the_page_shown_once(
     admin_page: Page, service: Service, make_token: MakeToken
 ) -> None:
     page, token = admin_page, make_token(credits=10)
@@ -35,16 +35,16 @@ def test_a_rotated_token_is_copied_from_the_page_that_shows_it_once(
     page.get_by_label("Grace minutes").fill("60")
     page.get_by_label("Reason").fill("leaked")
     page.get_by_role("button", name="Rotate").click()
-    expect(page.get_by_text("The earlier token works until")).to_be_visible()
+    expect(page.get_by_text("The previous token works until")).to_be_visible()
     assert_accessible(page)
     assert_not_cut(page)
 
-    page.get_by_role("button", name="Copy the token").click()
+    page.get_by_role("button", name="Copy token").click()
     expect(page.get_by_text("Copied").first).to_be_visible()
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied == page.locator("#api_key").inner_text()
     assert copied != token.key
-    page.get_by_role("button", name="Copy the command").click()
+    page.get_by_role("button", name="Copy command").click()
     command = page.locator("#curl").inner_text()
     assert copied in command
     assert f"{service.url}/callerid/search" in command
@@ -57,7 +57,7 @@ def test_a_rotated_token_is_copied_from_the_page_that_shows_it_once(
     assert copied not in page.content()
 
 
-def test_a_revoked_token_is_refused_from_the_next_search_on(
+def test_revoked_token_is_refused_by_the_next_search(
     admin_page: Page, service: Service, make_token: MakeToken, account: Account
 ) -> None:
     page, token = admin_page, make_token(credits=10)
@@ -67,7 +67,7 @@ def test_a_revoked_token_is_refused_from_the_next_search_on(
     page.get_by_role("button", name="Revoke").click()
     assert status(service, token.key) == 200, "it was not confirmed"
 
-    page.get_by_label(re.compile("Refuse every further search")).check()
+    page.get_by_label(re.compile("Refuse all requests")).check()
     page.get_by_role("button", name="Revoke").click()
     expect(page.get_by_text("Revoked. lost laptop")).to_be_visible()
     assert status(service, token.key) == 401
@@ -75,7 +75,7 @@ def test_a_revoked_token_is_refused_from_the_next_search_on(
     expect(page.get_by_role("link", name="Rotate", exact=True)).to_have_count(0)
 
 
-def test_a_search_is_found_by_its_request_id_and_refunded_once(
+def test_search_is_found_by_request_id_and_refunded_once(
     admin_page: Page, service: Service, make_token: MakeToken, account: Account
 ) -> None:
     page, token = admin_page, make_token(credits=10)
@@ -88,13 +88,13 @@ def test_a_search_is_found_by_its_request_id_and_refunded_once(
     page.goto("/admin/")
     page.get_by_role("link", name=re.compile("Ledger$")).click()
     page.get_by_label("Request, token or reference").fill(f"call-{token.id}")
-    page.get_by_role("button", name="Find").click()
+    page.get_by_role("button", name="Search", exact=True).click()
     expect(page.locator("#result_list tbody tr")).to_have_count(1)
     page.locator("#result_list tbody th a").click()
     expect(page.get_by_text(f"Request id: call-{token.id}")).to_be_visible()
 
     page.get_by_label("Number").fill("493023125555")
-    page.get_by_role("button", name="Compare").click()
+    page.get_by_role("button", name="Check").click()
     expect(page.get_by_text("Yes", exact=False).first).to_be_visible()
     page.go_back()
 
@@ -105,15 +105,15 @@ def test_a_search_is_found_by_its_request_id_and_refunded_once(
     assert account(token)["credits"] == 10
 
 
-def test_a_balance_is_adjusted_down_and_never_below_nothing(
+def test_balance_is_not_adjusted_below_zero(
     admin_page: Page, service: Service, make_token: MakeToken, account: Account
 ) -> None:
     page, token = admin_page, make_token(credits=10)
     for amount, left in (("-4", 6), ("-7", 6)):
         open_action(page, token, "Adjust")
         page.get_by_label("Amount").fill(amount)
-        page.get_by_label("Reason").fill("booked twice")
-        page.get_by_label(re.compile("Change what this token can spend")).check()
+        page.get_by_label("Reason").fill("topped up twice")
+        page.get_by_label(re.compile("Change the balance")).check()
         page.get_by_role("button", name="Adjust").click()
         expect(page.get_by_text(re.compile("balance 6|must stay between"))).to_be_visible()
         assert account(token)["credits"] == left
@@ -132,7 +132,7 @@ def test_several_tokens_are_topped_up_at_once(
     page.get_by_label("Reason").fill("spring offer")
     screenshots(page, "bulk-top-up")
     page.get_by_role("button", name="Top up").dblclick(no_wait_after=True)
-    expect(page.get_by_text("booked").first).to_be_visible()
+    expect(page.get_by_text("Added ledger entry").first).to_be_visible()
     assert_not_cut(page)
     assert_accessible(page)
     assert [account(token)["credits"] for token in (one, other)] == [6, 7]

@@ -5,7 +5,7 @@ from tests.browser.pages import Page, expect, screenshots
 pytestmark = pytest.mark.once
 
 
-def test_the_docs_show_the_search_and_the_browser_has_nothing_to_complain_about(page: Page) -> None:
+def test_docs_show_the_search_without_browser_errors(page: Page) -> None:
     page.goto("/docs")
     expect(page.get_by_text("/callerid/search", exact=True)).to_be_visible()
     expect(page.get_by_role("heading", name="Caller ID")).to_be_visible()

@@ -1,17 +1,17 @@
 from tests.browser.pages import ADMIN, Page, assert_accessible, assert_not_cut, expect, login, screenshots
 
 
-def test_the_login_page_is_for_everyone(page: Page) -> None:
+def test_login_page_is_accessible(page: Page) -> None:
     page.goto("/admin/login/")
     assert_accessible(page)
     assert_not_cut(page)
     screenshots(page, "login")
 
 
-def test_who_logs_in_comes_to_the_console_and_who_logs_out_is_out(page: Page) -> None:
+def test_login_opens_the_console_and_logout_closes_it(page: Page) -> None:
     login(page)
     expect(page).to_have_url("/admin/")
-    expect(page.get_by_role("link", name="Tokens").first).to_be_visible()
+    expect(page.get_by_role("link", name="API tokens").first).to_be_visible()
     screenshots(page, "index")
 
     page.get_by_role("button", name=ADMIN).press("Enter")
@@ -21,7 +21,7 @@ def test_who_logs_in_comes_to_the_console_and_who_logs_out_is_out(page: Page) ->
     expect(page).to_have_url("/admin/login/?next=/admin/")
 
 
-def test_a_wrong_password_is_said_and_lets_nobody_in(page: Page) -> None:
+def test_wrong_password_is_refused_with_a_message(page: Page) -> None:
     login(page, ADMIN, "wrong")
     expect(page.get_by_text("Please enter the correct username and password")).to_be_visible()
     screenshots(page, "login-refused")

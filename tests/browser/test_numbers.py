@@ -1,4 +1,4 @@
-"""What a proxy's log would have of an operator's work on numbers: every address that a browser asks."""
+"""No URL that a browser requests contains a number, so that proxies cannot log any."""
 
 import re
 
@@ -14,12 +14,12 @@ PART = re.compile("|".join(NUMBER[start : start + 6] for start in range(len(NUMB
 
 
 @pytest.mark.parametrize("kind", ["numberrule", "contact", "complaintday"])
-def test_no_address_has_a_number_on_the_way_from_add_to_delete(admin_page: Page, kind: str) -> None:
-    asked: list[str] = []
-    admin_page.on("request", lambda request: asked.extend([request.url, request.headers.get("referer", "")]))
+def test_no_url_has_a_number_from_add_to_delete(admin_page: Page, kind: str) -> None:
+    requested: list[str] = []
+    admin_page.on("request", lambda request: requested.extend([request.url, request.headers.get("referer", "")]))
 
     def check_links() -> None:
-        asked.extend(
+        requested.extend(
             admin_page.eval_on_selector_all(
                 "[href], [action], [src]", "all => all.flatMap(e => [e.href, e.action, e.src].map(String))"
             )
@@ -54,5 +54,5 @@ def test_no_address_has_a_number_on_the_way_from_add_to_delete(admin_page: Page,
     admin_page.goto("/admin/admin/logentry/")
     expect(admin_page.get_by_text(NUMBER).first).to_be_visible()
     check_links()
-    assert [address for address in asked if PART.search(address)] == []
-    assert len(asked) > 50
+    assert [address for address in requested if PART.search(address)] == []
+    assert len(requested) > 50

@@ -1,4 +1,4 @@
-"""Every page of the console and the two in front of it: no barrier, nothing cut, nothing that the browser minds."""
+"""Every page of the console, the home page and the API docs: accessible, not cut, no browser errors."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.service import Service
 
 pytestmark = pytest.mark.once
 
-# A month of figures, a token in every state, and what only an operator's work leaves behind.
+# A month of statistics, a token in every state, and rows that only operators create.
 _FILL = """
 import json
 from datetime import timedelta
@@ -18,7 +18,7 @@ from django.contrib.auth.models import User
 from django.contrib.admin.models import CHANGE, LogEntry
 from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry, Notice, SearchHour, TokenDay
-from lookup.models import NumberRule, SourceHour, SourceResult
+from lookup.models import Dataset, NumberRule, SourceHour, SourceResult
 now = timezone.now().replace(minute=0, second=0, microsecond=0)
 boss = User.objects.get(is_superuser=True)
 name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
@@ -50,10 +50,12 @@ for outcome, count in {"found": 80, "late": 15, "auth": 5}.items():
 for reason, hint in {"auth": "The key is refused: check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN.", "late": ""}.items():
     last_ms = int(timezone.now().timestamp() * 1000)
     SourceResult.objects.create(connector="complaints", reason=reason, hint=hint, last_ms=last_ms)
+Dataset.objects.create(name="complaints ftc", version=f"{now - timedelta(days=21):%Y-%m-%d}", rows=12_000)
+Dataset.objects.create(name="list phoneblock", version="42", rows=11_193)
 Notice.objects.create(token=token, threshold=100, balance=100, due_at=now)
 Notice.objects.create(token=token, threshold=50, balance=50, attempts=8, outcome="given up")
 NumberRule.objects.create(number=493023125042, spam=False, name="Example Bakery", note="called twice")
-LogEntry.objects.log_actions(boss.pk, [token], CHANGE, "Booked: top-up of +40 credits.", single_object=True)
+LogEntry.objects.log_actions(boss.pk, [token], CHANGE, "Added ledger entry 1, +40 credits.", single_object=True)
 other = token.entries.filter(kind="search").latest("pk")
 print(json.dumps({"token": token.pk, "search": search.pk, "other": other.pk}))
 """
@@ -73,7 +75,7 @@ PAGES = {
     "ledger-row": "/admin/accounts/creditentry/{search}/change/",
     "refund": "/admin/accounts/creditentry/{other}/refund/",
     "notices": "/admin/accounts/notice/",
-    "usage": "/admin/lookup/usage/",
+    "sources": "/admin/lookup/usage/",
     "rules": "/admin/lookup/numberrule/",
     "rule-add": "/admin/lookup/numberrule/add/",
     "contacts": "/admin/lookup/contact/",
@@ -96,7 +98,7 @@ def filled(service: Service) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_of_the_console(admin_page: Page, filled: dict[str, int], name: str) -> None:
+def test_console_page_is_accessible_and_not_cut(admin_page: Page, filled: dict[str, int], name: str) -> None:
     admin_page.goto(PAGES[name].format(**filled))
     expect(admin_page.get_by_role("link", name="Dashboard")).to_be_attached()
     assert_not_cut(admin_page)
@@ -105,7 +107,7 @@ def test_a_page_of_the_console(admin_page: Page, filled: dict[str, int], name: s
 
 
 @pytest.mark.parametrize("name", ["rule-add", "contact-add", "complaint-add"])
-def test_the_number_s_field_has_a_border_in_every_size_and_scheme(admin_page: Page, name: str) -> None:
+def test_number_field_has_a_border_in_every_size_and_scheme(admin_page: Page, name: str) -> None:
     admin_page.goto(PAGES[name])
     field = admin_page.locator("input[name=number]")
     backgrounds = set()
@@ -121,20 +123,20 @@ def test_the_number_s_field_has_a_border_in_every_size_and_scheme(admin_page: Pa
     assert len(backgrounds) == 2
 
 
-def test_the_home_page(page: Page) -> None:
+def test_home_page_is_accessible_and_not_cut(page: Page) -> None:
     page.goto("/")
     assert_not_cut(page)
     assert_accessible(page)
     screenshots(page, "home")
 
 
-def test_the_api_docs_are_not_cut(page: Page) -> None:
+def test_api_docs_are_not_cut(page: Page) -> None:
     page.goto("/docs")
     expect(page.get_by_text("/callerid/search", exact=True)).to_be_visible()
     assert_not_cut(page)
 
 
-def test_a_page_is_dark_where_the_system_is(admin_page: Page, page: Page) -> None:
+def test_page_follows_the_systems_color_scheme(admin_page: Page, page: Page) -> None:
     for shown, address in ((admin_page, "/admin/"), (page, "/")):
         brightness = {}
         for scheme in ("light", "dark"):

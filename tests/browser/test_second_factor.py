@@ -1,11 +1,15 @@
-"""A user sets up a second factor, logs in with it, and takes it away again."""
+"""A user sets up two-factor authentication, logs in with it, and removes it."""
 
 import re
 from collections.abc import Callable
 
+import pytest
+
 from tests import totp
 from tests.browser.pages import PASSWORD, Page, assert_accessible, assert_not_cut, expect, login, screenshots
 from tests.service import Service
+
+pytestmark = pytest.mark.once
 
 NAME = "second"
 
@@ -22,44 +26,46 @@ def log_out(page: Page) -> None:
     expect(page.get_by_text("Logged out")).to_be_visible()
 
 
-def test_a_second_factor_from_set_up_to_removal(service: Service, page: Page, command: Callable[..., str]) -> None:
+def test_two_factor_authentication_from_set_up_to_removal(
+    service: Service, page: Page, command: Callable[..., str]
+) -> None:
     make = (
         f"from django.contrib.auth.models import User; User.objects.create_superuser({NAME!r}, password={PASSWORD!r})"
     )
     service.manage("shell", "-c", make)
     login(page, NAME)
     page.get_by_role("button", name=NAME).press("Enter")
-    page.get_by_role("link", name="Second factor").click()
-    expect(page.get_by_text("Off: the password alone logs you in")).to_be_visible()
-    look_at(page, "second-factor-off")
+    page.get_by_role("link", name="Two-factor authentication").click()
+    expect(page.get_by_text("Off. You log in with your password alone.")).to_be_visible()
+    look_at(page, "two-factor-off")
 
     page.get_by_role("link", name="Set up").click()
     qr_code = page.get_by_role("img", name="QR code")
     expect(qr_code).to_be_visible()
     assert qr_code.evaluate("image => image.complete && image.naturalWidth > 0")
-    look_at(page, "second-factor-set-up")
-    secret = page.get_by_label("Or type this secret").inner_text()
+    look_at(page, "two-factor-set-up")
+    secret = page.get_by_label("Or enter this secret").inner_text()
     page.get_by_label("Password", exact=True).fill("somebody else's password")
     page.get_by_label("Code", exact=True).fill(totp.code(secret))
     page.get_by_role("button", name="Turn on").click()
     expect(page.get_by_text("This password is not correct")).to_be_visible()
-    look_at(page, "second-factor-set-up-refused")
-    assert page.get_by_label("Or type this secret").inner_text() == secret
+    look_at(page, "two-factor-set-up-refused")
+    assert page.get_by_label("Or enter this secret").inner_text() == secret
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_label("Code", exact=True).fill(totp.code(secret))
     page.get_by_role("button", name="Turn on").click()
 
     codes = page.get_by_label("Recovery codes").inner_text().split()
     assert len(codes) == 10
-    look_at(page, "second-factor-recovery-codes")
-    page.get_by_role("link", name="I have saved them").click()
+    look_at(page, "two-factor-recovery-codes")
+    page.get_by_role("link", name="I have saved the codes").click()
     expect(page).to_have_url("/admin/")
     log_out(page)
 
     login(page, NAME)
     expect(page).to_have_url(re.compile("/admin/second-factor/verify/"))
     expect(page.get_by_label("Code", exact=True)).to_be_visible()
-    look_at(page, "second-factor-verify")
+    look_at(page, "two-factor-verify")
     page.goto("/admin/accounts/apitoken/")
     expect(page).to_have_url("/admin/second-factor/verify/?next=/admin/accounts/apitoken/")
     page.get_by_label("Code", exact=True).fill(codes[0])
@@ -71,18 +77,18 @@ def test_a_second_factor_from_set_up_to_removal(service: Service, page: Page, co
     page.get_by_label("Code", exact=True).fill(codes[0])
     page.get_by_role("button", name="Continue").click()
     expect(page.get_by_text("This code is not valid")).to_be_visible()
-    look_at(page, "second-factor-refused")
+    look_at(page, "two-factor-refused")
     page.get_by_label("Code", exact=True).fill(totp.code(secret, steps=1))
     page.get_by_role("button", name="Continue").click()
     expect(page).to_have_url("/admin/")
 
     page.goto("/admin/second-factor/")
     expect(page.get_by_text("9 recovery codes left")).to_be_visible()
-    look_at(page, "second-factor-on")
+    look_at(page, "two-factor-on")
     page.get_by_role("link", name="Remove").click()
     expect(page.get_by_label("Password or code")).to_be_visible()
-    look_at(page, "second-factor-remove")
+    look_at(page, "two-factor-remove")
     page.get_by_label("Password or code").fill(PASSWORD)
     page.get_by_role("button", name="Remove").click()
-    expect(page.get_by_text("The second factor was removed.")).to_be_visible()
-    assert "has no second factor" in command("reset_2fa", NAME)
+    expect(page.get_by_text("Two-factor authentication was removed.")).to_be_visible()
+    assert "has no two-factor authentication" in command("reset_2fa", NAME)

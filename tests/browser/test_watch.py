@@ -1,4 +1,4 @@
-"""The watching itself: what it would let through, no test of a page could find."""
+"""Watch and the page assertions find what they must find."""
 
 from collections.abc import Callable
 
@@ -9,13 +9,13 @@ from tests.browser.watch import Watch
 
 pytestmark = pytest.mark.once
 
-# As strict as a policy can be: neither a script nor a style of ours could be put into such a page.
+# The strictest policy: tests cannot inject scripts or styles into such a page.
 STRICT = {"Content-Security-Policy": "default-src 'none'; script-src 'self'; require-trusted-types-for 'script'"}
 
 
 @pytest.fixture
 def show(page: Page) -> Callable[[str], None]:
-    """`show(body)`: a page of the service's that consists of `body`."""
+    """`show(body)`: open a page of the service with this body."""
 
     def show(body: str) -> None:
         html = f"<!doctype html><html lang=en><title>Test</title><main><h1>Test</h1>{body}</main>"
@@ -33,16 +33,14 @@ def show(page: Page) -> Callable[[str], None]:
         ("<script src=/static/none.js></script>", "answer 404: GET "),
     ],
 )
-def test_what_a_page_does_wrong_is_a_problem(
-    page: Page, watch: Watch, show: Callable[[str], None], body: str, said: str
-) -> None:
+def test_page_error_is_a_problem(page: Page, watch: Watch, show: Callable[[str], None], body: str, said: str) -> None:
     show(body)
     page.wait_for_load_state()
     problems, watch.problems = watch.problems, []
     assert any(problem.startswith(said) for problem in problems), problems
 
 
-def test_a_script_that_fails_is_a_problem(page: Page, watch: Watch, show: Callable[[str], None]) -> None:
+def test_script_error_is_a_problem(page: Page, watch: Watch, show: Callable[[str], None]) -> None:
     show("")
     with page.context.expect_event("weberror"):
         page.evaluate("setTimeout(() => { throw new Error('of the page') })")
@@ -50,7 +48,7 @@ def test_a_script_that_fails_is_a_problem(page: Page, watch: Watch, show: Callab
     assert problems == ["uncaught error: of the page"]
 
 
-def test_another_origin_is_refused_and_a_problem(page: Page, watch: Watch) -> None:
+def test_request_to_another_origin_is_blocked(page: Page, watch: Watch) -> None:
     page.goto("about:blank")
     with page.expect_event("requestfailed"):
         page.evaluate("fetch('http://127.0.0.1:9/pixel', {mode: 'no-cors'}).catch(() => null)")
@@ -58,16 +56,14 @@ def test_another_origin_is_refused_and_a_problem(page: Page, watch: Watch) -> No
     assert problems[0] == "request to another origin: http://127.0.0.1:9/pixel"
 
 
-def test_a_status_that_is_provoked_is_none(page: Page, watch: Watch) -> None:
+def test_expected_status_is_not_a_problem(page: Page, watch: Watch) -> None:
     watch.expect_status(404)
     page.goto("/nowhere")
     expect(page.get_by_text("detail")).to_be_visible()
     assert watch.problems == []
 
 
-def test_an_image_without_words_is_not_accessible_whatever_the_policy(
-    page: Page, watch: Watch, show: Callable[[str], None]
-) -> None:
+def test_image_without_alt_text_is_not_accessible(page: Page, watch: Watch, show: Callable[[str], None]) -> None:
     show("<p>Words.</p>")
     assert_accessible(page)
     show("<img src=data:,>")
@@ -77,7 +73,7 @@ def test_an_image_without_words_is_not_accessible_whatever_the_policy(
     assert all("image" in problem for problem in problems), "axe itself broke the page's policy"
 
 
-def test_a_page_that_is_wider_than_a_telephone_is_cut(page: Page, show: Callable[[str], None]) -> None:
+def test_page_wider_than_a_phone_is_cut(page: Page, show: Callable[[str], None]) -> None:
     show("<p>Words.</p>")
     assert_not_cut(page)
     show(f"<p>{'x' * 200}</p>")

@@ -1,4 +1,4 @@
-"""What must not happen in a browser while a test looks at pages."""
+"""Collects browser errors while a test opens pages."""
 
 import re
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ class Watch:
         self._expected: set[int] = set()
 
     def expect_status(self, status: int) -> None:
-        """The test provokes answers with this status."""
+        """Allow responses with this status."""
         self._expected.add(status)
 
     def attach(self, context: "BrowserContext") -> None:
@@ -31,7 +31,7 @@ class Watch:
         route.abort()
 
     def _on_console(self, message: "ConsoleMessage") -> None:
-        # A resource that does not load is told twice: the answer, or the failed request, says more.
+        # A resource that fails to load is also reported as a response or a failed request, with more detail.
         if message.type in ("error", "assert") and not message.text.startswith("Failed to load resource"):
             self.problems.append(f"console: {message.text} ({message.location['url']})")
 
@@ -43,6 +43,6 @@ class Watch:
             self.problems.append(f"answer {response.status}: {response.request.method} {response.url}")
 
     def _on_failed_request(self, request: "Request") -> None:
-        # The browser itself drops a request whose page is left, as by a second click.
+        # The browser cancels requests of a page that is left, e.g. by a second click.
         if request.failure != "net::ERR_ABORTED":
             self.problems.append(f"failed request: {request.method} {request.url}: {request.failure}")

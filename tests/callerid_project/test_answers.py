@@ -1,4 +1,4 @@
-"""Headers, errors and health: what every answer has, on every path."""
+"""Headers, errors and health checks of every path."""
 
 import json
 import logging
@@ -13,14 +13,13 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from callerid_project import health
-from callerid_project.logging import RedactingFormatter
-from callerid_project.middleware import request_id
+from callerid_project import health, schema_state
+from callerid_project.logging import TextFormatter, request_id
 from lookup import views
 from tests.api import NUMBER, Integrator
 
 
-def test_a_callers_request_id_is_kept(integrator: Integrator) -> None:
+def test_a_client_request_id_is_kept(integrator: Integrator) -> None:
     assert integrator.search(X_Request_ID="call-42_A.b").headers["X-Request-ID"] == "call-42_A.b"
 
 
@@ -65,12 +64,12 @@ def test_request_id_is_the_same_in_answer_log_and_ledger(integrator: Integrator,
     assert integrator.search(X_Request_ID=sent).headers["X-Request-ID"] == sent
     assert integrator.token.entries.get(kind="search").request_id == sent
     reset = request_id.set(sent)
-    line = RedactingFormatter().format(logging.LogRecord("x", logging.INFO, __file__, 1, "status=200", (), None))
+    line = TextFormatter().format(logging.LogRecord("x", logging.INFO, __file__, 1, "status=200", (), None))
     request_id.reset(reset)
     assert f" request_id={sent} status=200" in line
 
 
-def test_new_request_ids_stand_in_the_order_of_time_and_none_comes_twice(integrator: Integrator) -> None:
+def test_new_request_ids_are_unique_and_ordered_by_time(integrator: Integrator) -> None:
     given = []
     for _ in range(3):
         given += [integrator.search().headers["X-Request-ID"] for _ in range(3)]
@@ -81,13 +80,13 @@ def test_new_request_ids_stand_in_the_order_of_time_and_none_comes_twice(integra
     assert times[0] < times[-1]
 
 
-def test_the_request_id_stands_in_the_ledger(integrator: Integrator) -> None:
+def test_the_request_id_is_in_the_ledger(integrator: Integrator) -> None:
     integrator.search(X_Request_ID="call-42")
     assert integrator.token.entries.get(kind="search").request_id == "call-42"
 
 
 @pytest.mark.parametrize("path", ["/callerid/search", "/nowhere", "/livez", "/schema", "/docs", "/admin/login/"])
-def test_every_answer_has_its_headers(client: Client, db: None, path: str) -> None:
+def test_every_response_has_the_common_headers(client: Client, db: None, path: str) -> None:
     headers = client.get(path).headers
     assert headers["X-Request-ID"]
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -100,7 +99,7 @@ def test_a_bad_host_is_json_400_and_not_echoed(client: Client) -> None:
     assert response.headers["X-Request-ID"]
 
 
-def test_an_unforeseen_error_is_json_500_logged_without_its_message(
+def test_an_unexpected_error_is_json_500_logged_without_message(
     integrator: Integrator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def explode(number: str) -> None:
@@ -111,12 +110,12 @@ def test_an_unforeseen_error_is_json_500_logged_without_its_message(
     assert (response.status_code, response.json()) == (500, {"detail": "Internal server error"})
     assert "RateLimit" in response.headers
     assert integrator.balance() == 10
-    record = next(record for record in caplog.records if record.message == "unforeseen error")
+    record = next(record for record in caplog.records if record.message == "unhandled error")
     assert record.exc_info is not None
     assert "secret" not in record.message
 
 
-def test_an_error_outside_every_view_is_json_500_and_logged(
+def test_an_error_outside_views_is_json_500_and_logged(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def explode(*args: Any) -> None:
@@ -126,7 +125,7 @@ def test_an_error_outside_every_view_is_json_500_and_logged(
     monkeypatch.setattr(views.SearchView, "finalize_response", explode)
     response = client.post("/callerid/search", "{}", content_type="application/json")
     assert (response.status_code, response.json()) == (500, {"detail": "Internal server error"})
-    assert [record.getMessage() for record in caplog.records if record.exc_info] == ["unforeseen error"]
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == ["unhandled error"]
 
 
 def test_the_admin_keeps_its_own_error_pages(admin_client: Client) -> None:
@@ -154,7 +153,7 @@ def test_a_form_without_its_csrf_token_is_a_page_in_the_admin(db: None) -> None:
     assert response.headers["Content-Type"].startswith("text/html")
 
 
-def test_livez_asks_no_database(client: Client) -> None:
+def test_livez_does_not_query_the_database(client: Client) -> None:
     # Without the `db` mark any query would fail the test.
     assert client.get("/livez").json() == {"status": "ok"}
 
@@ -164,7 +163,7 @@ def test_readyz_is_ready_with_the_database_and_its_migrations(client: Client, db
 
 
 def test_readyz_is_503_without_a_migration(client: Client, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "_known_migrations", lambda: frozenset({("accounts", "9999_not_applied")}))
+    monkeypatch.setattr(schema_state, "_known_migrations", lambda: frozenset({("accounts", "9999_not_applied")}))
     response = client.get("/readyz")
     assert response.status_code == 503
     assert "manage.py migrate" in response.json()["detail"]
@@ -179,7 +178,7 @@ def test_readyz_is_503_without_the_database(client: Client, monkeypatch: pytest.
     assert (response.status_code, response.json()) == (503, {"detail": "The database cannot be reached"})
 
 
-def test_readyz_asks_the_database_once_a_second_at_most(
+def test_readyz_queries_the_database_at_most_once_a_second(
     client: Client, db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with CaptureQueriesContext(connection) as ran:
@@ -190,9 +189,7 @@ def test_readyz_asks_the_database_once_a_second_at_most(
     assert len(ran) == 2 * once > 0
 
 
-def test_readyz_does_not_wait_for_another_that_is_being_answered(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_readyz_requests_do_not_wait(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     asked, answer = threading.Event(), threading.Event()
 
     def ask_slowly() -> frozenset[Any]:
@@ -204,7 +201,7 @@ def test_readyz_does_not_wait_for_another_that_is_being_answered(
     with ThreadPoolExecutor(1) as other:
         first = other.submit(health.readiness.problem)
         assert asked.wait(20)
-        assert client.get("/readyz").status_code == 503  # nothing is known yet
+        assert client.get("/readyz").status_code == 503  # there is no result yet
         answer.set()
         assert first.result(20) is None
     assert client.get("/readyz").status_code == 200
@@ -218,11 +215,11 @@ def test_a_search_leaves_one_masked_log_line(integrator: Integrator, caplog: pyt
     assert not any(word in caplog.text for word in (NUMBER, integrator.key, "Local Name", "memorable"))
 
 
-def test_what_a_client_puts_in_a_path_stays_out_of_the_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_paths_sent_by_clients_are_not_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     client.get("/Alice/493023125042?key=eyJhbGciOiJIUzI1NiJ9.e30.x")
     assert not any(word in caplog.text for word in ("Alice", "4930", "eyJ"))
 
 
-def test_a_body_of_a_refused_search_is_not_echoed(integrator: Integrator) -> None:
+def test_refused_searches_do_not_echo_the_body(integrator: Integrator) -> None:
     for body in ({"api_key": "canary"}, {"api_key": integrator.key, "query": "canary"}, ["canary"]):
         assert "canary" not in integrator.post(json.dumps(body)).content.decode()

@@ -1,4 +1,4 @@
-"""Conditions that an address sets on a list: only those that the list itself offers reach the database."""
+"""Filters in the URL of a list: only those that the list offers reach the database."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +11,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from accounts.ledger_forms import LedgerForm
+from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import CreditEntry
 from lookup.models import Usage
-from tests.callerid_project.console_rows import one_of_each
+from tests.callerid_project.console.console_rows import one_of_each
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
@@ -22,7 +22,7 @@ LOOKUPS = (
     *("", "__exact", "__iexact", "__regex", "__iregex", "__startswith", "__icontains", "__gt", "__in", "__isnull"),
     *("__date", "__year__gt", "__nothing"),
 )
-#: A regular expression that takes for ever, one that is none, and what fits no column.
+#: A regular expression with exponential run time, an invalid one, and values that fit no column.
 VALUES = ("(a+)+$", "(", "\0", str(10**30))
 MODELS = sorted(site._registry, key=lambda model: model._meta.label)
 
@@ -43,7 +43,7 @@ def allowed(model: type[Model]) -> tuple[str, ...]:
 
 
 def conditions(model: type[Model]) -> Iterator[str]:
-    """By every field of the model, and of what it is related to either way."""
+    """Every field of the model and of its related models, with every lookup."""
     for field in model._meta.get_fields():
         yield from (field.name + lookup for lookup in LOOKUPS)
         if field.is_relation and field.related_model:
@@ -53,7 +53,7 @@ def conditions(model: type[Model]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
-def test_no_list_takes_a_condition_that_it_does_not_offer(admin_client: Client, model: type[Model]) -> None:
+def test_lists_reject_filters_that_they_do_not_offer(admin_client: Client, model: type[Model]) -> None:
     for name in set(conditions(model)) - set(allowed(model)):
         with CaptureQueriesContext(connection) as ran:
             answer = admin_client.get(address(model), {name: "(a+)+$"})
@@ -65,7 +65,7 @@ def test_no_list_takes_a_condition_that_it_does_not_offer(admin_client: Client, 
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
-def test_what_no_filter_offers_is_no_error_in_what_a_list_does_take(admin_client: Client, model: type[Model]) -> None:
+def test_unknown_values_of_an_allowed_filter_are_no_error(admin_client: Client, model: type[Model]) -> None:
     for name in allowed(model):
         for value in VALUES:
             answer = admin_client.get(address(model), {name: value})
@@ -75,7 +75,7 @@ def test_what_no_filter_offers_is_no_error_in_what_a_list_does_take(admin_client
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model._meta.label)
-def test_every_choice_of_a_lists_filters_is_taken(admin_client: Client, model: type[Model]) -> None:
+def test_every_choice_of_a_list_filter_works(admin_client: Client, model: type[Model]) -> None:
     shown: Any = admin_client.get(address(model)).context.get("cl")
     for spec in shown.filter_specs if shown else ():
         for choice in spec.choices(shown):
@@ -85,7 +85,7 @@ def test_every_choice_of_a_lists_filters_is_taken(admin_client: Client, model: t
 @pytest.mark.parametrize(
     "model", [model for model in MODELS if model is not Usage], ids=lambda model: model._meta.label
 )
-def test_no_list_counts_by_its_filters_when_an_address_asks_for_it(admin_client: Client, model: type[Model]) -> None:
+def test_no_list_shows_facet_counts_on_request(admin_client: Client, model: type[Model]) -> None:
     admin_client.get(address(model))
     ran: list[list[str]] = []
     for parameters in ({}, {"_facets": "True"}):

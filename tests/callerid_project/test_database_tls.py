@@ -1,4 +1,4 @@
-"""What DATABASE_URL says of TLS reaches libpq."""
+"""The TLS options of DATABASE_URL are passed to libpq."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.callerid_project.test_settings import manage
 from tests.plugin import generated_keys
 from tests.servers import PostgresServer, required
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 SHOW_TLS = (
     "from django.db import connection; cursor = connection.cursor(); "
@@ -20,7 +20,7 @@ SHOW_TLS = (
 
 
 class TLSPostgresServer(PostgresServer):
-    """With a certificate of a private authority, for `localhost`."""
+    """With a certificate for `localhost`, issued by a private authority."""
 
     def __init__(self, authority: trustme.CA) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def server() -> Iterator[TLSPostgresServer]:
 
 
 def connect(tmp_path: Path, url: str) -> tuple[str, str]:
-    """What Django's connection says of TLS, and what it fails with."""
+    """Whether Django's connection uses TLS, and its error."""
     done = manage(tmp_path, "shell", "--no-imports", "-c", SHOW_TLS, DATABASE_URL=url, **generated_keys())
     return done.stdout.strip(), done.stderr
 
@@ -60,7 +60,9 @@ def test_certificate_of_a_private_authority_is_verified(server: TLSPostgresServe
 
 
 @pytest.mark.parametrize("wrong", ["authority", "name"])
-def test_certificate_of_another_is_refused(server: TLSPostgresServer, tmp_path: Path, wrong: str) -> None:
+def test_certificate_of_another_authority_or_host_is_refused(
+    server: TLSPostgresServer, tmp_path: Path, wrong: str
+) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
     ca, host = (tmp_path / "other.pem", "localhost") if wrong == "authority" else (server.ca, "127.0.0.1")
     shown, error = connect(tmp_path, server.url_with(f"sslmode=verify-full&sslrootcert={ca}", host))

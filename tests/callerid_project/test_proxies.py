@@ -1,4 +1,4 @@
-"""A TRUSTED_PROXIES that does not fit the proxies in front is reported in the log and on the dashboard."""
+"""A TRUSTED_PROXIES that does not match the proxies in front is reported in the log and on the dashboard."""
 
 import re
 from collections.abc import Callable
@@ -11,21 +11,21 @@ from django.test import Client
 from django.urls import reverse
 
 from callerid_project import proxies
-from tests.callerid_project.test_login import LOGIN
+from tests.callerid_project.console.test_login import LOGIN
 from tests.console import words
 from tests.service import Service
 
-UNTRUSTED = "Proxy: unhealthy X-Forwarded-For received but TRUSTED_PROXIES is 0; set it to the number of proxies"
+UNTRUSTED = "Proxy: unhealthy X-Forwarded-For was received, but TRUSTED_PROXIES is 0. Set it to the number of proxies"
 
 
 @pytest.fixture(autouse=True)
 def monitor(monkeypatch: pytest.MonkeyPatch, settings: Any) -> proxies.ForwardingMonitor:
-    """As after a start, with a cache of its own."""
+    """As after a start, with its own cache."""
     monitor = proxies.ForwardingMonitor()
     monkeypatch.setattr(proxies, "monitor", monitor)
     local = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "test_proxies"}
-    settings.CACHES = {**settings.CACHES, "brake": local}
-    caches["brake"].clear()
+    settings.CACHES = {**settings.CACHES, "rate_limits": local}
+    caches["rate_limits"].clear()
     return monitor
 
 
@@ -53,7 +53,7 @@ def test_an_untrusted_proxy_is_reported_once(
     assert finding(admin_client).startswith(UNTRUSTED)
 
 
-def test_the_dashboards_own_request_is_enough(admin_client: Client) -> None:
+def test_the_dashboard_request_itself_is_observed(admin_client: Client) -> None:
     assert finding(admin_client, X_Forwarded_For="198.51.100.7").startswith(UNTRUSTED)
 
 
@@ -74,8 +74,8 @@ def test_fewer_proxies_than_trusted_are_reported(
 
 
 @pytest.mark.once
-def test_every_process_reports_what_one_has_seen(serve: Callable[..., Service], redis_url: str) -> None:
-    """The header goes to one worker; the dashboard of another one knows."""
+def test_every_process_reports_what_one_observed(serve: Callable[..., Service], redis_url: str) -> None:
+    """The header reaches one worker; the dashboard of another reports it."""
     behind_the_proxy = serve(REDIS_URL=redis_url, TRUSTED_PROXIES="0")
     data = {"CALLERID_DATA_DIR": behind_the_proxy.env["CALLERID_DATA_DIR"]}
     data |= {name: behind_the_proxy.env[name] for name in ("DATABASE_URL",) if name in behind_the_proxy.env}
@@ -85,7 +85,7 @@ def test_every_process_reports_what_one_has_seen(serve: Callable[..., Service], 
     requests.get(f"{behind_the_proxy.url}/livez", headers={"X-Forwarded-For": "198.51.100.7"}, timeout=30)
     assert behind_the_proxy.log().count("X-Forwarded-For or Forwarded received") == 1
 
-    # On the production profile cookies are for HTTPS alone, so they are sent by hand.
+    # On the production profile cookies are HTTPS-only, so this sends them explicitly.
     form = requests.get(another.url + LOGIN, timeout=30)
     token = re.search('name="csrfmiddlewaretoken" value="([^"]+)"', form.text)
     assert token

@@ -1,4 +1,4 @@
-"""What is past its age goes, and nothing else."""
+"""`prune` deletes expired rows and nothing else."""
 
 import json
 from collections.abc import Callable
@@ -16,13 +16,14 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import recorder
 from accounts.models import IdempotencyRecord
-from accounts.pruning import KEPT_DAYS
-from lookup import marks, retention, usage
+from core import counters
+from core.retention import KEPT_DAYS
+from lookup import cache_versions, statistics
 from lookup.answers import Found
 from lookup.connectors.complaints import Complaints
-from lookup.models import ComplaintDay, NumberMark, Usage
+from lookup.imports import complaints as complaint_imports
+from lookup.models import CacheVersion, ComplaintDay, Usage
 from tests.api import NUMBER, Integrator
 from tests.callerid_project.test_settings import manage, show
 
@@ -38,18 +39,18 @@ NOTHING = dict.fromkeys(
 )
 
 
-def test_it_says_how_many_of_each_it_deleted(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
     integrator.search(Idempotency_Key="k")
-    recorder.recorder.flush()
+    counters.process_counters.flush()
     assert prune() == NOTHING
     IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
-    monkeypatch.setattr(usage, "PRUNE_ROWS", 1)
+    monkeypatch.setattr(statistics, "PRUNE_ROWS", 1)
     Usage.objects.update(hour=timezone.now() - timedelta(days=KEPT_DAYS, hours=1))
-    usage.count(token_id=1, slot="source_a", connector="x", outcome="found", elapsed_s=0.1)
-    recorder.recorder.flush()
+    statistics.count(slot="source_a", connector="x", outcome="found", elapsed_s=0.1)
+    counters.process_counters.flush()
     complaint(timezone.now().date() - timedelta(days=400))
-    marks.set([NUMBER])
-    NumberMark.objects.update(at=timezone.now() - marks.KEPT - timedelta(hours=1))
+    cache_versions.bump([NUMBER])
+    CacheVersion.objects.update(changed_at=timezone.now() - cache_versions.KEPT - timedelta(hours=1))
     for key, hours in (("over", -1), ("going on", 1)):
         expires = timezone.now() + timedelta(hours=hours)
         Session.objects.create(session_key=key, session_data="", expire_date=expires)
@@ -67,8 +68,8 @@ def test_it_says_how_many_of_each_it_deleted(integrator: Integrator, monkeypatch
     out = StringIO()
     call_command("prune", stdout=out)
     assert out.getvalue() == (
-        "Deleted 0 remembered answers, 0 rows of statistics, 0 settled notices, 0 days of complaints, 0 of their "
-        "subjects, 0 marks and 0 expired sessions.\n"
+        "Deleted 0 idempotency records, 0 rows of statistics, 0 settled notices, 0 days of complaints, 0 unused "
+        "complaint subjects, 0 cache versions and 0 expired sessions.\n"
     )
 
 
@@ -78,12 +79,12 @@ def complaint(day: date, number: str = NUMBER) -> None:
 
 @pytest.fixture
 def today(settings: Any) -> date:
-    """UTC's, with complaints that count for 20 days and are kept for 30."""
+    """Today in UTC. Complaints count for 20 days and are kept for 30."""
     settings.COMPLAINT_WINDOW_DAYS, settings.COMPLAINT_KEPT_DAYS = 20, 30
     return datetime.now(UTC).date()
 
 
-def test_complaints_are_kept_for_so_many_days_today_included(db: None, today: date) -> None:
+def test_complaints_are_kept_for_the_set_number_of_days(db: None, today: date) -> None:
     for age in (0, 19, 20, 29, 30, 31, 4000):
         complaint(today - timedelta(days=age))
     assert prune()["complaint_days"] == 3
@@ -92,7 +93,7 @@ def test_complaints_are_kept_for_so_many_days_today_included(db: None, today: da
     assert prune() == NOTHING
 
 
-def test_with_the_least_setting_every_complaint_that_counts_is_kept(db: None, settings: Any, today: date) -> None:
+def test_complaints_that_still_count_are_kept_at_the_minimum(db: None, settings: Any, today: date) -> None:
     settings.COMPLAINT_KEPT_DAYS = settings.COMPLAINT_WINDOW_DAYS
     settings.COMPLAINT_THRESHOLD = 20
     for age in range(25):
@@ -110,9 +111,9 @@ def test_old_complaints_are_found_by_their_index(db: None, today: date, monkeypa
     )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    monkeypatch.setattr(retention, "PRUNE_ROWS", 2)
+    monkeypatch.setattr(complaint_imports, "PRUNE_ROWS", 2)
     with CaptureQueriesContext(connection) as ran:
-        assert retention.prune_complaints() == 5
+        assert complaint_imports.prune_complaints() == 5
     finds = [query["sql"] for query in ran.captured_queries if query["sql"].startswith("SELECT")]
     assert len(finds) == 4
     with connection.cursor() as cursor:
@@ -120,10 +121,10 @@ def test_old_complaints_are_found_by_their_index(db: None, today: date, monkeypa
         assert "complaintday_day_source" in str(cursor.fetchall())
 
 
-def test_two_at_once_share_the_work_and_searches_are_charged_meanwhile(
+def test_concurrent_prunes_share_the_work_and_block_no_search(
     transactional_db: None, today: date, quiet_sources: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "PRUNE_ROWS", 5)
+    monkeypatch.setattr(complaint_imports, "PRUNE_ROWS", 5)
     ComplaintDay.objects.bulk_create(
         ComplaintDay(number=12125000000 + n, source="desk", day=today - timedelta(days=40), total=1) for n in range(200)
     )
@@ -140,7 +141,10 @@ def test_two_at_once_share_the_work_and_searches_are_charged_meanwhile(
         return [integrator.search().status_code for _ in range(5)]
 
     with ThreadPoolExecutor(3) as pool:
-        running = [pool.submit(run, work) for work in (retention.prune_complaints, retention.prune_complaints, search)]
+        running = [
+            pool.submit(run, work)
+            for work in (complaint_imports.prune_complaints, complaint_imports.prune_complaints, search)
+        ]
         first, second, statuses = [done.result(60) for done in running]
     assert first + second == 200
     assert statuses == [200] * 5
@@ -160,8 +164,8 @@ def test_how_long_complaints_are_kept(tmp_path: Path, environment: dict[str, str
     assert show(tmp_path, "settings.COMPLAINT_KEPT_DAYS", **environment) == kept
 
 
-def test_complaints_that_still_count_cannot_be_set_to_go(tmp_path: Path) -> None:
+def test_retention_below_the_complaint_window_is_rejected(tmp_path: Path) -> None:
     done = manage(tmp_path, "check", COMPLAINT_KEPT_DAYS="89")
     assert done.returncode != 0
-    assert "Set COMPLAINT_KEPT_DAYS=90 or more, or leave it out." in done.stderr
+    assert "Set COMPLAINT_KEPT_DAYS=90 or more, or leave it unset." in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""quickstart on a database that is migrated: what it makes, what it mends, and what it leaves alone."""
+"""quickstart on a migrated database: what it creates, repairs and leaves unchanged."""
 
 import os
 import stat
@@ -14,8 +14,7 @@ from django.core.management import CommandError, call_command
 
 from accounts import audit, credits, tokens
 from accounts.models import ApiToken
-from lookup.datasets import numbering_plan
-from lookup.datasets.plan import NUMBERING_PLAN
+from lookup.imports.numbering_plan import NUMBERING_PLAN, installed_version
 from lookup.models import Contact, Dataset
 from tests.plugin import ROOT
 
@@ -24,9 +23,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
 @pytest.fixture(autouse=True)
 def data_dir(tmp_path: Path, settings: Any) -> Path:
-    """On the embedded profile, with the numbering plan's version recorded as loaded: loading it takes seconds."""
+    """The embedded profile, with the numbering plan marked as loaded: loading it takes seconds."""
     settings.EMBEDDED, settings.DATA_DIR = True, tmp_path
-    Dataset.objects.create(name=NUMBERING_PLAN, version=numbering_plan.version(), rows=0)
+    Dataset.objects.create(name=NUMBERING_PLAN, version=installed_version(), rows=0)
     return tmp_path
 
 
@@ -36,7 +35,7 @@ def quickstart() -> str:
     return out.getvalue()
 
 
-def test_it_makes_what_is_missing_once(data_dir: Path) -> None:
+def test_quickstart_creates_what_is_missing_once(data_dir: Path) -> None:
     said = quickstart()
     kept = data_dir / "demo_token"
     token = tokens.verify(kept.read_text().strip())
@@ -49,12 +48,12 @@ def test_it_makes_what_is_missing_once(data_dir: Path) -> None:
     assert user.is_superuser
     assert Contact.objects.exists()
 
-    assert quickstart() == "Everything is in place.\n"
+    assert quickstart() == "Everything is up to date.\n"
     assert ApiToken.objects.count() == 1
     assert get_user_model().objects.count() == 1
 
 
-def test_a_demo_token_that_no_longer_works_is_replaced(data_dir: Path) -> None:
+def test_an_invalid_demo_token_is_replaced(data_dir: Path) -> None:
     quickstart()
     kept = data_dir / "demo_token"
     for spoil in (
@@ -64,22 +63,22 @@ def test_a_demo_token_that_no_longer_works_is_replaced(data_dir: Path) -> None:
         kept.unlink,
     ):
         spoil()
-        assert quickstart().startswith("Made a demo token with 1,000 credits")
+        assert quickstart().startswith("Issued a demo token with 1,000 credits")
         assert tokens.verify(kept.read_text().strip()).credits == 1_000
-        assert quickstart() == "Everything is in place.\n"
+        assert quickstart() == "Everything is up to date.\n"
 
 
 def test_a_demo_token_without_credits_gets_more(data_dir: Path) -> None:
     quickstart()
     token = tokens.verify((data_dir / "demo_token").read_text().strip())
     credits.adjust(token=token, amount=-1_000, actor="test", reason="spent")
-    assert quickstart() == "Gave the demo token 1,000 more credits.\n"
+    assert quickstart() == "Added 1,000 credits to the demo token.\n"
     token.refresh_from_db()
     assert token.credits == 1_000
     assert audit.audit() == []
 
 
-def test_a_demo_token_that_others_could_read_is_closed_again(data_dir: Path) -> None:
+def test_a_demo_token_readable_by_others_is_made_private(data_dir: Path) -> None:
     quickstart()
     kept = data_dir / "demo_token"
     kept.chmod(0o644)
@@ -87,33 +86,34 @@ def test_a_demo_token_that_others_could_read_is_closed_again(data_dir: Path) -> 
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
-def test_a_token_that_cannot_be_kept_is_not_made(data_dir: Path) -> None:
+def test_no_token_is_issued_if_it_cannot_be_stored(data_dir: Path) -> None:
     (data_dir / "demo_token").mkdir()
     with pytest.raises(CommandError, match="Cannot use the data directory"):
         quickstart()
     assert not ApiToken.objects.exists()
 
 
-def test_an_operator_s_own_users_are_left_alone(data_dir: Path) -> None:
+def test_existing_users_are_left_unchanged(data_dir: Path) -> None:
     users = get_user_model().objects
     users.create_user("admin", password="someone else")
     assert "./run manage createsuperuser" in quickstart()
     users.create_superuser("root", password="the operator")
-    assert quickstart() == "Everything is in place.\n"
+    assert quickstart() == "Everything is up to date.\n"
     assert users.count() == 2
     assert not users.get(username="admin").is_superuser
 
 
 def test_production_gets_no_demo_token_no_samples_and_no_user(data_dir: Path, settings: Any) -> None:
     settings.EMBEDDED = False
-    assert quickstart() == "Everything is in place.\n"
+    assert quickstart() == "Everything is up to date.\n"
     assert not ApiToken.objects.exists()
     assert not Contact.objects.exists()
     assert not get_user_model().objects.exists()
     assert not list(data_dir.iterdir())
 
 
-def test_two_that_start_at_once_both_find_everything_in_place(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_concurrent_quickstarts_run_one_after_the_other(tmp_path: Path) -> None:
     environment = {**os.environ, "CALLERID_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": "", "REDIS_URL": ""}
     running = [
         subprocess.Popen(
@@ -123,4 +123,4 @@ def test_two_that_start_at_once_both_find_everything_in_place(tmp_path: Path) ->
     ]
     said = [process.communicate(timeout=120)[0] for process in running]
     assert [process.returncode for process in running] == [0, 0, 0]
-    assert sum("Everything is in place." in text for text in said) == 2
+    assert sum("Everything is up to date." in text for text in said) == 2

@@ -1,4 +1,4 @@
-"""What a browser may do with an answer: nothing, unless it is a page."""
+"""The Content-Security-Policy: browsers may load nothing, except for pages."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,11 +29,11 @@ def policy(response: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("path", "expected"), [("/", HOME), ("/docs", DOCS), ("/docs?script=", DOCS)])
-def test_a_page_gets_what_it_needs_and_no_more(client: Client, path: str, expected: dict[str, str]) -> None:
+def test_each_page_gets_only_what_it_needs(client: Client, path: str, expected: dict[str, str]) -> None:
     assert policy(client.get(path)) == expected
 
 
-def test_json_gets_the_strictest(client: Client, integrator: Integrator) -> None:
+def test_json_gets_the_strict_policy(client: Client, integrator: Integrator) -> None:
     answers = {
         200: integrator.search(),
         400: integrator.search("1"),
@@ -49,7 +49,7 @@ def test_json_gets_the_strictest(client: Client, integrator: Integrator) -> None
         assert answer.headers["Referrer-Policy"] == "same-origin"
 
 
-def test_the_admin_gets_its_own_on_pages_and_on_errors(admin_client: Client, client: Client) -> None:
+def test_admin_pages_and_errors_get_the_admin_policy(admin_client: Client, client: Client) -> None:
     pages = [admin_client.get("/admin/"), admin_client.get("/admin/nowhere/"), Client().get("/admin/login/")]
     pages.append(Client(enforce_csrf_checks=True).post("/admin/login/"))
     assert [page.status_code for page in pages] == [200, 404, 200, 403]
@@ -59,7 +59,7 @@ def test_the_admin_gets_its_own_on_pages_and_on_errors(admin_client: Client, cli
     assert policy(client.get("/administration/")) == STRICT
 
 
-def test_an_error_before_any_middleware_has_the_strictest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_before_any_middleware_has_the_strict_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*args: Any) -> Any:
         raise RuntimeError
 
@@ -69,7 +69,7 @@ def test_an_error_before_any_middleware_has_the_strictest(monkeypatch: pytest.Mo
     assert sent["Content-Security-Policy"].count("'none'") == len(STRICT)
 
 
-def test_a_moved_admin_takes_its_policy_along(serve: Callable[..., Service]) -> None:
+def test_the_admin_policy_follows_admin_path(serve: Callable[..., Service]) -> None:
     service = serve(ADMIN_PATH="ops/desk")
 
     def get(path: str) -> requests.Response:
@@ -84,9 +84,17 @@ def test_a_moved_admin_takes_its_policy_along(serve: Callable[..., Service]) -> 
     assert 'href="/ops/desk/"' in get("/").text
 
 
-def test_the_printed_address_of_the_admin_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "http://127.0.0.1:8000/admin/" in announce.message("127.0.0.1", 8000, None)
-    monkeypatch.setenv("ADMIN_PATH", "/ops/desk/")
-    said = announce.message("127.0.0.1", 8000, None)
-    assert "http://127.0.0.1:8000/ops/desk/\n" in said
-    assert "/admin/" not in said
+def test_the_printed_admin_url_follows_admin_path(settings: Any) -> None:
+    assert "http://127.0.0.1:8000/admin/\n" in announce.message()
+    settings.ADMIN_PATH = "ops/desk"
+    assert "http://127.0.0.1:8000/ops/desk/\n" in announce.message()
+    assert "/admin/" not in announce.message()
+
+
+@pytest.mark.parametrize(
+    ("allowed", "printed"),
+    [(["caller.test", "127.0.0.1"], ""), (["*"], ""), ([".caller.test"], " -H 'Host: caller.test'")],
+)
+def test_the_printed_request_names_a_host_that_is_allowed(settings: Any, allowed: list[str], printed: str) -> None:
+    settings.ALLOWED_HOSTS = allowed
+    assert f"/callerid/search{printed} -H 'Content-Type: " in announce.message()

@@ -1,4 +1,4 @@
-"""A setting that cannot work ends the start with one sentence that says what to write instead."""
+"""An invalid setting ends the start with one sentence that says what to write instead."""
 
 import json
 import os
@@ -42,6 +42,11 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         ({**PRODUCTION, "SECRET_KEY": "s" * 50, "JWT_SIGNING_KEY": "j" * 50}, "set NUMBER_HASH_KEY"),
         ({"DATABASE_URL": "mysql://db.test/x", **generated_keys()}, "postgres://"),
         ({"DATABASE_URL": "junk", **generated_keys()}, "postgres://"),
+        ({"DATABASE_REPLICA_URL": "postgres://h/db"}, "needs DATABASE_URL"),
+        (
+            {**PRODUCTION, **generated_keys(), "DATABASE_REPLICA_URL": "junk"},
+            "DATABASE_REPLICA_URL must be postgres://",
+        ),
         ({"WORKERS": "4"}, "REDIS_URL"),
         ({**PRODUCTION, **generated_keys(), "WORKERS": "2"}, "REDIS_URL"),
         ({"JWT_SIGNING_KEY": "short"}, "at least 32 bytes"),
@@ -64,6 +69,8 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         ({"CHARGE_EMPTY": "maybe"}, "CHARGE_EMPTY"),
         ({"REDIS_URL": "localhost:6379"}, "redis://"),
         ({"REDIS_URL": "redis://h:abc"}, "redis://"),
+        ({"REDIS_URL": "sentinel://:hunter2@s1,s2:abc/mymaster/0"}, "sentinel://:password@host1"),
+        ({"REDIS_URL": "sentinel://s1:26379"}, "sentinel://:password@host1"),
         ({"CALLERID_DATA_DIR": "~nobody-here/x"}, "CALLERID_DATA_DIR"),
         ({"RATE_LIMIT": "9" * 5000 + "/m"}, "RATE_LIMIT=30/m"),
         ({"JWT_SIGNING_KEY": "k" * 40 + ",k"}, "no comma"),
@@ -73,6 +80,12 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         ({"ADMIN_PATH": "/"}, "ADMIN_PATH=back-office"),
         ({"ADMIN_PATH": "bücher"}, "ADMIN_PATH=back-office"),
         ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
+        ({"REFRESH_SOURCES": "ftc,irs"}, "REFRESH_SOURCES names irs"),
+        ({"REFRESH_FTC_URL": "https://mirror.test/file.csv"}, "file{day}"),
+        *(
+            ({"REFRESH_FCC_URL": bad}, "REFRESH_FCC_URL must be a URL")
+            for bad in ("/srv/fcc.csv", "file:///srv/fcc.csv", "https://", "https://h:x/")
+        ),
         *(
             ({"SOURCE_A_PRICE": bad}, "SOURCE_A_PRICE must be a price")
             for bad in ("free", "-1", "nan", "snan", "Infinity", "1e9", "twilio=", "twilio:1", "0.1,trestle=x")
@@ -84,7 +97,7 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         ({"SOURCE_A": "json.JSONDecoder"}, "not a lookup.connectors.base.Connector"),
     ],
 )
-def test_a_setting_that_cannot_work_is_told_and_nothing_starts(
+def test_an_invalid_setting_is_reported_and_nothing_starts(
     tmp_path: Path, environment: dict[str, str], told: str
 ) -> None:
     done = manage(tmp_path, "check", **environment)
@@ -94,12 +107,12 @@ def test_a_setting_that_cannot_work_is_told_and_nothing_starts(
     assert not any(secret in done.stderr for secret in ("hunter2", "s" * 40, "j" * 50, "p" * 40))
 
 
-def test_the_embedded_profile_needs_nothing_and_is_secure(tmp_path: Path) -> None:
+def test_the_embedded_profile_needs_no_settings_and_is_secure(tmp_path: Path) -> None:
     assert manage(tmp_path, "check").returncode == 0
     assert show(tmp_path, "settings.DEBUG, settings.ALLOWED_HOSTS") == "False ['localhost', '127.0.0.1', '[::1]']"
 
 
-def test_keys_are_generated_once_private_and_different(tmp_path: Path) -> None:
+def test_keys_are_generated_once_private_and_distinct(tmp_path: Path) -> None:
     manage(tmp_path, "check")
     path = tmp_path / "var" / "keys.json"
     kept = path.read_text()
@@ -113,7 +126,7 @@ def test_keys_are_generated_once_private_and_different(tmp_path: Path) -> None:
     ]
 
 
-def test_processes_that_start_at_once_agree_on_the_keys(tmp_path: Path) -> None:
+def test_processes_starting_at_once_share_the_keys(tmp_path: Path) -> None:
     script = "from django.conf import settings; print(settings.JWT_SIGNING_KEY)"
     command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", script]
     environment = {**os.environ, "CALLERID_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": "", "REDIS_URL": ""}
@@ -126,7 +139,15 @@ def test_processes_that_start_at_once_agree_on_the_keys(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "var").glob(".keys-*")] == []
 
 
-def test_redis_has_100_ms_unless_the_operator_says_otherwise(tmp_path: Path) -> None:
+def test_each_host_of_a_database_url_has_its_own_port(tmp_path: Path) -> None:
+    url = "postgres://user:p%40ss@h1,h2:5433,[::1]:5434/db?target_session_attrs=read-write"
+    database = "[str(settings.DATABASES['default'][name]) for name in ('HOST', 'PORT', 'PASSWORD', 'OPTIONS')]"
+    shown = show(tmp_path, f"*{database}", **{**PRODUCTION, **generated_keys(), "DATABASE_URL": url})
+    assert shown.startswith("h1,h2,::1 ,5433,5434 p@ss {")
+    assert "'target_session_attrs': 'read-write'" in shown
+
+
+def test_the_redis_timeout_is_100_ms_by_default(tmp_path: Path) -> None:
     asked = ["shell", "--no-imports", "-c", "from django.conf import settings; print(settings.REDIS_TIMEOUT_S)"]
     assert manage(tmp_path, *asked, REDIS_TIMEOUT_S="").stdout.strip() == "0.1"
     assert manage(tmp_path, *asked, REDIS_TIMEOUT_S="0.3").stdout.strip() == "0.3"
@@ -141,7 +162,7 @@ def test_a_damaged_key_file_is_not_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "var" / "keys.json").read_text() == "{}"
 
 
-def test_a_data_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
+def test_an_unusable_data_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = manage(tmp_path, "check", CALLERID_DATA_DIR=str(tmp_path / "file" / "var"))
     assert done.returncode != 0
@@ -149,7 +170,7 @@ def test_a_data_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_sqlite_is_durable_and_patient(tmp_path: Path) -> None:
+def test_sqlite_is_durable_and_waits_for_locks(tmp_path: Path) -> None:
     pragmas = (
         "[__import__('django.db').db.connection.cursor().execute('PRAGMA ' + name).fetchone()[0]"
         " for name in ('journal_mode', 'synchronous', 'busy_timeout', 'foreign_keys', 'secure_delete')]"
@@ -168,7 +189,7 @@ def test_production_is_strict(tmp_path: Path) -> None:
     assert shown == "True True True None False"
 
 
-def test_the_forwarded_scheme_is_believed_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
+def test_the_forwarded_scheme_is_trusted_only_behind_a_proxy(tmp_path: Path) -> None:
     shown = show(tmp_path, "settings.SECURE_PROXY_SSL_HEADER", TRUSTED_PROXIES="1", **PRODUCTION, **generated_keys())
     assert shown == "('HTTP_X_FORWARDED_PROTO', 'https')"
 
@@ -185,11 +206,11 @@ def test_the_forwarded_scheme_is_believed_only_behind_a_trusted_proxy(tmp_path: 
         ({"SOURCE_A_PRICE": "0.1,twilio=0.008"}, "{'*': Decimal('0.1'), 'twilio': Decimal('0.008')}"),
     ],
 )
-def test_prices_are_decimals_of_all_sources_or_of_each(tmp_path: Path, given: dict[str, str], prices: str) -> None:
+def test_prices_apply_to_all_sources_or_to_each(tmp_path: Path, given: dict[str, str], prices: str) -> None:
     assert show(tmp_path, "settings.SOURCE_A_PRICE, settings.SOURCE_B_PRICE", **given) == f"{prices} {{}}"
 
 
-def test_lists_may_have_blanks_and_what_is_empty_is_not_set(tmp_path: Path) -> None:
+def test_lists_may_contain_blanks_and_empty_means_unset(tmp_path: Path) -> None:
     shown = show(
         tmp_path,
         "settings.ALLOWED_HOSTS, settings.JWT_PREVIOUS_KEYS, settings.PORT",
@@ -204,7 +225,7 @@ def test_lists_may_have_blanks_and_what_is_empty_is_not_set(tmp_path: Path) -> N
     ("host", "added"),
     [("192.0.2.7", ["192.0.2.7"]), ("2001:db8::1", ["[2001:db8::1]"]), ("0.0.0.0", []), ("::", []), ("localhost", [])],
 )
-def test_the_address_it_listens_on_is_answered_but_no_wildcard(tmp_path: Path, host: str, added: list[str]) -> None:
+def test_the_listening_address_is_an_allowed_host(tmp_path: Path, host: str, added: list[str]) -> None:
     assert show(tmp_path, "settings.ALLOWED_HOSTS[3:]", HOST=host) == str(added)
 
 
@@ -242,7 +263,7 @@ def test_check_deploy_warns_of_uncounted_proxies(tmp_path: Path) -> None:
     assert "callerid.W001" not in manage(tmp_path, "check", "--deploy").stderr
 
 
-def test_production_requires_a_second_factor(tmp_path: Path) -> None:
+def test_production_requires_two_factor_authentication(tmp_path: Path) -> None:
     keys = generated_keys()
     assert show(tmp_path, "settings.REQUIRE_2FA", **PRODUCTION, **keys) == "True"
     assert show(tmp_path, "settings.REQUIRE_2FA") == "False"
@@ -255,7 +276,7 @@ def test_every_setting_is_documented() -> None:
     assert {name for name in our_settings() if f"`{name}`" not in documented} <= {"DJANGO_SETTINGS_MODULE"}
 
 
-def test_lost_keys_are_not_replaced_beside_a_database(tmp_path: Path) -> None:
+def test_lost_keys_of_a_database_are_not_replaced(tmp_path: Path) -> None:
     manage(tmp_path, "migrate")
     (tmp_path / "var" / "keys.json").unlink()
     done = manage(tmp_path, "list_tokens")
@@ -264,8 +285,24 @@ def test_lost_keys_are_not_replaced_beside_a_database(tmp_path: Path) -> None:
     assert not (tmp_path / "var" / "keys.json").exists()
 
 
-def test_a_database_that_is_not_prepared_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_an_unmigrated_database_is_reported_in_a_sentence(tmp_path: Path) -> None:
     done = manage(tmp_path, "list_tokens")
     assert done.returncode != 0
     assert "migrate" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_no_sqlite_database_beside_a_production_service(tmp_path: Path) -> None:
+    """`./run manage prune` without the environment would report success, on a new and empty database."""
+    env_file = tmp_path / "callerid.env"
+    beside = {"CALLERID_ENV_FILE": str(env_file)}
+    env_file.write_text("DATABASE_URL=postgres://callerid@db.test/callerid\n")
+    done = manage(tmp_path, "prune", **beside)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"{env_file} exists but DATABASE_URL is not set" in done.stderr
+    assert "`callerid COMMAND`" in done.stderr
+    assert not (tmp_path / "var").exists()
+    elsewhere = {"CALLERID_ENV_FILE": str(tmp_path / "other.env")}
+    assert show(tmp_path, "settings.EMBEDDED", **elsewhere) == "True"
+    production = {**beside, **PRODUCTION, **generated_keys()}
+    assert show(tmp_path, "settings.EMBEDDED", **production) == "False"

@@ -1,4 +1,4 @@
-"""What a command imports before it does anything: the time of its start, counted in modules and not by a clock."""
+"""Commands do not import what they do not need: their start-up time, measured in modules instead of seconds."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ from tests.plugin import ROOT
 
 pytestmark = pytest.mark.once
 
-#: Each costs tens of milliseconds, or megabytes, or both.
-DEAR = (
+#: Each costs tens of milliseconds or megabytes.
+EXPENSIVE = (
     "rest_framework.views",
     "requests",
     "redis",
@@ -23,21 +23,21 @@ DEAR = (
 
 
 def imported(work: str) -> set[str]:
-    """Of DEAR, what a process with the default settings has imported after `work`."""
+    """The modules of EXPENSIVE that a process with the default settings has imported after `work`."""
     script = f"import sys, django; django.setup(); {work}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    return set(done.stdout.split()) & set(DEAR)
+    return set(done.stdout.split()) & set(EXPENSIVE)
 
 
 @pytest.mark.parametrize(
     "command", ["list_presets", "set_rule", "import_contacts", "forget", "prune", "list_tokens", "check_sources"]
 )
-def test_a_command_imports_neither_the_api_nor_the_console_nor_a_client_that_it_need_not_have(command: str) -> None:
+def test_commands_import_neither_api_nor_console_nor_clients(command: str) -> None:
     load = f"m.load_command_class(m.get_commands()['{command}'], '{command}')"
     work = f"import django.core.management as m; {load}"
     assert imported(work) <= ({"requests"} if command == "check_sources" else set())
 
 
-def test_the_console_s_pages_are_checked_though_nothing_has_asked_for_them() -> None:
+def test_the_console_pages_are_checked_although_imported_lazily() -> None:
     work = "from django.core.checks import run_checks; assert not run_checks(tags=['admin'])"
     assert "accounts.admin" in imported(work)

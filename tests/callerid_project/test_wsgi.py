@@ -1,4 +1,4 @@
-"""What stands before Django: a header or a body that it would stumble over must not reach it."""
+"""What happens before Django: headers and bodies that it cannot handle do not reach it."""
 
 import io
 import json
@@ -33,22 +33,22 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("value", KEPT)
-def test_what_is_harmless_is_kept(value: str) -> None:
-    assert wsgi.harmless_content_type(value) == value
+def test_safe_content_types_are_unchanged(value: str) -> None:
+    assert wsgi.safe_content_type(value) == value
 
 
 @pytest.mark.parametrize("value", HOSTILE)
-def test_what_django_must_not_see_becomes_one_word(value: str) -> None:
-    assert wsgi.harmless_content_type(value) == "application/json; charset=unsupported"
+def test_harmful_parameters_are_replaced(value: str) -> None:
+    assert wsgi.safe_content_type(value) == "application/json; charset=unsupported"
 
 
-def test_an_endless_one_is_no_json() -> None:
-    assert wsgi.harmless_content_type("application/json;" + "x" * 50_000) == "application/octet-stream"
+def test_an_overlong_content_type_is_replaced() -> None:
+    assert wsgi.safe_content_type("application/json;" + "x" * 50_000) == "application/octet-stream"
 
 
 @pytest.mark.once
-def test_underscored_name_shows_what_a_proxy_lets_through(serve: Callable[..., Service]) -> None:
-    """docs/production.md relies on it: the server does not tell X_Request_ID from X-Request-ID."""
+def test_header_names_with_underscores_are_accepted(serve: Callable[..., Service]) -> None:
+    """docs/production.md relies on it: the server treats X_Request_ID as X-Request-ID."""
     answer = requests.get(f"{serve().url}/livez", headers={"X_Request_ID": "not-dropped"}, timeout=30)
     assert answer.headers["X-Request-ID"] == "not-dropped"
 
@@ -83,7 +83,7 @@ def test_a_hostile_content_type_is_400(value: str) -> None:
     assert headers["X-Request-ID"]
 
 
-def test_whatever_fails_before_django_is_json_500(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_before_django_is_json_500(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*args: Any) -> None:
         raise ValueError("canary")
 
@@ -94,10 +94,10 @@ def test_whatever_fails_before_django_is_json_500(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(("sent", "kept"), [("call-42", True), ("not well-formed", False)])
-def test_an_overloaded_service_answers_503_as_any_other_error(
+def test_overload_is_503_with_the_common_headers(
     monkeypatch: pytest.MonkeyPatch, db: None, sent: str, kept: bool
 ) -> None:
-    monkeypatch.setattr(wsgi, "admission", Admission(threads=1, max_queued=0, max_wait_s=1))
+    monkeypatch.setattr(wsgi, "admission", Admission(threads=0, max_queued=0, max_wait_s=1))
     status, headers, answer = call(HTTP_X_REQUEST_ID=sent)
     assert (status, answer) == (503, {"detail": "Service overloaded"})
     assert headers["Retry-After"] == "1"
@@ -115,7 +115,7 @@ class Endless(io.BytesIO):
         raise AssertionError("the rest of the body may never come")
 
 
-def test_a_probe_waits_for_no_body() -> None:
+def test_a_health_check_does_not_read_a_body(db: None) -> None:
     sent = {**chunked(b""), "wsgi.input": Endless(), "REQUEST_METHOD": "POST", "PATH_INFO": "/livez"}
     assert call(**sent)[0] == 405
 
@@ -128,7 +128,7 @@ def test_a_chunked_body_is_read_to_its_end() -> None:
     assert call(**chunked(b"[]"))[2] == {"detail": "JSON body must be an object"}
 
 
-def test_a_chunked_body_is_read_no_further_than_it_may_be() -> None:
+def test_a_chunked_body_is_read_only_up_to_the_limit() -> None:
     stream = io.BytesIO(b" " * 1_000_000)
     status, _, answer = call(**{**chunked(b""), "wsgi.input": stream})
     assert (status, answer) == (413, {"detail": "Request body too large"})

@@ -4,6 +4,8 @@ import json
 import random
 from typing import Any
 
+import pytest
+
 from tests.api import NUMBER, Integrator
 
 HOW_MANY = 10_000
@@ -84,6 +86,8 @@ def generated(chance: random.Random, valid: dict[str, Any]) -> bytes:
     return body
 
 
+@pytest.mark.once
+@pytest.mark.slow
 def test_no_body_makes_the_service_fail(integrator: Integrator, settings: Any) -> None:
     settings.RATE_LIMIT = settings.AUTH_FAILURE_RATE = (10**6, 60)
     chance = random.Random(20260101)

@@ -17,16 +17,17 @@ from django.utils import timezone
 
 from accounts import audit, tokens
 from accounts.models import CreditEntry, IdempotencyRecord
-from lookup import erasure, marks
-from lookup.erasure import Forgotten
+from lookup import cache_versions, erasure, suppression
+from lookup.admin.encrypted_urls import encrypt
+from lookup.erasure import Erased
 from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
-from lookup.sealing import seal
 from lookup.search import search
 from tests import connectors, plugin
 from tests.api import NUMBER, Integrator
+from tests.lookup.rows import cache_version_of
 
 OTHER = "493023125043"
-NOTHING = Forgotten(0, 0, 0, 0, 0, 0, subjects=0, overwritten=None)
+NOTHING = Erased(0, 0, 0, 0, 0, 0, subjects=0, overwritten=None)
 T = "tests.connectors."
 
 
@@ -42,11 +43,11 @@ def rows() -> list[int]:
     return [model._default_manager.count() for model in (Contact, NumberRule, ComplaintDay)]
 
 
-def test_everything_about_a_number_goes_and_nothing_about_another(integrator: Integrator) -> None:
+def test_erase_deletes_everything_about_that_number_only(integrator: Integrator) -> None:
     for number in (NUMBER, OTHER):
         known(number)
         integrator.search(number, Idempotency_Key=number)
-    assert erasure.forget([NUMBER]) == Forgotten(
+    assert erasure.erase([NUMBER]) == Erased(
         contacts=1,
         complaint_days=2,
         rules=1,
@@ -64,31 +65,31 @@ def test_everything_about_a_number_goes_and_nothing_about_another(integrator: In
     assert audit.audit() == []
 
 
-def test_a_second_time_finds_nothing_but_marks_it_again(db: None) -> None:
+def test_a_repeated_erase_deletes_nothing_and_bumps_again(db: None) -> None:
     known(NUMBER)
-    erasure.forget([NUMBER])
-    mark = marks.find(NUMBER)
-    assert erasure.forget([NUMBER, NUMBER]) == NOTHING
-    assert marks.find(NUMBER) != mark
+    erasure.erase([NUMBER])
+    mark = cache_version_of(NUMBER)
+    assert erasure.erase([NUMBER, NUMBER]) == NOTHING
+    assert cache_version_of(NUMBER) != mark
 
 
-def test_a_vendors_answer_that_was_kept_is_not_used_again(db: None, settings: Any) -> None:
+def test_erase_invalidates_cached_vendor_answers(db: None, settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "KnowsNothing"
     search(NUMBER)
-    erasure.forget([NUMBER])
+    erasure.erase([NUMBER])
     search(NUMBER)
     assert connectors.RemoteKnows.calls == [NUMBER, NUMBER]
 
 
 @pytest.mark.parametrize("block", [True, False])
-def test_only_block_blocks_and_forgetting_again_lifts_no_block(db: None, block: bool) -> None:
-    erasure.forget([NUMBER], block=block)
-    assert (marks.hash_of(NUMBER) in marks.blocked_hashes()) is block
-    erasure.forget([NUMBER])
-    assert (marks.hash_of(NUMBER) in marks.blocked_hashes()) is block
+def test_erase_without_block_does_not_unsuppress(db: None, block: bool) -> None:
+    erasure.erase([NUMBER], block=block)
+    assert (cache_versions.hash_of(NUMBER) in suppression.suppressed_hashes()) is block
+    erasure.erase([NUMBER])
+    assert (cache_versions.hash_of(NUMBER) in suppression.suppressed_hashes()) is block
 
 
-def test_the_admins_history_says_who_acted_and_no_longer_on_which_number(admin_client: Client) -> None:
+def test_erase_removes_the_number_from_history_entries(admin_client: Client) -> None:
     forms: dict[str, dict[str, Any]] = {
         "contact": {"name": "x", "location": ""},
         "numberrule": {"spam": "true", "name": "", "note": ""},
@@ -97,36 +98,36 @@ def test_the_admins_history_says_who_acted_and_no_longer_on_which_number(admin_c
     for number in (NUMBER, OTHER):
         for model, fields in forms.items():
             admin_client.post(f"/admin/lookup/{model}/add/", {"number": number, **fields})
-    admin_client.post(f"/admin/lookup/contact/{seal(NUMBER)}/change/", {"name": "y", "location": ""})
+    admin_client.post(f"/admin/lookup/contact/{encrypt(NUMBER)}/change/", {"name": "y", "location": ""})
     admin_client.post(
         "/admin/lookup/contact/", {"action": "delete_selected", "_selected_action": NUMBER, "post": "yes"}
     )
-    LogEntry.objects.filter(object_id=seal(NUMBER)).update(
+    LogEntry.objects.filter(object_id=encrypt(NUMBER)).update(
         change_message=f"Changed {NUMBER} and {OTHER}, not 1{NUMBER}."
     )
     entries = LogEntry.objects.order_by("pk")
     before = list(entries.values_list("user_id", "action_flag", "action_time", "content_type_id"))
     assert len(before) == 8
-    assert erasure.forget([NUMBER]).admin_entries == 5
+    assert erasure.erase([NUMBER]).admin_entries == 5
     assert list(entries.values_list("user_id", "action_flag", "action_time", "content_type_id")) == before
     others = entries.exclude(object_id=None)
     assert sorted(others.values_list("object_repr", flat=True)) == [OTHER, OTHER, f"{OTHER} 2026-01-02"]
     forgotten = entries.filter(object_id=None)
-    assert set(forgotten.values_list("object_repr", flat=True)) == {"(forgotten)", "(forgotten) 2026-01-02"}
+    assert set(forgotten.values_list("object_repr", flat=True)) == {"(erased)", "(erased) 2026-01-02"}
     messages = forgotten.filter(change_message__startswith="Changed").values_list("change_message", flat=True)
-    assert set(messages) == {f"Changed (forgotten) and {OTHER}, not 1{NUMBER}."}
+    assert set(messages) == {f"Changed (erased) and {OTHER}, not 1{NUMBER}."}
     assert admin_client.get("/admin/").status_code == 200  # the page of recent actions
-    assert erasure.forget([NUMBER]) == NOTHING
+    assert erasure.erase([NUMBER]) == NOTHING
 
 
-def test_broken_off_it_is_complete_the_next_time(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_erase_completes_when_repeated(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
     known(NUMBER)
     integrator.search()
     with monkeypatch.context() as patch:
-        patch.setattr("accounts.erasure.forget", lambda numbers: 1 / 0)
+        patch.setattr("accounts.erasure.erase", lambda numbers: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            erasure.forget([NUMBER])
-    assert erasure.forget([NUMBER]).ledger_entries == 1
+            erasure.erase([NUMBER])
+    assert erasure.erase([NUMBER]).ledger_entries == 1
     assert rows() == [0, 0, 0]
 
 
@@ -155,12 +156,12 @@ def remaining(*texts: str) -> list[str]:
 
 @pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
 @pytest.mark.usefixtures("sqlite_keeps_deleted")
-def test_on_sqlite_nothing_of_it_is_left_in_the_file() -> None:
+def test_on_sqlite_erase_leaves_nothing_in_the_file() -> None:
     texts = ("A Most Memorable Name", "a most memorable note")
     Contact.objects.create(number=int(NUMBER), name=texts[0], location="Berlin")
     NumberRule.objects.create(number=int(NUMBER), note=texts[1])
     assert remaining(*texts) == [*texts]
-    assert erasure.forget([NUMBER]).overwritten
+    assert erasure.erase([NUMBER]).overwritten
     assert remaining(*texts) == []
 
 
@@ -173,42 +174,42 @@ def test_on_sqlite_forget_leaves_no_pruned_row_in_the_file() -> None:
             token=token, key_hash=text.encode(), number_hash=b"", answer=text, created_at=created_at
         )
     call_command("prune", stdout=StringIO())
-    assert erasure.forget([NUMBER]).overwritten
+    assert erasure.erase([NUMBER]).overwritten
     assert remaining("a pruned answer", "a kept answer") == ["a kept answer"]
 
 
 @pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
 @pytest.mark.usefixtures("sqlite_keeps_deleted")
-def test_on_sqlite_a_connection_without_the_setting_would_leave_it() -> None:
+def test_on_sqlite_without_secure_delete_traces_remain() -> None:
     """So that the two tests above can fail."""
     Contact.objects.create(number=int(NUMBER), name="A Most Memorable Name", location="Berlin")
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA secure_delete = OFF")
-    assert erasure.forget([NUMBER]).overwritten
+    assert erasure.erase([NUMBER]).overwritten
     assert remaining("A Most Memorable Name") == ["A Most Memorable Name"]
 
 
-def test_what_people_wrote_about_a_number_goes_with_it_and_what_others_share_stays(db: None) -> None:
+def test_erase_deletes_only_unshared_complaint_subjects(db: None) -> None:
     known(NUMBER)
     known(OTHER)
     own, shared = (ComplaintSubject.objects.create(text=text) for text in (f"Alice {NUMBER} calls at night", "Other"))
     ComplaintDay.objects.filter(number=int(NUMBER), day=date(2026, 1, 1)).update(subject=own)
     ComplaintDay.objects.exclude(number=int(NUMBER), day=date(2026, 1, 1)).update(subject=shared)
-    assert erasure.forget([NUMBER]).subjects == 1
+    assert erasure.erase([NUMBER]).subjects == 1
     assert ComplaintSubject.objects.get() == shared
 
 
 @pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
 @pytest.mark.django_db(transaction=True)
-def test_a_reader_in_the_way_of_overwriting_is_told() -> None:
+def test_erase_reports_a_reader_that_prevents_overwriting() -> None:
     known(NUMBER)
-    assert erasure.forget([NUMBER]).overwritten
+    assert erasure.erase([NUMBER]).overwritten
     known(OTHER)
     with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM lookup_contact").fetchall()
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA busy_timeout = 1")
-        assert not erasure.forget([OTHER]).overwritten
-    assert erasure.forget([OTHER]).overwritten
+        assert not erasure.erase([OTHER]).overwritten
+    assert erasure.erase([OTHER]).overwritten
     connection.close()

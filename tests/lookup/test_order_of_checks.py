@@ -1,4 +1,4 @@
-"""Section by section, what one request gets: the first failing check answers, and nothing else happens."""
+"""The order of checks: the first one that fails determines the response, and nothing else happens."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def assert_nothing_happened(integrator: Integrator) -> None:
     assert Knows.calls == []
 
 
-def test_a_valid_search_gives_the_contracts_body_and_takes_one_credit(integrator: Integrator) -> None:
+def test_a_search_returns_the_documented_body_and_charges_1(integrator: Integrator) -> None:
     response = integrator.search()
     assert response.status_code == 200
     assert response.json() == {
@@ -136,12 +136,12 @@ def test_the_body_may_have_16_kib_and_not_a_byte_more(integrator: Integrator) ->
         b"{} {}",
     ],
 )
-def test_what_is_not_one_json_text_is_malformed(integrator: Integrator, body: bytes) -> None:
+def test_a_body_that_is_not_one_json_text_is_malformed(integrator: Integrator, body: bytes) -> None:
     assert_refused(integrator.post(body), 400, "Malformed JSON body")
     assert_nothing_happened(integrator)
 
 
-def test_deep_nesting_is_refused_and_no_failure_of_ours(integrator: Integrator) -> None:
+def test_deep_nesting_is_refused_without_an_internal_error(integrator: Integrator) -> None:
     response = integrator.post(b'{"a":' * 2_500 + b"1" + b"}" * 2_500)
     assert response.status_code in (400, 401)  # how deep a parser goes differs from Python to Python
     assert_nothing_happened(integrator)
@@ -157,7 +157,7 @@ def test_another_charset_is_malformed(integrator: Integrator, charset: str) -> N
 
 
 @pytest.mark.parametrize("body", [b"[]", b'"x"', b"1", b"null", b"true", b"1e999", b"9" * 5_000])
-def test_json_that_is_no_object_is_told_so(integrator: Integrator, body: bytes) -> None:
+def test_json_that_is_not_an_object_is_refused(integrator: Integrator, body: bytes) -> None:
     assert_refused(integrator.post(body), 400, "JSON body must be an object")
 
 
@@ -182,7 +182,7 @@ def test_json_that_is_no_object_is_told_so(integrator: Integrator, body: bytes) 
         "eyJhbGciOiJub25lIn0.e30.",
     ],
 )
-def test_whatever_is_no_token_of_ours_is_401(integrator: Integrator, api_key: Any) -> None:
+def test_an_invalid_token_is_401(integrator: Integrator, api_key: Any) -> None:
     response = integrator.send({"api_key": api_key, "query": "not even a number"})
     assert_refused(response, 401, "Invalid or missing token")
     assert response.headers["WWW-Authenticate"] == 'JWT realm="callerid"'
@@ -195,7 +195,7 @@ def test_a_missing_token_is_401_though_simplejwt_would_mint_one(integrator: Inte
     assert_nothing_happened(integrator)
 
 
-def test_a_token_in_a_header_or_the_url_is_none(integrator: Integrator) -> None:
+def test_a_token_in_a_header_or_the_url_is_ignored(integrator: Integrator) -> None:
     response = integrator.client.generic(
         "POST",
         f"/callerid/search?api_key={integrator.key}",
@@ -238,7 +238,7 @@ def test_a_token_is_not_trimmed(integrator: Integrator, padding: str) -> None:
         ("0000000", "(must start with a country code)"),
     ],
 )
-def test_what_is_no_number_is_told_why_and_not_echoed(integrator: Integrator, query: Any, why: str) -> None:
+def test_an_invalid_number_is_explained_and_not_echoed(integrator: Integrator, query: Any, why: str) -> None:
     response = integrator.search(query)
     assert_refused(response, 400, INVALID + why)
     assert "RateLimit" in response.headers
@@ -251,7 +251,7 @@ def test_a_missing_query_is_400_but_only_with_a_valid_token(integrator: Integrat
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"-0", b"9" * 5_000])
-def test_a_number_is_not_taken_for_a_string(integrator: Integrator, number: bytes) -> None:
+def test_a_json_number_is_not_a_query(integrator: Integrator, number: bytes) -> None:
     response = integrator.post(b'{"api_key": "%s", "query": %s}' % (integrator.key.encode(), number))
     assert_refused(response, 400, INVALID + "(must be a string)")
 
@@ -268,7 +268,7 @@ def test_a_malformed_idempotency_key_is_400_after_the_query(integrator: Integrat
     assert_nothing_happened(integrator)
 
 
-def test_without_credits_403_after_the_query_and_before_the_sources(db: None, quiet_sources: None) -> None:
+def test_no_credits_is_403_after_the_query_before_the_sources(db: None, quiet_sources: None) -> None:
     integrator = Integrator(credits=0)
     assert_refused(integrator.search("x"), 400, INVALID + "(must contain only digits)")
     response = integrator.search()
@@ -278,7 +278,7 @@ def test_without_credits_403_after_the_query_and_before_the_sources(db: None, qu
     assert Knows.calls == []
 
 
-def test_the_limit_answers_before_the_query_is_read(integrator: Integrator, settings: Any) -> None:
+def test_the_rate_limit_is_checked_before_the_query(integrator: Integrator, settings: Any) -> None:
     settings.RATE_LIMIT = (1, 60)
     integrator.search()
     response = integrator.search("x")

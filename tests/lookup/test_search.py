@@ -1,22 +1,24 @@
-"""Two independent slots, one deadline, fields one by one; an outage is never sold as "nobody knows"."""
+"""A search: two independent slots, one deadline, merged fields; an outage is never reported as "not found"."""
 
+import gc
 import re
 import threading
-import time
+import weakref
 from typing import Any
 
 import pytest
-from django.db import connection, connections
+from django.db import DatabaseError, connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from accounts import credits, tokens
 from accounts.models import IdempotencyRecord
-from lookup import marks
-from lookup import search as search_module
+from lookup import cache_versions, combined_query
 from lookup.answers import Found, NotFound
+from lookup.connectors import registry
 from lookup.models import NumberRule
 from lookup.search import search
-from tests import connectors
+from lookup.views import SearchView
+from tests import connectors, plugin
 from tests.api import NUMBER, Integrator
 
 T = "tests.connectors."
@@ -24,7 +26,7 @@ T = "tests.connectors."
 
 @pytest.fixture
 def ask(integrator: Integrator, settings: Any) -> Any:
-    """Binds both slots, searches, and gives back the response."""
+    """Binds both slots, searches and returns the response."""
 
     def bound(source_a: str, source_b: str, **headers: str) -> Any:
         settings.SOURCE_A = ",".join(T + name for name in source_a.split(","))
@@ -41,13 +43,31 @@ def outcomes(response: Any) -> list[str]:
     return list(match.groups())
 
 
+def test_request_is_freed_without_the_garbage_collector(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[Any] = []
+    initialize = SearchView.initialize_request
+
+    def noted(self: SearchView, *args: Any, **kwargs: Any) -> Any:
+        request = initialize(self, *args, **kwargs)
+        requests.append(weakref.ref(request))
+        return request
+
+    monkeypatch.setattr(SearchView, "initialize_request", noted)
+    gc.disable()
+    try:
+        assert ask("Knows", "Knows").status_code == 200
+        assert [request() for request in requests] == [None]
+    finally:
+        gc.enable()
+
+
 def test_a_slot_has_only_its_own_fields(ask: Any) -> None:
     data = ask("Knows", "Knows").json()["data"]
     assert data["source_a"] == {"name": "Local Name", "location": "Local Place"}
     assert data["source_b"] == {"name": "Local Name", "spam": False}
 
 
-def test_what_is_not_known_is_absent_and_never_null(ask: Any) -> None:
+def test_unknown_fields_are_absent_not_null(ask: Any) -> None:
     response = ask("KnowsName", "KnowsNothing")
     data = response.json()["data"]
     assert data["source_a"] == {"name": "Only A Name"}
@@ -56,14 +76,14 @@ def test_what_is_not_known_is_absent_and_never_null(ask: Any) -> None:
     assert outcomes(response) == ["found", "not-found"]
 
 
-def test_when_nobody_knows_it_is_an_answer_and_costs_a_credit(ask: Any, integrator: Integrator) -> None:
+def test_an_empty_answer_is_200_and_charged(ask: Any, integrator: Integrator) -> None:
     response = ask("KnowsNothing", "KnowsNothing")
     assert (response.status_code, response.json()["credits_remaining"]) == (200, 9)
     assert response.json()["data"]["combined"] == {"source_a_available": False, "source_b_available": False}
     assert integrator.debits() == 1
 
 
-def test_an_operator_can_give_empty_answers_away(ask: Any, integrator: Integrator, settings: Any) -> None:
+def test_empty_answers_are_free_without_charge_empty(ask: Any, integrator: Integrator, settings: Any) -> None:
     settings.CHARGE_EMPTY = False
     assert ask("KnowsNothing", "Fails").json()["credits_remaining"] == 10
     assert ask("KnowsNothing", "Knows").json()["credits_remaining"] == 9
@@ -111,30 +131,31 @@ def test_both_hanging_is_500_and_costs_nothing(ask: Any, integrator: Integrator,
 
 
 @pytest.mark.parametrize("slot", ["a", "b"])
-def test_a_local_answer_after_the_deadline_is_none_and_the_other_slot_is_still_asked(
-    ask: Any, settings: Any, slot: str
-) -> None:
+def test_a_late_local_answer_fails_only_its_own_slot(ask: Any, settings: Any, slot: str) -> None:
     settings.SEARCH_DEADLINE_S = 0.2
     response = ask("Dawdles", "Knows") if slot == "a" else ask("Knows", "Dawdles")
     assert outcomes(response) == (["failed", "found"] if slot == "a" else ["found", "failed"])
     assert "Too Late" not in response.content.decode()
 
 
-def test_a_late_answer_changes_nothing(ask: Any, integrator: Integrator, settings: Any) -> None:
+def test_a_late_answer_changes_neither_response_nor_ledger(ask: Any, integrator: Integrator, settings: Any) -> None:
     settings.SEARCH_DEADLINE_S = 0.2
-    response = ask("Hangs", "Knows")
+    response = ask("Hangs", "Knows", Idempotency_Key="k")
     connectors.Hangs.released.set()
+    registry.reset()  # waits for the late call
     assert response.json()["data"]["source_a"] == {}
-    assert integrator.balance() == 9
+    replay = ask("Hangs", "Knows", Idempotency_Key="k")
+    assert (replay.headers["Idempotent-Replayed"], replay.content) == ("true", response.content)
+    assert (integrator.balance(), integrator.debits()) == (9, 1)
 
 
-def test_one_slots_hanging_threads_take_none_from_the_other(db: None, settings: Any) -> None:
+def test_hanging_calls_of_one_slot_do_not_block_the_other(db: None, settings: Any) -> None:
     settings.SEARCH_DEADLINE_S = 0.2
     settings.SOURCE_A, settings.SOURCE_B = T + "Hangs", T + "RemoteKnows"
     before = threading.active_count()
     for n in range(connectors.Hangs.concurrency + 8):
         slots = search(str(int(NUMBER) + n)).slots
-        assert (slots["source_a"].word, slots["source_b"].word) == ("failed", "found")
+        assert (slots["source_a"].status, slots["source_b"].status) == ("failed", "found")
     assert len(connectors.Hangs.calls) <= connectors.Hangs.concurrency
     assert threading.active_count() <= before + 2 * connectors.Hangs.concurrency
 
@@ -168,12 +189,12 @@ def test_fields_are_filled_one_by_one_from_the_first_that_knows(ask: Any) -> Non
     assert data["source_b"] == {"name": "Local Name", "spam": False}
 
 
-def test_a_remote_member_is_not_asked_for_what_is_known_before_it(ask: Any) -> None:
+def test_a_vendor_is_not_called_for_fields_known_before_it(ask: Any) -> None:
     ask("KnowsName,RemoteKnowsName,KnowsPlace", "Knows")
     assert connectors.RemoteKnowsName.calls == []
 
 
-def test_a_remote_member_is_asked_when_only_a_later_local_one_knows(ask: Any) -> None:
+def test_a_vendor_is_called_before_a_later_local_member_counts(ask: Any) -> None:
     data = ask("RemoteKnowsName,Knows", "Knows").json()["data"]
     assert data["source_a"] == {"name": "Remote Only Name", "location": "Local Place"}
 
@@ -185,7 +206,7 @@ def test_a_later_local_member_answers_where_a_remote_one_hangs(ask: Any, setting
     assert outcomes(response) == ["found", "found"]
 
 
-def test_a_chain_where_one_failed_and_nobody_knows_has_failed(ask: Any) -> None:
+def test_a_slot_without_fields_failed_if_a_member_failed(ask: Any) -> None:
     assert outcomes(ask("KnowsNothing,Fails", "Knows")) == ["failed", "found"]
 
 
@@ -194,11 +215,11 @@ def test_a_member_that_cannot_add_anything_is_not_asked(ask: Any) -> None:
     assert connectors.KnowsPlace.calls == []
 
 
-def test_the_operators_rule_stands_above_every_source(ask: Any) -> None:
-    NumberRule.objects.create(number=int(NUMBER), spam=True, name="The Operator's Word")
+def test_an_operator_rule_overrides_every_source(ask: Any) -> None:
+    NumberRule.objects.create(number=int(NUMBER), spam=True, name="The Operator's Name")
     data = ask("Knows", "Knows").json()["data"]
-    assert data["source_a"] == {"name": "The Operator's Word", "location": "Local Place"}
-    assert data["source_b"] == {"name": "The Operator's Word", "spam": True}
+    assert data["source_a"] == {"name": "The Operator's Name", "location": "Local Place"}
+    assert data["source_b"] == {"name": "The Operator's Name", "spam": True}
     assert len(connectors.Knows.calls) == 1  # slot B had nothing left to ask
 
 
@@ -215,7 +236,7 @@ def test_a_rule_for_another_number_says_nothing(ask: Any) -> None:
     assert ask("KnowsNothing", "KnowsNothing").json()["data"]["source_b"] == {}
 
 
-def test_no_secret_number_or_name_of_a_failing_source_reaches_a_log(ask: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_sources_message_is_not_logged(ask: Any, caplog: pytest.LogCaptureFixture) -> None:
     ask("Raises", "Raises")
     assert "RuntimeError" in caplog.text
     assert not any(word in caplog.text for word in ("secret-key-123", "Alice", NUMBER))
@@ -235,11 +256,9 @@ def test_no_transaction_is_open_while_a_source_is_asked(
     assert seen == [False, False]
 
 
-def test_a_mark_takes_no_statement_of_its_own_and_is_read_only_where_a_vendor_may_be_asked(
-    db: None, settings: Any
-) -> None:
+def test_the_cache_version_is_read_only_with_vendors(db: None, settings: Any) -> None:
     def statements() -> list[bool]:
-        """Of each, whether it reads marks."""
+        """Of each, whether it reads cache versions."""
         with CaptureQueriesContext(connection) as ran:
             search(NUMBER)
         return ["lookup_numbermark" in query["sql"] for query in ran.captured_queries]
@@ -250,44 +269,64 @@ def test_a_mark_takes_no_statement_of_its_own_and_is_read_only_where_a_vendor_ma
     assert statements() == [False]
 
 
-def test_a_mark_counts_while_tables_are_read_apart(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_module.Apart, "until", time.monotonic() + 3600)
+def refuse(*args: Any) -> Any:
+    raise DatabaseError
+
+
+def test_the_cache_version_counts_without_the_combined_query(
+    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(combined_query, "fetch_rows", refuse)
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "KnowsNothing"
     search(NUMBER)
-    marks.set([NUMBER])
+    cache_versions.bump([NUMBER])
     search(NUMBER)
     assert connectors.RemoteKnows.calls == [NUMBER] * 2
 
 
-def test_where_no_vendor_is_wanted_marks_that_cannot_be_read_cost_nothing(
+def test_the_cache_version_is_not_read_when_no_vendor_is_called(
     db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def locked(number: str) -> str:
+    def locked(rows: Any) -> str:
         raise AssertionError("nobody needs it")
 
-    monkeypatch.setattr(search_module.Apart, "until", time.monotonic() + 3600)
-    monkeypatch.setattr(marks, "find", locked)
+    monkeypatch.setattr(combined_query, "fetch_rows", refuse)
+    monkeypatch.setattr(cache_versions, "find", locked)
     settings.SOURCE_A, settings.SOURCE_B = f"{T}Knows,{T}RemoteKnowsName", T + "Knows"
     assert search(NUMBER).found == 2
 
 
-def test_an_answer_from_before_a_mark_is_not_used_by_a_later_search(db: None, settings: Any) -> None:
+def test_a_cached_answer_is_not_used_after_a_bump(db: None, settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "KnowsNothing"
     search(NUMBER)
     search(NUMBER)
     assert connectors.RemoteKnows.calls == [NUMBER]
-    marks.set([NUMBER])
+    cache_versions.bump([NUMBER])
     search(NUMBER)
     search(NUMBER)
     assert connectors.RemoteKnows.calls == [NUMBER] * 2
 
 
-def test_the_connection_is_back_in_the_pool_while_vendors_are_asked(
+def test_the_connection_is_released_before_vendors_are_called(
+    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
+    events: list[str] = []
+
+    def note(self: Any, number: str, timeout_s: float) -> Any:
+        events.append("called")
+        return NotFound()
+
+    monkeypatch.setattr("lookup.search.release_connection", lambda: events.append("released"))
+    monkeypatch.setattr(connectors.RemoteKnows, "answer", note)
+    search(NUMBER)
+    assert events == ["released", "called", "called"]
+
+
+@pytest.mark.skipif(not plugin.production(), reason="SQLite has no connection pool")
+def test_the_connection_is_in_the_pool_while_vendors_are_called(
     transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if connection.vendor != "postgresql":
-        assert "pool" not in connection.settings_dict["OPTIONS"]
-        return
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
     request_connection = connections["default"]  # the wrapper: `connection` is another one in another thread
     held: list[bool] = []
@@ -301,7 +340,7 @@ def test_the_connection_is_back_in_the_pool_while_vendors_are_asked(
     assert held == [False, False]
 
 
-def test_a_search_that_was_admitted_finishes_though_its_token_is_revoked_meanwhile(
+def test_a_search_finishes_though_its_token_is_revoked_meanwhile(
     ask: Any, integrator: Integrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def revoke(self: Any, number: str, timeout_s: float) -> Any:
@@ -314,7 +353,7 @@ def test_a_search_that_was_admitted_finishes_though_its_token_is_revoked_meanwhi
     assert integrator.debits() == 1
 
 
-def test_a_last_credit_gone_meanwhile_is_403_and_tells_nothing(
+def test_a_last_credit_spent_meanwhile_is_403_without_timing(
     ask: Any, integrator: Integrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def spend(self: Any, number: str, timeout_s: float) -> Any:

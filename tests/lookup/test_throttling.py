@@ -1,4 +1,4 @@
-"""Exactly the limit in any window: one set of tests for both stores."""
+"""The rate limit holds exactly in any window, in process and on Redis."""
 
 import threading
 import time
@@ -10,28 +10,25 @@ from typing import Any
 import pytest
 import redis
 
-from accounts import shared_store, tokens
-from lookup.throttling import Decision, InProcess, Shared, SlidingLog
+from accounts import tokens
+from core import redis as core_redis
+from lookup.throttling import Decision, InProcessLog, RedisLog
 from tests.api import Integrator
 from tests.servers import RedisServer
 
 Hit = Callable[..., Decision]
-
-
-class Unused:
-    def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
-        raise AssertionError("Redis is there: the process must not count alone")
+SlidingLog = InProcessLog | RedisLog
 
 
 @pytest.fixture(params=["in process", "shared"])
 def log(request: pytest.FixtureRequest) -> Iterator[SlidingLog]:
     if request.param == "in process":
-        yield InProcess()
+        yield InProcessLog()
         return
     server: RedisServer = request.getfixturevalue("redis_server")
     client = redis.Redis.from_url(server.url)
     client.flushdb()
-    yield Shared(server.url, Unused())
+    yield RedisLog(server.url, InProcessLog())
     client.close()
 
 
@@ -44,7 +41,7 @@ def test_the_limit_is_reached_and_not_passed(log: SlidingLog) -> None:
 
 def test_the_wait_is_never_longer_than_the_window() -> None:
     now = 0.1
-    log = InProcess(clock=lambda: now)
+    log = InProcessLog(clock=lambda: now)
     for step in range(1_000):
         now = 0.1 + step * 777.7  # among them many whose sum with the window, less themselves, is more than the window
         assert log.hit(1, 1, 60).whole_wait_s == 60
@@ -98,7 +95,7 @@ def test_a_lowered_limit_holds_at_once_and_its_wait_is_true(log: SlidingLog) -> 
 
 def test_in_process_idle_tokens_are_forgotten() -> None:
     now = 0.0
-    log = InProcess(clock=lambda: now)
+    log = InProcessLog(clock=lambda: now)
     for token_id in range(1000):
         log.hit(token_id, 30, 60)
     now = 61.0
@@ -108,7 +105,7 @@ def test_in_process_idle_tokens_are_forgotten() -> None:
 
 def test_in_process_the_window_is_half_open() -> None:
     now = 0.0
-    log = InProcess(clock=lambda: now)
+    log = InProcessLog(clock=lambda: now)
     assert log.hit(1, 1, 60).allowed
     now = 59.999
     assert not log.hit(1, 1, 60).allowed
@@ -116,10 +113,10 @@ def test_in_process_the_window_is_half_open() -> None:
     assert log.hit(1, 1, 60).allowed
 
 
-def test_shared_is_one_round_trip_and_every_key_has_a_lifetime(redis_server: RedisServer) -> None:
+def test_redis_log_is_one_round_trip_and_its_keys_expire(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
     client.flushdb()
-    log = Shared(redis_server.url, Unused())
+    log = RedisLog(redis_server.url, InProcessLog())
     log.hit(1, 30, 60)
     before = client.info("commandstats")
     log.hit(1, 30, 60)
@@ -130,83 +127,83 @@ def test_shared_is_one_round_trip_and_every_key_has_a_lifetime(redis_server: Red
     assert all(0 < client.pttl(key) <= 60_000 for key in client.scan_iter())
 
 
-def test_shared_survives_a_flushed_script_cache(redis_server: RedisServer) -> None:
+def test_redis_log_survives_a_flushed_script_cache(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
-    log = Shared(redis_server.url, Unused())
+    log = RedisLog(redis_server.url, InProcessLog())
     log.hit(7, 30, 60)
     client.script_flush()
     assert log.hit(7, 30, 60).allowed
 
 
-def test_shared_a_clock_set_back_locks_nobody_out(redis_server: RedisServer) -> None:
+def test_redis_log_recovers_when_the_clock_is_set_back(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
     client.flushdb()
     client.rpush("callerid:rate:1", str((int(time.time()) + 3600) * 1_000_000))
-    assert Shared(redis_server.url, Unused()).hit(1, 1, 60).allowed
+    assert RedisLog(redis_server.url, InProcessLog()).hit(1, 1, 60).allowed
 
 
 @pytest.fixture
 def new_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As after a start, with the settings that a test has made."""
-    monkeypatch.setattr(shared_store, "_of_thread", threading.local())
-    shared_store.client.cache_clear()
+    monkeypatch.setattr(core_redis, "thread_clients", threading.local())
+    core_redis.client.cache_clear()
     yield
-    shared_store.client.cache_clear()
+    core_redis.client.cache_clear()
 
 
 @pytest.mark.parametrize("fault", ["stop", "pause"])
-def test_without_redis_each_process_counts_alone_and_says_so(
+def test_without_redis_each_process_counts_alone_and_logs_it(
     redis_server: RedisServer, fault: str, settings: Any, caplog: pytest.LogCaptureFixture, new_clients: None
 ) -> None:
     settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = 0.5, 3
-    log = Shared(redis_server.url, InProcess())
+    log = RedisLog(redis_server.url, InProcessLog())
     try:
-        assert log.hit(1, 2, 60).remaining == 1
+        assert log.hit(1, 3, 60).remaining == 2
         getattr(redis_server, fault)()
-        decisions = [log.hit(1, 2, 60) for _ in range(3)]
-        assert [decision.allowed for decision in decisions] == [True, True, False]
+        decisions = [log.hit(1, 3, 60) for _ in range(3)]
+        assert [decision.allowed for decision in decisions] == [True, True, False]  # it knows what it accepted before
         assert [record.levelname for record in caplog.records] == ["WARNING"]
-        assert "Redis is away" in caplog.text
+        assert "Redis is unavailable" in caplog.text
     finally:
         redis_server.start() if fault == "stop" else redis_server.resume()
     time.sleep(3.05)
-    log.hit(1, 2, 60)
-    assert "Redis is back" in caplog.text
+    log.hit(2, 3, 60)
+    assert "Redis is available again" in caplog.text
 
 
-def test_a_redis_that_is_away_from_the_start_is_asked_again(
+def test_redis_unavailable_at_start_is_retried(
     redis_server: RedisServer, settings: Any, caplog: pytest.LogCaptureFixture, new_clients: None
 ) -> None:
     settings.REDIS_PAUSE_S = 0
     redis_server.stop()
     try:
-        log = Shared(redis_server.url, InProcess())
+        log = RedisLog(redis_server.url, InProcessLog())
         assert [log.hit(1, 1, 60).allowed for _ in range(2)] == [True, False]
     finally:
         redis_server.start()
-    assert log.hit(1, 1, 60).allowed
-    assert "Redis is back" in caplog.text
+    assert log.hit(2, 1, 60).allowed
+    assert "Redis is available again" in caplog.text
 
 
 def test_an_error_of_one_key_is_no_outage(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
     client.flushdb()
     client.set("callerid:rate:1", "not a list")
-    log = Shared(redis_server.url, InProcess())
+    log = RedisLog(redis_server.url, InProcessLog())
     assert [log.hit(1, 1, 60).allowed for _ in range(2)] == [True, False]
-    assert not shared_store.outage.pausing
+    assert not core_redis.availability.paused
 
 
-def test_while_pausing_redis_is_left_alone(redis_server: RedisServer) -> None:
+def test_redis_is_not_called_during_the_pause(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
-    log = Shared(redis_server.url, InProcess())
-    shared_store.outage.noticed(redis.ConnectionError())
+    log = RedisLog(redis_server.url, InProcessLog())
+    core_redis.availability.record_failure(redis.ConnectionError())
     before = client.info("stats")["total_commands_processed"]
     log.hit(1, 30, 60)
     assert client.info("stats")["total_commands_processed"] == before + 1  # our own INFO
 
 
-def test_every_answer_to_a_valid_token_tells_the_limit(integrator: Integrator, settings: Any) -> None:
+def test_every_response_to_a_valid_token_has_limit_headers(integrator: Integrator, settings: Any) -> None:
     settings.RATE_LIMIT = (3, 60)
     for query, status in (("4930231250", 200), ("x", 400), ("4930231250", 200), ("4930231250", 429)):
         response = integrator.search(query)

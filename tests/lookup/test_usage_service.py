@@ -12,7 +12,7 @@ import requests
 from tests.api import NUMBER
 from tests.service import Service
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 Serve = Callable[..., Service]
 SEARCHES = 12
@@ -24,11 +24,11 @@ def shell(service: Service, script: str) -> str:
 
 
 def counted(service: Service) -> dict[str, int]:
-    """`token slot connector` → how often."""
+    """`slot connector` → how often."""
     rows = shell(
         service,
-        "import json; from django.db.models import Sum; from lookup.models import Usage\n"
-        "rows = Usage.objects.values_list('token_id', 'slot', 'connector').annotate(Sum('count'))\n"
+        "import json; from django.db.models import Sum; from lookup.models import SourceHour\n"
+        "rows = SourceHour.objects.values_list('slot', 'connector').annotate(Sum('count'))\n"
         "print(json.dumps([list(map(str, row)) for row in rows]))",
     )
     return {" ".join(key): int(how_often) for *key, how_often in json.loads(rows)}
@@ -54,7 +54,7 @@ def search_and_end(service: Service, end: Callable[[Service], int]) -> None:
         )
         assert response.status_code == HTTPStatus.OK
     assert end(service) == 0
-    assert counted(service) == {f"{token['id']} {slot} {KNOWS}": SEARCHES for slot in ("source_a", "source_b")}
+    assert counted(service) == {f"{slot} {KNOWS}": SEARCHES for slot in ("source_a", "source_b")}
     assert "Traceback" not in service.log()
 
 
@@ -68,22 +68,22 @@ def test_several_processes_end_and_lose_no_count(serve: Serve, postgres_url: str
     search_and_end(service, terminate)
 
 
-def test_a_command_and_a_forked_process_write_what_they_counted_and_no_more(serve: Serve) -> None:
+def test_a_command_and_a_forked_process_flush_their_own_counts(serve: Serve) -> None:
     service = serve(SOURCE_A=KNOWS, SOURCE_B=KNOWS)
     shell(service, f"from lookup.search import search; search('{NUMBER}')")
     # The fork comes after the parent has counted and started its thread; both end as a command does.
     shell(
         service,
-        "import os; from lookup import usage\n"
-        "event = {'token_id': 0, 'slot': '', 'outcome': 'test', 'elapsed_s': None}\n"
-        "usage.count(connector='parent', **event)\n"
+        "import os; from lookup import statistics\n"
+        "event = {'slot': '', 'outcome': 'test', 'elapsed_s': None}\n"
+        "statistics.count(connector='parent', **event)\n"
         "child = os.fork()\n"
-        "usage.count(connector='either', **event)\n"
+        "statistics.count(connector='either', **event)\n"
         "assert not child or os.waitpid(child, 0)[1] == 0",
     )
     assert counted(service) == {
-        f"0 source_a {KNOWS}": 1,
-        f"0 source_b {KNOWS}": 1,
-        "0  parent": 1,
-        "0  either": 2,
+        f"source_a {KNOWS}": 1,
+        f"source_b {KNOWS}": 1,
+        " parent": 1,
+        " either": 2,
     }

@@ -1,26 +1,25 @@
-from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
-from accounts import history, tokens
-from accounts.management.commands._output import ShowOnceCommand
+from accounts import tokens
+from accounts.management.commands._output import JWTCommand
+from core import history
 
 
-class Command(ShowOnceCommand):
+class Command(JWTCommand):
     help = (
-        "Issue a token. It is printed on standard output this once and cannot be shown again; what is said about it "
-        "goes to standard error."
+        "Issue an API token. It is printed on standard output and cannot be shown again; messages go to standard error."
     )
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("name", help="whose token it is, for operators")
-        parser.add_argument("--credits", type=int, required=True, help="searches it can pay for at first, 0 or more")
-        parser.add_argument("--days", type=int, help="how long it lives (default: TOKEN_DAYS)")
-        parser.add_argument("--contact", default="", help="an e-mail address, which gets a notice of a low balance")
-        parser.add_argument("--low-balance-at", type=int, help="the balance at which it gets it, in credits")
+        parser.add_argument("name", help="the customer or app, for operators")
+        parser.add_argument("--credits", type=int, required=True, help="initial credits, 0 or more; a search costs one")
+        parser.add_argument("--days", type=int, help="days until it expires (default: TOKEN_DAYS)")
+        parser.add_argument("--contact", default="", help="e-mail address for low-balance notices")
+        parser.add_argument("--low-balance-at", type=int, help="the balance, in credits, at which a notice is sent")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -33,16 +32,13 @@ class Command(ShowOnceCommand):
                     contact=options["contact"],
                     low_balance_at=options["low_balance_at"],
                 )
-                history.record_command(
-                    action=history.Action.ADDITION,
-                    target=issued.token,
-                    message=f"Issued: {issued.token.credits} credits, {issued.token.lifetime_days} days.",
-                )
+                token = issued.token
+                message = f"Issued: {token.credits} credits, {token.lifetime_days} days."
+                history.record(action=history.Action.ADDITION, target=token, message=message)
         except ValueError as error:
             raise CommandError(str(error)) from error
-        token = issued.token
-        sentence = (
+        message = (
             f"Token {token.pk} '{token.name}' with {token.credits} credits, valid until {token.expires_at:%Y-%m-%d}. "
-            "This is its only showing:"
+            "It cannot be shown again:"
         )
-        self.show_once(issued, sentence, options)
+        self.write_jwt(issued, message, options)

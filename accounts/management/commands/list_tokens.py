@@ -5,12 +5,12 @@ from accounts.models import ApiToken
 
 
 class Command(TokenCommand):
-    help = "List all tokens with their balance and state (active, in grace, revoked, expired)."
+    help = "List all API tokens with their balance and state (active, in grace, revoked, expired)."
 
     def handle(self, *args: Any, **options: Any) -> None:
         tokens = [as_json(token) for token in ApiToken.objects.order_by("pk").iterator()]
         if options["json"]:
-            self.result(tokens)
+            self.write_json(tokens)
             return
         self.stdout.write(f"{'ID':>6}  {'CREDITS':>10}  {'STATE':<8}  {'EXPIRES':<20}  NAME")
         for token in tokens:

@@ -1,28 +1,29 @@
-from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import CommandError
+from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
-from accounts import history, tokens
-from accounts.management.commands._output import ShowOnceCommand
+from accounts import tokens
+from accounts.management.commands._output import JWTCommand
+from core import history
 
 
-class Command(ShowOnceCommand):
+class Command(JWTCommand):
     help = (
-        "Give a token a new JWT with a fresh lifetime; credits, ledger and limits stay. The new one is printed on "
-        "standard output this once. A second rotation ends the first one's grace."
+        "Replace the JWT of an API token by a new one with the full lifetime; credits, ledger and limits stay. The new "
+        "one is printed on standard output and cannot be shown again. A second rotation ends the first one's grace "
+        "period."
     )
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
+    def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("id", type=int)
         parser.add_argument(
             "--grace-minutes",
             type=int,
             default=0,
-            help="how long the present one still works; by default it stops at once, which cuts off whoever uses it",
+            help="minutes for which the old one stays valid (default: 0, it stops working at once)",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -31,15 +32,15 @@ class Command(ShowOnceCommand):
             with transaction.atomic():
                 issued = tokens.rotate(token=token, grace=timedelta(minutes=minutes))
                 message = f"Rotated, with {minutes} minutes of grace for the earlier token."
-                history.record_command(action=history.Action.CHANGE, target=token, message=message)
+                history.record(action=history.Action.CHANGE, target=token, message=message)
         except tokens.TokenRevoked:
             raise CommandError(f"Token {options['id']} is revoked: issue a new one.") from None
         except (ValueError, OverflowError):
-            raise CommandError(f"A grace lasts 0 to {tokens.MAX_GRACE // timedelta(minutes=1)} minutes.") from None
+            raise CommandError(f"A grace period is 0 to {tokens.MAX_GRACE // timedelta(minutes=1)} minutes.") from None
         until = issued.token.previous_until
-        sentence = (
-            f"Token {issued.token.pk} '{issued.token.name}' is rotated; the earlier one "
+        message = (
+            f"Token {issued.token.pk} '{issued.token.name}' is rotated; the old one "
             + (f"works until {until:%Y-%m-%d %H:%M} UTC" if until else "no longer works")
-            + ". This is the new one's only showing:"
+            + ". The new one cannot be shown again:"
         )
-        self.show_once(issued, sentence, options)
+        self.write_jwt(issued, message, options)

@@ -1,4 +1,4 @@
-"""Our tables: the columns that a search needs."""
+"""Models of our tables, with the columns that a search needs."""
 
 from typing import ClassVar, Self
 

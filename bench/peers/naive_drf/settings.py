@@ -1,5 +1,5 @@
-"""The naive peer: the search as a tutorial has it, on our tables. What `startproject` writes, and what DRF's tutorial,
-django-ratelimit's README and Django's pages on caches add."""
+"""The naive peer: the search as tutorials teach it, on our tables. `startproject`'s settings, with the additions of
+DRF's tutorial, django-ratelimit's README and Django's documentation of caches."""
 
 import os
 from urllib.parse import urlsplit

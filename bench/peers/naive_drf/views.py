@@ -1,4 +1,4 @@
-"""One view, top to bottom."""
+"""The search in one view."""
 
 import hmac
 from datetime import timedelta

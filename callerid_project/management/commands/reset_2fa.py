@@ -1,4 +1,4 @@
-"""Takes a user's second factor away, for whoever has lost the app and the recovery codes."""
+"""Removes the two-factor authentication of a user who has lost the app and the recovery codes."""
 
 import logging
 from typing import Any
@@ -7,14 +7,14 @@ from django.contrib.auth.models import User
 from django.core.management import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from accounts import history
-from callerid_project import second_factor
+from callerid_project.console import second_factor
+from core import history
 
 log = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    help = "Remove a user's second factor and recovery codes. Set a new password too if it may be known to others."
+    help = "Remove a user's two-factor authentication. Set a new password too if others may know it."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username")
@@ -27,9 +27,9 @@ class Command(BaseCommand):
         with transaction.atomic():
             removed = second_factor.remove(user)
             if removed:
-                history.record_command(action=history.Action.CHANGE, target=user, message="Reset the second factor.")
+                history.record(action=history.Action.CHANGE, target=user, message="Reset two-factor authentication.")
         if not removed:
-            self.stdout.write(f"{user} has no second factor.")
+            self.stdout.write(f"{user} has no two-factor authentication.")
             return
         log.warning("second factor reset: user=%s by=%s", user, history.command_actor())
-        self.stdout.write(f"The second factor of {user} was removed.")
+        self.stdout.write(f"Two-factor authentication of {user} was removed.")

@@ -1,5 +1,5 @@
-// No stylesheet reaches the text on a canvas: it takes the page's colour, in light and dark.
-const inkCharts = () => {
+// Stylesheets do not apply to text on a canvas: set the page's colour, in light and dark.
+const setTickColors = () => {
   const colour = getComputedStyle(document.body).color;
   for (const canvas of document.querySelectorAll("canvas.chart")) {
     const chart = Chart.getChart(canvas);
@@ -8,5 +8,5 @@ const inkCharts = () => {
     chart.update();
   }
 };
-window.addEventListener("load", inkCharts);
-new MutationObserver(inkCharts).observe(document.documentElement, { attributeFilter: ["class"] });
+window.addEventListener("load", setTickColors);
+new MutationObserver(setTickColors).observe(document.documentElement, { attributeFilter: ["class"] });

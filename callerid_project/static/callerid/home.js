@@ -1,31 +1,31 @@
-// The form at `/`: asks the search endpoint and draws its answer. What comes from outside is set as text, not as HTML.
+// The form at `/`: sends a search and shows the response. External data is set as text, never as HTML.
 
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 const element = (id) => document.getElementById(id);
 const form = element("try");
 const token = element("token");
 const number = element("number");
-let asking = false;
+let searching = false;
 
-/** The digits of a number as people write it; anything else that is left, the service refuses. */
-function digits(written) {
-  // "(0)" is dialled only within the country. Invisible marks come along with numbers copied from an address book.
-  return written.replace("(0)", "").replace(/[\s\p{Pd}\p{Cf}\u2212.()/]/gu, "").replace(/^\+/, "");
+/** A number without punctuation. The service refuses anything else that is left. */
+function digits(typed) {
+  // "(0)" is dialled only within the country. Numbers copied from an address book have invisible format characters.
+  return typed.replace("(0)", "").replace(/[\s\p{Pd}\p{Cf}\u2212.()/]/gu, "").replace(/^\+/, "");
 }
 
-function counted(count, thing) {
-  return `${count.toLocaleString("en")} ${thing}${count === 1 ? "" : "s"}`;
+function pluralize(count, noun) {
+  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-// --- What the headers say ------------------------------------------------------------------------------------------
+// --- Response headers ----------------------------------------------------------------------------------------------
 
 /** `RateLimit` and `RateLimit-Policy`, such as `"token";r=29;t=60` and `"token";q=30;w=60`; null without them. */
-function limitSays(headers) {
+function rateLimitText(headers) {
   const [remaining, wait] = parameters(headers.get("RateLimit"), "r", "t");
   const [limit, window] = parameters(headers.get("RateLimit-Policy"), "q", "w");
   if ([remaining, wait, limit, window].includes(null)) return null;
-  const most = `At most ${counted(limit, "request")} in any ${counted(window, "second")}`;
-  return `${most}: ${remaining} left, another comes free in ${counted(wait, "second")}`;
+  const rate = `${pluralize(limit, "request")} per ${pluralize(window, "second")}`;
+  return `${rate}; ${remaining} left, next one in ${pluralize(wait, "second")}`;
 }
 
 function parameters(header, ...names) {
@@ -35,82 +35,82 @@ function parameters(header, ...names) {
   });
 }
 
-/** `Server-Timing`, such as `source_a;desc="found";dur=1.2`, as {source_a: {word: "found", ms: 1.2}}. */
+/** `Server-Timing`, such as `source_a;desc="found";dur=1.2`, as {source_a: {outcome: "found", ms: 1.2}}. */
 function timings(headers) {
   const entries = (headers.get("Server-Timing") ?? "").matchAll(/(\w+);desc="([\w-]+)";dur=([\d.]+)/g);
-  return Object.fromEntries([...entries].map(([, slot, word, ms]) => [slot, { word, ms: Number(ms) }]));
+  return Object.fromEntries([...entries].map(([, slot, outcome, ms]) => [slot, { outcome, ms: Number(ms) }]));
 }
 
 const SOURCES = { source_a: "Source A", source_b: "Source B" };
-const OUTCOMES = { found: "found something", "not-found": "found nothing", failed: "failed" };
+const OUTCOMES = { found: "found", "not-found": "not found", failed: "failed" };
 
-function timingSays({ word, ms }) {
+function timingText({ outcome, ms }) {
   const time = ms < 1 ? "less than 1 ms" : `${Math.round(ms).toLocaleString("en")} ms`;
-  return `${OUTCOMES[word] ?? word} in ${time}`;
+  return `${OUTCOMES[outcome] ?? outcome} in ${time}`;
 }
 
 // --- The phone -----------------------------------------------------------------------------------------------------
 
 function drawIdle() {
   element("phone").dataset.state = "idle";
-  element("phone-says").textContent = "Waiting for a call";
+  element("phone-status").textContent = "Waiting for a call";
   element("avatar").textContent = "?";
   element("name").textContent = "Who is it?";
-  for (const id of ["shown-number", "place", "verdict", "verdict-says"]) element(id).textContent = "";
+  for (const id of ["shown-number", "place", "spam-result", "spam-source"]) element(id).textContent = "";
   element("sources").replaceChildren();
 }
 
-/** Draws an answer and returns it as a sentence for those who hear it. */
+/** Shows the result on the phone and returns it as a sentence for screen readers. */
 function drawCall({ phone_number, source_a, source_b, combined }, timing) {
   const known = source_a.name ?? source_b.name;
   const name = known ?? "Unknown caller";
-  const [state, verdict, because] = {
-    true: ["spam", "Spam", "So says source B"],
-    false: ["fine", "Not spam", "So says source B"],
-  }[source_b.spam] ?? ["none", "No verdict", "Nobody says whether it is spam"];
+  const [state, spamText, spamSource] = {
+    true: ["spam", "Spam", "Reported by source B"],
+    false: ["fine", "Not spam", "Reported by source B"],
+  }[source_b.spam] ?? ["none", "Spam unknown", "No source reports it"];
   element("phone").dataset.state = state;
-  element("phone-says").textContent = "Incoming call";
+  element("phone-status").textContent = "Incoming call";
   element("avatar").textContent = known ? [...known][0].toUpperCase() : "?";
   element("name").textContent = name;
   element("shown-number").textContent = `+${phone_number}`;
   element("place").textContent = source_a.location ?? "";
-  element("verdict").textContent = verdict;
-  element("verdict-says").textContent = because;
+  element("spam-result").textContent = spamText;
+  element("spam-source").textContent = spamSource;
   const spam = { true: "spam", false: "not spam" }[source_b.spam];
-  list(element("sources"), [
-    [SOURCES.source_a, sourceSays([source_a.name, source_a.location], combined.source_a_available, timing.source_a)],
-    [SOURCES.source_b, sourceSays([source_b.name, spam], combined.source_b_available, timing.source_b)],
+  fillList(element("sources"), [
+    [SOURCES.source_a, sourceText([source_a.name, source_a.location], combined.source_a_available, timing.source_a)],
+    [SOURCES.source_b, sourceText([source_b.name, spam], combined.source_b_available, timing.source_b)],
   ]);
-  return `${verdict}: ${[name, source_a.location].filter(Boolean).join(", ")}.`;
+  return `${spamText}: ${[name, source_a.location].filter(Boolean).join(", ")}.`;
 }
 
-function sourceSays(fields, available, timing) {
+function sourceText(fields, available, timing) {
   if (available) return fields.filter(Boolean).join("\n");
-  return timing?.word === "failed" ? "Could not be asked" : "Knows nothing";
+  return timing?.outcome === "failed" ? "Unavailable" : "Not found";
 }
 
-function list(target, pairs) {
+function fillList(target, pairs) {
   target.replaceChildren(
-    ...pairs.map(([term, says]) => {
+    ...pairs.map(([term, text]) => {
       const [row, dt, dd] = ["div", "dt", "dd"].map((tag) => document.createElement(tag));
-      [dt.textContent, dd.textContent] = [term, says];
+      [dt.textContent, dd.textContent] = [term, text];
       row.append(dt, dd);
       return row;
     }),
   );
 }
 
-// --- The answer in full --------------------------------------------------------------------------------------------
+// --- The full response ---------------------------------------------------------------------------------------------
 
-function drawAnswer(response, text, body, timing) {
+function drawResponse(response, text, body, timing) {
   const facts = [["Status", [response.status, STATUSES[response.status]].filter(Boolean).join(" ")]];
   const credits = body?.credits_remaining;
-  if (Number.isInteger(credits)) facts.push(["Credits", `${counted(credits, "credit")} left`]);
-  const limit = limitSays(response.headers);
-  if (limit) facts.push(["Limit", limit]);
-  for (const slot of Object.keys(SOURCES)) if (timing[slot]) facts.push([SOURCES[slot], timingSays(timing[slot])]);
-  if (response.headers.has("X-Request-ID")) facts.push(["Request id", response.headers.get("X-Request-ID")]);
-  list(element("facts"), facts);
+  if (Number.isInteger(credits)) facts.push(["Credits", `${pluralize(credits, "credit")} left`]);
+  const limit = rateLimitText(response.headers);
+  if (limit) facts.push(["Rate limit", limit]);
+  for (const slot of Object.keys(SOURCES)) if (timing[slot]) facts.push([SOURCES[slot], timingText(timing[slot])]);
+  if (response.headers.has("X-Request-ID")) facts.push(["Request ID", response.headers.get("X-Request-ID")]);
+  fillList(element("facts"), facts);
   element("body").textContent = body === undefined ? text.slice(0, 2000) : JSON.stringify(body, null, 2);
   element("answer").hidden = false;
 }
@@ -120,47 +120,47 @@ const STATUSES = {
   500: "Internal server error",
 };
 
-/** What went wrong and what to do, from an error's status, its `detail` and Retry-After. */
-function problemSays(response, detail) {
+/** The error and what to do about it, from the response's status, `detail` and Retry-After. */
+function errorText(response, detail) {
   const wait = Number(response.headers.get("Retry-After"));
   switch (response.status) {
     case 400:
-      return `The service refuses what was sent: ${detail}. Nothing was charged.`;
+      return `Invalid request: ${detail}. Nothing was charged.`;
     case 401:
-      return "The service does not know this token: it is mistyped, expired or revoked.";
+      return "This API token is invalid, expired or revoked.";
     case 403:
-      return "This token has no credits left. Top it up in the admin.";
+      return "This API token has no credits left. Top it up in the console.";
     case 429:
-      return `Too many requests. Try again in ${wait ? counted(wait, "second") : "a minute"}.`;
+      return `Too many requests. Try again in ${wait ? pluralize(wait, "second") : "a minute"}.`;
     case 500:
-      return "The service failed, or neither source could be asked. Nothing was charged; try again.";
+      return "The service failed, or neither source is available. Nothing was charged. Try again.";
     default:
       return detail
-        ? `The service answered with status ${response.status}: ${detail}`
-        : `What answered with status ${response.status} does not speak as the service does: is a proxy in between?`;
+        ? `The service responded with status ${response.status}: ${detail}`
+        : `Unexpected response with status ${response.status}. Check whether a proxy blocks the request.`;
   }
 }
 
-// --- Asking --------------------------------------------------------------------------------------------------------
+// --- Searching -----------------------------------------------------------------------------------------------------
 
-function complain(sentence, field) {
-  element("problem").textContent = sentence;
+function showError(text, field) {
+  element("problem").textContent = text;
   field?.focus();
 }
 
-function setAsking(now) {
-  asking = now;
-  // Not `disabled`, which would take the keyboard's focus away.
-  element("ask").setAttribute("aria-disabled", String(now));
-  element("ask").textContent = now ? "Asking …" : "Ask who is calling";
+function setSearching(now) {
+  searching = now;
+  // Not `disabled`, which would remove the keyboard focus.
+  element("search").setAttribute("aria-disabled", String(now));
+  element("search").textContent = now ? "Searching …" : "Search";
 }
 
-async function ask() {
+async function search() {
   const [api_key, query] = [token.value.trim(), digits(number.value)];
-  complain("");
-  if (!api_key) return complain("Paste a token first.", token);
-  if (!query) return complain("Enter a phone number first.", number);
-  setAsking(true);
+  showError("");
+  if (!api_key) return showError("Enter an API token.", token);
+  if (!query) return showError("Enter a phone number.", number);
+  setSearching(true);
   element("said").textContent = "";
   element("answer").hidden = true;
   drawIdle();
@@ -169,17 +169,17 @@ async function ask() {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ api_key, query }),
-      // The token alone says who asks: a session of the admin's is not sent along.
+      // The token alone identifies the client: the session of the console is not sent.
       credentials: "omit",
       cache: "no-store",
       redirect: "error",
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
     });
     show(response, await response.text());
   } catch {
-    complain("The service cannot be reached: is it still running, and is this machine still connected to it?");
+    showError("The service cannot be reached. Check that it is running and that you are connected.");
   } finally {
-    setAsking(false);
+    setSearching(false);
   }
 }
 
@@ -188,31 +188,31 @@ function show(response, text) {
   try {
     body = JSON.parse(text);
   } catch {
-    // Not the service's: problemSays tells.
+    // Not a response of the service: errorText explains it.
   }
   const timing = timings(response.headers);
-  drawAnswer(response, text, body, timing);
-  if (response.status !== 200 || !body?.data) return complain(problemSays(response, body?.detail));
+  drawResponse(response, text, body, timing);
+  if (response.status !== 200 || !body?.data) return showError(errorText(response, body?.detail));
   const sentence = drawCall(body.data, timing);
-  element("said").textContent = `${sentence} ${counted(body.credits_remaining, "credit")} left.`;
+  element("said").textContent = `${sentence} ${pluralize(body.credits_remaining, "credit")} left.`;
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   element("phone").scrollIntoView({ block: "nearest", behavior: calm ? "auto" : "smooth" });
 }
 
-function tellWhatIsSent() {
+function showDigits() {
   const sent = digits(number.value);
-  element("sends").textContent = sent ? `Sends ${sent}` : "Spaces and signs are taken out.";
+  element("sends").textContent = sent ? `Sends ${sent}` : "Spaces and punctuation are removed.";
 }
 
 form.addEventListener("submit", (event) => {
   event.preventDefault();
-  if (!asking) ask();
+  if (!searching) search();
 });
-number.addEventListener("input", tellWhatIsSent);
+number.addEventListener("input", showDigits);
 for (const example of document.querySelectorAll(".example")) {
   example.addEventListener("click", () => {
     number.value = example.dataset.number;
-    tellWhatIsSent();
+    showDigits();
   });
 }
 element("show").addEventListener("click", ({ currentTarget }) => {
@@ -220,4 +220,4 @@ element("show").addEventListener("click", ({ currentTarget }) => {
   token.type = shown ? "text" : "password";
   currentTarget.setAttribute("aria-pressed", String(shown));
 });
-tellWhatIsSent();
+showDigits();

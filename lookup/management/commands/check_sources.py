@@ -1,65 +1,64 @@
-"""Ask every bound source, live; or run every preset's samples, offline."""
-
-import json
 import time
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from core.commands import JSONCommand
 from lookup import numbers
 from lookup.answers import Failed, Found
-from lookup.connectors import preset, registry, samples
-from lookup.connectors.base import asked, covers
-from lookup.connectors.chain import Member
-from lookup.management.tables import table
+from lookup.connectors import registry
+from lookup.connectors.base import call_connector, covers
+from lookup.connectors.registry import Member
 from lookup.search import SLOTS, members
+from lookup.vendors import event_loop, preset, preset_samples
+from lookup.vendors.guard import call_remote
 
-# Kept free for fiction by the North American Numbering Plan: a key that works is told from one that does not, whatever
-# is known about it.
+# Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
 NUMBER = "12025550123"
 
 
-class Command(BaseCommand):
+class Command(JSONCommand):
     help = (
-        "Ask every source that SOURCE_A and SOURCE_B bind about one number, and print what each said, how long it took "
-        "and what to fix. The calls are real ones, past cache and breaker: a vendor may bill them. With --samples "
-        "nothing is sent: every preset, shipped and yours, reads its own samples, and one of them must reach each of "
-        "its rules. Fails when anything failed."
+        "Look up one number in every source of SOURCE_A and SOURCE_B, and print each answer, how long it took and what "
+        "to fix. The calls are real, without cache and circuit breaker: a vendor may bill them. With --samples nothing "
+        "is sent: every preset, shipped and yours, is tested with its own samples, which must reach each of its rules. "
+        "Fails if anything failed."
     )
-    requires_system_checks = []  # what it finds is what this command tells
+    requires_system_checks = []  # this command reports the same problems
+    json_help = "Print one JSON object per line."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--number", default=NUMBER, help=f"Country code and number; {NUMBER} if left out.")
+        super().add_arguments(parser)
+        parser.add_argument("--number", default=NUMBER, help=f"Country code and number; default {NUMBER}.")
         parser.add_argument("--samples", action="store_true", help="Run every preset's samples, offline.")
-        parser.add_argument("--json", action="store_true", help="One JSON object a line.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        rows = self._samples() if options["samples"] else self._live(options["number"])
-        if options["json"]:
-            for row in rows:
-                self.stdout.write(json.dumps(row, ensure_ascii=False))
-        elif options["samples"]:
-            cells = [[row["preset"], str(row["samples"]), "ok" if row["ok"] else row["problem"]] for row in rows]
-            self.stdout.write(table(["PRESET", "SAMPLES", "RESULT"], cells))
+        if options["samples"]:
+            rows = self._samples()
+            cells = [[row["preset"], str(row["samples"]), row["problem"] or "ok"] for row in rows]
+            header = ["PRESET", "SAMPLES", "RESULT"]
         else:
-            self.stdout.write(table(["SLOT", "SOURCE", "OUTCOME", "MS", "ANSWER, OR WHAT TO FIX"], _cells(rows)))
+            rows = self._live(options["number"])
+            cells = list(map(_cells, rows))
+            header = ["SLOT", "SOURCE", "OUTCOME", "MS", "ANSWER, OR WHAT TO FIX"]
+        self.write_rows(options, rows, header, cells)
         if failed := sum(not row["ok"] for row in rows):
             raise CommandError(f"{failed} of {len(rows)} failed.")
 
     def _live(self, number: str) -> list[dict[str, Any]]:
         try:
-            number = numbers.read(number)
+            number = numbers.parse_typed(number)
             bound = [(slot, member) for slot in SLOTS for member in members(slot)]
         except numbers.InvalidNumber as error:
             raise CommandError(f"--number: invalid phone number ({error}).") from error
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
         rows: dict[str, dict[str, Any]] = {}
-        for _, member in bound:  # one that is bound to both slots is asked, and paid, once
+        for _, member in bound:  # a source of both slots is called, and billed, once
             if member.name not in rows:
-                rows[member.name] = _ask(member, number)
+                rows[member.name] = _call(member, number)
         return [{"slot": slot, **rows[member.name]} for slot, member in bound]
 
     def _samples(self) -> list[dict[str, Any]]:
@@ -67,46 +66,43 @@ class Command(BaseCommand):
         for name, file in registry.presets().items():
             try:
                 loaded = preset.load(file)
-                results = samples.run(loaded)
+                results = preset_samples.run(loaded)
                 wrong = [f"'{r.sample.title}' {problem}" for r in results for problem in r.problems]
-                if unreached := samples.unreached_rules(loaded, results):
+                if unreached := preset_samples.unreached_rules(loaded, results):
                     wrong.append(unreached)
-            except (preset.Invalid, ImproperlyConfigured) as error:
+            except ImproperlyConfigured as error:
                 results, wrong = [], [str(error)]
             rows.append({"preset": name, "samples": len(results), "ok": not wrong, "problem": "; ".join(wrong)})
         return rows
 
 
-def _ask(member: Member, number: str) -> dict[str, Any]:
+def _call(member: Member, number: str) -> dict[str, Any]:
     row: dict[str, Any] = {"source": member.name, "ok": True, "ms": None, "answer": {}, "fix": ""}
     if not covers(member.name, member.connector, number):
-        return {**row, "outcome": "not covered", "fix": "it is not asked about this number; try --number"}
+        return {**row, "outcome": "not covered", "fix": "not called for this number; try --number"}
     started = time.monotonic()
-    answer = asked(member.name, lambda: member.connector.lookup(number, timeout_s=settings.CALL_LIFETIME_S))
+    if member.guard:
+        answer = event_loop.run(call_remote(member.name, member.connector, number))
+    else:
+        timeout_s = settings.SEARCH_DEADLINE_S
+        answer = call_connector(member.name, member.connector.lookup, number, timeout_s=timeout_s)
     elapsed_s = time.monotonic() - started
     row["ms"] = round(elapsed_s * 1000, 1)
     if isinstance(answer, Failed):
         return {**row, "outcome": answer.reason, "ok": False, "fix": answer.hint}
-    if elapsed_s > (patience_s := min(settings.SEARCH_DEADLINE_S, member.connector.patience_s or 60.0)):
-        row |= {"ok": False, "fix": f"too slow: a search waits {patience_s:g} s"}
+    if elapsed_s > (max_wait_s := min(settings.SEARCH_DEADLINE_S, member.connector.max_wait_s or 60.0)):
+        row |= {"ok": False, "fix": f"too slow: a search waits {max_wait_s:g} s"}
     if isinstance(answer, Found):
         return {**row, "outcome": "found", "answer": answer.known()}
     if answer.reason == "invalid_number":
-        row["fix"] = row["fix"] or "it says that this is no phone number; try --number"
+        row["fix"] = row["fix"] or "the source rejects the number; try --number"
     return {**row, "outcome": answer.reason.replace("_", " ")}
 
 
-def _cells(rows: list[dict[str, Any]]) -> list[list[str]]:
-    return [
-        [
-            row["slot"],
-            row["source"],
-            row["outcome"],
-            "" if row["ms"] is None else f"{row['ms']:.1f}",
-            "; ".join(filter(None, [shown(row["answer"]), row["fix"]])),
-        ]
-        for row in rows
-    ]
+def _cells(row: dict[str, Any]) -> list[str]:
+    elapsed = "" if row["ms"] is None else f"{row['ms']:.1f}"
+    result = "; ".join(filter(None, [shown(row["answer"]), row["fix"]]))
+    return [row["slot"], row["source"], row["outcome"], elapsed, result]
 
 
 def shown(known: dict[str, Any]) -> str:

@@ -1,66 +1,63 @@
-"""Forget phone numbers."""
-
-import json
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
-from accounts import history
-from lookup import erasure, marks, numbers
+from core import history
+from core.commands import JSONCommand
+from lookup import cache_versions, erasure, numbers, suppression
 
 MAX_NAMED = 5
 
 
-class Command(BaseCommand):
+class Command(JSONCommand):
     help = (
-        "Forget phone numbers: deletes their contacts, complaints and rules; uses no vendor's answer that was kept; "
-        "takes them out of the ledger, of remembered answers and of the admin's history, where who did what, and what "
-        "was paid, stays. Numbers have their country code and may have a +, spaces, hyphens, dots and parentheses. "
-        "Nothing is removed unless all of them can be read. Safe while serving, and can be repeated. "
-        "It does not reach: backups; logs (numbers are masked there); what vendors know; answers already sent, and "
-        "that of a search or an import under way, after which it can be repeated; what operators typed into notes, "
-        "names and reasons elsewhere. Without --block a later import may bring a number back."
+        "Erase phone numbers: delete their contacts, complaints and rules, invalidate vendors' cached answers, and "
+        "remove the numbers from the ledger, from answers stored for replay and from the console's history; who did "
+        "what, and what was paid, stays. Numbers have their country code and may have a +, spaces, hyphens, dots and "
+        "parentheses. Nothing is erased unless all of them are valid. Safe while serving, and can be repeated. "
+        "It does not reach: backups; logs (numbers are masked there); what vendors know; answers already sent; a "
+        "search or an import under way, after which it can be repeated; notes, names and reasons that operators typed "
+        "elsewhere. Without --block a later import may add a number again."
     )
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("numbers", nargs="+", metavar="NUMBER", help="Country code and number.")
         how = parser.add_mutually_exclusive_group()
-        how.add_argument("--block", action="store_true", help="Imports leave them out from now on.")
-        how.add_argument("--unblock", action="store_true", help="Only lift that block; forget nothing.")
-        parser.add_argument("--json", action="store_true", help="The counts as one JSON object on stdout.")
+        how.add_argument("--block", action="store_true", help="Make imports skip them from now on.")
+        how.add_argument("--unblock", action="store_true", help="Let imports add them again; erase nothing.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        given = list(dict.fromkeys(_read(options["numbers"])))
-        result: dict[str, Any] = {"numbers": [numbers.mask(number) for number in given]}
-        shown = ", ".join(map(_shown, given))
+        read = list(dict.fromkeys(_read(options["numbers"])))
+        masked = [numbers.mask(number) for number in read]
+        result: dict[str, Any] = {"numbers": masked}
+        shown = ", ".join(map(_shown, read))
         if options["unblock"]:
-            result["unblocked"] = marks.unblock(given)
-            sentence = f"Unblocked {result['unblocked']} of {len(given)} numbers: imports take them again."
+            result["unblocked"] = suppression.unsuppress(read)
+            message = f"Unblocked {result['unblocked']} of {len(read)} numbers: imports add them again."
         else:
-            result |= asdict(erasure.forget(given, block=options["block"]))
+            result |= asdict(erasure.erase(read, block=options["block"]))
             if not any(count for name, count in result.items() if name not in ("numbers", "overwritten")):
                 self.stderr.write(f"Nothing was stored about {shown}. Is the country right?")
             if result["overwritten"] is False:
                 self.stderr.write(
-                    "Something was reading the database: its file may still hold what was deleted. Repeat this later."
+                    "Another process was reading the database: its file may still contain the deleted data. Run this "
+                    "again later."
                 )
-            result["blocked"] = len(marks.blocked_hashes().intersection(map(marks.hash_of, given)))
-            sentence = (
-                "Forgot {0}. Deleted: contacts {contacts}, complaint days {complaint_days} "
-                "(subjects {subjects}), rules {rules}. "
-                "Emptied: ledger rows {ledger_entries}, remembered answers {stored_answers}, entries of the admin's "
-                "history {admin_entries}."
+            result["blocked"] = len(suppression.suppressed_hashes().intersection(map(cache_versions.hash_of, read)))
+            message = (
+                "Erased {0}. Deleted: contacts {contacts}, complaint days {complaint_days} (subjects {subjects}), "
+                "rules {rules}. Cleared: ledger entries {ledger_entries}, stored answers {stored_answers}, history "
+                "entries {admin_entries}."
             ).format(shown, **result)
             if result["blocked"]:
-                sentence += f" Blocked: imports leave out {result['blocked']} of {len(given)} numbers."
-        # Of what is forgotten the history, like the log, has the country codes and the last two digits.
-        masked = [numbers.mask(number) for number in given]
+                message += f" Blocked: imports skip {result['blocked']} of {len(read)} numbers."
+        # Like the log, the history has only country codes and last two digits.
         name = ", ".join(masked) if len(masked) <= MAX_NAMED else f"{len(masked)} numbers"
         action = history.Action.CHANGE if options["unblock"] else history.Action.DELETION
-        history.record_command(action=action, name=name, message=sentence.replace(shown, name))
-        self.stdout.write(json.dumps(result) if options["json"] else sentence)
+        history.record(action=action, name=name, message=message.replace(shown, name))
+        self.write_result(options, result, message)
 
 
 def _shown(number: str) -> str:
@@ -69,11 +66,11 @@ def _shown(number: str) -> str:
 
 
 def _read(texts: list[str]) -> list[str]:
-    """Raises CommandError, which repeats no number."""
+    """Raises CommandError, without the number."""
     read = []
     for position, text in enumerate(texts, start=1):
         try:
-            read.append(numbers.read(text))
+            read.append(numbers.parse_typed(text))
         except numbers.InvalidNumber as error:
             raise CommandError(f"argument {position}: invalid phone number ({error}). Nothing was changed.") from None
     return read

@@ -1,15 +1,13 @@
-"""Import contacts from an address book."""
-
 from typing import Any
 
 import phonenumbers
 from django.core.management.base import CommandParser
 
-from lookup.datasets import formats
-from lookup.datasets.contacts import import_contacts
-from lookup.datasets.files import open_text
-from lookup.datasets.importers import Imported, OnReject, Watch
-from lookup.management.importing import BAD_ROWS, ImportCommand
+from lookup.imports import formats
+from lookup.imports.contacts import import_contacts
+from lookup.imports.files import open_text
+from lookup.imports.row_filter import ImportResult
+from lookup.management.import_command import REJECTED_ROWS, ImportCommand
 from lookup.models import Contact
 
 REGION_NEEDED = {"number has no country code", "number does not fit its country's numbering plan"}
@@ -18,9 +16,9 @@ REGION_NEEDED = {"number has no country code", "number does not fit its country'
 class Command(ImportCommand):
     help = (
         "Import contacts from vCard 2.1, 3.0 or 4.0, from Google's or Outlook's CSV, or from a CSV file with the "
-        "columns number, name and location, named in its first line in any order. The format is recognised. Every "
-        "number of a contact is imported, with the contact's name and place; a number that is there gets the new ones; "
-        "one that comes twice counts where it comes first. Text is cut at 200 characters. " + BAD_ROWS
+        "columns number, name and location, in any order. The format is recognized. Every number of a contact is "
+        "imported with the contact's name and location, and replaces a stored one; a number that occurs twice in the "
+        "file counts once, the first time. Text is cut at 200 characters. " + REJECTED_ROWS
     )
     read_noun = "number"
     noun = "contacts"
@@ -33,26 +31,19 @@ class Command(ImportCommand):
         parser.add_argument(
             "--region",
             type=_region,
-            help="Where numbers without a plus are dialled, such as US; without it they have their country code.",
+            help="Where numbers without a plus are dialed, such as US; without it they need their country code.",
         )
 
-    def import_files(self, options: dict[str, Any], on_reject: OnReject, watch: Watch) -> Imported:
+    def import_files(self, options: dict[str, Any], **shared: Any) -> ImportResult:
         with open_text(options["file"], encoding=options["encoding"]) as file:
-            return import_contacts(
-                file=file,
-                on_reject=on_reject,
-                format_name=options["format"],
-                region=options["region"],
-                dry_run=options["dry_run"],
-                watch=watch,
-            )
+            return import_contacts(file=file, region=options["region"], **shared)
 
-    def summarise(self, result: Imported, options: dict[str, Any]) -> None:
-        super().summarise(result, options)
+    def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
+        super().summarize(result, titles, options)
         if options["region"] is None and REGION_NEEDED & result.rejected.keys():
             self.stdout.write(
-                "Numbers without a country code are read with --region, such as --region US. Without it "
-                "they must begin with a plus, but for those of a plain CSV file."
+                "To import numbers without a country code, add --region, such as --region US. Without it, numbers must "
+                "begin with a plus, except in a plain CSV file."
             )
 
 

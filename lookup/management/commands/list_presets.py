@@ -1,64 +1,57 @@
-"""The vendors that a slot can be bound to by name."""
-
-import json
 import os
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from core.commands import JSONCommand
 from lookup.answers import FIELDS
-from lookup.connectors import preset, registry
-from lookup.connectors.preset import Preset
-from lookup.management.tables import table
+from lookup.connectors import registry
 from lookup.search import SLOTS
+from lookup.vendors import preset
+from lookup.vendors.preset import Preset
 
 EVIDENCE = {"V": "vendor's documents", "T": "third-party code", "M": "measured", "K": "general knowledge"}
 
 HEAD = """\
 # Vendors
 
-Generated from the presets by `./run manage list_presets --markdown > docs/vendors.md`; edit those. How to bind one
-stands in [sources.md](sources.md), how to write one in [presets.md](presets.md).
+Generated from the presets by `./run manage list_presets --markdown > docs/vendors.md`: edit the presets, not this page.
+[sources.md](sources.md) explains how to use a preset, [presets.md](presets.md) how to write one.
 
-*Evidence* says where the facts come from: the vendor's own documents, third-party code only, or general knowledge.
-Where it is not the vendor's documents, expect surprises. No vendor was called in writing these: the samples are the
-documented ones, so run `./run manage check_sources` with your key before you rely on one.
+*Evidence* states where the facts come from: the vendor's own documents, third-party code only, or general knowledge.
+Facts from other sources than the vendor's documents may be wrong. No vendor was called when these presets were written:
+the samples are the documented ones, so run `./run manage check_sources` with your key before you rely on a preset.
 """
 
 
-class Command(BaseCommand):
+class Command(JSONCommand):
     help = (
-        "List the presets, shipped and yours: fields, countries, keys, and whether the environment has those. Fails, "
-        "after the others, for one that is none."
+        "List the presets, shipped and your own: fields, countries, keys, and whether the environment has the keys. "
+        "Fails, after listing the others, if one is invalid."
     )
     requires_system_checks = []
+    json_help = "Print one JSON object per line."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--markdown", action="store_true", help="The shipped ones as docs/vendors.md has them.")
-        parser.add_argument("--json", action="store_true", help="One JSON object a line.")
+        super().add_arguments(parser)
+        parser.add_argument("--markdown", action="store_true", help="Print docs/vendors.md, from the shipped presets.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         files = preset.folder(preset.SHIPPED) if options["markdown"] else registry.presets()
         presets: list[Preset] = []
-        faulty: list[str] = []
+        invalid: list[str] = []
         for file in files.values():
             try:
                 presets.append(preset.load(file))
-            except preset.Invalid as error:
-                faulty.append(f"{error}.")
+            except preset.InvalidPreset as error:
+                invalid.append(f"{error}.")
         if options["markdown"]:
             self.stdout.write(markdown(presets), ending="")
-        elif options["json"]:
-            for each in presets:
-                self.stdout.write(json.dumps(_row(each), ensure_ascii=False))
         else:
-            rows = [
-                [each.name, ", ".join(_slots(each)), _fields(each), _in_short(each), _state(each), each.title]
-                for each in presets
-            ]
-            self.stdout.write(table(["PRESET", "SLOT", "FIELDS", "COUNTRIES", "KEYS", "VENDOR"], rows))
-        if faulty:
-            raise CommandError("\n".join(faulty))
+            header = ["PRESET", "SLOT", "FIELDS", "COUNTRIES", "KEYS", "VENDOR"]
+            self.write_rows(options, map(_row, presets), header, list(map(_cells, presets)))
+        if invalid:
+            raise CommandError("\n".join(invalid))
 
 
 def markdown(presets: list[Preset]) -> str:
@@ -74,7 +67,7 @@ def markdown(presets: list[Preset]) -> str:
         lines += [f"- {caveat}" for caveat in each.caveats]
         budget = each.budget
         lines.append(
-            f'- Kept: an answer {_span(budget.cache_hit_s)}, "nobody knows" {_span(budget.cache_miss_s)}. '
+            f"- Cached: found {_span(budget.cache_hit_s)}, not found {_span(budget.cache_miss_s)}. "
             f"`{each.base_url_name}` replaces `{each.request.origin}`."
         )
     return "\n".join(lines) + "\n"
@@ -95,6 +88,17 @@ def _row(each: Preset) -> dict[str, Any]:
     }
 
 
+def _cells(each: Preset) -> list[str]:
+    count = len(each.coverage.regions)
+    countries = _countries(each) if count <= 3 else f"{count} countries"
+    missing = [name for name in each.auth.names if not os.environ.get(name)]
+    if missing:
+        keys = f"{'optional' if each.auth.optional else 'missing'}: {', '.join(missing)}"
+    else:
+        keys = "set" if each.auth.names else "none needed"
+    return [each.name, ", ".join(_slots(each)), _fields(each), countries, keys, each.title]
+
+
 def _slots(each: Preset) -> list[str]:
     return [name[-1].upper() for name, (_, fields) in SLOTS.items() if each.fields.supplied & fields]
 
@@ -107,22 +111,9 @@ def _countries(each: Preset) -> str:
     return ", ".join([*each.coverage.regions, *(f"+{code}" for code in each.coverage.country_codes)]) or "all"
 
 
-def _in_short(each: Preset) -> str:
-    """`_countries`, for a column."""
-    count = len(each.coverage.regions)
-    return _countries(each) if count <= 3 else f"{count} countries"
-
-
 def _keys(each: Preset) -> str:
     names = ", ".join(f"`{name}`" for name in each.auth.names)
     return f"no ({names} optional)" if each.auth.optional and names else names or "no"
-
-
-def _state(each: Preset) -> str:
-    missing = [name for name in each.auth.names if not os.environ.get(name)]
-    if not missing:
-        return "set" if each.auth.names else "none needed"
-    return f"{'optional' if each.auth.optional else 'missing'}: {', '.join(missing)}"
 
 
 def _span(seconds: float) -> str:

@@ -1,35 +1,34 @@
-"""Ask the slots from the shell, without charging anyone."""
-
-import json
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from core.commands import JSONCommand
 from lookup import numbers
 from lookup.answers import Failed
 from lookup.management.commands.check_sources import shown
-from lookup.management.importing import progress_line
+from lookup.management.progress_bar import ProgressBar
 from lookup.search import SLOTS, SearchResult, members, search
-from lookup.serializers import SearchData
+from lookup.serializers import search_data
 
 
-class Command(BaseCommand):
+class Command(JSONCommand):
     help = (
-        "What both slots say about numbers: rules, chains, cache and deadline as in a search, but no token, no limit "
-        "and no credit. A vendor that is asked may bill it. A number may have a +, spaces, hyphens, dots and "
-        "parentheses. A line that is none is listed on stderr as FILE:LINE: reason, the others are looked up, and the "
-        "command fails in the end; so it does when neither slot could tell."
+        "Look up numbers in both sources: with rules, cache and deadline as in a search, but without a token, rate "
+        "limit or charge. Vendors may bill the calls. A number may have a +, spaces, hyphens, dots and parentheses. "
+        "Lines that are not numbers are listed on stderr as FILE:LINE: reason, the others are looked up, and the "
+        "command fails at the end; it also fails for a number for which both sources failed."
     )
+    json_help = "Print one JSON object per line: `data` as in the API."
 
     def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
         parser.add_argument("numbers", nargs="*", metavar="NUMBER", help="Country code and number.")
-        parser.add_argument("--file", help="One number a line, # begins a comment; - for standard input.")
-        parser.add_argument("--json", action="store_true", help="One JSON object a line: `data` as the API has it.")
+        parser.add_argument("--file", help="One number per line, # begins a comment; - for standard input.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         given = list(self._given(options))
@@ -41,11 +40,11 @@ class Command(BaseCommand):
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
         rejected = failed = 0
-        with progress_line(self, total=len(given)) as progress:
+        with closing(ProgressBar(self, total=len(given))) as bar:
             for done, (where, text) in enumerate(given):
-                progress(done)
+                bar.update(done)
                 try:
-                    result = search(numbers.read(text))
+                    result = search(numbers.parse_typed(text))
                 except numbers.InvalidNumber as error:
                     rejected += 1
                     self.stderr.write(f"{where}: invalid phone number ({error})", self.style.NOTICE)
@@ -53,10 +52,10 @@ class Command(BaseCommand):
                 failed += result.failed
                 self._show(result, options["json"])
         if rejected or failed:
-            raise CommandError(f"Of {len(given)}: {rejected} no phone number, {failed} that neither slot could tell.")
+            raise CommandError(f"Of {len(given)}: {rejected} invalid, {failed} failed in both sources.")
 
     def _given(self, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        """Where each stands, and the text."""
+        """Yield where each number is given, and its text."""
         yield from ((f"argument {index}", text) for index, text in enumerate(options["numbers"], start=1))
         if not (name := options["file"]):
             return
@@ -71,12 +70,12 @@ class Command(BaseCommand):
             raise CommandError(f"{name}: not UTF-8.") from error
 
     def _show(self, result: SearchResult, as_json: bool) -> None:
-        data = SearchData().to_representation(result)
+        data = search_data(result)
         if as_json:
-            outcomes = {slot: outcome.word for slot, outcome in result.slots.items()}
-            self.stdout.write(json.dumps({**data, "outcomes": outcomes}, ensure_ascii=False))
+            outcomes = {slot: outcome.status for slot, outcome in result.slots.items()}
+            self.write_json({**data, "outcomes": outcomes})
             return
         self.stdout.write(result.number)
         for slot, outcome in result.slots.items():
             said = outcome.answer.reason if isinstance(outcome.answer, Failed) else shown(data[slot])
-            self.stdout.write(f"  {slot}  {outcome.word:<9}  {outcome.elapsed_s * 1000:8.1f} ms  {said}".rstrip())
+            self.stdout.write(f"  {slot}  {outcome.status:<9}  {outcome.elapsed_s * 1000:8.1f} ms  {said}".rstrip())

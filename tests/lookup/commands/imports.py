@@ -1,4 +1,4 @@
-"""An operator who imports: what he types, the files that he has, and what the commands say."""
+"""Helpers for the import commands: running one, and writing its files."""
 
 import io
 import json
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts import turns
+from core import db
 
 JANE = 12125550142
 TODAY = datetime.now(UTC).date()
@@ -26,7 +26,7 @@ class Ran:
         self.out, self.err = out.getvalue(), err.getvalue()
 
     def counts(self) -> dict[str, Any]:
-        """What was not 0, of `--json`."""
+        """The counts of `--json` that are not 0."""
         assert self.error is None, self.error
         said = json.loads(self.out)
         return {name: said[name] for name in ("added", "changed", "unchanged", "removed", "repeated") if said[name]}
@@ -44,4 +44,4 @@ def file(tmp_path: Path) -> Any:
 
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "SQLITE_PAUSE_S", 0)
+    monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)

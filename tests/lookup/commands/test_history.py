@@ -1,13 +1,13 @@
-"""Commands about numbers leave one row each in the console's history, and no number or name in it."""
+"""Commands about numbers add one entry to the console's history, without numbers or names."""
 
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 
-from accounts.history import command_actor
-from lookup.datasets import numbering_plan
-from lookup.datasets.numbering_plan import NumberingPlan
+from core.history import command_actor
+from lookup.imports import numbering_plan
+from lookup.imports.numbering_plan import NumberingPlan
 from lookup.models import Contact
 from tests.api import NUMBER
 from tests.lookup.commands.imports import JANE, Ran
@@ -17,7 +17,7 @@ MASKED = "49********42"
 
 
 def history() -> list[tuple[str, str, str]]:
-    """What was done to what, and with which words; all of it by who runs the tests."""
+    """Action, object and message of each entry; the user is whoever runs the tests."""
     entries = LogEntry.objects.order_by("pk")
     assert set(entries.values_list("user__username", flat=True)) <= {command_actor()}
     rows = str(list(entries.values()))
@@ -26,35 +26,35 @@ def history() -> list[tuple[str, str, str]]:
     return [(flags[entry.action_flag], entry.object_repr, entry.change_message) for entry in entries]
 
 
-def test_set_rule_leaves_one_row() -> None:
+def test_set_rule_adds_one_entry() -> None:
     Ran("set_rule", NUMBER, "--spam", "yes", "--name", "Alice Example")
     Ran("set_rule", NUMBER, "--remove")
     assert history() == [("changed", MASKED, "Set: spam, name."), ("deleted", MASKED, "Removed.")]
 
 
-def test_set_rule_that_changes_nothing_leaves_no_row() -> None:
+def test_set_rule_that_changes_nothing_adds_no_entry() -> None:
     assert Ran("set_rule", NUMBER, "--note", "Alice").error
     Ran("set_rule", NUMBER, "--remove")
     assert history() == []
 
 
-def test_forget_leaves_one_row() -> None:
+def test_forget_adds_one_entry() -> None:
     Contact.objects.create(number=int(NUMBER), name="Alice Example")
     Ran("forget", NUMBER, str(JANE), "--block")
     Ran("forget", NUMBER, "--unblock")
     (forgot, what, message), unblocked = history()
     assert (forgot, what) == ("deleted", f"{MASKED}, 1********42")
-    assert message.startswith(f"Forgot {MASKED}, 1********42. Deleted: contacts 1,")
-    assert message.endswith("Blocked: imports leave out 2 of 2 numbers.")
-    assert unblocked == ("changed", MASKED, "Unblocked 1 of 1 numbers: imports take them again.")
+    assert message.startswith(f"Erased {MASKED}, 1********42. Deleted: contacts 1,")
+    assert message.endswith("Blocked: imports skip 2 of 2 numbers.")
+    assert unblocked == ("changed", MASKED, "Unblocked 1 of 1 numbers: imports add them again.")
 
 
-def test_refused_forget_leaves_no_row() -> None:
+def test_refused_forget_adds_no_entry() -> None:
     assert Ran("forget", NUMBER, "Alice").error
     assert history() == []
 
 
-def test_imports_leave_one_row_each(file: Any) -> None:
+def test_imports_add_one_entry_each(file: Any) -> None:
     contacts = file(f"number,name\n{JANE},Jane Example\n+12125550143,Jane Roe\nx,y\n", name=f"{JANE}-Jane.csv")
     complaints = file(f"number,day,total\n{JANE},2026-01-02,3\n")
     Ran("import_contacts", contacts)
@@ -67,17 +67,17 @@ def test_imports_leave_one_row_each(file: Any) -> None:
     assert list(kinds) == ["contact", "complaintday"]
 
 
-def test_imports_that_change_nothing_leave_no_row(file: Any) -> None:
+def test_imports_that_change_nothing_add_no_entry(file: Any) -> None:
     contacts = file(f"number,name\n{JANE},Jane Example\n")
     Ran("import_contacts", contacts, "--dry-run")
     assert Ran("import_contacts", file("what is this")).error
     assert history() == []
 
 
-def test_loading_the_numbering_plan_leaves_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_the_numbering_plan_adds_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = NumberingPlan("1.0", {4930: "Berlin"}, {"DE": "Germany"})
-    monkeypatch.setattr(numbering_plan, "version", lambda: plan.version)
-    monkeypatch.setattr(numbering_plan, "read", lambda: plan)
+    monkeypatch.setattr(numbering_plan, "installed_version", lambda: plan.version)
+    monkeypatch.setattr(numbering_plan, "read_installed", lambda: plan)
     Ran("load_numbering_plan", "--dry-run")
     assert history() == []
     for _ in range(2):

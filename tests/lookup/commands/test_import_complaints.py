@@ -1,4 +1,4 @@
-"""`import_complaints`, as an operator types it: how files, days and what is there meet."""
+"""`import_complaints`: how files, days and stored complaints are combined."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ def complaint_days(**only: Any) -> list[tuple[Any, ...]]:
     return list(rows.values_list("number", "source", "day", "total", "robocalls", "subject__text"))
 
 
-def test_yesterdays_ftc_file_makes_the_next_search_say_spam(file: Any) -> None:
+def test_ftc_file_makes_the_next_search_return_spam(file: Any) -> None:
     yesterday = TODAY - timedelta(days=1)
     rows = [("2125550142", str(yesterday), "Vacation  & timeshares", "Y")] * 2
     ran = Ran("import_complaints", file(ftc(*rows, ("2125550143", str(yesterday), "Other", "N"))))
@@ -44,7 +44,7 @@ def test_yesterdays_ftc_file_makes_the_next_search_say_spam(file: Any) -> None:
     assert Complaints().lookup("12125550143", timeout_s=1) == NotFound()
 
 
-def test_importing_a_file_twice_counts_nothing_twice_and_a_later_days_file_adds(file: Any) -> None:
+def test_file_imported_twice_counts_once_and_a_later_one_adds(file: Any) -> None:
     first = file(ftc(("2125550142", "2026-03-05", "Other", "Y"), ("2125550142", "2026-03-05", "Other", "Y")), "a.csv")
     later = file(ftc(("2125550142", "2026-03-06", "Other", "N")), "b.csv")
     assert Ran("import_complaints", first, "--json").counts() == {"added": 1}
@@ -56,7 +56,7 @@ def test_importing_a_file_twice_counts_nothing_twice_and_a_later_days_file_adds(
     ]
 
 
-def test_a_day_that_comes_again_replaces_what_was_there_and_no_other_day(file: Any) -> None:
+def test_imported_day_replaces_only_that_day(file: Any) -> None:
     days = ["2026-03-05", "2026-03-06"]
     Ran("import_complaints", file(ftc(*[(f"212555014{n}", day, "Other", "N") for n in (2, 3) for day in days])))
     ran = Ran("import_complaints", file(ftc(("2125550144", days[0], "Other", "N"))), "--json")
@@ -68,7 +68,7 @@ def test_a_day_that_comes_again_replaces_what_was_there_and_no_other_day(file: A
     ]
 
 
-def test_files_of_one_command_are_one_and_a_day_in_two_of_them_is_added_up(file: Any) -> None:
+def test_day_in_two_files_of_one_command_is_added_up(file: Any) -> None:
     one = file(ftc(("2125550142", "2026-03-05", "Other", "Y")), "a.csv")
     two = file(ftc(("2125550142", "2026-03-05", "Other", "N"), ("2125550142", "2026-03-06", "Other", "N")), "b.csv")
     ran = Ran("import_complaints", one, two)
@@ -77,15 +77,15 @@ def test_files_of_one_command_are_one_and_a_day_in_two_of_them_is_added_up(file:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_same_file_given_twice_is_refused_for_it_would_count_twice(file: Any) -> None:
+def test_same_file_given_twice_is_refused(file: Any) -> None:
     one, copy = (file(ftc(("2125550142", "2026-03-05", "Other", "Y")), name) for name in ("a.csv", "copy.csv"))
     ran = Ran("import_complaints", one, copy)
-    assert str(ran.error) == f"{copy}: the file holds the same as {one}. Nothing was changed."
+    assert str(ran.error) == f"{copy}: the file has the same content as {one}. Nothing was changed."
     assert not ComplaintDay.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_day_that_would_lose_most_of_its_numbers_loses_none_unless_it_is_meant(file: Any) -> None:
+def test_loss_of_most_of_a_day_is_refused_unless_allowed(file: Any) -> None:
     def half(first: int) -> list[tuple[str, str, str, str]]:
         return [(f"21255501{n:02}", "2026-03-05", "Other", "N") for n in range(first, first + 20)]
 
@@ -98,58 +98,58 @@ def test_a_day_that_would_lose_most_of_its_numbers_loses_none_unless_it_is_meant
     for options in (["--dry-run"], ["--allow-loss"]):
         ran = Ran("import_complaints", path, *options)
         assert "  ftc 2026-03-05: complaints: 20, before: 20" in ran.out
-        assert "Warning: ftc 2026-03-05: 20 of 20 numbers are in it no more." in ran.out
+        assert "Warning: ftc 2026-03-05: 20 of 20 numbers removed." in ran.out
     assert {row[0] for row in complaint_days()} == {12125550120 + n for n in range(20)}
     both = [file(ftc(*half(0)), "a"), file(ftc(*half(20)), "b")]
     assert Ran("import_complaints", *both, "--json").counts() == {"added": 20, "unchanged": 20}
 
 
-def test_a_list_and_days_never_share_a_source(file: Any) -> None:
+def test_block_list_and_days_never_share_a_source(file: Any) -> None:
     days, a_list = file(ftc(("2125550142", "2026-03-05", "Other", "N"))), file(block_list(41, n493023125042=4), "list")
     Ran("import_complaints", days)
     assert "'ftc' has complaints by day" in str(Ran("import_complaints", a_list, "--source", "ftc").error)
     Ran("import_complaints", a_list)
     own = file(f"number,day,total,source\n{JANE},{TODAY},1,phoneblock\n", "own.csv")
-    assert "'phoneblock' is a block list's" in str(Ran("import_complaints", own).error)
+    assert "'phoneblock' is the source of a block list" in str(Ran("import_complaints", own).error)
     assert {row[1] for row in complaint_days()} == {"ftc", "phoneblock"}
 
 
-def test_a_full_list_with_an_entry_half_read_removes_nothing(file: Any) -> None:
+def test_full_list_with_an_invalid_entry_removes_nothing(file: Any) -> None:
     Ran("import_complaints", file(block_list(41, n493023125042=4, n493023125043=4)))
     entries = [{"phone": "+493023125042", "votes": 4}, {"phone": "+493023125043", "votes": "many"}]
     ran = Ran("import_complaints", file(json.dumps({"numbers": entries, "version": 42})), "--full")
-    assert "1 entries name a number and cannot be read" in str(ran.error)
+    assert "1 entries name a number but are invalid" in str(ran.error)
     assert ComplaintDay.objects.count() == 2
 
 
 @pytest.mark.parametrize("ticket", ["1\x00", "1\ud800"])
-def test_nothing_in_a_ticket_stops_an_import(file: Any, ticket: str) -> None:
+def test_any_ticket_can_be_imported(file: Any, ticket: str) -> None:
     text = f"Ticket ID,Date of Issue,Caller ID Number\n{ticket},03/05/2026,212-555-0142\n2,03/05/2026,212-555-0142\n"
     ran = Ran("import_complaints", file(text.encode("utf-8", "surrogatepass")))
     assert ran.error is None
     assert complaint_days()[0][3] in (1, 2)
 
 
-def test_a_long_source_of_a_list_fits(file: Any) -> None:
+def test_block_list_may_have_a_long_source(file: Any) -> None:
     ran = Ran("import_complaints", file(block_list(41, n493023125042=4)), "--source", "s" * 32)
     assert ran.error is None
 
 
-def test_a_packed_copy_of_a_file_is_the_same_file_and_two_empty_ones_are_not(file: Any) -> None:
+def test_compressed_copy_is_the_same_file(file: Any) -> None:
     text = ftc(("2125550142", "2026-03-05", "Other", "N"))
     paths = [file(text), file(gzip.compress(text.encode()), "list.csv.gz")]
     empty = [file(ftc(), name) for name in ("empty", "empty too")]
     assert Ran("import_complaints", paths[0], *empty).error is None
-    assert "holds the same as" in str(Ran("import_complaints", *paths).error)
+    assert "has the same content as" in str(Ran("import_complaints", *paths).error)
 
 
-def test_full_is_for_lists(file: Any) -> None:
+def test_full_is_for_block_lists(file: Any) -> None:
     ran = Ran("import_complaints", file(ftc(("2125550142", "2026-03-05", "Other", "N"))), "--full")
     assert "--full is for block lists" in str(ran.error)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_list_that_would_lose_most_of_its_numbers_loses_none_unless_it_is_meant(file: Any) -> None:
+def test_loss_of_most_of_a_list_is_refused_unless_allowed(file: Any) -> None:
     Ran("import_complaints", file(block_list(41, **{f"n4930231250{n:02}": 4 for n in range(100, 250)})))
     empty = file(block_list(42))
     assert "phoneblock would lose 150 of its 150 numbers" in str(Ran("import_complaints", empty, "--full").error)
@@ -167,17 +167,15 @@ def test_an_fcc_ticket_counts_once_over_all_files(file: Any) -> None:
     assert [row[1:5] for row in complaint_days()] == [("fcc", date(2026, 3, 5), 2, 1)]
 
 
-def test_the_subject_of_a_day_is_that_of_most_of_its_complaints(file: Any) -> None:
+def test_subject_of_a_day_is_the_most_frequent_one(file: Any) -> None:
     day = "2026-03-05"
     rows = [("2125550142", day, about, "N") for about in ("Other", "Charities", "Charities", "", "", "")]
     Ran("import_complaints", file(ftc(*rows)))
     assert complaint_days() == [(JANE, "ftc", date(2026, 3, 5), 6, 0, "Charities")]
 
 
-def test_subjects_beyond_the_room_for_them_are_left_out_and_their_complaints_count(
-    file: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lookup.datasets.complaints.MAX_SUBJECTS", 2)
+def test_complaints_count_without_subjects_beyond_the_limit(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lookup.imports.complaints.MAX_SUBJECTS", 2)
     rows = [(f"212555014{n}", "2026-03-05", f"Subject {n}", "N") for n in range(5)]
     Ran("import_complaints", file(ftc(*rows[:1])))
     assert Ran("import_complaints", file(ftc(*rows)), "--json").counts() == {"added": 4, "unchanged": 1}
@@ -185,7 +183,7 @@ def test_subjects_beyond_the_room_for_them_are_left_out_and_their_complaints_cou
     assert ComplaintSubject.objects.count() == 2
 
 
-def test_a_dry_run_of_complaints_says_the_same_and_makes_not_even_a_subject(file: Any) -> None:
+def test_dry_run_counts_the_same_and_adds_no_subject(file: Any) -> None:
     Ran("import_complaints", file(ftc(("2125550142", "2026-03-05", "Old", "N"), ("2125550143", "2026-03-05", "", "N"))))
     before = complaint_days()
     path = file(ftc(("2125550142", "2026-03-05", "New", "N"), ("2125550144", "2026-03-05", "Other", "N")))
@@ -197,12 +195,12 @@ def test_a_dry_run_of_complaints_says_the_same_and_makes_not_even_a_subject(file
 
 
 def block_list(version: int, **votes: int) -> str:
-    """`n493023125042=4`: so many votes."""
+    """`n493023125042=4`: the number and its votes."""
     numbers = [{"phone": f"+{name[1:]}", "votes": count, "rating": "G_FRAUD"} for name, count in votes.items()]
     return json.dumps({"numbers": numbers, "version": version})
 
 
-def test_a_block_list_replaces_the_numbers_it_names_and_0_votes_remove(file: Any) -> None:
+def test_block_list_replaces_its_numbers_and_0_votes_remove(file: Any) -> None:
     Ran("import_complaints", file(block_list(41, n493023125042=4, n493023125043=10, n493023125044=2)))
     ran = Ran("import_complaints", file(block_list(42, n493023125042=20, n493023125043=0, n493023125045=0)))
     assert "1 added, 1 removed" in ran.out or "1 changed, 1 removed" in ran.out
@@ -213,7 +211,7 @@ def test_a_block_list_replaces_the_numbers_it_names_and_0_votes_remove(file: Any
     ]
 
 
-def test_a_number_that_comes_twice_in_a_block_list_counts_where_it_comes_first(file: Any) -> None:
+def test_repeated_number_in_a_block_list_counts_once(file: Any) -> None:
     entries = [{"phone": "+493023125042", "votes": votes} for votes in (4, 10)]
     ran = Ran("import_complaints", file(json.dumps({"numbers": entries, "version": 1})), "--json")
     assert ran.counts() == {"added": 1}
@@ -221,7 +219,7 @@ def test_a_number_that_comes_twice_in_a_block_list_counts_where_it_comes_first(f
     assert [row[3] for row in complaint_days()] == [4]
 
 
-def test_a_number_of_a_block_list_has_one_day_however_often_it_moves(file: Any) -> None:
+def test_number_of_a_block_list_has_one_day(file: Any) -> None:
     now = datetime.now(UTC)
     for version, age_days in ((1, 50), (2, 10)):
         active = (now - timedelta(days=age_days)).timestamp() * 1000
@@ -230,40 +228,40 @@ def test_a_number_of_a_block_list_has_one_day_however_often_it_moves(file: Any) 
     assert [(row[2], row[3]) for row in complaint_days()] == [(now.date() - timedelta(days=10), 10)]
 
 
-def test_a_full_block_list_removes_what_it_does_not_name_and_touches_no_other_source(file: Any) -> None:
+def test_full_block_list_replaces_only_its_own_source(file: Any) -> None:
     Ran("import_complaints", file(block_list(41, n493023125042=4, n493023125043=10)))
     Ran("import_complaints", file(f"number,day,total\n493023125042,{TODAY},1\n"))
     Ran("import_complaints", file(block_list(42, n493023125042=4)), "--full")
     assert [row[:2] for row in complaint_days()] == [(493023125042, "import"), (493023125042, "phoneblock")]
 
 
-def test_an_older_block_list_does_not_bring_back_what_was_removed(file: Any) -> None:
+def test_older_block_list_is_refused_without_full(file: Any) -> None:
     older, newer = (block_list(version, n493023125042=votes) for version, votes in ((41, 4), (42, 0)))
     Ran("import_complaints", file(older))
     Ran("import_complaints", file(newer))
     ran = Ran("import_complaints", file(older))
-    assert "version 41, and version 42 is loaded" in str(ran.error)
+    assert "version 41, but version 42 is loaded" in str(ran.error)
     assert complaint_days() == []
     assert Ran("import_complaints", file(older), "--full").error is None
     assert len(complaint_days()) == 1
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_block_list_comes_alone(file: Any) -> None:
+def test_block_list_is_imported_by_itself(file: Any) -> None:
     paths = [file(block_list(41, n493023125042=4), "a.json"), file(ftc(("2125550142", "2026-03-05", "", "")), "b.csv")]
     for order in (paths, paths[::-1]):
-        assert "a block list is imported by itself" in str(Ran("import_complaints", *order).error)
+        assert "import a block list by itself" in str(Ran("import_complaints", *order).error)
     assert complaint_days() == []
 
 
-def test_counts_of_ones_own_stand_beside_the_regulators(file: Any) -> None:
+def test_own_counts_are_stored_beside_the_regulators(file: Any) -> None:
     Ran("import_complaints", file(ftc(("2125550142", str(TODAY), "", "N"))))
     Ran("import_complaints", file(f"number,day,total,robocalls,subject\n{JANE},{TODAY},1,1,Rude\n"))
     assert [row[1:] for row in complaint_days()] == [("ftc", TODAY, 1, 0, None), ("import", TODAY, 1, 1, "Rude")]
     assert Complaints().lookup(str(JANE), timeout_s=1) == Found(spam=True)
 
 
-def test_files_of_several_formats_meet_in_one_command(file: Any) -> None:
+def test_files_of_several_formats_in_one_command(file: Any) -> None:
     header = "Ticket ID,Date of Issue,Caller ID Number"
     paths = [
         file(f"number,day,total,source\n{JANE},{TODAY},3,a\n{JANE + 1},{TODAY},4,a\n{JANE},{TODAY},9,a\n", "own"),
@@ -280,14 +278,14 @@ def test_files_of_several_formats_meet_in_one_command(file: Any) -> None:
     ]
 
 
-def test_a_count_that_comes_twice_counts_where_it_comes_first(file: Any) -> None:
+def test_repeated_count_counts_once(file: Any) -> None:
     path = file(f"number,day,total,source\n{JANE},{TODAY},3,a\n{JANE},{TODAY},5,a\n{JANE},{TODAY},1,b\n")
     ran = Ran("import_complaints", path)
     assert f"{path}:3: 1********42: repeats an earlier row (line 2)" in ran.err
     assert [row[1:4] for row in complaint_days()] == [("a", TODAY, 3), ("b", TODAY, 1)]
 
 
-def test_a_total_of_0_takes_the_days_complaint_back(file: Any) -> None:
+def test_total_of_0_removes_the_count(file: Any) -> None:
     Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},3\n"))
     assert Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},0\n"), "--json").counts() == {"removed": 1}
 
@@ -302,14 +300,14 @@ def test_counts_age_out_of_the_window_without_another_import(file: Any, settings
     assert Complaints().lookup(str(JANE), timeout_s=1) == NotFound()
 
 
-def test_two_sources_stand_side_by_side(file: Any) -> None:
+def test_sources_do_not_replace_each_other(file: Any) -> None:
     path = file("number,day,total\n12125550142,2026-01-31,3\n")
     Ran("import_complaints", path, "--source", "ftc")
     Ran("import_complaints", path)
     assert set(ComplaintDay.objects.values_list("source", flat=True)) == {"ftc", "import"}
 
 
-def test_a_complaint_from_the_future_is_rejected_and_tomorrows_is_not(file: Any) -> None:
+def test_complaints_after_tomorrow_are_rejected(file: Any) -> None:
     today = datetime.now(UTC).date()
     days = "".join(f"12125550142,{today + timedelta(days=ahead)},1\n" for ahead in (0, 1, 2))
     ran = Ran("import_complaints", file("number,day,total\n" + days))
@@ -319,7 +317,7 @@ def test_a_complaint_from_the_future_is_rejected_and_tomorrows_is_not(file: Any)
 
 
 @pytest.mark.parametrize("source", ["", "s" * 33])
-def test_a_bad_source_is_refused(file: Any, source: str) -> None:
+def test_invalid_source_is_refused(file: Any, source: str) -> None:
     ran = Ran("import_complaints", file("number,day,total\n12125550142,2026-01-31,3\n"), "--source", source)
     assert "--source" in str(ran.error)
     assert not ComplaintDay.objects.exists()

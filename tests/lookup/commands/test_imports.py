@@ -1,4 +1,4 @@
-"""`import_contacts`, and what it shares with `import_complaints`, as an operator types them."""
+"""`import_contacts`, and what it shares with `import_complaints`."""
 
 import gzip
 import io
@@ -13,11 +13,11 @@ from django.core.management import call_command
 from django.db import OperationalError
 from tqdm import tqdm
 
-from lookup import marks
+from lookup import suppression
 from lookup.answers import Found
 from lookup.connectors.directory import Directory
-from lookup.datasets import bulk
-from lookup.management import importing
+from lookup.imports import merging
+from lookup.management import progress_bar
 from lookup.management.commands import import_contacts
 from lookup.models import ComplaintDay, Contact
 from tests import plugin
@@ -32,7 +32,7 @@ def contact_file(file: Any, *rows: str) -> str:
     return str(file("\n".join(["number,name,location", *rows]) + "\n"))
 
 
-def test_good_rows_are_imported_and_bad_ones_listed_with_their_place(file: Any) -> None:
+def test_valid_rows_are_imported_and_others_listed_by_line(file: Any) -> None:
     path = contact_file(file, GOOD, "abc,Secret Name,", f"{JANE},Secret Twin,", "441614960142,,")
     ran = Ran("import_contacts", path)
     assert ran.error is None
@@ -50,7 +50,7 @@ def test_good_rows_are_imported_and_bad_ones_listed_with_their_place(file: Any) 
     assert Contact.objects.values_list("number", "name", "location").get() == (JANE, "Jane Doe", "New York")
 
 
-def test_an_address_book_of_a_phone_is_recognised_and_found_by_the_next_search(file: Any) -> None:
+def test_vcard_is_recognized_and_found_by_the_next_search(file: Any) -> None:
     card = (
         "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Jane Doe\r\nADR;TYPE=HOME:;;1 Main St;New York;NY;10001;USA\r\n"
         "TEL;TYPE=CELL:(212) 555-0142\r\nTEL;TYPE=WORK:+44 161 496 0142\r\nEND:VCARD\r\n"
@@ -69,26 +69,26 @@ def test_an_address_book_of_a_phone_is_recognised_and_found_by_the_next_search(f
         ("Number;Name", "+1 212-555-0142;Jane Doe", "CSV with number"),
     ],
 )
-def test_each_programs_export_is_recognised(file: Any, header: str, row: str, title: str) -> None:
+def test_each_programs_export_is_recognized(file: Any, header: str, row: str, title: str) -> None:
     ran = Ran("import_contacts", file(f"{header}\n{row}\n"))
     assert f"({title}" in ran.out
     assert Contact.objects.values_list("number", "name").get() == (JANE, "Jane Doe")
 
 
-def test_a_file_that_nobody_recognises_says_how_to_go_on_and_format_overrides(file: Any) -> None:
+def test_format_overrides_an_unrecognized_first_line(file: Any) -> None:
     path = file(f"an address book\nBEGIN:VCARD\nFN:Jane\nTEL:+{JANE}\nEND:VCARD\n")
-    assert "--format says which one it is" in str(Ran("import_contacts", path).error)
+    assert "format not recognized by its first line; set --format" in str(Ran("import_contacts", path).error)
     assert Ran("import_contacts", path, "--format", "vcard", "--json").counts() == {"added": 1}
 
 
 def test_gzip_and_windows_1252_are_read(file: Any) -> None:
     path = file(gzip.compress(f"number,name\n{JANE},José\n".encode("cp1252")), "list.csv.gz")
-    assert "not UTF-8 (--encoding names another)" in Ran("import_contacts", path).err
+    assert "not UTF-8 (set --encoding)" in Ran("import_contacts", path).err
     assert Ran("import_contacts", path, "--encoding", "cp1252").error is None
     assert Contact.objects.get().name == "José"
 
 
-def test_an_unknown_encoding_region_or_format_is_one_sentence(file: Any) -> None:
+def test_unknown_encoding_region_or_format_is_one_sentence(file: Any) -> None:
     for option, value in (
         ("--encoding", "klingon"),
         ("--encoding", "rot13"),
@@ -100,7 +100,7 @@ def test_an_unknown_encoding_region_or_format_is_one_sentence(file: Any) -> None
         assert "\n" not in error
 
 
-def test_the_same_file_again_changes_nothing_and_a_newer_one_what_differs(file: Any) -> None:
+def test_repeated_import_changes_only_what_differs(file: Any) -> None:
     path = contact_file(file, GOOD, "441614960142,Old Name,")
     assert Ran("import_contacts", path, "--json").counts() == {"added": 2}
     assert Ran("import_contacts", path, "--json").counts() == {"unchanged": 2}
@@ -109,7 +109,7 @@ def test_the_same_file_again_changes_nothing_and_a_newer_one_what_differs(file: 
     assert Contact.objects.get(number=441614960142).name == "New Name"
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(file: Any) -> None:
+def test_dry_run_prints_the_same(file: Any) -> None:
     Contact.objects.create(number=JANE, name="John Doe")
     path = contact_file(file, GOOD, "441614960142,Other,", "x,y,")
     dry, wet = Ran("import_contacts", path, "--dry-run"), Ran("import_contacts", path)
@@ -118,12 +118,12 @@ def test_a_dry_run_says_the_same_and_changes_nothing(file: Any) -> None:
     assert "Contacts: 1 added, 1 changed." in dry.out
 
 
-def test_a_dry_run_leaves_the_table_as_it_was(file: Any) -> None:
+def test_dry_run_writes_nothing(file: Any) -> None:
     Ran("import_contacts", contact_file(file, GOOD), "--dry-run")
     assert not Contact.objects.exists()
 
 
-def test_rejects_are_listed_in_a_file_for_its_owner_alone(file: Any, tmp_path: Path) -> None:
+def test_rejects_are_listed_in_a_private_file(file: Any, tmp_path: Path) -> None:
     listing = tmp_path / "rejects"
     path = contact_file(file, GOOD, *["x,y,z"] * 50)
     ran = Ran("import_contacts", path, "--rejects", str(listing))
@@ -132,7 +132,7 @@ def test_rejects_are_listed_in_a_file_for_its_owner_alone(file: Any, tmp_path: P
     assert ran.err == ""
 
 
-def test_rejects_are_never_written_over_another_file_least_of_all_the_one_that_is_imported(file: Any) -> None:
+def test_rejects_never_overwrite_a_file(file: Any) -> None:
     path = contact_file(file, GOOD, "x,y,z")
     ran = Ran("import_contacts", path, "--rejects", path)
     assert str(ran.error) == f"--rejects {path}: File exists. Nothing was changed."
@@ -140,13 +140,13 @@ def test_rejects_are_never_written_over_another_file_least_of_all_the_one_that_i
     assert not Contact.objects.exists()
 
 
-def test_a_flood_of_bad_rows_does_not_flood_the_terminal(file: Any) -> None:
+def test_only_the_first_rejects_are_printed(file: Any) -> None:
     ran = Ran("import_contacts", contact_file(file, GOOD, *["x,y,z"] * 50))
     assert len(ran.err.splitlines()) == 21
     assert "30 more: --rejects FILE" in ran.err.splitlines()[-1]
 
 
-def test_numbers_without_a_country_code_are_not_guessed_and_the_summary_says_what_helps(file: Any) -> None:
+def test_numbers_without_country_code_need_the_region(file: Any) -> None:
     path = contact_file(file, GOOD, "2125550143,John,")
     assert "--region US" in Ran("import_contacts", path).out
     assert Contact.objects.count() == 1
@@ -154,10 +154,10 @@ def test_numbers_without_a_country_code_are_not_guessed_and_the_summary_says_wha
     assert Contact.objects.count() == 2
 
 
-def test_a_number_that_is_to_stay_forgotten_does_not_come_back(file: Any) -> None:
-    marks.set([JANE], blocked=True)
+def test_suppressed_number_is_not_imported(file: Any) -> None:
+    suppression.suppress([JANE])
     ran = Ran("import_contacts", contact_file(file, GOOD, "441614960142,Other,"))
-    assert ran.err.endswith(":2: 1********42: forgotten, and kept out\n")
+    assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
     assert Contact.objects.get().number == 441614960142
     Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},3\n{JANE + 1},{TODAY},3\n"))
     assert ComplaintDay.objects.get().number == JANE + 1
@@ -166,25 +166,25 @@ def test_a_number_that_is_to_stay_forgotten_does_not_come_back(file: Any) -> Non
 @pytest.mark.parametrize(
     ("command", "header", "cells"), [("import_contacts", "name", "X"), ("import_complaints", "day,total", f"{TODAY},1")]
 )
-def test_a_number_that_is_blocked_while_an_import_reads_is_left_out_too(
+def test_number_suppressed_during_an_import_is_not_imported(
     file: Any, monkeypatch: pytest.MonkeyPatch, command: str, header: str, cells: str
 ) -> None:
-    take_turns = bulk.one_at_a_time
+    lock = merging.import_lock
 
-    def forgotten_first(table: bulk.Table) -> Any:
-        marks.set([JANE], blocked=True)
-        return take_turns(table)
+    def suppress_first(table: merging.TargetTable) -> Any:
+        suppression.suppress([JANE])
+        return lock(table)
 
-    monkeypatch.setattr(bulk, "one_at_a_time", forgotten_first)
+    monkeypatch.setattr(merging, "import_lock", suppress_first)
     ran = Ran(command, file(f"number,{header}\n{JANE},{cells}\n{JANE + 1},{cells}\n"))
-    assert "1 rejected: forgotten, and kept out" in ran.out
-    assert ran.err.endswith(":2: 1********42: forgotten, and kept out\n")
+    assert "1 rejected: suppressed (forget --block)" in ran.out
+    assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
     left = [*Contact.objects.values_list("number", flat=True), *ComplaintDay.objects.values_list("number", flat=True)]
     assert left == [JANE + 1]
 
 
 @pytest.mark.parametrize("text", ["number,name,location\n", "number,name", "number,name\n\n\n"])
-def test_a_header_alone_is_a_file_that_was_read(file: Any, text: str) -> None:
+def test_header_alone_is_a_valid_file(file: Any, text: str) -> None:
     ran = Ran("import_contacts", file(text))
     assert ran.error is None
     assert ran.out.startswith("0 numbers read")
@@ -194,17 +194,17 @@ def test_a_header_alone_is_a_file_that_was_read(file: Any, text: str) -> None:
     ("text", "says"),
     [
         (b"", "empty"),
-        (b"phone,name\n12125550142,Jane\n", "no known format"),
+        (b"phone,name\n12125550142,Jane\n", "format not recognized"),
         (b"number,name,number\n12125550142,Jane\n", "twice"),
-        (b"number,name\nabc,Jane\n", "no row could be used"),
+        (b"number,name\nabc,Jane\n", "no valid row"),
         (b"<!DOCTYPE html>\n<p>404", "this is a web page"),
         (b"%PDF-1.7\n", "this is a PDF"),
         (b"PK\x03\x04xl/worksheets", "this is a zip file or a spreadsheet"),
-        (gzip.compress(b"number,name\n12125550142,Jane\n")[:-4], "damaged or cut short"),
+        (gzip.compress(b"number,name\n12125550142,Jane\n")[:-4], "damaged or truncated"),
     ],
 )
 @pytest.mark.django_db(transaction=True)
-def test_a_file_that_cannot_be_used_fails_and_changes_nothing(file: Any, text: bytes, says: str) -> None:
+def test_unreadable_file_fails_and_changes_nothing(file: Any, text: bytes, says: str) -> None:
     ran = Ran("import_contacts", file(text))
     assert says in str(ran.error)
     assert str(ran.error).endswith("Nothing was changed.")
@@ -216,40 +216,38 @@ def test_a_file_that_cannot_be_used_fails_and_changes_nothing(file: Any, text: b
 
 @pytest.mark.parametrize("command", ["import_contacts", "import_complaints"])
 @pytest.mark.parametrize("name", ["missing.csv", "."])
-def test_a_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path, command: str, name: str) -> None:
+def test_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path, command: str, name: str) -> None:
     ran = Ran(command, str(tmp_path / name))
     assert str(ran.error).startswith(str(tmp_path))
     assert "\n" not in str(ran.error)
 
 
 @pytest.mark.parametrize("command", ["import_contacts", "import_complaints"])
-def test_help_says_what_becomes_of_bad_rows(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_explains_rejected_rows(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         call_command(command, "--help")
     said = " ".join(capsys.readouterr().out.split())
     assert "listed on stderr as FILE:LINE: reason" in said
-    assert "the good rows are imported" in said
+    assert "the valid rows are imported" in said
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_database_that_gives_up_says_why_and_nothing_of_the_rows(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gives_up(*_: Any, **__: Any) -> None:
-        raise OperationalError("disk full\nCONTEXT:  COPY given, line 1: 12125550142 Jane Doe")
+def test_database_error_is_printed_without_rows(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("disk full\nCONTEXT:  COPY staged, line 1: 12125550142 Jane Doe")
 
-    monkeypatch.setattr(bulk, "merge", gives_up)
+    monkeypatch.setattr(merging, "merge", fail)
     ran = Ran("import_contacts", contact_file(file, GOOD))
-    assert str(ran.error) == "The database gave up: disk full. Broken off. Nothing was changed."
+    assert str(ran.error) == "Database error: disk full. Interrupted. Nothing was changed."
 
 
 @pytest.mark.parametrize("command", ["import_contacts", "import_complaints"])
-def test_a_terminal_sees_rows_a_second_and_the_time_left_and_a_pipe_does_not(
-    file: Any, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
+def test_progress_is_shown_on_a_terminal_only(file: Any, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(importing, "tqdm", partial(tqdm, mininterval=0))
+    monkeypatch.setattr(progress_bar, "tqdm", partial(tqdm, mininterval=0))
     path = file(f"number,day,total,name\n{JANE},{TODAY},1,Jane\n")
     terminal = Terminal()
     call_command(command, path, "--format", "csv", stdout=io.StringIO(), stderr=terminal)
@@ -259,23 +257,21 @@ def test_a_terminal_sees_rows_a_second_and_the_time_left_and_a_pipe_does_not(
     assert Ran(command, path, "--format", "csv").err == ""
 
 
-def test_an_import_that_is_broken_off_says_whether_anything_was_changed(
-    file: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken_off(**options: Any) -> None:
-        options["watch"].merging(12_000)
-        options["watch"].merged(done)
+def test_interrupted_import_says_what_was_written(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(**options: Any) -> None:
+        options["observer"].merging(12_000)
+        options["observer"].merged(done)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(import_contacts, "import_contacts", broken_off)
+    monkeypatch.setattr(import_contacts, "import_contacts", interrupt)
     done = 0
-    assert str(Ran("import_contacts", contact_file(file, GOOD)).error) == "Broken off. Nothing was changed."
+    assert str(Ran("import_contacts", contact_file(file, GOOD)).error) == "Interrupted. Nothing was changed."
     done = 5_000
     said = str(Ran("import_contacts", contact_file(file, GOOD)).error)
     written = list(LogEntry.objects.values_list("change_message", flat=True))
-    if plugin.production():  # what is not committed is not in
-        assert said == "Broken off. Nothing was changed."
+    if plugin.production():  # nothing is committed yet
+        assert said == "Interrupted. Nothing was changed."
         assert written == []
     else:
         assert written == [said]
-        assert said.startswith("Broken off after 5,000 of 12,000 rows, which are in. Run the same command again")
+        assert said.startswith("Interrupted after 5,000 of 12,000 rows were written. Run the same command again")

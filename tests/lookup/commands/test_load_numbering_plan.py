@@ -1,4 +1,4 @@
-"""`load_numbering_plan`: by difference, once a version, and never with a gap for searches."""
+"""`load_numbering_plan` writes what differs, once per version, while searches continue."""
 
 import io
 import json
@@ -10,8 +10,8 @@ from django.core.management import call_command
 
 from lookup.answers import Found
 from lookup.connectors.geography import Geography
-from lookup.datasets import bulk, numbering_plan
-from lookup.datasets.numbering_plan import NumberingPlan
+from lookup.imports import merging, numbering_plan
+from lookup.imports.numbering_plan import NumberingPlan
 from lookup.models import Country, Dataset, NumberPrefix
 
 pytestmark = pytest.mark.django_db
@@ -20,13 +20,13 @@ SMALL = NumberingPlan("1.0", {4930: "Berlin", 4989: "Munich", 44: "", 1650253: "
 
 
 class Installed:
-    """The plan that the installed package would bring."""
+    """A fake for the plan of the installed package."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.plan = SMALL
         self.reads = 0
-        monkeypatch.setattr(numbering_plan, "version", lambda: self.plan.version)
-        monkeypatch.setattr(numbering_plan, "read", self.read)
+        monkeypatch.setattr(numbering_plan, "installed_version", lambda: self.plan.version)
+        monkeypatch.setattr(numbering_plan, "read_installed", self.read)
 
     def read(self) -> NumberingPlan:
         self.reads += 1
@@ -48,14 +48,14 @@ def places() -> dict[int, str]:
     return dict(NumberPrefix.objects.values_list("prefix", "place"))
 
 
-def test_the_first_load_brings_all_and_records_the_version() -> None:
+def test_first_load_writes_everything_and_records_the_version() -> None:
     assert load() == "Numbering plan 1.0: 4 prefixes, 1 countries; 5 rows added, 0 changed, 0 removed.\n"
     assert places() == SMALL.places
     assert dict(Country.objects.values_list("code", "name")) == SMALL.countries
     assert Dataset.objects.values_list("name", "version", "rows").get() == ("numbering-plan", "1.0", 4)
 
 
-def test_a_version_that_is_loaded_is_not_even_read_again(installed: Installed) -> None:
+def test_loaded_version_is_not_read_again(installed: Installed) -> None:
     load()
     NumberPrefix.objects.filter(prefix=4930).update(place="Edited")
     assert "already loaded" in load()
@@ -63,7 +63,7 @@ def test_a_version_that_is_loaded_is_not_even_read_again(installed: Installed) -
     assert places()[4930] == "Edited"
 
 
-def test_force_repairs_what_differs_and_touches_nothing_else(installed: Installed) -> None:
+def test_force_repairs_only_what_differs(installed: Installed) -> None:
     load()
     NumberPrefix.objects.filter(prefix=4930).update(place="Edited")
     NumberPrefix.objects.filter(prefix=4989).delete()
@@ -72,7 +72,7 @@ def test_force_repairs_what_differs_and_touches_nothing_else(installed: Installe
     assert places() == SMALL.places
 
 
-def test_a_new_version_is_loaded_by_difference(installed: Installed) -> None:
+def test_new_version_writes_only_what_differs(installed: Installed) -> None:
     load()
     installed.plan = NumberingPlan("2.0", {4930: "Berlin", 44: "United Kingdom", 331: "Paris"}, {"FR": "France"})
     said = json.loads(load("--json"))
@@ -100,7 +100,7 @@ def test_a_new_version_is_loaded_by_difference(installed: Installed) -> None:
     assert Dataset.objects.get().version == "2.0"
 
 
-def test_a_refresh_says_what_changed_and_a_first_load_does_not(installed: Installed) -> None:
+def test_update_prints_changes_and_first_load_does_not(installed: Installed) -> None:
     assert load().count("\n") == 1
     installed.plan = NumberingPlan("2.0", {**SMALL.places, 4930: "Berlin-Mitte", 331: "Paris"}, SMALL.countries)
     assert load().splitlines() == [
@@ -110,9 +110,7 @@ def test_a_refresh_says_what_changed_and_a_first_load_does_not(installed: Instal
     ]
 
 
-def test_a_refresh_never_leaves_a_search_without_an_answer(
-    installed: Installed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_searches_are_answered_during_an_update(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
     load()
     installed.plan = NumberingPlan("2.0", {493023: "Berlin-Mitte", 4989: "Munich"}, {"DE": "Germany"})
     seen: list[Any] = []
@@ -126,15 +124,15 @@ def test_a_refresh_never_leaves_a_search_without_an_answer(
         return stepped
 
     for name in ("upsert", "delete"):
-        monkeypatch.setattr(bulk, name, then_look(getattr(bulk, name)))
+        monkeypatch.setattr(merging, name, then_look(getattr(merging, name)))
     load()
     assert len(seen) >= 2
     assert set(seen) <= {Found(location="Berlin"), Found(location="Berlin-Mitte")}
 
 
-def test_a_load_that_breaks_off_is_not_recorded_and_goes_on_when_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_load_is_not_recorded_and_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(bulk, "delete", lambda **_: 1 / 0)
+        patch.setattr(merging, "delete", lambda **_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             load()
     assert not Dataset.objects.exists()
@@ -142,18 +140,18 @@ def test_a_load_that_breaks_off_is_not_recorded_and_goes_on_when_called_again(mo
     assert Dataset.objects.exists()
 
 
-def test_a_dry_run_counts_and_changes_nothing() -> None:
+def test_dry_run_counts_and_changes_nothing() -> None:
     assert "5 rows added" in load("--dry-run")
     assert not any(model._default_manager.exists() for model in (NumberPrefix, Country, Dataset))
 
 
-def test_a_block_without_a_name_is_answered_by_its_country() -> None:
+def test_prefix_without_name_is_answered_by_its_country() -> None:
     load()
     Country.objects.create(code="GB", name="United Kingdom")
     assert Geography().lookup("442079460123", timeout_s=1) == Found(location="United Kingdom")
 
 
-def test_progress_is_for_a_terminal_only() -> None:
+def test_progress_is_shown_on_a_terminal_only() -> None:
     err = io.StringIO()
     call_command("load_numbering_plan", stdout=io.StringIO(), stderr=err)
     assert err.getvalue() == ""

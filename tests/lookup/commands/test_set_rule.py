@@ -1,4 +1,4 @@
-"""`set_rule`: what is not given stays, and a rule that says nothing is none."""
+"""`set_rule` changes only the given fields, and refuses empty rules."""
 
 import io
 import json
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from lookup import rules
 from lookup.answers import Found
 from lookup.models import NumberRule
 from tests.api import NUMBER
+from tests.lookup.rows import rule_of
 
 pytestmark = pytest.mark.django_db
 
@@ -25,12 +25,12 @@ def as_json(*arguments: str) -> dict[str, Any]:
     return dict(json.loads(set_rule(NUMBER, *arguments, "--json")))
 
 
-def test_it_makes_a_rule_that_a_search_finds_and_says_what_it_is() -> None:
+def test_new_rule_is_printed_and_found() -> None:
     assert set_rule("+49 3023-125042", "--spam", "yes") == f"{NUMBER} (DE): spam yes, no name\n"
-    assert rules.find(NUMBER) == Found(spam=True)
+    assert rule_of(NUMBER) == Found(spam=True)
 
 
-def test_what_is_not_given_stays_and_what_is_given_changes() -> None:
+def test_only_given_fields_change() -> None:
     old = {"number": NUMBER, "spam": True, "name": "Alice Example", "note": "asked us"}
     assert as_json("--spam", "yes", "--name", "Alice Example", "--note", "asked us") == old
     before = NumberRule.objects.get().updated_at
@@ -41,7 +41,7 @@ def test_what_is_not_given_stays_and_what_is_given_changes() -> None:
     assert NumberRule.objects.get().updated_at > before
 
 
-def test_a_note_is_shown() -> None:
+def test_note_is_printed() -> None:
     said = set_rule(NUMBER, "--name", "Alice Example", "--note", "asked us")
     assert said == f"{NUMBER} (DE): spam unknown, name Alice Example; asked us\n"
 
@@ -59,13 +59,13 @@ def test_text_is_cleaned_before_it_is_stored() -> None:
     "arguments",
     [("--spam", "unknown"), ("--name", " \u202e "), ("--note", "only a note"), ("--spam", "unknown", "--name", "")],
 )
-def test_a_rule_that_says_nothing_is_refused(arguments: tuple[str, ...]) -> None:
+def test_empty_rule_is_refused(arguments: tuple[str, ...]) -> None:
     with pytest.raises(CommandError, match="A rule needs"):
         set_rule(NUMBER, *arguments)
     assert not NumberRule.objects.exists()
 
 
-def test_a_rule_does_not_become_one_that_says_nothing() -> None:
+def test_rule_cannot_be_emptied() -> None:
     set_rule(NUMBER, "--spam", "yes")
     with pytest.raises(CommandError, match="Nothing was changed"):
         set_rule(NUMBER, "--spam", "unknown", "--note", "x")
@@ -73,22 +73,22 @@ def test_a_rule_does_not_become_one_that_says_nothing() -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--json",), ("--remove", "--spam", "yes"), ("--remove", "--name", "")])
-def test_it_wants_a_word_or_a_removal_and_not_both(arguments: tuple[str, ...]) -> None:
+def test_fields_or_removal_are_required_but_not_both(arguments: tuple[str, ...]) -> None:
     set_rule(NUMBER, "--name", "Alice Example")
     with pytest.raises(CommandError, match="--remove alone"):
         set_rule(NUMBER, *arguments)
-    assert rules.find(NUMBER) == Found(name="Alice Example")
+    assert rule_of(NUMBER) == Found(name="Alice Example")
 
 
-def test_a_removed_rule_is_gone() -> None:
+def test_removed_rule_is_not_found() -> None:
     set_rule(NUMBER, "--name", "Alice Example")
     assert set_rule(NUMBER, "--remove") == f"Removed the rule for {NUMBER}.\n"
-    assert rules.find(NUMBER) is None
+    assert rule_of(NUMBER) is None
     assert set_rule(NUMBER, "--remove") == f"There was no rule for {NUMBER}.\n"
     assert as_json("--remove") == {"number": NUMBER, "removed": False}
 
 
-def test_what_is_no_number_is_not_repeated() -> None:
+def test_invalid_number_is_not_printed() -> None:
     with pytest.raises(CommandError) as raised:
         set_rule("030 23125042", "--spam", "yes")
     assert str(raised.value) == "Invalid phone number (must start with a country code)."

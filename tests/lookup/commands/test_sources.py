@@ -1,4 +1,4 @@
-"""What an operator sees of the sources: `check_sources`, `lookup`, `list_presets`, and the system checks."""
+"""`check_sources`, `lookup`, `list_presets`, and the system checks of sources."""
 
 import io
 import json
@@ -12,19 +12,19 @@ from django.core.checks import ERROR, WARNING, run_checks
 from django.core.management import CommandError, call_command
 
 from accounts.models import CreditEntry
-from lookup import usage
+from lookup import statistics
 from lookup.connectors import registry
 from lookup.models import Contact
-from tests import upstream
+from tests import connectors, upstream
 from tests.api import NUMBER
-from tests.lookup.connectors.conftest import KEYS, PRESETS, Vendors
+from tests.mock_vendors import KEYS, PRESETS, Vendors
 from tests.plugin import ROOT
 
 pytestmark = pytest.mark.django_db
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str, str]:
-    """What the command writes on stdout and stderr, and with what it failed."""
+    """The command's stdout, stderr and error."""
     failed = ""
     try:
         call_command(*arguments)
@@ -37,11 +37,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[str, str, 
 # --- check_sources --------------------------------------------------------------------------------------------------
 
 
-def test_every_bound_source_is_asked_live_and_told(
-    vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_configured_source_is_called(vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
     settings.SOURCE_A = "directory,mock_a"
-    vendors.b.repair(upstream.raw(b"", 401))
+    vendors.b.behave_as(upstream.raw(b"", 401))
     out, _, failed = run(capsys, "check_sources")
     lines = [line.split(maxsplit=4) for line in out.splitlines()]
     assert lines[0] == ["SLOT", "SOURCE", "OUTCOME", "MS", "ANSWER, OR WHAT TO FIX"]
@@ -50,19 +48,19 @@ def test_every_bound_source_is_asked_live_and_told(
         ["source_a", "mock_a", "found"],
         "name=Example Bakery, location=Springfield, IL",
     )
-    assert (lines[3][:3], lines[3][4]) == (["source_b", "mock_b", "auth"], "401: MOCK_B_KEY is refused")
+    assert (lines[3][:3], lines[3][4]) == (["source_b", "mock_b", "auth"], "401: MOCK_B_KEY is rejected")
     assert failed == "1 of 3 failed."
     assert not any(key in out for key in KEYS.values())
 
 
-def test_it_goes_past_cache_and_breaker(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cache_and_circuit_breaker_are_not_used(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         assert run(capsys, "check_sources", "--number", f"+{NUMBER}")[2] == ""
     assert (len(vendors.a.heads), len(vendors.b.heads)) == (2, 2)
     assert b"%2B" + NUMBER.encode() in vendors.a.heads[0]
 
 
-def test_one_that_is_bound_to_both_slots_is_asked_once(
+def test_source_of_both_slots_is_called_once(
     vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings.SOURCE_A = "mock_b"
@@ -71,11 +69,11 @@ def test_one_that_is_bound_to_both_slots_is_asked_once(
     assert len(vendors.b.heads) == 1
 
 
-def test_a_source_that_a_search_would_not_wait_for_is_no_success(
+def test_source_slower_than_the_deadline_fails(
     vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings.SEARCH_DEADLINE_S = 0.05
-    vendors.a.repair(upstream.slow(0.1, upstream.says(upstream.GOOD_A)))
+    vendors.a.behave_as(upstream.slow(0.1, upstream.says(upstream.GOOD_A)))
     out, _, failed = run(capsys, "check_sources", "--json")
     first = json.loads(out.splitlines()[0])
     assert (first["ok"], first["answer"]["name"], first["fix"]) == (
@@ -86,7 +84,7 @@ def test_a_source_that_a_search_would_not_wait_for_is_no_success(
     assert failed == "1 of 2 failed."
 
 
-def test_what_is_not_covered_is_said_and_not_asked(
+def test_source_that_does_not_cover_the_number_is_not_called(
     vendors: Vendors, settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
@@ -105,16 +103,14 @@ def test_what_is_not_covered_is_said_and_not_asked(
         ([], "SOURCE_A: there is no source 'nobody'. Built in: complaints, directory, geography. Presets: "),
     ],
 )
-def test_what_cannot_be_asked_is_told(
+def test_invalid_number_or_source_is_reported(
     settings: Any, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
 ) -> None:
     settings.SOURCE_A = "nobody"
     assert told in run(capsys, "check_sources", *arguments)[2]
 
 
-def test_samples_run_offline_for_every_preset_shipped_and_own(
-    vendors: Vendors, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_samples_of_all_presets_run_offline(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:
     out, _, failed = run(capsys, "check_sources", "--samples", "--json")
     rows = [json.loads(line) for line in out.splitlines()]
     assert {row["preset"] for row in rows} == set(registry.presets())
@@ -123,9 +119,7 @@ def test_samples_run_offline_for_every_preset_shipped_and_own(
     assert (failed, vendors.a.connections) == ("", 0)
 
 
-def test_a_sample_that_is_read_otherwise_is_named(
-    settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_failing_sample_is_reported(settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
     wrong = text.replace('name = "Example Bakery", location', 'name = "Other Bakery", location')
     (tmp_path / "mine.toml").write_text(wrong.replace("MOCK_A_", "MINE_"), encoding="utf-8")
@@ -133,12 +127,12 @@ def test_a_sample_that_is_read_otherwise_is_named(
     settings.PRESET_DIR = str(tmp_path)
     out, _, failed = run(capsys, "check_sources", "--samples")
     mine = next(line for line in out.splitlines() if line.startswith("mine"))
-    assert "'found' says {'name': 'Example Bakery', 'location': 'Springfield, IL'} instead of" in mine
+    assert "'found' gives {'name': 'Example Bakery', 'location': 'Springfield, IL'} instead of" in mine
     assert next(line for line in out.splitlines() if line.startswith("broken")).split()[1] == "0"
     assert failed == f"2 of {len(registry.presets())} failed."
 
 
-def test_a_preset_that_cannot_be_sent_is_named_beside_the_others(
+def test_preset_that_cannot_be_sent_is_reported(
     settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_KEY", "SECRET_KEY")
@@ -146,29 +140,29 @@ def test_a_preset_that_cannot_be_sent_is_named_beside_the_others(
     settings.PRESET_DIR = str(tmp_path)
     out, _, failed = run(capsys, "check_sources", "--samples")
     line = next(line for line in out.splitlines() if line.startswith("secret"))
-    assert "SECRET_KEY is a setting of the service's own." in line
+    assert "SECRET_KEY is a setting of the service itself." in line
     assert failed == f"1 of {len(registry.presets())} failed."
 
 
 # --- lookup ---------------------------------------------------------------------------------------------------------
 
 
-def test_numbers_are_looked_up_and_nobody_is_charged(
+def test_numbers_are_looked_up_without_a_charge(
     vendors: Vendors, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted: list[int] = []
-    monkeypatch.setattr(usage, "count", lambda *, token_id, **rest: counted.append(token_id))
+    counted: list[str] = []
+    monkeypatch.setattr(statistics, "count", lambda *, connector, **rest: counted.append(connector))
     out, _, failed = run(capsys, "lookup", "+49 30 23125-042", "12025550123")
     lines = out.splitlines()
     assert (lines[0], lines[3], failed) == (NUMBER, "12025550123", "")
     assert lines[1].split(maxsplit=4)[:2] == ["source_a", "found"]
     assert lines[1].endswith("ms  name=Example Bakery, location=Springfield, IL")
     assert lines[2].endswith("ms  name=Example Sweepstakes, spam=yes")
-    assert counted == [0] * 4
+    assert sorted(counted) == ["mock_a", "mock_a", "mock_b", "mock_b"]
     assert not CreditEntry.objects.exists()
 
 
-def test_a_file_is_looked_up_line_by_line_and_a_bad_line_is_told(
+def test_file_is_looked_up_and_invalid_lines_are_reported(
     settings: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     settings.SOURCE_A = "directory"
@@ -187,7 +181,7 @@ def test_a_file_is_looked_up_line_by_line_and_a_bad_line_is_told(
         for number, known in ((NUMBER, {"name": "Example Bakery"}), ("493023125043", {}))
     ]
     assert err == f"{file}:4: invalid phone number (must start with a country code)\n"
-    assert failed == "Of 3: 1 no phone number, 0 that neither slot could tell."
+    assert failed == "Of 3: 1 invalid, 0 failed in both sources."
 
 
 def test_standard_input_is_read(
@@ -199,16 +193,16 @@ def test_standard_input_is_read(
     assert err == "<stdin>:2: invalid phone number (must contain only digits)\n"
 
 
-def test_when_neither_slot_could_tell_the_command_fails(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:
-    vendors.a.repair(upstream.raw(b"", 500))
-    vendors.b.repair(upstream.raw(b"", 500))
+def test_command_fails_if_both_sources_fail(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:
+    vendors.a.behave_as(upstream.raw(b"", 500))
+    vendors.b.behave_as(upstream.raw(b"", 500))
     out, _, failed = run(capsys, "lookup", NUMBER)
     assert out.count("failed") == 2
-    assert failed == "Of 1: 0 no phone number, 1 that neither slot could tell."
+    assert failed == "Of 1: 0 invalid, 1 failed in both sources."
 
 
 @pytest.mark.parametrize("arguments", [[], ["--file", "/nowhere/numbers.txt"]])
-def test_nothing_to_look_up_is_told(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+def test_nothing_to_look_up_is_an_error(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     failed = run(capsys, "lookup", *arguments)[2]
     assert failed in (
         "Nothing to look up: give numbers, or --file FILE.",
@@ -219,7 +213,7 @@ def test_nothing_to_look_up_is_told(capsys: pytest.CaptureFixture[str], argument
 # --- list_presets ---------------------------------------------------------------------------------------------------
 
 
-def test_presets_are_listed_with_what_they_lack(
+def test_presets_are_listed_with_missing_keys(
     settings: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TWILIO_ACCOUNT_SID", "AC0")
@@ -233,8 +227,8 @@ def test_presets_are_listed_with_what_they_lack(
     assert rows["twilio"]["keys"] == {"TWILIO_ACCOUNT_SID": True, "TWILIO_AUTH_TOKEN": False}
 
 
-def test_the_vendor_matrix_in_the_docs_is_current(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    settings.PRESET_DIR = str(PRESETS)  # the operator's own do not belong there
+def test_vendors_page_is_current(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    settings.PRESET_DIR = str(PRESETS)  # docs/vendors.md has only the shipped ones
     out, _, _ = run(capsys, "list_presets", "--markdown")
     assert (ROOT / "docs" / "vendors.md").read_text(encoding="utf-8") == out
     assert "mock_a" not in out
@@ -247,7 +241,7 @@ def checks(*ids: str) -> list[tuple[str, str, str]]:
     return [(str(m.id), m.msg, m.hint or "") for m in run_checks() if m.id in ids]
 
 
-def test_a_key_that_is_not_set_is_a_check_with_a_hint(settings: Any) -> None:
+def test_missing_key_is_a_check_with_a_hint(settings: Any) -> None:
     settings.SOURCE_A = "directory,telnyx" if "telnyx" in registry.presets() else "twilio"
     (found,) = checks("lookup.E001", "lookup.E002", "lookup.E003")
     assert found[0] == "lookup.E003"
@@ -255,20 +249,20 @@ def test_a_key_that_is_not_set_is_a_check_with_a_hint(settings: Any) -> None:
     assert found[2].startswith("Set ")
 
 
-def test_a_preset_that_is_none_is_a_check_with_its_file_and_key(settings: Any, tmp_path: Path) -> None:
+def test_invalid_preset_is_a_check_with_its_file_and_key(settings: Any, tmp_path: Path) -> None:
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
     (tmp_path / "mine.toml").write_text(text.replace("{e164}", "{e16}"), encoding="utf-8")
     settings.PRESET_DIR, settings.SOURCE_A = str(tmp_path), "mine"
     (found,) = checks("lookup.E001", "lookup.E002", "lookup.E003")
     assert found[0] == "lookup.E002"
     assert found[1].startswith("mine.toml: request.url: {e16} is none of")
-    assert found[2] == f"Correct request.url in {tmp_path / 'mine.toml'}; docs/presets.md tells every key."
+    assert found[2] == f"Correct request.url in {tmp_path / 'mine.toml'}; docs/presets.md describes every key."
 
 
 FAULTS = {
     "not TOML": ("title = ", "title = = ", "002", "not TOML"),
     "a sample read otherwise": ('is = "not_found"', 'is = "quota"', "004", "it is quota instead of not_found."),
-    "a when that is no truth value": ("known == `false`", "name", "004", "rule 1 of the preset: its `when` is neither"),
+    "a when that is no truth value": ("known == `false`", "name", "004", "the preset's `when`: `name` is neither"),
     "a secret of the service's": ("MINE_KEY", "SECRET_KEY", "002", "must begin with MINE_"),
     "a request nobody can send": ("[request]", '[request]\nheaders = { A = "b\\nc" }', "002", "cannot be sent"),
 }
@@ -276,7 +270,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("bound", [True, False])
-def test_a_faulty_preset_is_an_error_only_where_it_is_bound(
+def test_invalid_preset_is_an_error_only_if_it_is_used(
     settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, bound: bool
 ) -> None:
     old, new, number, told = FAULTS[fault]
@@ -291,10 +285,10 @@ def test_a_faulty_preset_is_an_error_only_where_it_is_bound(
     assert [message.level for message in faults] == [ERROR if bound else WARNING]
     assert told in faults[0].msg
     if not bound:
-        call_command("check")  # raises nothing, so no other command is stopped either
+        call_command("check")  # raises nothing, so no other command is stopped
 
 
-def test_a_rule_that_no_sample_reaches_is_a_warning(
+def test_rule_that_no_sample_reaches_is_a_warning(
     settings: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
@@ -328,7 +322,7 @@ def test_a_rule_that_no_sample_reaches_is_a_warning(
         ('path = "MINE_KEY"', "https://secret.example.com/v1/secret//%2B12025550123?fields=name&fields=place"),
     ],
 )
-def test_secrets_are_left_out_by_place_not_by_word(
+def test_secrets_are_masked_by_position_not_by_value(
     settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auth: str, request_line: str
 ) -> None:
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
@@ -347,15 +341,32 @@ def test_secrets_are_left_out_by_place_not_by_word(
     ("source", "told"),
     [
         ("directory,directory", "SOURCE_A names 'directory' twice."),
-        ("complaints", "SOURCE_A: 'complaints' knows spam only, and this slot has location and name."),
+        ("complaints", "SOURCE_A: 'complaints' supplies only spam, but this slot has location and name."),
     ],
 )
-def test_a_binding_that_cannot_help_is_a_check(settings: Any, source: str, told: str) -> None:
+def test_useless_source_is_a_check(settings: Any, source: str, told: str) -> None:
     settings.SOURCE_A = source
     assert checks("lookup.E001") == [("lookup.E001", told, "Correct SOURCE_A in the environment.")]
 
 
-def test_a_preset_named_like_a_built_in_source_is_a_check(settings: Any, tmp_path: Path) -> None:
+class NeverCached(connectors.RemoteKnows):
+    hit_ttl_s = None  # type: ignore[assignment]
+
+
+class NegativeWait(connectors.RemoteKnows):
+    max_wait_s = -1
+
+
+@pytest.mark.parametrize(("name", "limit"), [("NeverCached", "hit_ttl_s"), ("NegativeWait", "max_wait_s")])
+def test_class_with_an_invalid_time_is_a_check(settings: Any, name: str, limit: str) -> None:
+    """The failing sequence: its first answer is never forgotten, because caching it raises TypeError."""
+    settings.SOURCE_A = name = f"{__name__}.{name}"
+    assert [found[1] for found in checks("lookup.E001")] == [
+        f"SOURCE_A: {name}.{limit} must be a number of seconds, at least 0."
+    ]
+
+
+def test_preset_named_like_a_built_in_source_is_a_check(settings: Any, tmp_path: Path) -> None:
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "DIRECTORY_")
     (tmp_path / "directory.toml").write_text(text, encoding="utf-8")
     settings.PRESET_DIR = str(tmp_path)
@@ -366,12 +377,12 @@ def test_a_preset_named_like_a_built_in_source_is_a_check(settings: Any, tmp_pat
         ]
 
 
-def test_an_operators_preset_stands_above_the_shipped_one(settings: Any, tmp_path: Path) -> None:
+def test_operators_preset_overrides_the_shipped_one(settings: Any, tmp_path: Path) -> None:
     shipped = registry.presets()["twilio"]
     (tmp_path / "twilio.toml").write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
     settings.PRESET_DIR = str(tmp_path)
     assert registry.presets()["twilio"] == tmp_path / "twilio.toml"
 
 
-def test_with_everything_set_there_is_nothing_to_say(vendors: Vendors) -> None:
+def test_no_check_fails_if_everything_is_set(vendors: Vendors) -> None:
     assert checks("lookup.E001", "lookup.E002", "lookup.E003") == []

@@ -34,6 +34,7 @@ def lookup(number: str) -> Any:
     return Geography().lookup(number, timeout_s=1)
 
 
+@pytest.mark.slow
 @pytest.mark.once
 def test_100_000_numbers_are_placed_as_the_geocoder_places_them() -> None:
     checked, wrong, regions, types, places = 0, [], set(), set(), set()
@@ -125,7 +126,7 @@ def test_a_number_without_a_country_gets_none(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["4900123456", "9991234567", "11111111111", "999999999999999", "2101234567"])
-def test_a_number_that_no_plan_has_is_not_found_rather_than_a_failure(number: str) -> None:
+def test_a_number_in_no_plan_is_not_found_rather_than_failed(number: str) -> None:
     assert lookup(number) == NotFound()
 
 

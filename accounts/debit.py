@@ -1,0 +1,100 @@
+"""The debit of a search: the statements that deduct the credit, and finding out whether a lost one was committed.
+
+When the connection to PostgreSQL breaks before the reply, the server may have committed the debit, may still be
+executing it, or may never have read it. So its session is ended first, which starts nothing new then; locking the
+token's row waits for a debit that is still running; only then does the ledger tell. (Behind a pooler, with
+DB_PREPARE=false, the session is not ended: a debit that the pooler forwards later is not seen.)
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
+
+from accounts import notices
+from accounts.models import ApiToken, CreditEntry
+from core.database_errors import describe
+from core.db import Session, fetch_one
+
+log = logging.getLogger(__name__)
+
+RETRY_INTERVAL_S = 0.05
+
+_DEDUCT_CREDIT = """
+UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
+WHERE id = %s AND credits >= 1 RETURNING id, credits, low_balance_at, contact
+"""
+_WRITE_ENTRY = """
+INSERT INTO accounts_creditentry
+    (token_id, amount, balance_after, kind, actor, reason, reference, request_id, number_hash, created_at)
+SELECT id, -1, credits, 'search', '', '', '', %s, %s, %s FROM {debited} RETURNING id, balance_after
+"""
+_POSTGRESQL_DEBIT = f"""
+WITH debit AS ({_DEDUCT_CREDIT}), notice AS ({notices.WRITE_IF_LOW.format(debited="debit")})
+{_WRITE_ENTRY.format(debited="debit")}
+"""
+_SQLITE_ENTRY = _WRITE_ENTRY.format(debited="(SELECT id, credits FROM accounts_apitoken WHERE id = %s) AS debit")
+
+
+@dataclass(frozen=True, slots=True)
+class Debit:
+    """One credit for one search. Tests compare the statements with the ORM."""
+
+    token_id: int
+    request_id: str
+    number_hash: bytes
+    created_at: datetime
+
+    def execute(self) -> tuple[int, int] | None:
+        """The ledger entry's id and the new balance, or None: no credit was left."""
+        database = connections[DEFAULT_DB_ALIAS]
+        created_at = database.ops.adapt_datetimefield_value(self.created_at)
+        take = [created_at, self.token_id]
+        entry = [self.request_id, self.number_hash, created_at]
+        if database.vendor == "postgresql":
+            notice = [created_at, created_at, -1, settings.LOW_BALANCE_NOTICES]
+            row = fetch_one(_POSTGRESQL_DEBIT, [*take, *notice, *entry])
+        else:
+            # SQLite has no WITH … UPDATE: separate statements, in one transaction or in the caller's.
+            with transaction.atomic(savepoint=False):
+                row = fetch_one(_DEDUCT_CREDIT, take)
+                if row is not None:
+                    notices.write_if_low(token_id=self.token_id, change=-1, at=self.created_at)
+                    row = fetch_one(_SQLITE_ENTRY, [*entry, self.token_id])
+        return None if row is None else (row[0], row[1])
+
+    def find_balance(self, session: Session, deadline: float) -> int | None:
+        """The balance after this debit on a lost session, or None: it was not committed.
+
+        `created_at`, to the microsecond, identifies the ledger entry, because clients may repeat the other values.
+        Tries at least once, and until `deadline` (time.monotonic); then logs that the outcome is unknown and raises the
+        last OperationalError or InterfaceError.
+        """
+        while True:
+            try:
+                session.end()
+                # Its COMMIT, after the lock, also waits for a synchronous standby to have the debit.
+                with transaction.atomic():
+                    ApiToken.objects.select_for_update().values_list("pk").get(pk=self.token_id)
+                    entries = CreditEntry.objects.filter(
+                        token_id=self.token_id,
+                        created_at=self.created_at,
+                        kind=CreditEntry.Kind.SEARCH,
+                        request_id=self.request_id,
+                        number_hash=self.number_hash,
+                    )
+                    balance: int | None = entries.values_list("balance_after", flat=True).first()
+                if balance is None and not settings.DB_PREPARE:
+                    log.error(
+                        "charge: connection lost behind a pooler, may still be committed (token=%d)", self.token_id
+                    )
+                return balance
+            except (OperationalError, InterfaceError) as error:
+                if time.monotonic() + RETRY_INTERVAL_S >= deadline:
+                    log.error("charge: connection lost, outcome unknown (token=%d)", self.token_id)
+                    raise
+                log.warning("charge: connection lost, the ledger cannot be read yet (%s)", describe(error))
+                time.sleep(RETRY_INTERVAL_S)

@@ -1,0 +1,195 @@
+"""Request metrics: how many requests came, from which token and with which outcome. (Sources: lookup.statistics.)
+
+`count` adds to counters in memory (core.counters), which a thread writes to tables; the reports read the tables.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
+
+from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay
+from core import counters, metrics
+from core.counters import PRUNE_ROWS, CounterTable, Key, hour_number, hour_to_columns, log_exceptions
+from core.periods import midnight
+from core.retention import delete_in_batches, oldest_kept
+
+#: The outcomes of a request, and their names in the console. Degraded: answered although one source failed.
+#: `given_away`, `free_degraded`: no match, and not charged (CHARGE_EMPTY).
+OUTCOMES = {
+    "found_both": "both sources matched",
+    "found_one": "one source matched",
+    "found_none": "no match",
+    "given_away": "no match, not charged",
+    "found_degraded": "degraded: one matched",
+    "none_degraded": "degraded: no match",
+    "free_degraded": "degraded: no match, not charged",
+    "replayed": "replayed",
+    "no_credits": "refused: no credits",
+    "rate_limited": "refused: rate limited",
+    "unauthorized": "refused: no valid token",
+    "invalid": "refused: invalid request",
+    "failed": "failed",
+}
+FOUND = ("found_both", "found_one", "found_degraded")
+DEGRADED = ("found_degraded", "none_degraded", "free_degraded")
+CHARGED = (*FOUND, "found_none", "none_degraded")
+NEW_ANSWERS = (*CHARGED, "given_away", "free_degraded")
+SEARCHES = (*NEW_ANSWERS, "replayed")
+REFUSED = ("no_credits", "rate_limited", "unauthorized", "invalid")
+
+REQUESTS = metrics.Counter(
+    "callerid_searches", "Requests to the search, by outcome.", ("outcome",), zeros=[(outcome,) for outcome in OUTCOMES]
+)
+
+#: A token's current rate is that of its last days.
+RATE_DAYS = 7
+_DAY_S = 24 * 3600
+
+
+def _day_to_columns(key: Key) -> Key:
+    token_id, day, outcome = key
+    begins = datetime.fromtimestamp(day * _DAY_S, UTC)
+    return token_id, connection.ops.adapt_datefield_value(begins.date()), outcome
+
+
+HOURS = CounterTable(SearchHour, ("hour", "outcome"), ("count",), hour_to_columns)
+TOKEN_DAYS = CounterTable(TokenDay, ("token_id", "day", "outcome"), ("count",), _day_to_columns)
+
+
+def answer_outcome(*, found: int, degraded: bool, charged: bool) -> str:
+    """The outcome of a new answer. `found`: how many sources matched. `degraded`: one source failed."""
+    if found:
+        return "found_degraded" if degraded else "found_both" if found == 2 else "found_one"
+    if charged:
+        return "none_degraded" if degraded else "found_none"
+    return "free_degraded" if degraded else "given_away"
+
+
+@log_exceptions
+def count(*, token_id: int | None, outcome: str) -> None:
+    """Count one request. `outcome`: one of OUTCOMES. `token_id`: None without a valid token. Never raises."""
+    now = time.time()
+    REQUESTS.inc(outcome)
+    counters.process_counters.add(HOURS, (hour_number(now), outcome), ((0, 1),))
+    if token_id is not None:
+        counters.process_counters.add(TOKEN_DAYS, (token_id, int(now) // _DAY_S, outcome), ((0, 1),))
+
+
+def prune() -> int:
+    """Delete rows older than KEPT_DAYS; returns how many."""
+    oldest = oldest_kept()
+    hours, days = SearchHour.objects.filter(hour__lt=oldest), TokenDay.objects.filter(day__lt=oldest.date())
+    return delete_in_batches(hours, PRUNE_ROWS) + delete_in_batches(days, PRUNE_ROWS)
+
+
+# --- Reports -----------------------------------------------------------------------------------------------------
+
+
+def by_hour(since: datetime) -> dict[datetime, dict[str, int]]:
+    """Hour → outcome → number of requests, for the hours from `since` on that have any. One statement."""
+    return _by_period(SearchHour.objects.filter(hour__gte=since).values_list("hour", "outcome", "count"))
+
+
+def by_day(token: ApiToken, since: date) -> dict[date, dict[str, int]]:
+    """Like `by_hour`, for the days of one token."""
+    return _by_period(token.days.filter(day__gte=since).values_list("day", "outcome", "count"))
+
+
+def _by_period(rows: Iterable[tuple[Any, str, int]]) -> dict[Any, dict[str, int]]:
+    periods: dict[Any, dict[str, int]] = defaultdict(dict)
+    for period, outcome, count in rows:
+        periods[period][outcome] = count
+    return dict(periods)
+
+
+def with_activity(tokens: QuerySet[ApiToken], now: datetime) -> QuerySet[ApiToken]:
+    """Annotates `searches_30d`, the answered searches of the last 30 days, and `charged`, which `runs_out` needs."""
+    return tokens.annotate(
+        searches_30d=_sum(SEARCHES, now.date() - timedelta(days=29)),
+        charged=_sum(CHARGED, _rate_since(now)),
+    )
+
+
+def _sum(outcomes: Iterable[str], since: date) -> Any:
+    days = TokenDay.objects.filter(token=OuterRef("pk"), day__gte=since, outcome__in=outcomes).order_by()
+    total = days.values("token").annotate(total=Sum("count")).values("total")
+    return Coalesce(Subquery(total, output_field=IntegerField()), 0)
+
+
+def _rate_since(now: datetime) -> date:
+    return now.date() - timedelta(days=RATE_DAYS - 1)
+
+
+def rate_a_day(token: ApiToken, charged: int, now: datetime) -> float:
+    """Credits: `charged` since the first of the last RATE_DAYS days or since the token was issued, at least one day."""
+    began = max(datetime.combine(_rate_since(now), datetime.min.time(), UTC), token.created_at)
+    return charged / max(1.0, (now - began) / timedelta(days=1))
+
+
+def runs_out(token: ApiToken, charged: int, now: datetime) -> datetime | None:
+    """When the balance will be used up at the current rate; `charged`: as for `rate_a_day`. None: not within a hundred
+    years, or the token is not used at all."""
+    if token.credits == 0:
+        return now
+    rate = rate_a_day(token, charged, now)
+    left_days = token.credits / rate if rate else float("inf")
+    return now + timedelta(days=left_days) if left_days < 36_500 else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningOut:
+    token: ApiToken
+    rate_a_day: float
+    at: datetime
+
+
+def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:
+    """Usable tokens that run out within `within_days` days at their current rate, soonest first. Without tokens that
+    have no charged search in the last RATE_DAYS days. One statement."""
+    since = _rate_since(now)
+    # A lower bound: `rate_a_day` divides by the elapsed part of the RATE_DAYS days, or of a younger token's life.
+    in_time = Q(created_at__date__gte=since, credits__lte=F("charged") * within_days) | Q(
+        created_at__date__lt=since, credits__lte=F("charged") * within_days / (RATE_DAYS - 1)
+    )
+    candidates = (
+        ApiToken.objects.only("name", "credits", "created_at")
+        .filter(revoked_at=None, expires_at__gt=now, days__day__gte=since, days__outcome__in=CHARGED)
+        .annotate(charged=Sum("days__count"))
+        .filter(in_time)
+    )
+    last = now + timedelta(days=within_days)
+    found = [
+        RunningOut(token, rate_a_day(token, token.charged, now), at)
+        for token in candidates
+        if (at := runs_out(token, token.charged, now)) and at <= last
+    ]
+    return sorted(found, key=lambda one: one.at)
+
+
+def ledger_sums(since: datetime) -> dict[str, int]:
+    """The sums of ledger entries from `since` (UTC) on by kind (CreditEntry.Kind), without searches. One statement.
+
+    Whole days have stored sums. A period that begins within a day is read from the ledger, by the index of all entries
+    but searches.
+    """
+    if since == midnight(since):
+        days = CreditDay.objects.filter(day__gte=since.date())
+        return dict(days.values_list("kind").annotate(Sum("amount")).order_by())
+    entries = CreditEntry.objects.filter(created_at__gte=since).exclude(kind=CreditEntry.Kind.SEARCH)
+    return dict(entries.values_list("kind").annotate(Sum("amount")).order_by())
+
+
+def outstanding(now: datetime) -> tuple[int, int]:
+    """The credits on usable tokens, and those on revoked or expired tokens. One statement."""
+    usable = Q(revoked_at=None, expires_at__gt=now)
+    sums = ApiToken.objects.aggregate(
+        usable=Sum("credits", filter=usable, default=0), unusable=Sum("credits", filter=~usable, default=0)
+    )
+    return sums["usable"], sums["unusable"]

@@ -1,0 +1,59 @@
+"""When maintenance commands last succeeded and last failed: for /metrics and `doctor`, which other processes run."""
+
+import logging
+from contextlib import suppress
+
+from django.db import DatabaseError, InterfaceError, connection
+from django.utils import timezone
+
+from accounts.models import TaskRun
+from core import metrics
+
+log = logging.getLogger(__name__)
+
+#: The names of the runs. AUDIT: of the whole ledger; AUDIT_SINCE: of its newest entries.
+PRUNE, AUDIT, AUDIT_SINCE = "prune", "audit_credits", "audit_credits --since"
+
+LAST_SUCCESS = metrics.Gauge(
+    "callerid_task_last_success_timestamp_seconds",
+    "When the command last succeeded, on any host; 0: never.",
+    ("task",),
+    zeros=[(PRUNE,), (AUDIT,), (AUDIT_SINCE,)],
+    multiprocess_mode="livemax",
+)
+LAST_FAILURE = metrics.Gauge(
+    "callerid_task_last_failure_timestamp_seconds",
+    "When the command last found something wrong, on any host; 0: never.",
+    ("task",),
+    zeros=[(AUDIT,), (AUDIT_SINCE,)],
+    multiprocess_mode="livemax",
+)
+
+
+def record(name: str, *, succeeded: bool) -> None:
+    """Record that a run ended now. Never fails the command: a role that may only read can audit too."""
+    ended = {"succeeded_at" if succeeded else "failed_at": timezone.now()}
+    try:
+        TaskRun.objects.update_or_create(name=name, defaults=ended)
+    except DatabaseError as error:
+        log.warning("the run of %s is not recorded (%s)", name, type(error).__name__)
+
+
+def all_runs() -> dict[str, TaskRun]:
+    """By name; a run that never ended is not among them."""
+    return TaskRun.objects.in_bulk()
+
+
+@metrics.sampler
+def sample() -> None:
+    try:
+        for run in all_runs().values():
+            if run.succeeded_at:
+                LAST_SUCCESS.set(run.succeeded_at.timestamp(), run.name)
+            if run.failed_at:
+                LAST_FAILURE.set(run.failed_at.timestamp(), run.name)
+    except (DatabaseError, InterfaceError):
+        pass  # health checks report it
+    finally:
+        with suppress(DatabaseError, InterfaceError):
+            connection.close()

@@ -1,0 +1,108 @@
+"""The console's first page: service health, searches, credits, tokens that run out, and sources.
+
+The number of statements is fixed, and none of them reads the searches in the ledger.
+"""
+
+from collections import Counter
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import OperationalError
+from django.http import HttpRequest
+from django.utils import timezone
+
+from accounts import statistics
+from accounts.admin.charts import requests_chart
+from accounts.models import CreditEntry
+from accounts.statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
+from callerid_project import health
+from core import periods
+from core.periods import Period
+from lookup import source_report
+
+RUNNING_OUT_DAYS = 7
+MAX_RUNNING_OUT = 10
+
+
+def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Unfold's DASHBOARD_CALLBACK: `context` and the blocks that this operator may view."""
+    now, period = timezone.now(), periods.from_query(request.GET)
+    since = period.since(now)
+    can_view_usage, can_view_ledger, can_view_tokens = map(
+        request.user.has_perm, ("lookup.view_usage", "accounts.view_creditentry", "accounts.view_apitoken")
+    )
+    blocks: dict[str, Any] = {}
+    if can_view_usage or can_view_ledger:
+        hours = statistics.by_hour(since)
+        total = sum(map(Counter, hours.values()), Counter[str]())
+    if can_view_usage:
+        blocks["searches"] = _searches(total)
+        blocks["chart"] = _chart(hours, period, now, by_hour=_by_hour(request, period))
+        blocks["report"] = source_report.report(since)
+    if can_view_ledger:
+        blocks["credits"] = _credits(total, since)
+    if can_view_tokens:
+        blocks["tokens"] = _tokens(now)
+    if blocks:
+        blocks["health"] = health.checks(request)
+    return {**context, "now": now, "periods": periods.ALL, "period": period, "since": since, **blocks}
+
+
+def _by_hour(request: HttpRequest, period: Period) -> bool:
+    return period is periods.DAY or (period is periods.WEEK and request.GET.get("by") == "hour")
+
+
+def _searches(total: Counter[str]) -> dict[str, Any]:
+    """Percentages are of new answers; None if there were none."""
+    new_answers, found, degraded = (
+        sum(total[outcome] for outcome in outcomes) for outcomes in (NEW_ANSWERS, FOUND, DEGRADED)
+    )
+    return {
+        "answered": sum(total[outcome] for outcome in SEARCHES),
+        "found_percent": f"{100 * found / new_answers:.0f}" if new_answers else None,
+        "degraded": degraded,
+        "degraded_percent": f"{100 * degraded / new_answers:.0f}" if new_answers else None,
+        "refused": sum(total[outcome] for outcome in REFUSED),
+        "failed": total["failed"],
+    }
+
+
+def _credits(total: Counter[str], since: datetime) -> dict[str, Any]:
+    """`spent` is from the statistics of searches, the rest from what operators did."""
+    amounts = Counter(statistics.ledger_sums(since))
+    return {
+        "issued": amounts[CreditEntry.Kind.ISSUE] + amounts[CreditEntry.Kind.TOP_UP],
+        "refunded": amounts[CreditEntry.Kind.REFUND],
+        "adjusted": amounts[CreditEntry.Kind.ADJUSTMENT],
+        "spent": sum(total[outcome] for outcome in CHARGED),
+    }
+
+
+def _tokens(now: datetime) -> dict[str, Any]:
+    """`outstanding` (statistics.outstanding) and `running_out` are None if their query timed out: both grow with the
+    number of tokens, and the rest of the page is needed most then."""
+    block: dict[str, Any] = {"outstanding": None, "running_out": None}
+    with suppress(OperationalError):
+        block["outstanding"] = statistics.outstanding(now)
+    with suppress(OperationalError):
+        running_out = statistics.running_out(now, within_days=RUNNING_OUT_DAYS)
+        block["running_out"] = running_out[:MAX_RUNNING_OUT]
+        block["more"] = max(0, len(running_out) - MAX_RUNNING_OUT)
+    return block
+
+
+def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime, *, by_hour: bool) -> dict[str, Any]:
+    """A bar for every hour or day of the period, including those without requests."""
+    step = timedelta(hours=1) if by_hour else timedelta(days=1)
+    start, steps = period.since(now), dict[datetime, Counter[str]]()
+    while start <= now:
+        steps[start] = Counter()
+        start += step
+    for hour, counts in hours.items():
+        start = hour if by_hour else periods.midnight(hour)
+        # A process with a fast clock may have counted in an hour that has not begun yet.
+        steps.setdefault(start, Counter()).update(counts)
+    label = "%H:%M" if period is periods.DAY else "%b %d, %H:%M" if by_hour else "%b %d"
+    chart = requests_chart(list(steps.items()), label=label, by="hour" if by_hour else "day")
+    return {**chart, "can_choose_step": period is periods.WEEK}

@@ -1,0 +1,87 @@
+"""settings.DATABASES["default"] of both profiles. Raises ImproperlyConfigured for a database that cannot be used."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+
+def refuse_beside_production(env_file: Path) -> None:
+    """Raises ImproperlyConfigured if `env_file`, the production environment, exists on this host but was not loaded: a
+    command would silently work on a new SQLite database."""
+    try:
+        env_file.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError:
+        pass  # it exists, and this user may not see it
+    raise ImproperlyConfigured(
+        f"{env_file} exists but DATABASE_URL is not set. Run commands of the production service with "
+        "`callerid COMMAND`, which loads that file. For an SQLite database on the same host, set CALLERID_ENV_FILE to "
+        "another path."
+    )
+
+
+def sqlite(path: Path, *, busy_timeout_s: int) -> dict[str, Any]:
+    # Created with this mode first: SQLite gives its -wal and -shm files the mode of the database.
+    try:
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"Cannot use the database in {path.parent}: {error.strerror}. "
+            "Set CALLERID_DATA_DIR to a directory that you own."
+        ) from error
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path,
+        "CONN_MAX_AGE": None,  # one connection per thread: opening it and running its PRAGMAs costs more than a search
+        "OPTIONS": {
+            # With IMMEDIATE, a transaction waits for the write lock when it begins, up to the timeout, and does not
+            # fail with "database is locked" at its first write.
+            "transaction_mode": "IMMEDIATE",
+            "timeout": busy_timeout_s,
+            # recursive_triggers: the ledger's DELETE triggers also fire for rows that REPLACE deletes.
+            # secure_delete: deleted data is overwritten in the file, however the SQLite library was built.
+            "init_command": (
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA recursive_triggers=ON; "
+                "PRAGMA secure_delete=ON;"
+            ),
+        },
+    }
+
+
+def postgresql(
+    database: dict[str, Any], *, pool_size: int | None, max_wait_s: float, prepare: bool, name: str = "DATABASE_URL"
+) -> dict[str, Any]:
+    """`database`: as parsed from the URL in `name`. `pool_size`: None for commands, which need no pool.
+
+    `max_wait_s`: for a connection of the pool. `prepare`: DB_PREPARE.
+    """
+    if database.get("ENGINE") != "django.db.backends.postgresql":
+        raise ImproperlyConfigured(f"{name} must be postgres://user:password@host:5432/name.")
+    options = {
+        # A server that no longer responds is detected within seconds (TCP keepalive), not the system's minutes.
+        "connect_timeout": 2,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 2,
+        "tcp_user_timeout": 3000,
+        **database.get("OPTIONS", {}),
+        # core.db prepares the statements of a search. psycopg's own preparation would keep the texts of the last 100
+        # statements of each connection in memory, and Django's contain values.
+        "prepare_threshold": None,
+    }
+    if pool_size is not None:
+        # Threads that wait for a vendor hold no connection, so there may be fewer connections than threads; one extra
+        # serves /readyz and the statistics. All are opened at start: a pool grows by one at a time, and the first
+        # searches would wait. The pool's own threads connect, so a request waits at most `timeout`, whatever
+        # connect_timeout is. The next request retries a failed connection, without a back-off of minutes.
+        options["pool"] = {
+            "min_size": pool_size,
+            "max_size": pool_size + 1,
+            "timeout": max_wait_s,
+            "reconnect_timeout": 1,
+        }
+    # DB_PREPARE=false means a transaction pooler, which supports no server-side cursors either.
+    configured = {**database, "ENGINE": "core.postgresql", "OPTIONS": options}
+    return configured if prepare else {**configured, "DISABLE_SERVER_SIDE_CURSORS": True}

@@ -1,0 +1,33 @@
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from core.commands import JSONCommand
+
+
+class Command(JSONCommand):
+    help = (
+        "Check everything that the service needs: configuration, key files, database, Redis, clocks, sources, "
+        "balances, notices, prune, proxy. Says what to do about each problem, and exits with status 1 if there is one. "
+        "Shows no secret."
+    )
+    requires_system_checks = []  # it reports them
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        from callerid_project import doctor  # needs valid settings, which manage.py reports for this command
+
+        results = [(each.component, each.healthy, each.detail) for each in doctor.run()]
+        self.stdout.write(report(results, as_json=options["json"]))
+        if not all(ok for _, ok, _ in results):
+            sys.exit(1)
+
+
+def report(results: Iterable[tuple[str, bool, str]], *, as_json: bool) -> str:
+    """`results`: name, whether it is in order, and one or more sentences."""
+    checks = [{"name": name, "ok": ok, "detail": detail} for name, ok, detail in results]
+    wrong = [check for check in checks if not check["ok"]]
+    if as_json:
+        return json.dumps({"ok": not wrong, "checks": checks}, ensure_ascii=False)
+    lines = [f"{'ok     ' if check['ok'] else 'PROBLEM'}  {check['name']:<14}  {check['detail']}" for check in checks]
+    return "\n".join([*lines, "", f"{len(wrong)} of {len(checks)} checks found a problem."])

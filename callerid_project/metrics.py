@@ -1,0 +1,69 @@
+"""`/metrics` for Prometheus, and the metrics of HTTP requests. Other modules declare their own (core.metrics)."""
+
+import platform
+import tomllib
+from functools import cache
+from ipaddress import ip_address
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework.request import Request
+
+from accounts import task_runs  # noqa: F401  (declares its own metrics, as does pool_metrics)
+from callerid_project.health import Probe
+from core import metrics, pool_metrics  # noqa: F401
+from core.throttling import client_address
+
+PAGES = {"search-slash": "search", "livez": "health", "readyz": "health", "metrics": "metrics", "search": "search"}
+
+DURATION = metrics.Histogram(
+    "callerid_http_request_duration_seconds",
+    "Durations of requests, the time in the queue included.",
+    ("page", "status"),
+    zeros=[("search", "2xx"), ("search", "5xx")],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 1.5, 2, 5),
+)
+BUILD = metrics.Gauge(
+    "callerid_build_info", "1, with the version as a label.", ("version", "python"), multiprocess_mode="livemax"
+)
+
+
+def observe_request(view_name: str, status: int, duration_s: float) -> None:
+    """`view_name`: as Django resolved it; empty for an unknown path."""
+    page = PAGES.get(view_name) or ("console" if view_name.startswith("admin:") else "other")
+    DURATION.observe(duration_s, page, f"{status // 100}xx")
+
+
+@cache
+def version() -> str:
+    project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return str(project["version"])
+
+
+@metrics.sampler
+def set_build_info() -> None:
+    BUILD.set(1, version(), platform.python_version())
+
+
+class Metrics(Probe):
+    def get(self, request: Request) -> HttpResponse:
+        return HttpResponse(metrics.render(), content_type=metrics.CONTENT_TYPE)
+
+
+_view = Metrics.as_view()
+
+
+@csrf_exempt
+def view(request: HttpRequest) -> HttpResponseBase:
+    """The metrics for METRICS_NETWORKS; to others, whatever their method, there is no such page."""
+    if not _is_allowed(request):
+        raise Http404
+    return _view(request)
+
+
+def _is_allowed(request: HttpRequest) -> bool:
+    if "HTTP_X_FORWARDED_FOR" in request.META or "HTTP_FORWARDED" in request.META:
+        return False  # a proxy's, or made up by a client that reaches this port
+    address = ip_address(client_address(request))
+    return any(address in network for network in settings.METRICS_NETWORKS)

@@ -1,0 +1,156 @@
+"""Base classes of the console's pages, on django-unfold's."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin import ShowFacets
+from django.contrib.admin.views.main import ChangeList
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.text import capfirst
+from unfold.admin import ModelAdmin
+
+#: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
+MAX_LISTED = 10_000
+#: Rows in an action: Django's confirmation page has a field for each row, and accepts at most 1,000 fields.
+MAX_SELECTED = 900
+
+
+def html_link(url: str, text: object) -> str:
+    """A link that is legible in the light and in the dark theme."""
+    return format_html('<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>', url, text)
+
+
+def column(text: Callable[[Any], str], description: str, ordering: str | None = None) -> Any:
+    """A column of a list, or a read-only field of a page, that shows the `text` of its row."""
+    return staticmethod(admin.display(description=description, ordering=ordering)(text))
+
+
+def can_view_history(request: HttpRequest) -> bool:
+    """Whether the user sees who did what, in the History and on an object's own history page."""
+    return request.user.has_perm("admin.view_logentry")
+
+
+def require(allowed: bool) -> None:
+    """Raises PermissionDenied unless `allowed`."""
+    if not allowed:
+        raise PermissionDenied
+
+
+class ConsoleAdmin(ModelAdmin):
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Django shows it to everybody who may view the object."""
+        require(can_view_history(request))
+        return super().history_view(request, object_id, extra_context)
+
+    def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """Context of the page of `obj` in addition to Django's."""
+        return {}
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if (obj := kwargs.get("obj")) is not None:
+            context |= self.page_context(request, obj)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def form_page(
+        self, request: HttpRequest, form: forms.Form, perform: Callable[[dict[str, Any]], HttpResponse], **context: Any
+    ) -> HttpResponse:
+        """The page of `form`; after a valid submission, the response of `perform`, called with the cleaned data.
+
+        `perform` runs in a transaction. Its ValueError or ValidationError rolls back and is shown in the form.
+        """
+        if form.is_bound and form.is_valid():
+            try:
+                with transaction.atomic():
+                    return perform(form.cleaned_data)
+            except (ValueError, ValidationError) as error:
+                form.add_error(None, " ".join(error.messages) if isinstance(error, ValidationError) else str(error))
+        return self.render_page(request, "form.html", form=form, **context)
+
+    def render_page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
+        """Render an admin template of this model, or of its app."""
+        context = {**self.admin_site.each_context(request), "opts": self.opts, **context}
+        app = f"admin/{self.opts.app_label}"
+        return TemplateResponse(request, [f"{app}/{self.opts.model_name}/{template}", f"{app}/{template}"], context)
+
+
+class ReadOnlyAdmin(ConsoleAdmin):
+    """Rows that nobody adds, changes or deletes by hand, whatever their permissions."""
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    has_add_permission = has_delete_permission = has_change_permission
+
+
+class CappedPaginator(Paginator):
+    """Pages of the first MAX_LISTED rows."""
+
+    @cached_property
+    def _capped_count(self) -> int:
+        rows: Any = self.object_list
+        return rows.order_by()[: MAX_LISTED + 1].count()
+
+    @cached_property
+    def count(self) -> int:
+        return min(self._capped_count, MAX_LISTED)
+
+    @property
+    def is_capped(self) -> bool:
+        return self._capped_count > MAX_LISTED
+
+
+class IndexedChangeList(ChangeList):
+    """Sorts only by the columns in `sortable_by`: Django hides the links of the others, but obeys the URL."""
+
+    def get_ordering_field(self, field_name: Any) -> Any:
+        return super().get_ordering_field(field_name) if field_name in (self.sortable_by or ()) else None
+
+    def notes(self) -> list[str]:
+        """Messages about the limits that the list has reached."""
+        return [f"Only the first {MAX_LISTED:,} are listed."] if self.paginator.is_capped else []
+
+
+class LargeTableAdmin(ConsoleAdmin):
+    """The base class for tables with millions of rows: never counted in full, sorted by an index or not at all."""
+
+    paginator: type[Paginator] = CappedPaginator
+    changelist_class: type[ChangeList] = IndexedChangeList
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER  # a URL could ask for a count by each filter
+    #: The only lookups that a URL may use.
+    lookups_allowed: tuple[str, ...] = ()
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Django would allow any lookup on the model's own fields, such as a regular expression on every row."""
+        return lookup in self.lookups_allowed
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return self.changelist_class
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet, *args: Any) -> HttpResponse | None:
+        """Refuse "select all" beyond MAX_SELECTED rows: users have not seen them all."""
+        across = any(value not in ("", "0") for value in request.POST.getlist("select_across"))
+        if across and queryset.order_by()[: MAX_SELECTED + 1].count() > MAX_SELECTED:
+            text = f"There are more than {MAX_SELECTED}: select rows one page at a time."
+            self.message_user(request, text, messages.WARNING)
+            return None
+        return super().response_action(request, queryset, *args)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        title = capfirst(str(self.opts.verbose_name_plural))
+        response = super().changelist_view(request, {"title": title, **(extra_context or {})})
+        context = getattr(response, "context_data", None) or {}
+        for note in context["cl"].notes() if "cl" in context else ():
+            messages.info(request, note)
+        return response

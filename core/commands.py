@@ -1,0 +1,36 @@
+"""The base of the commands with a --json option."""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+
+class JSONCommand(BaseCommand):
+    json_help = "Print the result as one JSON object."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help=self.json_help)
+
+    def write_json(self, value: Any) -> None:
+        self.stdout.write(json.dumps(value, ensure_ascii=False, default=str))
+
+    def write_rows(
+        self, options: dict[str, Any], rows: Iterable[Any], header: Sequence[str], cells: Sequence[Sequence[str]]
+    ) -> None:
+        """Print each of `rows` with --json, and otherwise a table whose columns are as wide as their longest cell."""
+        if options["json"]:
+            for row in rows:
+                self.write_json(row)
+            return
+        widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+        for line in (header, *cells):
+            self.stdout.write("  ".join(map(str.ljust, line, widths)).rstrip())
+
+    def write_result(self, options: dict[str, Any], result: Any, text: str) -> None:
+        """Print `result` with --json, and otherwise `text`."""
+        if options["json"]:
+            self.write_json(result)
+        else:
+            self.stdout.write(text)

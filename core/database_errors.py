@@ -1,0 +1,34 @@
+"""What may be logged about an error of PostgreSQL: never a message that may quote a row or a statement.
+
+Without Django, for the main process of the server, which logs without it.
+"""
+
+from typing import Any
+
+#: Classes of SQLSTATE whose messages name hosts, roles, databases, tables and limits, but no values: unsupported
+#: features (such as a changed plan), connections, transaction states, authorization, unknown databases, rollbacks,
+#: resources, locks, interventions of an operator (such as time limits), the system.
+_CLASSES = frozenset({"0A", "08", "25", "28", "3D", "40", "53", "55", "57", "58"})
+#: Of the others: unknown table, unknown column, missing privilege.
+_CODES = frozenset({"42P01", "42703", "42501"})
+
+
+def describe(error: BaseException) -> str:
+    """The error's type and, of an error of PostgreSQL or of the connection to it, SQLSTATE and message."""
+    name = type(error).__name__
+    cause = error.__cause__ if type(error).__module__ == "django.db.utils" else error
+    detail = _detail(cause) if cause is not None else ""
+    return f"{name}: {detail}" if detail else name
+
+
+def _detail(error: Any) -> str:
+    if not type(error).__module__.startswith(("psycopg", "core.postgresql")):
+        return ""
+    code = getattr(error, "sqlstate", None)
+    if code is None:
+        # The client's own errors: libpq's about the connection, and the pool's.
+        connection_error = any(base.__name__ == "OperationalError" for base in type(error).__mro__)
+        return " ".join(str(error).split()) if connection_error else ""
+    if code in _CODES or code[:2] in _CLASSES:
+        return f"{code} {error.diag.message_primary}"
+    return str(code)

@@ -1,0 +1,41 @@
+"""The periods of the console's figures: whole hours or days (UTC), including the current one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A number of `hours` or of `days`. `key`: its value in the URL parameter `period`."""
+
+    key: str
+    title: str
+    hours: int = 0
+    days: int = 0
+
+    def since(self, now: datetime) -> datetime:
+        """The start of its first hour or day. `now`: in UTC."""
+        if self.days:
+            return midnight(now) - timedelta(days=self.days - 1)
+        return hour(now) - timedelta(hours=self.hours - 1)
+
+
+def hour(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)
+
+
+def midnight(at: datetime) -> datetime:
+    return hour(at).replace(hour=0)
+
+
+DAY = Period("24h", "24 hours", hours=24)
+WEEK = Period("7d", "7 days", days=7)
+MONTH = Period("30d", "30 days", days=30)
+ALL = (DAY, WEEK, MONTH)
+WITH_SHORTEST = (Period("2h", "2 hours", hours=2), *ALL)
+
+
+def from_query(query: Mapping[str, str], among: Sequence[Period] = ALL) -> Period:
+    """The period that the URL parameter names; DAY when it names none of `among`."""
+    return next((period for period in among if period.key == query.get("period")), DAY)

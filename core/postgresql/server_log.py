@@ -1,0 +1,31 @@
+"""The settings that make PostgreSQL log statements with their values, and so numbers and names.
+
+Django's ORM puts values into the text of its statements. Only a superuser may change these settings, for a role or for
+the server: docs/personal-data.md has the statements.
+"""
+
+from django.db import connections
+
+#: For each setting, the values with which it logs no values.
+SILENT = {
+    "log_statement": {"none", "ddl"},
+    "log_min_duration_statement": {"-1"},
+    "log_min_duration_sample": {"-1"},
+    "log_transaction_sample_rate": {"0"},
+    "log_min_error_statement": {"panic"},
+    "log_error_verbosity": {"terse"},  # otherwise DETAIL and CONTEXT: duplicate keys, failing rows, lines of a COPY
+    "log_parameter_max_length_on_error": {"0"},
+    "auto_explain.log_min_duration": {"-1"},
+}
+
+
+def writes_values(alias: str) -> list[str]:
+    """The names of the settings that make this database log values, for the connected role; none on SQLite.
+
+    Raises django.db's errors.
+    """
+    if connections[alias].vendor != "postgresql":
+        return []
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT name, setting FROM pg_settings WHERE name = ANY(%s) ORDER BY name", [list(SILENT)])
+        return [name for name, setting in cursor.fetchall() if setting not in SILENT[name]]

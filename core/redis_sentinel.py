@@ -1,0 +1,42 @@
+"""Redis Sentinel's URLs. core.redis connects."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, quote, urlencode
+
+_URL = re.compile(
+    r"sentinel(?P<tls>s?)://((?P<auth>[^/?#]*)@)?(?P<hosts>[^/?#@]+)/(?P<name>[^/?#]+)/?(?P<db>[0-9]*)(\?(?P<query>[^#]*))?"
+)
+_HOST = re.compile(r"([^][:,]+|\[[0-9A-Fa-f:.]+\])(?P<port>:[1-9][0-9]{0,4})?")
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """`name`: the Sentinels' name for it. `url`: a Redis URL without a host. `sentinels`: the Redis URL of each."""
+
+    name: str
+    url: str
+    sentinels: tuple[str, ...]
+
+
+def parse(url: str) -> Master | None:
+    """`sentinel://user:password@s1:26379,s2:26379/mymaster/0`, or `sentinels://` for TLS to both; None for other URLs.
+
+    User, password and database are the master's. The Sentinels' password is the parameter `sentinel_password`; the
+    other parameters are those of redis-py, for both.
+    """
+    match = _URL.fullmatch(url)
+    hosts = [_HOST.fullmatch(host) for host in match["hosts"].split(",")] if match else [None]
+    if not (match and all(hosts)):
+        return None
+    scheme = f"redis{match['tls']}"
+    options = dict(parse_qsl(match["query"] or ""))
+    password = options.pop("sentinel_password", "")
+    sentinel_auth = f":{quote(password, safe='')}@" if password else ""
+    addresses = [host[0] if host["port"] else f"{host[0]}:26379" for host in hosts if host]
+    query = urlencode(options)
+    return Master(
+        match["name"],
+        f"{scheme}://{match['auth'] or ''}@/{match['db']}?{query}",
+        tuple(f"{scheme}://{sentinel_auth}{address}?{query}" for address in addresses),
+    )

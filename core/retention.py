@@ -1,0 +1,43 @@
+"""Batched deletes and updates, in short transactions, while searches are answered."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from core.db import yield_to_writers
+
+#: Retention of statistics and settled notices: more than a year, to compare with the previous one.
+KEPT_DAYS = 400
+
+
+def oldest_kept() -> datetime:
+    """KEPT_DAYS ago."""
+    return timezone.now() - timedelta(days=KEPT_DAYS)
+
+
+def delete_in_batches(rows: QuerySet, size: int) -> int:
+    """Delete `rows` in batches of `size`; returns how many. Two processes at once share the work."""
+    deleted = 0
+    while True:
+        with transaction.atomic():
+            # Locked, so that a row that was renewed meanwhile is not deleted; rows locked by another are skipped.
+            batch = list(rows.select_for_update(skip_locked=True).values_list("pk", flat=True)[:size])
+            deleted += rows.model._default_manager.filter(pk__in=batch).delete()[0]
+        if not batch:
+            return deleted
+        yield_to_writers()
+
+
+def update_in_batches(rows: QuerySet, size: int, **values: Any) -> int:
+    """Update `rows` in batches of `size`; returns how many. Scans the table once, without a lock."""
+    keys: Sequence[Any] = list(rows.order_by("pk").values_list("pk", flat=True))
+    updated = 0
+    for start in range(0, len(keys), size):
+        # Filtered again: a row may have changed since it was found.
+        updated += rows.filter(pk__in=keys[start : start + size]).update(**values)
+        yield_to_writers()
+    return updated

@@ -1,0 +1,132 @@
+"""The client address, and the failed-authentication limit: django-ratelimit counts attempts by address or other key.
+
+Only failed attempts count for API tokens, so that the failures of another client behind the same address never refuse a
+valid token. For logins every attempt counts.
+"""
+
+import ipaddress
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.core.cache import caches
+from django.core.cache.backends.base import BaseCache
+from django.http import HttpRequest
+from django_ratelimit.core import get_usage
+
+from core import metrics, redis
+
+MAX_WINDOW_S = 3600
+MAX_USER_NAME = 150
+UNKNOWN_ADDRESS = "0.0.0.0"  # noqa: S104  (nobody binds to it: all peers without an address share it)
+
+
+FAILED_AUTHENTICATIONS = metrics.Counter(
+    "callerid_failed_authentications",
+    "API tokens, and passwords and codes of the console, that were refused.",
+    ("credential",),
+    zeros=[("token",), ("password",), ("code",)],
+)
+FALLBACKS = metrics.Counter(
+    "callerid_rate_limit_fallbacks",
+    "Requests and attempts that a process counted on its own, because Redis was unavailable.",
+    ("limit",),
+    zeros=[("requests",), ("attempts",)],
+)
+
+
+class TooManyAttempts(Exception):
+    """The client address or the user name is over its limit; `wait_s` whole seconds until its window ends."""
+
+    def __init__(self, wait_s: int) -> None:
+        super().__init__(wait_s)
+        self.wait_s = wait_s
+
+
+def count_attempt(
+    request: HttpRequest,
+    *,
+    group: str,
+    rate: tuple[int, int],
+    key: str | Callable[[str, HttpRequest], str] = "ip",
+) -> None:
+    """Count one attempt of this client address, or of django-ratelimit's `key`; `rate`: attempts and seconds.
+
+    Only a hash of the key is stored. Raises TooManyAttempts beyond the rate.
+    """
+    usage = get_usage(request, group=group, key=key, rate=rate, increment=True)
+    if usage is not None and usage["should_limit"]:
+        raise TooManyAttempts(max(1, usage["time_left"]))
+
+
+def user_name(group: str, request: HttpRequest) -> str:
+    """django-ratelimit's key for logins: the posted `username` without case and surrounding spaces, NFKC-normalised.
+
+    Django takes such spellings for one user, and a database may ignore case.
+    """
+    # Cut first, because normalising a long text takes long; Django's names are not longer.
+    name = request.POST.get("username", "").strip()[:MAX_USER_NAME]
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold()).strip()
+
+
+def client_address(request: HttpRequest) -> str:
+    """The client's IP address: the connected peer, or what the nearest TRUSTED_PROXIES hops report.
+
+    Each trusted proxy appends the peer that it saw to `X-Forwarded-For`. Only that many entries are trusted, from the
+    right, up to the first one that is not an address. django-ratelimit calls this (RATELIMIT_IP_META_KEY) and reduces
+    IPv6 to its /64.
+    """
+    address = _parse(request.META.get("REMOTE_ADDR", ""))
+    hops = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
+    for hop in list(reversed(hops))[: settings.TRUSTED_PROXIES]:
+        if (trusted := _parse(hop.strip())) is None:
+            break
+        address = trusted
+    return address or UNKNOWN_ADDRESS
+
+
+def _parse(text: str) -> str | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(address).partition("%")[0]
+
+
+class RedisOrLocalCache(BaseCache):
+    """The operations that django-ratelimit needs, on Redis; on the cache `rate_limits_local` while it is unavailable.
+
+    Django's own Redis cache pickles what is not an integer, and raises when Redis is unavailable.
+    """
+
+    def __init__(self, location: str, params: dict[str, Any]) -> None:
+        super().__init__(params)
+        self._client = redis.client(location)
+
+    def add(self, key: str, value: int, timeout: float | None = None, version: int | None = None) -> bool:
+        name, ttl_s = self.make_key(key, version), int(timeout or MAX_WINDOW_S)
+        try:
+            return bool(redis.call(lambda: self._client.set(name, value, nx=True, ex=ttl_s)))
+        except redis.RedisUnavailable:
+            return caches["rate_limits_local"].add(key, value, ttl_s)
+
+    def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
+        name = self.make_key(key, version)
+        try:
+            return int(redis.call(lambda: self._client.incrby(name, delta)))
+        except redis.RedisUnavailable:
+            FALLBACKS.inc("attempts")
+            local = caches["rate_limits_local"]
+            local.add(key, 0, MAX_WINDOW_S)  # where Redis failed between `add` and `incr`
+            return local.incr(key, delta)
+
+    def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
+        name = self.make_key(key, version)
+        try:
+            value = redis.call(lambda: self._client.get(name))
+        except redis.RedisUnavailable:
+            value = caches["rate_limits_local"].get(key)
+        return default if value is None else int(value)

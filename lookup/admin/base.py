@@ -1,0 +1,201 @@
+"""Base class of the pages about numbers: no URL contains a number, and lists are searched by number prefix."""
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+from django import forms
+from django.contrib import messages
+from django.contrib.admin.views.main import PAGE_VAR, SEARCH_VAR, ChangeListSearchForm
+from django.db import OperationalError
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.text import capfirst
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from core.admin import IndexedChangeList, LargeTableAdmin
+from lookup import numbers
+from lookup.admin.encrypted_urls import decrypt, encrypt
+from lookup.answers import clean_text
+
+_PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
+#: Maximum rows that a search finds: sorting more takes the database longer than a page may.
+MAX_FOUND = 1_000
+#: Search terms are cut to so many characters, because the URL contains them.
+MAX_TERM = 100
+
+
+def find_by_prefix(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
+    """The primary keys of the `rows` whose number begins with `prefix`, in ascending order, at most `limit`.
+
+    Numbers are 64-bit integers of 7 to 15 digits: for each length, a range of the index. One query per length returns
+    them in order, because longer numbers are greater; one query with OR would have to sort all of them.
+    """
+    first, keys = int(prefix), list[Any]()
+    for length in range(max(7, len(prefix)), 16):
+        block = 10 ** (length - len(prefix))
+        found = rows.filter(number__gte=first * block, number__lt=(first + 1) * block).order_by("number")
+        keys += found.values_list("pk", flat=True)[: limit - len(keys)]
+        if len(keys) == limit:
+            break
+    return keys
+
+
+class PhoneNumberForm(forms.ModelForm):
+    number = forms.CharField(
+        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "tel", "autocomplete": "off"}),
+        help_text="With country code, e.g. +49 30 23125042. Spaces, hyphens, dots and parentheses are removed.",
+    )
+
+    #: At least one of these fields is required.
+    one_of: tuple[str, ...] = ()
+
+    def clean_number(self) -> int:
+        try:
+            return int(numbers.parse_typed(self.cleaned_data["number"]))
+        except numbers.InvalidNumber as error:
+            message = f"Invalid phone number ({error}). Enter it with its country code, e.g. +49 30 23125042."
+            raise forms.ValidationError(message) from error
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        for name, value in data.items():
+            if isinstance(value, str):
+                data[name] = clean_text(value)
+        if self.one_of and not self.errors and all(data[name] in (None, "") for name in self.one_of):
+            raise forms.ValidationError(f"Enter at least one of these: {', '.join(self.one_of)}.")
+        return data
+
+
+class EncryptedSearchForm(ChangeListSearchForm):
+    """Reads the search term from the URL, where it is encrypted."""
+
+    def clean(self) -> dict[str, Any]:
+        data = dict(super().clean() or self.cleaned_data)
+        if data.get(SEARCH_VAR):
+            try:
+                data[SEARCH_VAR] = decrypt(data[SEARCH_VAR])
+            except ValueError:
+                self.add_error(SEARCH_VAR, "Use the search field: a number in a URL would be logged.")
+                del data[SEARCH_VAR]
+        return data
+
+
+class NumberChangeList(IndexedChangeList):
+    search_form_class = EncryptedSearchForm
+
+    def url_for_result(self, result: Model) -> str:
+        row = cast(NumberAdmin, self.model_admin).with_url_key(result)
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
+
+
+class EncryptedKeyRow:
+    """A row with an encrypted `pk`, for the templates and the history of Django and unfold, which put it into URLs."""
+
+    def __init__(self, row: Model) -> None:
+        self._row = row
+        self.pk = encrypt(str(row.pk))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._row, name)
+
+    def __str__(self) -> str:
+        return str(self._row)
+
+
+class NumberAdmin(LargeTableAdmin):
+    """The fields in `key` identify a row: they are set when it is added, and read-only from then on.
+
+    If the primary key is the number, URLs contain it encrypted. A search is sent by POST and redirected to a URL with
+    the encrypted term.
+    """
+
+    form: type[forms.ModelForm] = PhoneNumberForm
+    changelist_class = NumberChangeList
+    key: tuple[str, ...] = ("number",)
+
+    def with_url_key(self, row: Any) -> Any:
+        return EncryptedKeyRow(row) if self.opts.pk.name == "number" else row
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        if self.opts.pk.name == "number":
+            try:
+                object_id = decrypt(object_id)
+            except ValueError:
+                return None
+        return super().get_object(request, object_id, from_field)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if request.method == "POST" and "search_term" in request.POST:
+            query = request.GET.copy()
+            query.pop(PAGE_VAR, None)
+            query[SEARCH_VAR] = encrypt(request.POST["search_term"].strip()[:MAX_TERM])
+            return HttpResponseRedirect(f"{request.path}?{query.urlencode()}")
+        return super().changelist_view(request, extra_context)
+
+    def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {"original": self.with_url_key(obj)}
+
+    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+        context["object"] = self.with_url_key(context["object"])
+        return super().render_delete_form(request, context)
+
+    def history_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
+        response = super().history_view(request, object_id, *args, **kwargs)
+        context = getattr(response, "context_data", None) or {}
+        if "object" in context:
+            context["object"] = self.with_url_key(context["object"])
+        return response
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """As Django's, without links to the rows. Nothing else is deleted with them."""
+        _, counts, lacking, protected = super().get_deleted_objects(objs, request)
+        return [f"{capfirst(self.opts.verbose_name)}: {row}" for row in objs], counts, lacking, protected
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
+        return super().response_add(request, self.with_url_key(obj), post_url_continue)
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        return super().log_addition(request, self.with_url_key(obj), message)
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        return super().log_change(request, self.with_url_key(obj), message)
+
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
+        return super().log_deletions(request, [self.with_url_key(row) for row in queryset])
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        return () if obj is None else self.key
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._explain_timeout(request, super().changeform_view, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._explain_timeout(request, super().delete_view, *args, **kwargs)
+
+    def _explain_timeout(self, request: HttpRequest, view: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The response of `view`, or a message if its statement timed out, as when an import has locked the row."""
+        try:
+            return view(request, *args, **kwargs)
+        except OperationalError:
+            message = "Nothing was changed: the database timed out. An import may be running; try again."
+            self.message_user(request, message, messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        """Digits (`+49 3023-125042`, `4930*`) find numbers with this prefix, other text what `search_text` finds."""
+        try:
+            prefix = _PREFIX.fullmatch(numbers.without_separators(search_term))
+        except numbers.InvalidNumber:
+            prefix = None
+        if not prefix:
+            return self.search_text(request, queryset, search_term)
+        keys = find_by_prefix(prefix[1], queryset, MAX_FOUND + 1)
+        if len(keys) > MAX_FOUND:
+            message = f"Only the first {MAX_FOUND:,} matching numbers are listed. Enter more digits."
+            self.message_user(request, message, messages.WARNING)
+        return queryset.filter(pk__in=keys[:MAX_FOUND]), False
+
+    def search_text(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        return super().get_search_results(request, queryset, search_term)

@@ -1,0 +1,93 @@
+"""Queries about one number, run together in one statement.
+
+A round trip to the database costs a search more than the rows it fetches. So the queries of the operator rule, of the
+cache version and of the table connectors run as one statement.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from django.db import DatabaseError
+
+from core.database_errors import describe
+from core.db import fetch_one
+from core.replica import replica
+
+log = logging.getLogger(__name__)
+
+#: How long queries run separately after a combined statement has failed.
+RETRY_AFTER_S = 5.0
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberQuery:
+    """A query with at most one row. `columns`: how many it selects, of which at least one is not NULL. `parameters`:
+    returns the statement's parameters for a number."""
+
+    statement: str
+    columns: int
+    parameters: Callable[[str], Sequence[Any]]
+
+    def row(self, number: str) -> Row | None:
+        """The row. None also for a row of NULLs: the sum over no rows."""
+        return _known(fetch_one(self.statement, self.parameters(number)) or ())
+
+
+class NumberRows:
+    """The rows of several queries about one number, read by one statement. If that fails, each query runs by itself
+    when its row is asked for, and so do those of all searches for RETRY_AFTER_S: a fault of one table costs only the
+    slot that needs it."""
+
+    #: Until when queries run separately, a time.monotonic() value of this process.
+    separate_until: ClassVar[float] = 0.0
+
+    def __init__(self, number: str, queries: Sequence[NumberQuery]) -> None:
+        started = time.monotonic()
+        self._number = number
+        self._rows: dict[NumberQuery, Row | None] = {}
+        if started >= NumberRows.separate_until:
+            try:
+                self._rows = dict(zip(queries, fetch_rows(queries, number), strict=True))
+            except DatabaseError as error:
+                log.warning("combined query failed; separate queries for %g s (%s)", RETRY_AFTER_S, describe(error))
+                NumberRows.separate_until = time.monotonic() + RETRY_AFTER_S
+        #: How long the statement took.
+        self.elapsed_s = time.monotonic() - started
+
+    def __contains__(self, query: NumberQuery) -> bool:
+        """Whether the row is there, so that `get` runs no statement."""
+        return query in self._rows
+
+    def get(self, query: NumberQuery) -> Row | None:
+        """`NumberQuery.row`. Raises django.db's errors."""
+        return self._rows[query] if query in self._rows else query.row(self._number)
+
+
+def fetch_rows(queries: Sequence[NumberQuery], number: str) -> list[Row | None]:
+    """`NumberQuery.row` of each, by one statement. Raises django.db's errors: a query that fails fails all of them."""
+    statement = _joined(tuple(query.statement for query in queries))
+    combined = replica.fetch_one(statement, [value for query in queries for value in query.parameters(number)]) or ()
+    rows, start = [], 0
+    for query in queries:
+        rows.append(_known(combined[start : start + query.columns]))
+        start += query.columns
+    if combined and start != len(combined):
+        raise ValueError("a NumberQuery selects another number of columns than it declares")
+    return rows
+
+
+def _known(row: Row) -> Row | None:
+    return row if any(value is not None for value in row) else None
+
+
+@lru_cache(maxsize=16)
+def _joined(statements: tuple[str, ...]) -> str:
+    joins = " ".join(f"LEFT JOIN ({statement}) t{index} ON true" for index, statement in enumerate(statements))
+    columns = ", ".join(f"t{index}.*" for index in range(len(statements)))
+    return f"SELECT {columns} FROM (SELECT 1 AS one) always {joins}"  # noqa: S608

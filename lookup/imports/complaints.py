@@ -1,0 +1,293 @@
+"""Imports complaints: how files, days and stored complaints are combined."""
+
+# ruff: noqa: S608 (statements are built from names in the code; values are bound)
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+
+from core.retention import delete_in_batches
+from lookup.imports import data_sets, formats, merging
+from lookup.imports.files import TextFile
+from lookup.imports.merging import NOT_DELETED, TargetTable
+from lookup.imports.progress import ImportProgress
+from lookup.imports.readers.base import WHOLE_COUNT, UnreadableFile, with_file_name
+from lookup.imports.row_filter import LINE_BITS, ImportResult, OnReject, ReplacedDay, RowFilter, is_loss
+from lookup.imports.staging import StagingTables, staging_tables
+from lookup.models import MAX_COUNT, ComplaintDay, ComplaintSubject, Dataset
+
+#: A file with a different subject in every row must not fill the table.
+MAX_SUBJECTS = 1000
+PRUNE_ROWS = 1_000
+COMPLAINTS = TargetTable(ComplaintDay, key=("number", "source", "day"), values=("total", "robocalls", "subject_id"))
+
+
+def import_complaints(
+    *,
+    files: Iterable[AbstractContextManager[TextFile]],
+    today: date,
+    on_reject: OnReject,
+    format_name: str | None = None,
+    source: str | None = None,
+    full: bool = False,
+    allow_loss: bool = False,
+    oldest_day: date | None = None,
+    expected_rows: int = 0,
+    dry_run: bool = False,
+    observer: ImportProgress | None = None,
+) -> ImportResult:
+    """Replace, for each source, the days that the files contain, all files together.
+
+    A block list (PhoneBlock) has numbers instead of days: it replaces the numbers that it names, and with `full` its
+    source's whole list. `format_name`: a key of formats.COMPLAINTS; None: recognized for each file. `source`: None: the
+    format's. `today` is in UTC. Rows of days before `oldest_day` are skipped, except a block list's. Raises
+    UnreadableFile, with nothing changed, if a file cannot be read, all rows are rejected, files do not go together, or,
+    unless `allow_loss`, there are fewer than half of the `expected_rows`, or a day or list would lose more than half of
+    its numbers: most often the file is only a part of it.
+    """
+    observer = observer or ImportProgress()
+    rows, subjects = RowFilter(on_reject), _Subjects()
+    staged = _StagedFiles(format_name, source, today, observer, oldest_day)
+    with staging_tables() as tables:
+        valid = tables.fill("staged", _COLUMNS, subjects.numbered(staged.rows(files, rows)), observer.read)
+        rows.require_valid_rows(valid)
+        if is_loss(expected_rows - valid, expected_rows) and not allow_loss:
+            raise UnreadableFile(
+                f"{valid:,} valid rows are less than half of the previous file's {expected_rows:,}; to import it "
+                "anyway, add --allow-loss"
+            )
+        with merging.import_lock(COMPLAINTS):
+            valid -= rows.drop_newly_suppressed(tables)
+            list_source = staged.list_source
+            if list_source:
+                _require_list(list_source, rows, full)
+            elif full:
+                raise UnreadableFile("--full is for block lists: other files replace the days that they contain")
+            counted = _add_up(tables, staged.identity, valid)
+            repeated = rows.report_repeated(tables, staged.identity, "ticket <> ''") if counted < valid else 0
+            tables.derive("replaced", _REPLACED_DAYS, [list_source])
+            _require_days(tables)
+            tables.fill("subjects", {"number": "smallint", "id": "smallint"}, subjects.ids(create=not dry_run))
+            if list_source:
+                to_merge = tables.derive("merged", _MERGED_LIST, [list_source, full])
+            else:
+                to_merge = tables.derive("merged", _MERGED_DAYS)
+            days = [ReplacedDay(*row) for row in tables.query(_DAY_RESULTS)]
+            if not allow_loss and not dry_run:
+                _require_no_loss(tables, days, list_source)
+            observer.merging(to_merge)
+            counts = merging.merge(tables=tables, table=COMPLAINTS, dry_run=dry_run, progress=observer.merged)
+            if list_source and not dry_run:
+                data_sets.record(data_sets.list_name(list_source), str(rows.version or 0), rows=valid)
+            elif not dry_run:
+                data_sets.record_days(days)
+        if not dry_run:
+            observer.finished()
+    return rows.result(counts, valid=valid, formats=staged.formats, repeated=repeated, days=days)
+
+
+def _add_up(tables: StagingTables, identity: str, valid: int) -> int:
+    """Create `counted`, the staged rows that count, and `totals` by number, source and day. Returns how many count."""
+    if identity:
+        valid = tables.derive("counted", _FIRST_OF_EACH.format(identity=identity))
+    else:
+        tables.view("counted", _ALL)
+    if identity == formats.NUMBER_AND_DAY:
+        tables.index("counted", identity)
+        tables.view("totals", _WHOLE_COUNTS)
+    else:
+        tables.derive("totals", _SUMS)
+        tables.index("totals", formats.NUMBER_AND_DAY)
+    return valid
+
+
+_COLUMNS = {
+    "position": "bigint", "number": "bigint", "source": "text", "day": "date", "total": "bigint",
+    "robocalls": "bigint", "subject": "smallint", "ticket": "text",
+}  # fmt: skip
+# For files of several formats.
+_ANY_IDENTITY = formats.TICKET + "".join(
+    f", CASE WHEN ticket = '{WHOLE_COUNT}' THEN {column} END" for column in ("number", "day")
+)
+_ALL = "SELECT position, number, source, day, total, robocalls, subject FROM staged"
+# A ticket, or a number's count of a day, counts where it occurs first; all rows without a ticket count.
+_FIRST_OF_EACH = """
+SELECT position, number, source, day, total, robocalls, subject
+FROM (SELECT *, row_number() OVER (PARTITION BY {identity} ORDER BY position) AS nth FROM staged) numbered
+WHERE nth = 1 OR ticket = ''
+"""
+_REPLACED_DAYS = f"""
+SELECT source, day, CAST(sum(total) AS bigint) AS total, count(DISTINCT position >> {LINE_BITS}) AS files
+FROM counted WHERE source <> %s GROUP BY source, day
+"""
+# Each row is a number's whole count of its day.
+_WHOLE_COUNTS = "SELECT number, source, day, total, robocalls, subject FROM counted WHERE total > 0"
+# Each row is a part of the count. The subject is that of most complaints of the number and day: the maximum of sum and
+# subject combined into one integer.
+_SUMS = f"""
+SELECT number, source, day,
+    CAST(CASE WHEN sum(total) > {MAX_COUNT} THEN {MAX_COUNT} ELSE sum(total) END AS bigint) AS total,
+    CAST(CASE WHEN sum(robocalls) > {MAX_COUNT} THEN {MAX_COUNT} ELSE sum(robocalls) END AS bigint) AS robocalls,
+    CAST(max(weight) %% 65536 AS bigint) AS subject
+FROM (
+    SELECT number, source, day, sum(total) AS total, sum(robocalls) AS robocalls,
+        CASE WHEN subject = 0 THEN 0 ELSE sum(total) * 65536 + subject END AS weight
+    FROM counted GROUP BY number, source, day, subject
+) by_subject
+GROUP BY number, source, day HAVING sum(total) > 0
+"""
+# The totals, and the stored rows of the same days, or the same list, that are not among them.
+_MERGED = f"""
+SELECT t.number, t.source, t.day, t.total, t.robocalls, s.id AS subject_id, {NOT_DELETED}
+FROM totals t LEFT JOIN subjects s ON s.number = t.subject
+UNION ALL
+SELECT stored.number, NULL, NULL, NULL, NULL, NULL, stored.id
+FROM lookup_complaintday stored {{join}}
+LEFT JOIN totals t ON t.number = stored.number AND t.source = stored.source AND t.day = stored.day
+WHERE t.number IS NULL {{where}}
+ORDER BY 1
+"""
+_MERGED_DAYS = _MERGED.format(join="JOIN replaced r ON r.day = stored.day AND r.source = stored.source", where="")
+_MERGED_LIST = _MERGED.format(
+    join="", where="AND stored.source = %s AND (%s OR stored.number IN (SELECT number FROM counted))"
+)
+_DAY_RESULTS = """
+SELECT r.source, r.day, COALESCE(sum(stored.total), 0), r.total, count(stored.id), count(merged.deleted), r.files
+FROM replaced r
+LEFT JOIN lookup_complaintday stored ON stored.day = r.day AND stored.source = r.source
+LEFT JOIN merged ON merged.deleted = stored.id
+GROUP BY r.source, r.day, r.total, r.files ORDER BY r.source, r.day
+"""
+
+
+@dataclass(slots=True)
+class _StagedFiles:
+    """Reads the files of one command, and knows what they are. `list_source`: of a block list; empty if there is
+    none."""
+
+    format_name: str | None
+    source: str | None
+    today: date
+    observer: ImportProgress
+    oldest_day: date | None = None
+    formats: list[str] = field(default_factory=list)
+    list_source: str = ""
+
+    @property
+    def identity(self) -> str:
+        """The columns, or expressions, by which a row repeats another."""
+        identities = {formats.COMPLAINTS[name].identity for name in self.formats}
+        return identities.pop() if len(identities) == 1 else _ANY_IDENTITY
+
+    def rows(self, files: Iterable[AbstractContextManager[TextFile]], rows: RowFilter) -> Iterator[tuple[Any, ...]]:
+        names: dict[bytes, str] = {}
+        for opened in files:
+            with opened as file, with_file_name(file.name):
+                self.observer.reading(file)
+                empty = True
+                for row in rows.valid_rows(file, self._read(file)):
+                    empty = False
+                    yield row
+                if empty:
+                    continue
+                if first := names.get(file.digest):
+                    raise UnreadableFile(f"the file has the same content as {first}")
+                names[file.digest] = file.name
+
+    def _read(self, file: TextFile) -> Iterator[Any]:
+        name = self.format_name or formats.recognize(formats.COMPLAINTS, file.first_line)
+        format_ = formats.COMPLAINTS[name]
+        source = self.source or format_.source
+        if self.formats and (format_.is_list or self.list_source):
+            raise UnreadableFile("import a block list by itself: one file per command, the older version first")
+        if format_.is_list:
+            self.list_source = source
+        self.formats.append(name)
+        items = format_.read(file.lines, source=source, today=self.today)
+        if self.oldest_day is None or format_.is_list:
+            return items
+        oldest_day = self.oldest_day
+        return (item for item in items if not isinstance(item, tuple) or item[3] >= oldest_day)
+
+
+class _Subjects:
+    """Numbers for subjects while the rows are staged, when the table cannot be queried yet."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {"": 0}
+
+    def numbered(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """The rows with a number instead of the subject: 0 for none, or beyond MAX_SUBJECTS."""
+        numbers = self._numbers
+        for *row, subject, ticket in rows:
+            if subject not in numbers and len(numbers) <= MAX_SUBJECTS:
+                numbers[subject] = len(numbers)
+            yield *row, numbers.get(subject, 0), ticket
+
+    def ids(self, *, create: bool) -> list[tuple[int, int]]:
+        """These numbers and the table's ids. Without `create`, new subjects get ids that the table does not have."""
+        known = dict(ComplaintSubject.objects.values_list("text", "id"))
+        new = [text for text in self._numbers if text and text not in known][: max(0, MAX_SUBJECTS - len(known))]
+        if create and new:
+            ComplaintSubject.objects.bulk_create((ComplaintSubject(text=text) for text in new), ignore_conflicts=True)
+            known = dict(ComplaintSubject.objects.values_list("text", "id"))
+        elif new:
+            known |= {text: -self._numbers[text] for text in new}
+        return [(number, known[text]) for text, number in self._numbers.items() if text in known]
+
+
+def _require_no_loss(tables: StagingTables, days: list[ReplacedDay], list_source: str) -> None:
+    losses = [(f"{day.source} {day.day}", day.removed, day.numbers) for day in days if day.is_loss]
+    if list_source:
+        removed = tables.query("SELECT count(deleted) FROM merged")[0][0]
+        before = ComplaintDay.objects.filter(source=list_source).count()
+        losses = [(list_source, removed, before)] if is_loss(removed, before) else []
+    if losses:
+        what, removed, before = losses[0]
+        raise UnreadableFile(
+            f"{what} would lose {removed:,} of its {before:,} numbers"
+            + (f", and {len(losses) - 1} more days most of theirs" if len(losses) > 1 else "")
+            + ". Import all files of a day with one command; to import anyway, add --allow-loss"
+        )
+
+
+def _require_list(source: str, rows: RowFilter, full: bool) -> None:
+    """Raises UnreadableFile if the source has days, if a newer list is loaded, or if a full list is incomplete."""
+    loaded = Dataset.objects.filter(name=data_sets.list_name(source)).first()
+    if loaded is None and ComplaintDay.objects.filter(source=source).exists():
+        raise UnreadableFile(f"'{source}' has complaints by day; a block list needs its own source (--source)")
+    if full and rows.rejected_with_number:
+        raise UnreadableFile(
+            f"{rows.rejected_with_number:,} entries name a number but are invalid, so the list is not complete"
+        )
+    version = rows.version or 0
+    if loaded and not full and version < int(loaded.version):
+        raise UnreadableFile(
+            f"the list is version {version}, but version {loaded.version} is loaded; to replace it with an older full "
+            "list, add --full"
+        )
+
+
+def _require_days(tables: StagingTables) -> None:
+    """Raises UnreadableFile if a source whose days are replaced has a block list."""
+    sources = [source for (source,) in tables.query("SELECT DISTINCT source FROM replaced")]
+    if lists := Dataset.objects.filter(name__in=map(data_sets.list_name, sources)).values_list("name", flat=True):
+        source = lists[0].partition(" ")[2]
+        raise UnreadableFile(f"'{source}' is the source of a block list; days need another source (--source)")
+
+
+def drop_unused_subjects() -> int:
+    """Delete the subjects without complaints, some of which contain what people wrote. Returns how many."""
+    with merging.import_lock(COMPLAINTS):
+        used = set(ComplaintDay.objects.exclude(subject=None).values_list("subject_id", flat=True).distinct())
+        return ComplaintSubject.objects.exclude(pk__in=used).delete()[0]
+
+
+def prune_complaints() -> int:
+    """Delete the complaints of days that are COMPLAINT_KEPT_DAYS or more before today (UTC); returns how many rows."""
+    last_day = datetime.now(UTC).date() - timedelta(days=settings.COMPLAINT_KEPT_DAYS)
+    return delete_in_batches(ComplaintDay.objects.filter(day__lte=last_day), PRUNE_ROWS)

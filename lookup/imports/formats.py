@@ -1,0 +1,68 @@
+"""The file formats that can be imported, and how they are recognized."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lookup.imports.readers import fcc_csv, ftc_csv, google_csv, outlook_csv, phoneblock, plain_csv, vcard
+from lookup.imports.readers.base import UnreadableFile
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`title`: for people. `recognizes`: whether the first line that is not blank is that of this format."""
+
+    title: str
+    recognizes: Callable[[str], bool]
+    read: Callable[..., Iterator[Any]]
+    #: Complaints: the source, unless the operator names another.
+    source: str = ""
+    #: Complaints: a block list, which is about numbers instead of days.
+    is_list: bool = False
+    #: Complaints: the columns by which a row repeats another; if empty, every row counts.
+    identity: str = ""
+
+
+TICKET = "source, ticket"
+NUMBER_AND_DAY = "number, source, day"
+
+CONTACTS: Mapping[str, Format] = {
+    "vcard": Format("vCard", vcard.recognizes, vcard.read),
+    "google": Format("Google Contacts CSV", google_csv.recognizes, google_csv.read),
+    "outlook": Format("Outlook CSV", outlook_csv.recognizes, outlook_csv.read),
+    "csv": Format("CSV with number, name, location", plain_csv.recognizes_contacts, plain_csv.read_contacts),
+}
+COMPLAINTS: Mapping[str, Format] = {
+    "ftc": Format("FTC Do Not Call CSV", ftc_csv.recognizes, ftc_csv.read, ftc_csv.SOURCE),
+    "fcc": Format("FCC unwanted calls CSV", fcc_csv.recognizes, fcc_csv.read, fcc_csv.SOURCE, identity=TICKET),
+    "phoneblock": Format(
+        "PhoneBlock block list JSON", phoneblock.recognizes, phoneblock.read, phoneblock.SOURCE, is_list=True
+    ),
+    "csv": Format(
+        "CSV with number, day, total",
+        plain_csv.recognizes_complaints,
+        plain_csv.read_complaints,
+        "import",
+        identity=NUMBER_AND_DAY,
+    ),
+}
+
+
+def recognize(formats: Mapping[str, Format], first_line: str) -> str:
+    """The name of the format of a file with this first line. Raises UnreadableFile."""
+    for name, format_ in formats.items():
+        if format_.recognizes(first_line):
+            return name
+    if not first_line:
+        raise UnreadableFile("the file is empty")
+    for start, what in _NOT_IMPORTABLE.items():
+        if first_line.startswith(start):
+            raise UnreadableFile(f"this is {what}")
+    raise UnreadableFile(f"format not recognized by its first line; set --format ({', '.join(formats)})")
+
+
+_NOT_IMPORTABLE = {
+    "<": "a web page, perhaps an error message that was saved instead of the file",
+    "%PDF": "a PDF",
+    "PK\x03\x04": "a zip file or a spreadsheet: unpack it, or save it as CSV",
+}

@@ -1,0 +1,118 @@
+"""Loads the numbering plan of the installed `phonenumbers` package (libphonenumber's geocoding data, Apache 2.0).
+
+Only this module imports that data, and only while it loads: it takes 98 MB, which no serving process should hold.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import phonenumbers
+
+from lookup.answers import clean_text
+from lookup.imports import data_sets, merging
+from lookup.imports.merging import TargetTable
+from lookup.imports.progress import OnProgress, ignore_progress
+from lookup.models import Country, NumberPrefix
+
+NUMBERING_PLAN = "numbering-plan"
+PREFIXES = TargetTable(NumberPrefix, key=("prefix",), values=("place",))
+COUNTRIES = TargetTable(Country, key=("code",), values=("name",))
+
+# Regions of the plan that are missing in the package's table of names; the names are Unicode CLDR's.
+_NAMES_MISSING_UPSTREAM = {"AC": "Ascension Island", "TA": "Tristan da Cunha", "XK": "Kosovo"}
+
+
+@dataclass(frozen=True, slots=True)
+class NumberingPlan:
+    """`places`: the English place of each prefix (country code and leading digits; empty: known to have none);
+    `countries`: the English name of each region (ISO 3166-1 alpha-2)."""
+
+    version: str
+    places: dict[int, str]
+    countries: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The change of a prefix or a country; empty for none."""
+
+    key: str
+    before: str
+    after: str
+
+
+@dataclass(slots=True)
+class PlanResult:
+    """`already_loaded`: nothing was compared. `before`: the version loaded before, empty if none; only then `changes`
+    is empty."""
+
+    version: str
+    already_loaded: bool
+    before: str = ""
+    prefixes: int = 0
+    countries: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    changes: list[Change] = field(default_factory=list)
+
+
+def installed_version() -> str:
+    """The version of the installed data, without reading it."""
+    return phonenumbers.__version__
+
+
+def read_installed() -> NumberingPlan:
+    """The installed plan, without prefixes that are named in other languages only: for them the package too uses a
+    shorter prefix."""
+    from phonenumbers.geodata import GEOCODE_DATA
+    from phonenumbers.geodata.locale import LOCALE_DATA
+
+    return NumberingPlan(
+        version=installed_version(),
+        places={int(prefix): clean_text(names["en"]) for prefix, names in GEOCODE_DATA.items() if "en" in names},
+        countries=_NAMES_MISSING_UPSTREAM
+        | {code: name for code in LOCALE_DATA if (name := _english_name(LOCALE_DATA[code]))},
+    )
+
+
+def _english_name(names: dict[str, str]) -> str:
+    """A region's English name. `*aa` refers to the name in language aa."""
+    name = names.get("en", "")
+    return names.get(name[1:], "") if name.startswith("*") else name
+
+
+def load_numbering_plan(
+    *, force: bool = False, dry_run: bool = False, progress: OnProgress = ignore_progress
+) -> PlanResult:
+    """Update the tables of prefixes and countries to the installed version, writing only what differs.
+
+    Does nothing if that version is recorded as loaded, unless `force`. Searches continue: rows are removed last. If
+    interrupted, call it again.
+    """
+    version = installed_version()
+    before = data_sets.loaded_version(NUMBERING_PLAN)
+    if before == version and not force:
+        return PlanResult(version, already_loaded=True, before=before)
+    plan = read_installed()
+    result = PlanResult(version, False, before, prefixes=len(plan.places), countries=len(plan.countries))
+    removed: dict[TargetTable, list[Any]] = {}
+    wanted: dict[TargetTable, dict[Any, str]] = {COUNTRIES: plan.countries, PREFIXES: plan.places}
+    for table, rows in wanted.items():
+        present = dict(table.model._default_manager.values_list(*table.key, *table.values))
+        written = [(key, value) for key, value in rows.items() if present.get(key) != value]
+        removed[table] = list(present.keys() - rows.keys())
+        added = len(rows.keys() - present.keys())
+        result.added += added
+        result.changed += len(written) - added
+        result.removed += len(removed[table])
+        if before:
+            result.changes += [Change(str(key), present.get(key, ""), value) for key, value in written]
+            result.changes += [Change(str(key), present[key], "") for key in removed[table]]
+        if not dry_run:
+            merging.upsert(table=table, rows=written, progress=progress)
+    if not dry_run:
+        for table, keys in removed.items():
+            merging.delete(model=table.model, keys=keys)
+        data_sets.record(NUMBERING_PLAN, version, rows=len(plan.places))
+    return result

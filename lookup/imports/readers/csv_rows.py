@@ -1,0 +1,187 @@
+"""The records of a CSV file, with the line at which each begins: RFC 4180 with commas, semicolons or tabs.
+
+A malformed record costs no other record.
+"""
+
+import csv
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from lookup.answers import clean_text
+from lookup.imports.readers import base
+from lookup.imports.readers.base import ContactRow, InvalidCell, Rejected, UnreadableFile
+
+DELIMITERS = ",;\t"
+UNCLOSED_QUOTE = "unclosed quotation mark"
+#: A record ends here at the latest: after an unclosed quote its lines are read again, each as a record of its own.
+MAX_RECORD_LINES = 1_000
+MAX_RECORD_CHARACTERS = 256 * 1024
+#: A header with more characters would make each of its rows too large for memory.
+MAX_HEADER = 2**20
+TOO_MANY_CELLS = "more cells than columns; a comma inside a cell needs quotes around the cell"
+_BLANK = "\ufeff \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The names of a file's columns, casefolded and with single spaces."""
+
+    columns: tuple[str, ...]
+    delimiter: str
+
+    def find(self, *names: str) -> int | None:
+        """The index of the first column with one of these names."""
+        return next((index for index, column in enumerate(self.columns) if column in names), None)
+
+    def index(self, *names: str) -> int:
+        """As `find`; without such a column, the index of the empty cell that ends every `padded` row."""
+        found = self.find(*names)
+        return len(self.columns) if found is None else found
+
+    def padded(self, cells: list[str]) -> list[str]:
+        """`cells` and empty ones up to one more than the columns."""
+        return cells + [""] * (len(self.columns) + 1 - len(cells))
+
+
+def parse_header(line: str) -> Header | None:
+    """The header in `line`, with the delimiter that gives most columns; None if it has no names or is not CSV."""
+    line = line.removeprefix("\ufeff").rstrip("\r\n")
+    headers = [found for delimiter in DELIMITERS if (found := _parse_header(line, delimiter))]
+    header = max(headers, key=lambda header: len(header.columns), default=None)
+    return header if header and any(header.columns) else None
+
+
+def _parse_header(line: str, delimiter: str) -> Header | None:
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return None
+    return Header(tuple(" ".join(cell.split()).casefold() for cell in cells), delimiter)
+
+
+def recognizer(matches: Callable[[Header], bool]) -> Callable[[str], bool]:
+    """A function that says whether a first line is a header that `matches`."""
+
+    def recognizes(first_line: str) -> bool:
+        header = parse_header(first_line)
+        return header is not None and matches(header)
+
+    return recognizes
+
+
+def read_header(lines: Iterator[str], matches: Callable[[Header], bool], error: str) -> tuple[Header, int]:
+    """The header, from the first line that is not blank, and the number of the line after it. Raises UnreadableFile,
+    with the message `error` where the header does not match."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip(_BLANK):
+            header = parse_header(line) if len(line) <= MAX_HEADER else None
+            if header is None:
+                raise UnreadableFile(f"line {number} is not CSV; it must name the columns")
+            if not matches(header):
+                raise UnreadableFile(error)
+            return header, number + 1
+    raise UnreadableFile("the file is empty; its first line must name the columns")
+
+
+def rows(
+    lines: Iterable[str], header: Header, *, multiline: bool = False, line: int = 2
+) -> Iterator[tuple[int, list[str]] | Rejected]:
+    """Yield each record's line and cells, unchanged. A record may have fewer cells than the header has columns, never
+    more.
+
+    `line`: the number of the first of `lines`. `multiline`: a quoted cell may contain line breaks; otherwise each line
+    is a record.
+    """
+    width = len(header.columns)
+    pushback = _Pushback(lines) if multiline else None
+    following = line
+    for first in pushback or lines:
+        line = following
+        following += 1
+        text = first.rstrip("\r\n")
+        if '"' not in text and "\r" not in text:
+            cells = text.split(header.delimiter)
+        else:
+            taken = [first]
+            continued = pushback.into(taken) if pushback else ()
+            try:
+                cells = next(csv.reader(chain((first,), continued), delimiter=header.delimiter, strict=True))
+            except csv.Error as error:
+                if pushback:
+                    pushback.push(taken[1:])
+                yield Rejected(line, _reason(error, first, multiline, len(taken)))
+                continue
+            following += len(taken) - 1
+            text = "".join(taken)
+        if not text.isascii() and base.UNDECODED.search(text):
+            yield Rejected(line, base.NOT_UTF8)
+        elif len(cells) > width and any(cells[width:]):
+            yield Rejected(line, TOO_MANY_CELLS)
+        elif any(cells) and not text.isspace():
+            del cells[width:]
+            yield line, cells
+
+
+class _Pushback:
+    """Lines that can be pushed back after they were taken."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = iter(lines)
+        self._pushed: deque[str] = deque()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        return self._pushed.popleft() if self._pushed else next(self._lines)
+
+    def push(self, lines: list[str]) -> None:
+        self._pushed.extendleft(reversed(lines))
+
+    def into(self, taken: list[str]) -> Iterator[str]:
+        """The next lines of a record, each appended to `taken`, up to its limits."""
+        size = sum(map(len, taken))
+        for line in self:
+            taken.append(line)
+            size += len(line)
+            if len(taken) > MAX_RECORD_LINES or size > MAX_RECORD_CHARACTERS:
+                return
+            yield line
+
+
+def _reason(error: csv.Error, first_line: str, multiline: bool, lines: int) -> str:
+    if base.UNDECODED.search(first_line):
+        return base.NOT_UTF8
+    if lines > 1 or (multiline and "end of data" in str(error)):
+        return UNCLOSED_QUOTE
+    # The part after the dash is advice for programmers.
+    return f"not CSV: {str(error).partition(' - ')[0]}"
+
+
+def contacts(line: int, entries: Iterable[tuple[str, str, str]], region: str | None) -> Iterator[ContactRow | Rejected]:
+    """The rows of an address book's record at `line`, from its entries of number, name and location. A number that
+    occurs twice in the record counts once."""
+    seen: set[int] = set()
+    for text, name, location in entries:
+        try:
+            number = base.parse_number(text, region)
+        except InvalidCell as error:
+            yield Rejected(line, str(error))
+            continue
+        if number in seen:
+            continue
+        seen.add(number)
+        if name or location:
+            yield line, number, name, location
+        else:
+            yield base.rejected(line, base.NO_NAME_OR_LOCATION, number)
+
+
+def location(city: str, state: str, country: str) -> str:
+    """`City, State`, or the one of them that is known, or the country."""
+    city, state = clean_text(city), clean_text(state)
+    if city.casefold() == state.casefold():
+        state = ""
+    return clean_text(", ".join(filter(None, (city, state))) or country)

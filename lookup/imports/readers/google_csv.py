@@ -1,0 +1,76 @@
+"""Reader of the CSV that Google Contacts exports ("Google CSV"): one row per person or organization.
+
+Column names are English in every account language. The number of columns depends on the contacts: `Phone 1 - Value`,
+`Phone 2 - Value` and so on. A cell may hold several values separated by ` ::: `, and notes contain line breaks. The
+names used before 2024 (`Given Name`, `Organization 1 - Name`; general knowledge) are read too.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from lookup.answers import clean_text
+from lookup.imports.readers import csv_rows
+from lookup.imports.readers.base import ContactRow, Rejected
+
+_PHONE = re.compile(r"phone [0-9]+ - value")
+_CITY = re.compile(r"(address [0-9]+) - city")
+#: The columns of a name's parts, in the order in which they are written.
+_NAME = (
+    ("name prefix",),
+    ("first name", "given name"),
+    ("middle name", "additional name"),
+    ("last name", "family name"),
+    ("name suffix",),
+)
+#: Used where the name is empty, best first.
+_OTHER_NAMES = (("organization name", "organization 1 - name"), ("file as",), ("nickname",))
+_ERROR = "the first line names no columns of Google Contacts, such as First Name and Phone 1 - Value"
+
+
+def _matches(header: csv_rows.Header) -> bool:
+    return header.find("first name", "given name") is not None and (
+        header.find("file as") is not None or any(map(_PHONE.fullmatch, header.columns))
+    )
+
+
+recognizes = csv_rows.recognizer(_matches)
+
+
+def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:
+    """Yield a row for each number of a contact. `region` (ISO 3166-1 alpha-2): where numbers without a country code are
+    dialed. Raises UnreadableFile."""
+    header, line = csv_rows.read_header(lines, _matches, _ERROR)
+    phones = [index for index, column in enumerate(header.columns) if _PHONE.fullmatch(column)]
+    names = [header.index(*columns) for columns in _NAME]
+    other_names = [header.index(*columns) for columns in _OTHER_NAMES]
+    addresses = [
+        tuple(header.index(f"{address[1]} - {part}") for part in ("city", "region", "country"))
+        for address in map(_CITY.fullmatch, header.columns)
+        if address
+    ]
+    for row in csv_rows.rows(lines, header, multiline=True, line=line):
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        line, cells = row[0], header.padded(row[1])
+        numbers = [value for index in phones for value in _values(cells[index])]
+        if numbers:
+            name = clean_text(" ".join(cells[index] for index in names)) or next(
+                filter(None, (clean_text(value) for index in other_names for value in _values(cells[index]))), ""
+            )
+            location = _location([[cells[index] for index in address] for address in addresses])
+            yield from csv_rows.contacts(line, [(number, name, location) for number in numbers], region)
+
+
+def _values(cell: str) -> list[str]:
+    return [value for value in cell.split(":::") if value.strip()]
+
+
+def _location(addresses: list[list[str]]) -> str:
+    """The location of the first address that has one. Its city, region and country may each hold several values."""
+    for address in addresses:
+        for city, state, country in zip_longest(*(cell.split(":::") for cell in address), fillvalue=""):
+            if found := csv_rows.location(city, state, country):
+                return found
+    return ""

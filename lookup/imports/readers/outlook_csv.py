@@ -1,0 +1,72 @@
+"""Reader of the CSV that Outlook and Outlook.com export: one row per person or organization, with English column names.
+
+The columns are general knowledge, not looked up: Microsoft publishes no list of them. An Outlook in another language
+translates them, and its files are not recognized.
+"""
+
+from collections.abc import Iterator
+
+from lookup.answers import clean_text
+from lookup.imports.readers import csv_rows
+from lookup.imports.readers.base import ContactRow, Rejected
+
+_COMPANY_MAIN_PHONE = "company main phone"
+#: Assistant's Phone, which is another person's, and Telex are left out.
+_PHONES = (
+    "mobile phone",
+    "primary phone",
+    "business phone",
+    "business phone 2",
+    _COMPANY_MAIN_PHONE,
+    "home phone",
+    "home phone 2",
+    "other phone",
+    "callback",
+    "car phone",
+    "isdn",
+    "pager",
+    "radio phone",
+    "tty/tdd phone",
+    "business fax",
+    "home fax",
+    "other fax",
+)
+_BUSINESS_PHONES = frozenset({"business phone", "business phone 2", "business fax", _COMPANY_MAIN_PHONE})
+_NAME = ("title", "first name", "middle name", "last name", "suffix")
+_ERROR = "the first line names no columns of Outlook in English, such as First Name and Mobile Phone"
+
+
+def _matches(header: csv_rows.Header) -> bool:
+    return header.find("first name", "last name", "company") is not None and header.find(*_PHONES) is not None
+
+
+recognizes = csv_rows.recognizer(_matches)
+
+
+def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:
+    """Yield a row for each number of a contact. `region` (ISO 3166-1 alpha-2): where numbers without a country code are
+    dialed. Raises UnreadableFile."""
+    header, line = csv_rows.read_header(lines, _matches, _ERROR)
+    for row in csv_rows.rows(lines, header, multiline=True, line=line):
+        if isinstance(row, Rejected):
+            yield row
+            continue
+        contact = dict(zip(header.columns, row[1], strict=False))
+        phones = [phone for phone in _PHONES if contact.get(phone, "").strip()]
+        entries = [(contact[phone], _name(contact, phone), _location(contact, phone)) for phone in phones]
+        yield from csv_rows.contacts(row[0], entries, region)
+
+
+def _name(contact: dict[str, str], phone: str) -> str:
+    company = clean_text(contact.get("company", ""))
+    name = clean_text(" ".join(contact.get(part, "") for part in _NAME))
+    return (company or name) if phone == _COMPANY_MAIN_PHONE else (name or company)
+
+
+def _location(contact: dict[str, str], phone: str) -> str:
+    kinds = ("business", "home", "other") if phone in _BUSINESS_PHONES else ("home", "business", "other")
+    for kind in kinds:
+        country = contact.get(f"{kind} country/region") or contact.get(f"{kind} country", "")
+        if found := csv_rows.location(contact.get(f"{kind} city", ""), contact.get(f"{kind} state", ""), country):
+            return found
+    return ""

@@ -1,0 +1,139 @@
+"""Decides which rows of the files are staged and which are rejected; the result of an import."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date
+from typing import Any
+
+from lookup import cache_versions, suppression
+from lookup.imports.files import TextFile
+from lookup.imports.merging import Counts, ReadCounts
+from lookup.imports.readers import base
+from lookup.imports.readers.base import ListVersion, Rejected, UnreadableFile
+from lookup.imports.staging import StagingTables
+
+#: Losses are checked from this many numbers on.
+MIN_NUMBERS_FOR_LOSS = 20
+SUPPRESSED = "suppressed (forget --block)"
+# A row's position in the files of one command: the file's index in the higher bits, the line in these.
+LINE_BITS = 40
+
+#: Called for every rejected or repeated row, with the file's name.
+OnReject = Callable[[str, Rejected], None]
+
+
+def is_loss(removed: int, before: int) -> bool:
+    """Whether more than half of the numbers disappear."""
+    return before >= MIN_NUMBERS_FOR_LOSS and removed > before / 2
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedDay:
+    """One source's complaints of one day: the complaints `before` and `after` the import; the `numbers` before, and
+    how many of them were `removed`; in how many of the command's `files` the day is."""
+
+    source: str
+    day: date
+    before: int
+    after: int
+    numbers: int
+    removed: int
+    files: int
+
+    @property
+    def is_loss(self) -> bool:
+        return is_loss(self.removed, self.numbers)
+
+
+@dataclass(slots=True)
+class ImportResult(ReadCounts):
+    """What an import did."""
+
+    formats: list[str] = field(default_factory=list)
+    days: list[ReplacedDay] = field(default_factory=list)
+    #: The version of the block list that is loaded now.
+    version: int | None = None
+
+
+class RowFilter:
+    """Passes valid rows on to staging; counts and reports the others."""
+
+    def __init__(self, on_reject: OnReject) -> None:
+        self.rejected: Counter[str] = Counter()
+        self.file_names: list[str] = []
+        self.version: int | None = None
+        #: Rows that were rejected although their number is valid.
+        self.rejected_with_number = 0
+        self._on_reject = on_reject
+        self._suppressed = suppression.suppressed_hashes()
+
+    def valid_rows(self, file: TextFile, items: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+        """The rows of one file, with their position instead of their line."""
+        base_position = len(self.file_names) << LINE_BITS
+        self.file_names.append(file.name)
+        for item in items:
+            if isinstance(item, tuple):
+                if self._suppressed and cache_versions.hash_of(item[1]) in self._suppressed:
+                    self._reject(file.name, base.rejected(item[0], SUPPRESSED, item[1]))
+                    continue
+                yield (base_position + item[0], *item[1:]) if base_position else item
+            elif isinstance(item, ListVersion):
+                self.version = item.version
+            else:
+                self._reject(file.name, item)
+
+    def require_valid_rows(self, valid: int) -> None:
+        """Raises UnreadableFile if all rows were rejected."""
+        if self.rejected and not valid:
+            raise UnreadableFile(f"{', '.join(self.file_names)}: no valid row")
+
+    def drop_newly_suppressed(self, tables: StagingTables) -> int:
+        """Delete staged rows whose numbers were suppressed while the files were read; returns how many."""
+        new = suppression.suppressed_hashes() - self._suppressed
+        if not new:
+            return 0
+        staged = (number for (number,) in tables.stream("SELECT DISTINCT number FROM staged"))
+        dropped = 0
+        for number in [number for number in staged if cache_versions.hash_of(number) in new]:
+            for (position,) in tables.query("SELECT position FROM staged WHERE number = %s ORDER BY 1", [number]):
+                name, line = self._locate(position)
+                self._reject(name, base.rejected(line, SUPPRESSED, number))
+            dropped += tables.execute("DELETE FROM staged WHERE number = %s", [number])
+        return dropped
+
+    def report_repeated(self, tables: StagingTables, identity: str, where: str = "1 = 1") -> int:
+        """Report the staged rows that repeat the `identity` (columns) of an earlier one; returns how many."""
+        count = 0
+        firsts = (
+            f"SELECT position, number, min(position) OVER (PARTITION BY {identity}) AS first "  # noqa: S608
+            f"FROM staged WHERE {where}"
+        )
+        repeated = f"SELECT position, number, first FROM ({firsts}) f WHERE position <> first ORDER BY position"  # noqa: S608
+        for position, number, first in tables.stream(repeated):
+            count += 1
+            (name, line), (first_name, first_line) = self._locate(position), self._locate(first)
+            earlier = f"line {first_line}" if name == first_name else f"{first_name}:{first_line}"
+            self._on_reject(name, base.rejected(line, base.REPEATED, number, earlier))
+        return count
+
+    def result(
+        self, counts: Counts, *, valid: int, formats: list[str], repeated: int, days: Sequence[ReplacedDay] = ()
+    ) -> ImportResult:
+        return ImportResult(
+            formats=formats,
+            read=valid + self.rejected.total(),
+            **asdict(counts),
+            repeated=repeated,
+            rejected=dict(self.rejected.most_common()),
+            days=list(days),
+            version=self.version,
+        )
+
+    def _reject(self, name: str, rejected: Rejected) -> None:
+        self.rejected[rejected.reason] += 1
+        self.rejected_with_number += rejected.number is not None and rejected.reason not in (SUPPRESSED, base.REPEATED)
+        self._on_reject(name, rejected)
+
+    def _locate(self, position: int) -> tuple[str, int]:
+        return self.file_names[position >> LINE_BITS], position & ((1 << LINE_BITS) - 1)

@@ -1,0 +1,89 @@
+"""A slot: its members in the configured order; each field comes from the first member that knows it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lookup import statistics
+from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.connectors.base import covers
+from lookup.connectors.registry import Member
+from lookup.vendors.guard import LATE
+
+#: The name of operator rules in the statistics. No connector can have it, because of the space.
+RULES_SOURCE = "operator rules"
+UNREADABLE = Failed("bad_response")
+
+
+class Slot:
+    """What one search knows in one slot. A member that is called counts as failed until it answers, so that a missing
+    or late answer is never taken for "not found"."""
+
+    def __init__(
+        self, name: str, members: Sequence[Member], fields: frozenset[str], number: str, rule: Found | None
+    ) -> None:
+        #: How long this slot's members took.
+        self.elapsed_s = 0.0
+        self._name = name
+        self._members = members
+        self._fields = fields
+        self._number = number
+        self._rule = rule.known() if rule else {}
+        self._answers: list[Answer | None] = [None] * len(members)
+        #: Whether each member covers the number, once that is known.
+        self._covered: dict[int, bool] = {}
+        if self._rule.keys() & fields:
+            statistics.count(slot=name, connector=RULES_SOURCE, outcome="found", elapsed_s=None)
+
+    def due(self, *, remote: bool) -> Iterator[tuple[int, Member]]:
+        """Yield the members to be called, each with its index. Those that cannot add a field are left out: it is known
+        to the rule or to a member before them, or they do not cover the number."""
+        for index, member in enumerate(self._members):
+            if (member.guard is not None) is remote and self._answers[index] is None and self._can_add(index):
+                yield index, member
+
+    def needs_vendor(self) -> bool:
+        """Whether a remote member is to be called."""
+        return next(self.due(remote=True), None) is not None
+
+    def called(self, index: int) -> None:
+        self._answers[index] = LATE
+
+    def record(
+        self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
+    ) -> None:
+        """Keep and count an answer. `cached`: no call was made for it; `joined`: the call was another search's. The
+        statistics tell these apart, because calls may cost money."""
+        self._answers[index] = answer
+        if isinstance(answer, Failed):
+            outcome, hint = ("shared_" if joined else "") + answer.reason, answer.hint
+        else:
+            found = "found" if isinstance(answer, Found) else "not_found"
+            outcome, hint = ("cached_" if cached or joined else "") + found, ""
+        connector = self._members[index].name
+        statistics.count(slot=self._name, connector=connector, outcome=outcome, elapsed_s=elapsed_s, hint=hint)
+
+    def answer(self) -> Answer:
+        """Found when any field is known, Failed when none is known and a member failed, otherwise NotFound."""
+        merged = self._merged(self._answers)
+        known = {field: value for field, value in merged.items() if field in self._fields}
+        if known:
+            return Found(**known)
+        failures = [answer for answer in self._answers if isinstance(answer, Failed)]
+        if any(isinstance(answer, Found) and answer.unreadable & self._fields for answer in self._answers):
+            failures.append(UNREADABLE)
+        return failures[0] if failures else NotFound()
+
+    def _can_add(self, index: int) -> bool:
+        member = self._members[index]
+        if not (member.connector.fields & self._fields) - self._merged(self._answers[:index]).keys():
+            return False
+        if index not in self._covered:
+            self._covered[index] = covers(member.name, member.connector, self._number)
+        return self._covered[index]
+
+    def _merged(self, answers: Sequence[Answer | None]) -> dict[str, Any]:
+        merged = dict(self._rule)
+        for answer in answers:
+            if isinstance(answer, Found):
+                merged = answer.known() | merged
+        return merged

@@ -1,0 +1,208 @@
+"""Source metrics: how often each source was called, with which outcome, and how long it took. (Requests:
+accounts.statistics.)
+
+`count` adds to counters in memory (core.counters), which a thread writes to tables; the reports read the tables.
+"""
+
+import math
+import re
+import time
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Max, Q, Sum
+
+from core import counters, metrics
+from core.counters import PRUNE_ROWS, CounterTable, hour_number, hour_to_columns, log_exceptions
+from core.retention import delete_in_batches, oldest_kept
+from lookup.answers import clean_text
+from lookup.models import SourceHour, SourceResult
+
+#: Upper bounds of the histogram's buckets, without the last one, which has none.
+BOUNDS_MS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
+BUCKETS = (*(f"ms_{bound}" for bound in BOUNDS_MS), "ms_more")
+
+_BOUNDS_US = [bound * 1000 for bound in BOUNDS_MS]
+_SUMS = ("count", "total_us", *BUCKETS)
+
+HOURS = CounterTable(SourceHour, ("hour", "slot", "connector", "outcome"), _SUMS, hour_to_columns)
+RESULTS = CounterTable(SourceResult, ("connector", "reason", "hint"), ("last_ms",), tuple, maximum=True)
+
+_ANSWERED = {"found", "not_found"}
+#: Answers without a call.
+_CACHED = {"cached_found", "cached_not_found"}
+#: Failures without a call.
+_NOT_CALLED = {"breaker", "busy", "no_time"}
+#: Prefix of failures whose call was another search's.
+_SHARED = "shared_"
+_EVENTS = {"breaker_opened", "breaker_closed"}
+
+LOOKUPS = metrics.Counter(
+    "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
+)
+#: The outcomes that LOOKUPS tells apart, because a connector of the operator's own may fail for any reason.
+_METRIC_OUTCOMES = {
+    *_ANSWERED, *_CACHED, *_NOT_CALLED,
+    "auth", "bad_response", "error", "late", "quota", "rate_limited", "unavailable",
+}  # fmt: skip
+
+# A connector of the operator's own may fail with any text as its reason, which may be confidential or too long.
+_OUTCOME = re.compile(r"[A-Za-z_-]{1,32}")
+# Hints hold no number; that of an operator's own connector is not trusted to.
+_NUMBER = re.compile(r"[0-9]{6,}")
+
+
+@log_exceptions
+def count(*, slot: str, connector: str, outcome: str, elapsed_s: float | None, hint: str = "") -> None:
+    """Count one answer of a source, or an event. Never raises.
+
+    `slot`: empty for an event. `connector`: its name in the setting. `outcome`: at most 32 letters, `_` and `-`; any
+    other text counts as `error`. `elapsed_s`: None for an event and for operator rules. `hint`: for a failure, what an
+    operator can do.
+    """
+    now_s, connector = time.time(), connector[:200]
+    if not _OUTCOME.fullmatch(outcome):
+        outcome = "error"
+    amounts = [(0, 1)]
+    if elapsed_s is not None:
+        elapsed_us = max(0, round(elapsed_s * 1_000_000))
+        amounts += [(1, elapsed_us), (2 + bisect_left(_BOUNDS_US, elapsed_us), 1)]
+    counters.process_counters.add(HOURS, (hour_number(now_s), slot, connector, outcome), amounts)
+    reason = outcome.removeprefix(_SHARED)
+    if slot:
+        LOOKUPS.inc(connector, reason if reason in _METRIC_OUTCOMES else "other")
+    if elapsed_s is not None and outcome not in _CACHED and reason not in _NOT_CALLED:
+        failure = ("", "") if reason in _ANSWERED else (reason, _NUMBER.sub("…", clean_text(hint)))
+        counters.process_counters.add(RESULTS, (connector, *failure), [(0, int(now_s * 1000))])
+
+
+def prune() -> int:
+    """Delete rows older than KEPT_DAYS; returns how many."""
+    oldest = oldest_kept()
+    hours, results = SourceHour.objects.filter(hour__lt=oldest), SourceResult.objects.filter(last_ms__lt=_ms(oldest))
+    return delete_in_batches(hours, PRUNE_ROWS) + delete_in_batches(results, PRUNE_ROWS)
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+# --- Reports -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class SourceUsage:
+    """One source's figures in one slot. `calls`: its own calls, which took `total_us` together. `failures`: how many by
+    reason, including those without a call of its own."""
+
+    slot: str
+    connector: str
+    calls: int = 0
+    found: int = 0
+    not_found: int = 0
+    cached: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    total_us: int = 0
+    buckets: list[int] = field(default_factory=lambda: [0] * len(BUCKETS))
+
+    @property
+    def failed(self) -> int:
+        return sum(self.failures.values())
+
+    @property
+    def mean_ms(self) -> float | None:
+        timed = sum(self.buckets)
+        return self.total_us / timed / 1000 if timed else None
+
+    @property
+    def median_ms(self) -> float | None:
+        return percentile(self.buckets, 0.5)
+
+    @property
+    def p95_ms(self) -> float | None:
+        return percentile(self.buckets, 0.95)
+
+
+@dataclass(slots=True)
+class BreakerUsage:
+    """Number of times that one circuit breaker opened, over all processes. `last_opened`: the start of the hour."""
+
+    connector: str
+    opened: int = 0
+    last_opened: datetime | None = None
+
+
+def percentile(buckets: Sequence[int], share: float) -> float | None:
+    """An estimate of the duration in milliseconds that `share` (0 to 1) of the calls in `buckets` did not exceed.
+
+    Interpolates linearly within a bucket. None without calls; infinite when it lies in the last bucket.
+    """
+    rank, below = share * sum(buckets), 0
+    if not rank:
+        return None
+    for index, (bound, calls) in enumerate(zip(BOUNDS_MS, buckets, strict=False)):
+        if below + calls >= rank:
+            lower = BOUNDS_MS[index - 1] if index else 0
+            return lower + (bound - lower) * (rank - below) / calls
+        below += calls
+    return math.inf
+
+
+def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict[str, BreakerUsage]]:
+    """The sums of all hours from `since` on: by slot and connector, and, of the circuit breakers that opened, by
+    connector. One statement."""
+    sums: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
+    rows: Any = (
+        SourceHour.objects.filter(hour__gte=since)
+        .values("slot", "connector", "outcome")
+        .annotate(**sums, last=Max("hour"))
+        .order_by("slot", "connector", "outcome")
+    )
+    sources: dict[tuple[str, str], SourceUsage] = {}
+    breakers: dict[str, BreakerUsage] = {}
+    for row in rows:
+        slot, connector, outcome, total = row["slot"], row["connector"], row["outcome"], row["sum_count"]
+        if outcome in _EVENTS:
+            if outcome == "breaker_opened":
+                breakers[connector] = BreakerUsage(connector, total, row["last"])
+            continue
+        source = sources.setdefault((slot, connector), SourceUsage(slot, connector))
+        if outcome in _CACHED:
+            source.cached += total
+            continue
+        if outcome == "found":
+            source.found = total
+        elif outcome == "not_found":
+            source.not_found = total
+        else:
+            reason = outcome.removeprefix(_SHARED)
+            source.failures[reason] = source.failures.get(reason, 0) + total
+        if outcome not in _NOT_CALLED and not outcome.startswith(_SHARED):
+            source.calls += total
+            source.total_us += row["sum_total_us"]
+            source.buckets = [a + row[f"sum_{name}"] for a, name in zip(source.buckets, BUCKETS, strict=True)]
+    return sources, breakers
+
+
+def failures_by_hour(since: datetime, limit: int) -> list[Any]:
+    """`hour`, `slot`, `connector`, `failed` and `total` (all calls, including those that were refused) of the latest
+    `limit` hours with failures, from `since` on, newest first. One statement."""
+    rows: Any = (
+        SourceHour.objects.filter(hour__gte=since)
+        .exclude(outcome__in=_CACHED | _EVENTS)
+        .values("hour", "slot", "connector")
+        .annotate(failed=Sum("count", filter=~Q(outcome__in=_ANSWERED)), total=Sum("count"))
+        .filter(failed__gt=0)
+        .order_by("-hour", "slot", "connector")[:limit]
+    )
+    return list(rows)
+
+
+def last_results(since: datetime) -> tuple[dict[str, datetime], list[SourceResult]]:
+    """Since `since`: the time of each connector's last answer, and its last failure for each reason, newest first. One
+    statement."""
+    rows = list(SourceResult.objects.filter(last_ms__gte=_ms(since)).order_by("-last_ms", "connector", "reason"))
+    return {row.connector: row.at for row in rows if not row.reason}, [row for row in rows if row.reason]

@@ -1,0 +1,73 @@
+"""A circuit breaker: it opens after failures, so that a vendor that is down is not called; then one call probes it.
+
+Not pybreaker, which holds its lock during the call and so allows one call at a time. Here a call may be reported before
+it has ended (a late call has failed), and some failures open the breaker at once, or for as long as the vendor asks.
+All calls are made on the event loop, in one thread.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+FAILURES = 5
+OPEN_S = 30.0
+
+Event = Literal["breaker_opened", "breaker_closed"]
+
+
+class CircuitBreaker:
+    """`on_event` is called when it opens and when it closes."""
+
+    def __init__(self, on_event: Callable[[Event], None], clock: Callable[[], float] = time.monotonic) -> None:
+        #: When the next call may probe the vendor, by `clock`; None while it is closed.
+        self.open_until: float | None = None
+        self._on_event = on_event
+        self._clock = clock
+        self._failures = 0
+        self._half_open = False
+        # Counts openings: the result of a call that began before the last one is ignored.
+        self._generation = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self.open_until is not None
+
+    def admit(self) -> int | None:
+        """Admit one call: a permit, to be passed with its result. None while the breaker is open, or half-open with
+        its probe under way."""
+        if self.open_until is not None:
+            if self._half_open or self._clock() < self.open_until:
+                return None
+            self._half_open = True
+        return self._generation
+
+    def succeeded(self, permit: int) -> None:
+        if permit != self._generation:
+            return
+        was_open = self.is_open
+        self._failures, self.open_until, self._half_open = 0, None, False
+        if was_open:
+            self._on_event("breaker_closed")
+
+    def responded(self, permit: int) -> None:
+        """The call failed for its number alone: closes a half-open breaker; otherwise ignored."""
+        if self.is_open:
+            self.succeeded(permit)
+
+    def failed(self, permit: int, *, open_now: bool = False, retry_after_s: float | None = None) -> None:
+        """`open_now`: the next call would fail the same way. `retry_after_s`: after which the vendor asks to be called
+        again; the breaker opens at once for that time. A failure that opens it anyway (FAILURES, `open_now`, a failed
+        probe) opens it for OPEN_S at least: a vendor that always asks for one second is not called every second."""
+        retry_after_s = max(0.0, retry_after_s or 0.0)
+        if permit != self._generation:
+            return
+        self._failures += 1
+        was_open = self.is_open
+        full_time = was_open or open_now or self._failures >= FAILURES
+        if not full_time and not retry_after_s:
+            return
+        self.open_until = self._clock() + max(retry_after_s, OPEN_S if full_time else 0.0)
+        self._failures, self._half_open = 0, False
+        self._generation += 1
+        if not was_open:
+            self._on_event("breaker_opened")

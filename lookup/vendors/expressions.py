@@ -1,0 +1,132 @@
+"""The strings of a preset: JMESPath expressions on the vendor's answer, templates with the number for the request."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jmespath
+from jmespath.functions import Functions
+from jmespath.visitor import TreeInterpreter
+
+from lookup import numbers
+
+#: The placeholder of a secret in a path.
+KEY = "key"
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+# It has no state but a cache of its methods. `search` of a compiled expression creates one for each call.
+_interpreter = TreeInterpreter()
+_FORMAT = re.compile(r"([a-z0-9_]+?)(?:-([1-9]))?")
+
+
+class UnexpectedShape(Exception):
+    """The vendor's answer has another shape than the preset describes."""
+
+
+class NotBoolean(UnexpectedShape):
+    """An expression that must be true, false or null has another value. The message is for operators."""
+
+
+class Expression:
+    """A JMESPath expression. Unknown functions are reported here, not when the vendor first answers."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self._parsed = jmespath.compile(text).parsed
+        except jmespath.exceptions.JMESPathError as error:
+            raise ValueError(f"not JMESPath: {' '.join(str(error).split())[:200]}") from error
+        for name in _functions(self._parsed):
+            if name not in Functions.FUNCTION_TABLE:
+                raise ValueError(f"JMESPath has no function {name}()")
+
+    def __call__(self, document: Any) -> Any:
+        """Raises UnexpectedShape if a function of the expression does not take the type that `document` has."""
+        try:
+            return _interpreter.visit(self._parsed, document)
+        except Exception as error:  # not only JMESPath's: comparing text with a number is a TypeError
+            raise UnexpectedShape from error
+
+    def is_true(self, document: Any) -> bool:
+        """Whether the expression is true for `document`; null counts as false. Raises UnexpectedShape, NotBoolean."""
+        value = self(document)
+        if value is not None and not isinstance(value, bool):
+            raise NotBoolean(f"`{self.text}` is neither true, false nor null")
+        return value is True
+
+
+class Template:
+    """Text with placeholders for the number, such as `{e164}`; `{e164-2}` omits the number's last two digits."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.formats: dict[str, Callable[[str], str | None]] = {}
+        for name in _PLACEHOLDER.findall(text):
+            match = _FORMAT.fullmatch(name)
+            if not match or match[1] not in {*numbers.FORMATS, KEY}:
+                raise ValueError(f"{{{name}}} is none of {', '.join(numbers.FORMATS)}, {KEY}")
+            if match[1] != KEY:
+                self.formats[name] = _shortened(match[1], int(match[2] or 0))
+        if set("{}") & set(_PLACEHOLDER.sub("", text)):
+            raise ValueError("a brace that does not enclose the name of a format")
+
+    @property
+    def has_key(self) -> bool:
+        return f"{{{KEY}}}" in self.text
+
+    def fits(self, number: str) -> bool:
+        """Whether the number can be written in all the formats."""
+        return all(write(number) is not None for write in self.formats.values())
+
+    def fill(self, number: str, *, key: str = "", encode: Callable[[str], str] = str) -> str:
+        """`encode` is applied to what is filled in."""
+
+        def value(match: re.Match[str]) -> str:
+            return encode(key if match[1] == KEY else self.formats[match[1]](number) or "")
+
+        return _PLACEHOLDER.sub(value, self.text)
+
+
+class Templates(tuple[Template, ...]):
+    """One text, or a list of them where a query repeats a name."""
+
+
+class JsonTemplate:
+    """A JSON body whose strings are templates. Raises ValueError for what JSON cannot express, such as a date."""
+
+    def __init__(self, document: Any) -> None:
+        try:
+            json.dumps(document, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError("json contains what JSON cannot express, such as a date or nan") from error
+        self.templates: list[Template] = []
+        self._document = _map_leaves(document, self._parse)
+
+    def fill(self, number: str) -> Any:
+        return _map_leaves(self._document, lambda leaf: leaf.fill(number) if isinstance(leaf, Template) else leaf)
+
+    def _parse(self, leaf: Any) -> Any:
+        if not isinstance(leaf, str):
+            return leaf
+        self.templates.append(Template(leaf))
+        return self.templates[-1]
+
+
+def _map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        return {key: _map_leaves(inner, change) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_map_leaves(inner, change) for inner in value]
+    return change(value)
+
+
+def _shortened(name: str, dropped: int) -> Callable[[str], str | None]:
+    return lambda number: numbers.FORMATS[name](number[: max(0, len(number) - dropped)])
+
+
+def _functions(node: Any) -> Iterator[str]:
+    if node["type"] == "function_expression":
+        yield node["value"]
+    for child in node["children"]:
+        if isinstance(child, dict):  # the bounds of a slice are numbers
+            yield from _functions(child)

@@ -1,0 +1,302 @@
+"""A vendor's JSON API by its preset: build the request, send it, classify the reply, extract the fields."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from django.conf import settings
+
+from lookup.answers import Answer, Failed, Found, NotFound, clean_text
+from lookup.connectors.base import Connector
+from lookup.vendors import event_loop, transport
+from lookup.vendors.addresses import policy_for
+from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape
+from lookup.vendors.preset import MissingEnvironment, Outcome, Preset, SpamRules, require_safe_scheme
+
+USER_AGENT = "callerid/1.0"
+# Larger replies are classified in a thread, or their expressions would delay all other calls.
+LARGE_BYTES = 16 * 1024
+MAX_RETRY_AFTER_S = 24 * 3600.0
+# The outcome if no rule of the preset applies (RFC 9110, section 15; RFC 6585, section 4).
+_BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
+# If no rule matches, these may concern this number only: five such numbers must not open the circuit breaker.
+_REQUEST_ERRORS = {400, 422}
+_SECRET = re.compile(r"[!-~]([ -~]*[!-~])?")
+_CAPITALS = re.compile(r"[^\W\d_]{3,}")
+# The characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
+_BASE_PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """`rule`: the number, from 1, of the preset's rule that applied; None if the status decided. `not_boolean`: why the
+    rules could not be applied, a fault of the preset."""
+
+    outcome: Outcome
+    answer: Answer
+    rule: int | None = None
+    not_boolean: str = ""
+
+
+class JsonApi(Connector):
+    """One vendor. Raises MissingEnvironment."""
+
+    remote = True
+
+    def __init__(self, preset: Preset, environment: Mapping[str, str]) -> None:
+        self.preset = preset
+        self.fields = preset.fields.supplied
+        self.max_wait_s = preset.budget.timeout_s
+        self.hit_ttl_s, self.miss_ttl_s = preset.budget.cache_hit_s, preset.budget.cache_miss_s
+        self.concurrency = preset.budget.concurrency
+        self._path = Template(urlsplit(preset.request.url.text).path)
+        self._empty = {word.lower() for word in preset.fields.empty}
+        self._secrets = _secrets(preset, environment)
+        self._base_url = _base_url(preset, environment)
+        # The only part of the URL in hints and logs: the path contains the number and may contain a key.
+        self._host = urlsplit(self._base_url).netloc
+        self.version = f"{preset.fingerprint} {self._base_url}"
+        self.client = transport.Client(policy_for(self._base_url, private_network=preset.private_network))
+        self._require_sendable()
+
+    def covers(self, number: str) -> bool:
+        return self.preset.covers(number)
+
+    async def lookup(self, number: str, *, timeout_s: float) -> Answer:
+        try:
+            reply = await self.client.send(self.request(number), max_body_bytes=self.preset.budget.max_body_bytes)
+        except transport.NoReply as error:
+            return Failed("unavailable", f"{self._host}: {error}")
+        except transport.BadReply as error:
+            return Failed("bad_response", f"{self._host}: {error}")
+        if len(reply.body) > LARGE_BYTES:
+            return (await event_loop.run_in_thread(lambda: self.classify(reply))).answer
+        return self.classify(reply).answer
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    def request(self, number: str) -> transport.Request:
+        """The complete HTTP request, including the secrets."""
+        template, auth, secret = self.preset.request, self.preset.auth, self._secrets
+        headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
+        headers |= {name: value.fill(number) for name, value in template.headers.items()}
+        headers |= {name: secret[value] for name, value in auth.headers.items() if value in secret}
+        if auth.bearer in secret:
+            headers["Authorization"] = f"Bearer {secret[auth.bearer]}"
+        return transport.Request(
+            method=template.method,
+            url=self._url(number, secret),
+            headers=headers,
+            json=template.json.fill(number) if template.json else None,
+            form={name: value.fill(number) for name, value in template.form.items()},
+            basic=(secret[auth.basic[0]], secret[auth.basic[1]]) if auth.basic and secret else None,
+        )
+
+    def request_line(self, number: str) -> str:
+        """Method and URL of the request, with secrets left out: `GET https://api.example.com//12025550123`."""
+        return f"{self.preset.request.method} {self._url(number, dict.fromkeys(self._secrets, ''))}"
+
+    def _url(self, number: str, secret: Mapping[str, str]) -> str:
+        auth = self.preset.auth
+        path = self._path.fill(number, key=secret.get(auth.path or "", ""), encode=lambda text: quote(text, safe=""))
+        query = [(name, t.fill(number)) for name, repeated in self.preset.request.query.items() for t in repeated]
+        query += [(name, secret[value]) for name, value in auth.query.items() if value in secret]
+        return self._base_url + path + ("?" + urlencode(query, quote_via=quote) if query else "")
+
+    def _require_sendable(self) -> None:
+        """A request that cannot be sent is a fault of the preset or the environment, not of the vendor."""
+        number = next((s.number for s in self.preset.sample if self.covers(s.number)), None)
+        try:
+            if number:
+                transport.require_sendable(self.request(number))
+        except ValueError as error:
+            raise MissingEnvironment(
+                f"{self.preset.name}: its request cannot be sent ({error}).",
+                f"Correct [request] of {self.preset.name}.toml, or {self.preset.base_url_name}.",
+            ) from None
+
+    def classify(self, reply: transport.Reply) -> Classification:
+        """Classify by the preset's rules in their order, else by the status; extract the fields of a found answer."""
+        document, parsed = self._document(reply.body)
+        by_status = "unavailable" if reply.status >= 500 else _BY_STATUS.get(reply.status, "bad_response")
+        outcome, applied, fix, number_specific, not_boolean = by_status, None, "", False, ""
+        try:
+            applied = self._matching_rule(reply.status, document, parsed)
+            if applied:
+                rule = self.preset.rules[applied - 1]
+                outcome, fix, number_specific = rule.outcome, rule.fix, rule.number_specific
+            else:
+                number_specific = reply.status in _REQUEST_ERRORS
+            if outcome == "found":
+                known, unreadable = self._extract(document)
+                if not known:
+                    return Classification("not_found", NotFound(), applied)
+                return Classification("found", Found(**known, unreadable=unreadable), applied)
+        except NotBoolean as error:
+            outcome, fix = by_status, f"the preset's `when`: {error}"
+            not_boolean = fix
+        except UnexpectedShape:
+            outcome, fix = by_status, "its answer has another shape than the preset describes"
+        if outcome in ("not_found", "invalid_number"):
+            return Classification(outcome, NotFound(outcome), applied)
+        retry_after_s = _retry_after_s(reply.headers) if outcome in ("rate_limited", "unavailable") else None
+        hint = f"{reply.status}: {fix or self._fix(outcome, retry_after_s)}"
+        answer = Failed(outcome, hint, retry_after_s, number_specific=number_specific)
+        return Classification(outcome, answer, applied, not_boolean)
+
+    def _document(self, body: bytes) -> tuple[Any, bool]:
+        """The body as expressions see it, and whether it could be parsed."""
+        try:
+            if self.preset.body == "text":
+                return body.decode(), True
+            return _decoder.decode(body.decode(json.detect_encoding(body), "surrogatepass")), True
+        except (ValueError, RecursionError):
+            return None, False
+
+    def _matching_rule(self, status: int, document: Any, parsed: bool) -> int | None:
+        """The number, from 1, of the first rule that applies. Raises UnexpectedShape and NotBoolean."""
+        for number, rule in enumerate(self.preset.rules, start=1):
+            if rule.status and status not in rule.status:
+                continue
+            if rule.when is not None and not (parsed and rule.when.is_true(document)):
+                continue
+            return None if rule.outcome == "found" and not parsed else number
+        return None
+
+    def _extract(self, document: Any) -> tuple[dict[str, Any], frozenset[str]]:
+        """The known fields, and those that could not be read. Raises UnexpectedShape if there are only the latter."""
+        fields = self.preset.fields
+        known: dict[str, Any] = {}
+        unreadable = set()
+        for field in sorted(self.fields):
+            read = self._spam if field == "spam" else self._text
+            try:
+                value: Any = read(document, getattr(fields, field))
+            except UnexpectedShape:  # the other fields stay usable
+                unreadable.add(field)
+                continue
+            if value is not None:
+                known[field] = _lowered(value) if field in fields.capitals else value
+        if unreadable and not known:
+            raise UnexpectedShape
+        return known, frozenset(unreadable)
+
+    def _text(self, document: Any, alternatives: list[Expression]) -> str | None:
+        """The first alternative that is not empty; the items of a list are joined with commas."""
+        for expression in alternatives:
+            value = expression(document)
+            parts = [self._part(item) for item in (value if isinstance(value, list) else [value])]
+            if text := ", ".join(filter(None, parts)):
+                return text[: self.preset.fields.max_length].rstrip()
+        return None
+
+    def _part(self, value: Any) -> str:
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise UnexpectedShape
+        text = clean_text(value)
+        return "" if text.lower() in self._empty else text
+
+    def _spam(self, document: Any, rules: SpamRules) -> bool | None:
+        if rules.never is not None and rules.never.is_true(document):
+            return False
+        yes = [rule.is_true(document) for rule in rules.yes]  # all of them: an unexpected shape makes spam unreadable
+        if any(yes):
+            return True
+        return False if rules.known and all(rule.is_true(document) for rule in rules.known) else None
+
+    def _fix(self, outcome: Outcome, retry_after_s: float | None) -> str:
+        """The hint for operators."""
+        names = " or ".join(self.preset.auth.names)
+        if self._secrets:
+            rejected = f"{names} is rejected"
+        elif names:
+            rejected = f"it requires a key: set {names}"
+        else:
+            rejected = "it rejects a request without a key; it may require one now, or block this address"
+        again = f"; retry after {retry_after_s:.0f} s" if retry_after_s is not None else ""
+        return {
+            "auth": rejected,
+            "quota": "the account's quota or balance is exhausted",
+            "rate_limited": f"too many requests{again}",
+            "unavailable": f"it is unavailable{again}",
+        }.get(outcome, "no rule of the preset applies to its answer")
+
+
+def _secrets(preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:
+    """Name → value. Empty if authentication is optional and not set."""
+    for name in preset.auth.names:
+        if hasattr(settings, name):
+            raise MissingEnvironment(f"{name} is a setting of the service itself.", f"Rename {preset.name}.toml.")
+    given = {name: environment[name].strip() for name in preset.auth.names if environment.get(name, "").strip()}
+    missing = [name for name in preset.auth.names if name not in given]
+    if missing and (given or not preset.auth.optional):
+        raise MissingEnvironment(
+            f"{preset.name} needs {' and '.join(missing)}, which the environment does not set.",
+            f"Set {' and '.join(missing)}: see {preset.documentation}",
+        )
+    for name, value in given.items():
+        if not _SECRET.fullmatch(value):
+            raise MissingEnvironment(
+                f"{name} has a character that no header or URL allows.",
+                f"Set {name} to the key only, in ASCII.",
+            )
+    return given
+
+
+def _base_url(preset: Preset, environment: Mapping[str, str]) -> str:
+    """The URL before the preset's path: its scheme and host, or the operator's, which may include a path.
+
+    Errors never repeat the value: its path may contain a key.
+    """
+    name = preset.base_url_name
+    given = environment.get(name, "").strip().rstrip("/")
+    if not given:
+        return preset.request.origin
+    try:
+        require_safe_scheme(given)
+        parts = urlsplit(given)
+        whole = given == f"{parts.scheme}://{parts.netloc}{parts.path}"
+        well_formed = whole and "@" not in parts.netloc and bool(_BASE_PATH.fullmatch(parts.path))
+    except ValueError:
+        well_formed = False
+    if not well_formed:
+        raise MissingEnvironment(
+            f"{name} must be a scheme, a host and at most a path, as in https://api.example.com or "
+            "https://gateway.example.com/vendor; http:// is for loopback only.",
+            f"Correct {name}, or leave it out for {preset.request.origin}.",
+        )
+    return given
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds or a date (RFC 9110, section 10.2.3); one day at most."""
+    value = headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value[:9]), MAX_RETRY_AFTER_S)
+    try:
+        wait_s = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+    except (TypeError, ValueError):
+        return None
+    return min(max(0.0, wait_s), MAX_RETRY_AFTER_S)
+
+
+def _lowered(text: str) -> str:
+    """`WAUKEGAN, IL` → `Waukegan, IL`: parts all in capitals are lowered; words of two letters stay."""
+    parts = text.split(", ")
+    return ", ".join(_CAPITALS.sub(lambda word: word[0].capitalize(), p) if p.isupper() else p for p in parts)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+# json.loads with an option would create one for each reply.
+_decoder = json.JSONDecoder(parse_constant=_refuse)

@@ -1,0 +1,306 @@
+"""A preset describes a vendor's API in one TOML file, which is validated completely when it is read.
+
+docs/presets.md explains how to write one. Expressions are JMESPath (jmespath.org) for the vendor's JSON.
+"""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
+
+import msgspec
+from django.core.exceptions import ImproperlyConfigured
+from msgspec import Meta, Struct
+
+from lookup import numbers
+from lookup.answers import FIELDS
+from lookup.vendors.expressions import Expression, JsonTemplate, Template, Templates
+
+SHIPPED = Path(__file__).with_name("presets")
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
+_HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?|[0-9a-f:.]+")
+_INDEX = re.compile(r"\[(\d+)\]")
+_ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+Outcome = Literal[
+    "found", "not_found", "invalid_number", "auth", "quota", "rate_limited", "unavailable", "bad_response"
+]
+#: Where a fact comes from: the vendor's own documents, third-party code only, a measurement, or general knowledge.
+Grade = Literal["V", "T", "M", "K"]
+Text = Annotated[str, Meta(min_length=1)]
+Status = Annotated[int, Meta(ge=100, le=599)]
+Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
+HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+_CHOICES = {
+    **dict.fromkeys(("is", "outcome"), get_args(Outcome)),
+    **dict.fromkeys(("evidence", "grade"), get_args(Grade)),
+    "method": ("GET", "POST"),
+    "body": ("json", "text"),
+}
+
+
+class MissingEnvironment(ImproperlyConfigured):
+    """An environment variable that a preset needs is not set, or not usable. `hint`: what to set."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class InvalidPreset(ImproperlyConfigured):
+    """A file is not a valid preset. `key`: where it is wrong: `request.url`, `outcome[1].when` (of the first rule)."""
+
+    def __init__(self, file: Path, key: str, problem: str) -> None:
+        super().__init__(f"{file.name}: {key}: {problem}" if key else f"{file.name}: {problem}")
+        self.key = key
+
+
+class _Strict(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class RequestTemplate(_Strict, frozen=True):
+    url: Template
+    method: Literal["GET", "POST"] = "GET"
+    query: dict[str, Templates] = {}
+    headers: dict[HeaderName, Template] = {}
+    json: JsonTemplate | None = None
+    form: dict[str, Template] = {}
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url.text)
+        if parts.scheme not in ("https", "http") or not parts.hostname:
+            raise ValueError("url must begin with https:// and a host")
+        if set("{}@") & set(parts.netloc):
+            raise ValueError("the host in url is fixed: no placeholder, user or password")
+        if parts.query or parts.fragment:
+            raise ValueError("url must not contain ? or #: write the query under request.query")
+        require_safe_scheme(self.url.text)
+        if self.method == "GET" and (self.json is not None or self.form):
+            raise ValueError("a GET request has no body")
+        if self.json is not None and self.form:
+            raise ValueError("json and form are mutually exclusive")
+
+    @property
+    def origin(self) -> str:
+        parts = urlsplit(self.url.text)
+        return f"{parts.scheme}://{parts.netloc}"
+
+    def templates(self) -> Iterator[Template]:
+        yield self.url
+        for repeated in self.query.values():
+            yield from repeated
+        yield from (*self.headers.values(), *self.form.values(), *(self.json.templates if self.json else ()))
+
+
+class Auth(_Strict, frozen=True):
+    """Authentication, by at most one method. Each value is the name of an environment variable."""
+
+    basic: tuple[str, str] | None = None
+    bearer: str | None = None
+    headers: dict[HeaderName, str] = {}
+    query: dict[str, str] = {}
+    path: str | None = None
+    optional: bool = False
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.basic, self.bearer, self.headers, self.query, self.path))) > 1:
+            raise ValueError("only one of basic, bearer, headers, query and path")
+        for name in self.names:
+            if not _ENVIRONMENT_NAME.fullmatch(name):
+                # The value is not repeated: it may be a key that was pasted here.
+                raise ValueError("a value is not the name of an environment variable (capitals, digits and _)")
+        if self.optional and self.path:
+            raise ValueError("a key in the path cannot be optional")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The environment variables that hold the secrets."""
+        single = [name for name in (self.bearer, self.path) if name]
+        return (*(self.basic or ()), *single, *self.headers.values(), *self.query.values())
+
+
+class Coverage(_Strict, frozen=True):
+    """Numbers outside are never looked up. Empty: no limit."""
+
+    country_codes: list[Annotated[str, Meta(pattern="^[1-9][0-9]{0,2}$")]] = []
+    regions: list[Annotated[str, Meta(pattern="^[A-Z]{2}$")]] = []
+
+    def __contains__(self, number: str) -> bool:
+        if self.country_codes and numbers.country_code(number) not in self.country_codes:
+            return False
+        return not self.regions or numbers.region(number) in self.regions
+
+
+class OutcomeRule(_Strict, frozen=True):
+    """A reply whose status is in `status`, and for whose body `when` is true, has this outcome. `number_specific`: the
+    failure concerns this number alone, so the circuit breaker does not count it."""
+
+    outcome: Outcome = msgspec.field(name="is")
+    status: list[Status] = []
+    when: Expression | None = None
+    fix: str = ""
+    number_specific: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.status and self.when is None:
+            raise ValueError("a rule needs status, when, or both")
+        if self.number_specific and self.outcome not in ("unavailable", "bad_response"):
+            raise ValueError("number_specific is for the outcomes unavailable and bad_response")
+
+
+class SpamRules(_Strict, frozen=True):
+    """In this order: `never` is true: not spam. Any of `yes` is true: spam. All of `known` is true: not spam. Else, and
+    without `known`: unknown."""
+
+    yes: Annotated[list[Expression], Meta(min_length=1)]
+    known: list[Expression] = []
+    never: Expression | None = None
+
+
+class Fields(_Strict, frozen=True):
+    name: list[Expression] = []
+    location: list[Expression] = []
+    spam: SpamRules | None = None
+    #: Values that mean "nothing"; case does not matter.
+    empty: list[str] = msgspec.field(default_factory=lambda: ["n/a", "none", "null", "unknown", "unavailable"])
+    max_length: Annotated[int, Meta(ge=1, le=200)] = 200
+    #: Fields in which "WAUKEGAN, IL" becomes "Waukegan, IL".
+    capitals: list[Literal["name", "location"]] = []
+
+    def __post_init__(self) -> None:
+        if not self.supplied:
+            raise ValueError("at least one of name, location and spam")
+
+    @property
+    def supplied(self) -> frozenset[str]:
+        return frozenset(field for field in FIELDS if getattr(self, field))
+
+
+class Budget(_Strict, frozen=True):
+    """`timeout_s`: how long a search waits for this vendor, at most until its deadline. Cache: 0 caches nothing."""
+
+    timeout_s: Annotated[float, Meta(gt=0, le=60)] | None = None
+    max_body_bytes: Annotated[int, Meta(ge=1, le=16 * 2**20)] = 64 * 1024
+    cache_hit_s: Seconds = 24 * 3600
+    cache_miss_s: Seconds = 3600
+    concurrency: Annotated[int, Meta(ge=1, le=256)] = 16
+
+
+class ExpectedAnswer(_Strict, frozen=True):
+    outcome: Outcome
+    name: str | None = None
+    location: str | None = None
+    spam: bool | None = None
+
+
+class Sample(_Strict, frozen=True):
+    """A reply as the vendor documents it, and what must be read from it."""
+
+    title: Text
+    source: Text
+    grade: Grade
+    number: Annotated[str, Meta(pattern=f"^{numbers.PATTERN}$")]
+    expect: ExpectedAnswer
+    status: Status = 200
+    headers: dict[str, str] = {}
+    body: str = ""
+    #: The request for it, as `GET https://…`, without the secrets.
+    request: str = ""
+
+
+class Preset(_Strict, frozen=True):
+    title: Text
+    documentation: Annotated[str, Meta(pattern="^https?://")]
+    evidence: Grade
+    #: Where the facts come from.
+    source: Text
+    request: RequestTemplate
+    rules: Annotated[list[OutcomeRule], Meta(min_length=1)] = msgspec.field(name="outcome")
+    fields: Fields
+    sample: list[Sample]
+    caveats: list[str] = []
+    auth: Auth = Auth()
+    coverage: Coverage = Coverage()
+    budget: Budget = Budget()
+    #: Whether the vendor's host may have an address in the operator's private network.
+    private_network: bool = False
+    #: The body is JSON, whatever its Content-Type, or plain text, which is `@` in expressions.
+    body: Literal["json", "text"] = "json"
+    #: The file's name without `.toml`, and a hash of its content: `load` sets both.
+    name: str = ""
+    fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        if any(t.has_key for t in self.request.templates() if t is not self.request.url):
+            raise ValueError("{key} is only allowed in the path of request.url")
+        if self.request.url.has_key != bool(self.auth.path):
+            raise ValueError("{key} in request.url requires auth.path, and the reverse")
+        outcomes = {sample.expect.outcome for sample in self.sample}
+        if not (outcomes & {"found"} and outcomes & {"not_found", "invalid_number"} and len(outcomes) > 2):
+            raise ValueError("sample: at least one found, one not found and one error are required")
+
+    @property
+    def base_url_name(self) -> str:
+        return f"{self.name.upper()}_BASE_URL"
+
+    def covers(self, number: str) -> bool:
+        """Whether `number` is in the coverage, and can be written in the formats of the request."""
+        return number in self.coverage and all(template.fits(number) for template in self.request.templates())
+
+
+def load(file: Path) -> Preset:
+    """Raises InvalidPreset."""
+    name = file.name.removesuffix(".toml")
+    if not NAME.fullmatch(name):
+        raise InvalidPreset(file, "", "its name may have lower-case letters, digits and _ only, as in acme_cnam.toml")
+    try:
+        content = file.read_bytes()
+        document = tomllib.loads(content.decode())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidPreset(file, "", f"cannot be read: {type(error).__name__}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidPreset(file, "", f"not TOML: {error}") from error
+    for own in ("name", "fingerprint"):
+        if own in document:
+            raise InvalidPreset(file, own, "set by the service, not by a preset")
+    try:
+        preset = msgspec.convert(document, Preset, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `")
+        key = path.rstrip("`").removeprefix("key` in `").removeprefix("$").removeprefix(".")
+        key = _INDEX.sub(lambda index: f"[{int(index[1]) + 1}]", key)
+        if allowed := _CHOICES.get(key.rpartition(".")[2]) if problem.startswith("Invalid enum value") else None:
+            problem += f", which is none of {', '.join(allowed)}"
+        raise InvalidPreset(file, key, problem) from error
+    for secret in preset.auth.names:
+        if not secret.startswith(f"{name.upper()}_"):
+            raise InvalidPreset(file, "auth", f"the names of its variables must begin with {name.upper()}_")
+    return msgspec.structs.replace(preset, name=name, fingerprint=hashlib.sha256(content).hexdigest())
+
+
+def folder(directory: Path) -> dict[str, Path]:
+    """The presets in a folder: name → file."""
+    return {file.name.removesuffix(".toml"): file for file in sorted(directory.glob("*.toml"))}
+
+
+def require_safe_scheme(url: str) -> None:
+    """HTTPS is required, except for loopback. Raises ValueError, also for an invalid host or port."""
+    parts = urlsplit(url)
+    if not _HOST.fullmatch(parts.hostname or "") or parts.port == 0:
+        raise ValueError("the host or port is invalid")
+    if parts.scheme != "https" and not (parts.scheme == "http" and LOOPBACK.fullmatch(parts.hostname or "")):
+        raise ValueError("https:// is required; http:// is for loopback only")
+
+
+def _decode(wanted: type, value: Any) -> Any:
+    """msgspec's hook: creates the types that it does not know."""
+    if wanted is Templates:
+        return Templates(_decode(Template, item) for item in (value if isinstance(value, list) else [value]))
+    if wanted is not JsonTemplate and not isinstance(value, str):
+        raise ValueError(f"Expected `str`, got `{type(value).__name__}`")
+    return wanted(value)

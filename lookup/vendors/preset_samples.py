@@ -1,0 +1,62 @@
+"""Checks a preset against its own samples, offline: for `check_sources --samples`, the system checks and the tests."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lookup.answers import FIELDS, Failed, Found
+from lookup.vendors import transport
+from lookup.vendors.json_api import Classification, JsonApi
+from lookup.vendors.preset import Preset, Sample
+
+#: The value of every secret; a sample's `request` leaves it out.
+SECRET = "secret"  # noqa: S105
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`rule`: the number, from 1, of the rule that the sample reaches; None if its status decides."""
+
+    sample: Sample
+    problems: tuple[str, ...]
+    rule: int | None
+
+
+def connector(preset: Preset) -> JsonApi:
+    """The connector of a preset, with a made-up value for each secret."""
+    return JsonApi(preset, dict.fromkeys(preset.auth.names, SECRET))
+
+
+def run(preset: Preset) -> list[Result]:
+    """Raises MissingEnvironment."""
+    vendor = connector(preset)
+    return [_result(vendor, sample) for sample in preset.sample]
+
+
+def unreached_rules(preset: Preset, results: list[Result]) -> str:
+    """The rules that no sample reaches, numbered from 1, or "". Nothing shows that such a rule works."""
+    reached = {result.rule for result in results}
+    missing = [str(number) for number in range(1, len(preset.rules) + 1) if number not in reached]
+    return f"no sample reaches outcome {', '.join(missing)} (counted from 1)" if missing else ""
+
+
+def _result(vendor: JsonApi, sample: Sample) -> Result:
+    classified = vendor.classify(transport.Reply(sample.status, sample.headers, sample.body.encode()))
+    return Result(sample, tuple(_problems(vendor, sample, classified)), classified.rule)
+
+
+def _problems(vendor: JsonApi, sample: Sample, classified: Classification) -> Iterator[str]:
+    expect, answer = sample.expect, classified.answer
+    if not vendor.covers(sample.number):
+        yield f"{sample.number} is outside the preset's coverage"
+    elif sample.request and (sent := vendor.request_line(sample.number)) != sample.request:
+        yield f"sends {sent} instead of {sample.request}"
+    if classified.outcome != expect.outcome:
+        yield f"is {classified.outcome} instead of {expect.outcome}"
+    known = answer.known() if isinstance(answer, Found) else {}
+    expected = {field: value for field in FIELDS if (value := getattr(expect, field)) is not None}
+    if known != expected:
+        yield f"gives {known} instead of {expected}"
+    if isinstance(answer, Failed) and not answer.hint:
+        yield "has no hint for operators"
+    if classified.not_boolean:
+        yield f"fails: {classified.not_boolean}"

@@ -1,0 +1,250 @@
+"""A ledger entry's page, the number check, and refunds."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts import audit, credits, erasure, tokens
+from accounts.models import ApiToken, CreditEntry
+from tests.accounts.admin.pages import (
+    LEDGER,
+    NUMBER,
+    balance,
+    entry_at,
+    entry_page,
+    history,
+    listed_entries,
+    post_concurrently,
+)
+
+pytestmark = pytest.mark.django_db
+
+Staff = Callable[..., Client]
+
+
+@pytest.fixture
+def search(token: ApiToken) -> CreditEntry:
+    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    return token.entries.get(kind="search")
+
+
+# --- An entry's page ------------------------------------------------------------------------------------------------
+
+
+def test_page_shows_what_a_search_cost_and_when(admin_client: Client, search: CreditEntry) -> None:
+    text = admin_client.get(entry_page(search, "change")).text
+    when = f"{search.created_at:%Y-%m-%d} at {search.created_at:%H:%M:%S} UTC"
+    assert f"Search: pbx (#{search.token_id}), on {when}. Credits: -1. Balance after: 29. Request id: req-1." in text
+    assert f'href="/admin/accounts/apitoken/{search.token_id}/change/"' in text
+    assert "Only a keyed hash is stored" in text
+
+
+def test_search_and_refund_link_to_each_other(admin_client: Client, search: CreditEntry) -> None:
+    assert "Not refunded." in admin_client.get(entry_page(search, "change")).text
+    refund = credits.refund(entry=search, actor="op", reason="wrong name")
+    assert entry_page(refund, "change") in admin_client.get(entry_page(search, "change")).text
+    text = admin_client.get(entry_page(refund, "change")).text
+    assert entry_page(search, "change") in text
+    assert f"Refund: pbx (#{search.token_id}), by op, on" in text
+    assert "Credits: +1. Balance after: 30." in text
+    assert listed_entries(admin_client, q="req-1") == ["pbx search -1"]
+    cells = re.findall(r'<td class="field-refunded [^>]*>([^<]*)<', admin_client.get(LEDGER).text)
+    assert cells == ["-", "yes", "-"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "amount", "sentence"),
+    [
+        ("issue", 30, "Issue: pbx (#{}), by op, on {}. Credits: +30. Balance after: 1."),
+        ("top-up", 1, "Top-up: pbx (#{}), by op, on {}. Credits: +1. Balance after: 1."),
+        ("adjustment", -5, "Adjustment: pbx (#{}), by op, on {}. Credits: -5. Balance after: 1."),
+    ],
+)
+def test_page_describes_an_operators_entry(
+    admin_client: Client, token: ApiToken, kind: str, amount: int, sentence: str
+) -> None:
+    row = entry_at(token, timezone.now(), kind=kind, amount=amount, actor="op", reason="why so", reference="INV-1")
+    text = admin_client.get(entry_page(row, "change")).text
+    assert sentence.format(token.pk, f"{row.created_at:%Y-%m-%d} at {row.created_at:%H:%M:%S} UTC") in text
+    assert "why so" in text
+    assert "INV-1" in text
+    assert "Check a number" not in text
+    assert entry_page(row, "refund") not in text
+
+
+def test_unknown_entry_is_not_an_error(admin_client: Client, token: ApiToken) -> None:
+    assert admin_client.get(f"{LEDGER}999/change/").status_code == 302
+    for page in ("refund", "number"):
+        assert admin_client.get(f"{LEDGER}999/{page}/").status_code == 404
+        assert admin_client.get(f"{LEDGER}{10**30}/{page}/").status_code == 404
+    assert admin_client.get(entry_page(token.entries.get(), "number")).status_code == 404
+
+
+# --- Checking a number -----------------------------------------------------------------------------------------
+
+
+def test_refund_button_stays_after_a_number_check(staff: Staff, search: CreditEntry) -> None:
+    client = staff("view_creditentry", "refund_creditentry")
+    for number in (NUMBER, "493023125043"):
+        assert (
+            f'href="{entry_page(search, "refund")}"'
+            in client.post(entry_page(search, "number"), {"number": number}).text
+        )
+    client.post(entry_page(search, "refund"), {"reason": "wrong name"})
+    assert entry_page(search, "refund") not in client.post(entry_page(search, "number"), {"number": NUMBER}).text
+
+
+def test_number_check_offers_no_refund_without_permission(staff: Staff, search: CreditEntry) -> None:
+    response = staff("view_creditentry").post(entry_page(search, "number"), {"number": NUMBER})
+    assert "Yes, this search was for that number." in response.text
+    assert entry_page(search, "refund") not in response.text
+
+
+@pytest.mark.parametrize(
+    ("number", "answer"),
+    [
+        (NUMBER, "Yes, this search was for that number."),
+        ("+49 (3023) 125-042", "Yes, this search was for that number."),
+        ("493023125043", "No, this search was for another number."),
+        ("03023125042", "Enter 7 to 15 digits, starting with the country code."),
+        ("", "This field is required."),
+    ],
+)
+def test_number_is_compared_and_not_stored(
+    staff: Staff, search: CreditEntry, caplog: pytest.LogCaptureFixture, number: str, answer: str
+) -> None:
+    caplog.set_level("DEBUG")
+    client = staff("view_creditentry")
+    before = CreditEntry.objects.values().get(pk=search.pk)
+    assert entry_page(search, "number") in client.get(entry_page(search, "change")).text
+    with CaptureQueriesContext(connection) as ran:
+        response = client.post(entry_page(search, "number"), {"number": number})
+    assert response.status_code == 200
+    assert answer in response.text
+    if number:
+        assert number not in response.text + caplog.text + str(response.headers)
+    assert [query["sql"] for query in ran if re.match("INSERT|UPDATE|DELETE", query["sql"])] == []
+    assert (CreditEntry.objects.values().get(pk=search.pk), history()) == (before, [])
+
+
+def test_number_checks_are_rate_limited(
+    staff: Staff, search: CreditEntry, admin_user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, url = staff("view_creditentry"), entry_page(search, "number")
+    monkeypatch.setattr("accounts.admin.ledger.COMPARE_RATE", (2, 3600))
+    other = tokens.issue(name="other", initial_credits=5, actor="test").token
+    credits.charge(token=other, request_id="req-2", number=NUMBER, answer={})
+    for number, row in ((NUMBER, search), ("1", other.entries.get(kind="search"))):
+        assert client.post(entry_page(row, "number"), {"number": number}).status_code == 200
+    limited = client.post(url, {"number": NUMBER})
+    assert limited.status_code == 429
+    assert 1 <= int(limited["Retry-After"]) <= 3600
+    assert "Too many numbers checked. Try again in" in limited.text
+    assert "this search was for" not in limited.text
+    assert client.get(url).status_code == 200
+    other_user = Client()
+    other_user.force_login(admin_user)
+    assert "Yes, this search was for that number." in other_user.post(url, {"number": NUMBER}).text
+
+
+def test_erased_number_is_reported_as_erased(admin_client: Client, search: CreditEntry) -> None:
+    erasure.erase([NUMBER])
+    text = admin_client.get(entry_page(search, "change")).text
+    assert "Erased: it can no longer be checked." in text
+    assert "Check a number" not in text
+    assert (
+        "Erased: the number can no longer be checked."
+        in admin_client.post(entry_page(search, "number"), {"number": NUMBER}).text
+    )
+
+
+def test_number_check_needs_view_permission_and_csrf_token(staff: Staff, search: CreditEntry, admin_user: User) -> None:
+    assert staff("view_apitoken").post(entry_page(search, "number"), {"number": NUMBER}).status_code == 403
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(admin_user)
+    assert strict.post(entry_page(search, "number"), {"number": NUMBER}).status_code == 403
+
+
+# --- Refunds -----------------------------------------------------------------------------------------------------
+
+REFUND = ("view_creditentry", "refund_creditentry")
+
+
+def test_refund_is_one_entry_with_operator_and_reason(staff: Staff, search: CreditEntry) -> None:
+    client = staff(*REFUND)
+    assert entry_page(search, "refund") in client.get(entry_page(search, "change")).text
+    assert "Search: pbx (#" in client.get(entry_page(search, "refund")).text
+    response = client.post(entry_page(search, "refund"), {"reason": " wrong name "})
+    refund = CreditEntry.objects.get(kind="refund")
+    assert response.status_code == 302
+    assert response["Location"] == entry_page(refund, "change")
+    assert (refund.amount, refund.actor, refund.reason, refund.refunds_id) == (1, "support", "wrong name", search.pk)
+    assert history() == [("support", f"Refunded by ledger entry {refund.pk}. wrong name")]
+    assert "Refunded; balance 30." in client.get(entry_page(refund, "change")).text
+    assert (balance(search.token), audit.audit()) == (30, [])
+
+
+def test_resubmitted_refund_is_one_refund(staff: Staff, search: CreditEntry, settings: Any) -> None:
+    settings.SUPPORT_CREDITS_PER_DAY = 1  # used up by the first one
+    client = staff(*REFUND)
+    first, second = (client.post(entry_page(search, "refund"), {"reason": "wrong name "}) for _ in range(2))
+    refund = CreditEntry.objects.get(kind="refund")
+    assert first["Location"] == second["Location"] == entry_page(refund, "change")
+    assert (balance(search.token), len(history())) == (30, 1)
+
+
+def test_search_cannot_be_refunded_twice(staff: Staff, search: CreditEntry) -> None:
+    client = staff(*REFUND)
+    client.post(entry_page(search, "refund"), {"reason": "wrong name"})
+    again = client.post(entry_page(search, "refund"), {"reason": "no name"})
+    assert "This search was refunded before." in again.text
+    assert client.get(entry_page(search, "refund"))["Location"] == entry_page(search, "change")
+    assert entry_page(search, "refund") not in client.get(entry_page(search, "change")).text
+    assert (balance(search.token), len(history())) == (30, 1)
+
+
+def test_only_searches_can_be_refunded(staff: Staff, token: ApiToken) -> None:
+    client, row = staff(*REFUND), token.entries.get(kind="issue")
+    assert client.get(entry_page(row, "refund"))["Location"] == entry_page(row, "change")
+    assert "Only a search is refunded" in client.post(entry_page(row, "refund"), {"reason": "x"}).text
+    assert (balance(token), history()) == (30, [])
+
+
+@pytest.mark.parametrize("reason", ["", "   ", "x" * 201])
+def test_refund_needs_a_reason(staff: Staff, search: CreditEntry, reason: str) -> None:
+    assert staff(*REFUND).post(entry_page(search, "refund"), {"reason": reason}).status_code == 200
+    assert (balance(search.token), history()) == (29, [])
+
+
+def test_refunds_count_towards_the_allowance(staff: Staff, search: CreditEntry, settings: Any) -> None:
+    settings.SUPPORT_CREDITS_PER_DAY = 1
+    credits.charge(token=search.token, request_id="req-2", number=NUMBER, answer={})
+    second = CreditEntry.objects.get(request_id="req-2")
+    client = staff(*REFUND)
+    assert client.post(entry_page(search, "refund"), {"reason": "wrong"}).status_code == 302
+    refused = client.post(entry_page(second, "refund"), {"reason": "wrong"})
+    assert "You may give 1 credits in 24 hours, and 0 of them are left." in refused.text
+    assert (balance(search.token), len(history())) == (29, 1)
+
+
+def test_refund_needs_its_permission(staff: Staff, search: CreditEntry) -> None:
+    client = staff("view_creditentry", "change_creditentry", "top_up_apitoken")
+    assert entry_page(search, "refund") not in client.get(entry_page(search, "change")).text
+    assert client.get(entry_page(search, "refund")).status_code == 403
+    assert client.post(entry_page(search, "refund"), {"reason": "x"}).status_code == 403
+    assert (balance(search.token), history()) == (29, [])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_concurrent_refunds_are_one_refund(admin_user: User, search: CreditEntry) -> None:
+    answers = post_concurrently(admin_user, entry_page(search, "refund"), {"reason": "wrong name"})
+    assert {answer["Location"] for answer in answers} == {entry_page(CreditEntry.objects.get(kind="refund"), "change")}
+    assert (balance(search.token), len(history())) == (30, 1)
+    assert audit.audit() == []

@@ -1,0 +1,270 @@
+"""The ledger as CSV: what the list selects, a page at a time, while searches are charged."""
+
+import csv
+import http.client
+import io
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts import audit, credits, tokens
+from accounts.admin import ledger_export
+from accounts.admin.ledger_queries import LedgerForm, LedgerSelection
+from accounts.models import ApiToken, CreditEntry
+from tests.accounts.admin.pages import LEDGER, NUMBER
+from tests.service import Service
+
+EXPORT = f"{LEDGER}export/"
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def exported(client: Client, **parameters: Any) -> list[dict[str, str]]:
+    response: Any = client.post(EXPORT, query_params=parameters)
+    assert response.status_code == 200
+    return table(response.getvalue().decode())
+
+
+def search(token: ApiToken, how_many: int = 1) -> None:
+    for _ in range(how_many):
+        credits.charge(token=token, request_id="req", number=NUMBER, answer={})
+
+
+@pytest.mark.django_db
+def test_export_has_every_column_of_the_ledger(admin_client: Client, token: ApiToken) -> None:
+    search(token)
+    credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="wrong")
+    credits.top_up(token=token, amount=5, actor="op", reason="paid", reference="INV-1")
+    response: Any = admin_client.post(EXPORT)
+    assert response["Content-Type"] == "text/csv; charset=utf-8"
+    assert response["Content-Disposition"] == 'attachment; filename="ledger.csv"'
+    assert "no-store" in response["Cache-Control"]
+    lines = response.getvalue().decode()
+    header = "row,time,token_id,token,kind,credits,balance_after,request_id,by,reason,reference,refunds_row\r\n"
+    assert lines.startswith(header)
+    top_up, refund, searched, issued = token.entries.order_by("-pk")
+    whose = f"{token.pk},pbx"
+    assert lines.removeprefix(header).split("\r\n") == [
+        f"{top_up.pk},{top_up.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},top-up,5,35,,op,paid,INV-1,",
+        f"{refund.pk},{refund.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},refund,1,30,,op,wrong,,{searched.pk}",
+        f"{searched.pk},{searched.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},search,-1,29,req,,,,",
+        f"{issued.pk},{issued.created_at:%Y-%m-%dT%H:%M:%S.%fZ},{whose},issue,30,30,,test,,,",
+        "",
+    ]
+    assert bytes(searched.number_hash or b"").hex() not in lines
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_no_cell_is_a_spreadsheet_formula(admin_client: Client, token: ApiToken, start: str) -> None:
+    text = f"{start}HYPERLINK(1)"
+    CreditEntry.objects.create(
+        token=token, amount=-5, balance_after=1, kind="adjustment", actor=text, reason=text, reference=text
+    )
+    ApiToken.objects.filter(pk=token.pk).update(name=text)
+    row = exported(admin_client)[0]
+    assert [row[name] for name in ("token", "by", "reason", "reference")] == [f"'{text}"] * 4
+    assert row["credits"] == "-5"
+
+
+@pytest.mark.django_db
+def test_export_has_the_entries_of_the_list_and_a_matching_name(admin_client: Client, token: ApiToken) -> None:
+    other = tokens.issue(name="other", initial_credits=3, actor="test").token
+    search(token, 2)
+    search(other)
+    day = f"{timezone.now():%Y-%m-%d}"
+    for parameters, rows, name in (
+        ({"token__id__exact": other.pk}, 2, f"ledger-token-{other.pk}"),
+        ({"q": "oth", "kind__exact": "search"}, 1, f"ledger-token-{other.pk}-search"),
+        ({"kind__exact": "booked", "since": day}, 2, f"ledger-booked-from-{day}"),
+        ({"until": "2026-01-01"}, 0, "ledger-to-2026-01-01"),
+        ({"q": "req"}, 3, "ledger"),
+    ):
+        listed = [row.pk for row in admin_client.get(LEDGER, parameters).context["cl"].result_list]
+        assert [int(row["row"]) for row in exported(admin_client, **parameters)] == listed
+        assert len(listed) == rows
+        assert f'"{name}.csv"' in admin_client.post(EXPORT, query_params=parameters)["Content-Disposition"]
+
+
+@pytest.mark.django_db
+def test_export_button_keeps_the_filters(admin_client: Client, token: ApiToken) -> None:
+    asked = {"kind__exact": "issue", "token__id__exact": str(token.pk), "p": "1"}
+    text = admin_client.get(LEDGER, asked).text
+    assert f'action="{EXPORT}?kind__exact=issue&amp;token__id__exact={token.pk}"' in text
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("parameters", [{"since": "never"}, {"q": "branch"}])
+def test_export_of_an_invalid_filter_redirects_to_the_list(admin_client: Client, parameters: dict[str, str]) -> None:
+    for name in ("branch north", "branch south"):
+        tokens.issue(name=name, initial_credits=1, actor="test")
+    response = admin_client.post(EXPORT, query_params=parameters)
+    assert response.status_code == 302
+    assert response["Location"].startswith(f"{LEDGER}?")
+
+
+@pytest.mark.django_db
+def test_export_is_refused_while_the_text_is_ambiguous(admin_client: Client, token: ApiToken) -> None:
+    other = tokens.issue(name="other", initial_credits=3, actor="test").token
+    credits.charge(token=other, request_id="pbx", number=NUMBER, answer={})
+    response = admin_client.post(EXPORT, query_params={"q": "pbx"})
+    assert (response.status_code, response["Location"]) == (302, f"{LEDGER}?q=pbx")
+    text = admin_client.get(LEDGER, {"q": "pbx"}).text
+    assert EXPORT not in text
+    assert "1 token matches &ldquo;pbx&rdquo; too:" in text
+    assert "To export, select one of these tokens" in text
+    assert [row["token"] for row in exported(admin_client, token__id__exact=token.pk)] == ["pbx"]
+    assert [row["kind"] for row in exported(admin_client, q="pbx", token__id__exact=other.pk)] == ["search"]
+
+
+@pytest.mark.django_db
+def test_export_needs_its_permission_and_writes_only_history(client: Client, token: ApiToken) -> None:
+    user = User.objects.create_user("auditor", password="x", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="view_creditentry"))
+    client.force_login(user)
+    assert client.post(EXPORT).status_code == client.get(EXPORT).status_code == 403
+    assert EXPORT not in client.get(LEDGER).text
+    user.user_permissions.add(Permission.objects.get(codename="export_creditentry"))
+    with CaptureQueriesContext(connection) as ran:
+        assert len(exported(client)) == 1
+    written = [query["sql"] for query in ran if re.match("INSERT|UPDATE|DELETE", query["sql"])]
+    assert len(written) == 1
+    assert written[0].startswith('INSERT INTO "django_admin_log"')
+    assert EXPORT in client.get(LEDGER).text
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("parameters", [{}, {"token__id__exact": 1}, {"kind__exact": "booked"}])
+def test_pages_have_no_gap_or_repeat_within_one_moment(
+    admin_client: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch, parameters: dict[str, Any]
+) -> None:
+    """Seven entries of one moment and four of others, three to a page."""
+    if parameters.get("token__id__exact"):
+        parameters = {"token__id__exact": token.pk}
+    moment = timezone.now() - timedelta(hours=1)
+    for n in range(11):
+        CreditEntry.objects.create(
+            token=token,
+            amount=1,
+            balance_after=n,
+            kind="top-up",
+            created_at=moment if n < 7 else moment - timedelta(seconds=n),
+        )
+    monkeypatch.setattr(ledger_export, "PAGE_ROWS", 3)
+    with CaptureQueriesContext(connection) as ran:
+        rows = [int(row["row"]) for row in exported(admin_client, **parameters)]
+    assert rows == list(CreditEntry.objects.order_by("-created_at", "-pk").values_list("pk", flat=True))
+    assert len(rows) == 12
+    pages = [query["sql"] for query in ran if "refunds_id" in query["sql"]]
+    assert len(pages) == 5
+    assert all(re.search(r" LIMIT 3$", sql) for sql in pages)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_concurrent_searches_neither_repeat_nor_hide_an_entry(token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
+    search(token, 9)
+    before = set(token.entries.values_list("pk", flat=True))
+    monkeypatch.setattr(ledger_export, "PAGE_ROWS", 2)
+    pages, text = ledger_export.as_csv(LedgerSelection(LedgerForm({"token__id__exact": token.pk}))), ""
+    for page in pages:
+        text += page
+        search(token)
+    rows = [int(row["row"]) for row in table(text)]
+    assert len(rows) == len(set(rows))
+    assert set(rows) == before
+    assert audit.audit() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_pooled_connection_is_held_between_pages(token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "pool" not in connection.settings_dict["OPTIONS"]:
+        pytest.skip("there is no pool on SQLite")
+    search(token, 4)
+    monkeypatch.setattr(ledger_export, "PAGE_ROWS", 2)
+    pages = ledger_export.as_csv(LedgerSelection(LedgerForm({})))
+    assert next(pages)
+    for _ in range(2):
+        assert next(pages)
+        assert connection.connection is None
+
+
+# --- Over the wire -----------------------------------------------------------------------------------------------
+
+ROWS = 100_000
+
+
+@pytest.fixture
+def service(serve: Callable[..., Service]) -> Service:
+    """With ROWS searches of one token, and a superuser root."""
+    service = serve()
+    script = f"""
+from datetime import timedelta
+from django.contrib.auth.models import User
+from django.utils import timezone
+from accounts import tokens
+from accounts.models import CreditEntry
+User.objects.create_superuser("root", "", "root")
+token = tokens.issue(name="pbx", initial_credits=1, actor="test").token
+start = timezone.now() - timedelta(days=1)
+CreditEntry.objects.bulk_create((
+    CreditEntry(token=token, amount=-1, balance_after=1, kind="search", request_id=f"request-{{n}}-" + "x" * 40,
+                created_at=start + timedelta(milliseconds=n))
+    for n in range({ROWS})), batch_size=5_000)
+"""
+    service.manage("shell", "--no-imports", "-c", script)
+    return service
+
+
+@contextmanager
+def download(service: Service) -> Iterator[http.client.HTTPResponse]:
+    """The export's response, with its body unread."""
+    csrf = "x" * 32  # cookie and header are compared, and any value will do
+    script = "from django.test import Client; c = Client(); c.login(username='root', password='root')"
+    session = service.manage("shell", "--no-imports", "-c", f"{script}; print(c.cookies['sessionid'].value)")
+    with closing(http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)) as peer:
+        cookies = f"sessionid={session.strip()}; csrftoken={csrf}"
+        peer.request("POST", EXPORT, headers={"Cookie": cookies, "X-CSRFToken": csrf, "Content-Length": "0"})
+        with peer.getresponse() as response:
+            yield response
+
+
+def rename_the_ledger_table(service: Service) -> None:
+    rename = "ALTER TABLE accounts_creditentry RENAME TO elsewhere"
+    if url := service.env.get("DATABASE_URL"):
+        with psycopg.connect(url, autocommit=True) as database:
+            database.execute(rename)
+    else:
+        path = Path(service.env["CALLERID_DATA_DIR"]) / "callerid.sqlite3"
+        with closing(sqlite3.connect(path, timeout=30)) as database:
+            database.execute(rename)
+
+
+@pytest.mark.slow
+def test_long_export_is_complete_or_says_that_it_is_not(service: Service) -> None:
+    with download(service) as response:
+        assert response.status == http.HTTPStatus.OK
+        rows = table(response.read().decode())
+    assert len({row["row"] for row in rows}) == len(rows) == ROWS + 1
+    assert rows[-1]["request_id"] == f"request-0-{'x' * 40}"
+    with download(service) as response:  # read slowly, so that the server waits and the next page fails
+        begun = response.read(100)
+        rename_the_ledger_table(service)
+        *rows, last = table((begun + response.read()).decode())
+    assert last["row"] == ledger_export.INCOMPLETE
+    assert 0 < len(rows) < ROWS
+    assert all(row["row"].isdigit() for row in rows)
+    assert "the ledger export ended early" in service.log()

@@ -1,0 +1,277 @@
+"""Issue, top up, adjust, rotate, revoke: what a double click or an outdated page must not do."""
+
+import re
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.test import Client
+
+from accounts import audit, tokens
+from accounts.models import ApiToken, CreditEntry
+from tests.accounts.admin.pages import (
+    ADD,
+    LEDGER,
+    LIST,
+    amounts,
+    balance,
+    hidden_fields,
+    history,
+    issue,
+    page,
+    post_concurrently,
+    submit,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+# --- Issue -------------------------------------------------------------------------------------------------------
+
+
+def test_issuing_makes_a_token_with_its_first_ledger_entry(admin_client: Client) -> None:
+    notice = {"contact": "desk@example.org", "low_balance_at": 20}
+    response = issue(admin_client, name="Night desk", initial_credits=100, days=30, note="Invoice 17", **notice)
+    assert response.status_code == 200
+    row = ApiToken.objects.get()
+    assert (row.name, row.credits, row.lifetime_days, row.note) == ("Night desk", 100, 30, "Invoice 17")
+    assert (row.contact, row.low_balance_at) == ("desk@example.org", 20)
+    entry = CreditEntry.objects.get()
+    assert (entry.kind, entry.amount, entry.actor) == ("issue", 100, "admin")
+    assert history() == [("admin", "Issued: 100 credits, 30 days. order")]
+
+
+def test_issue_page_has_the_default_lifetime(admin_client: Client, settings: Any) -> None:
+    settings.TOKEN_DAYS = 77
+    assert 'name="days" value="77"' in admin_client.get(ADD).text
+
+
+def assert_shown_once(client: Client, response: Any, token: ApiToken, logged: str) -> None:
+    assert response.status_code == 200
+    assert "no-store" in response["Cache-Control"]
+    shown = set(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", response.text))
+    assert len(shown) == 1
+    api_key = shown.pop()
+    assert tokens.verify(api_key).pk == token.pk
+    assert "curl -s http://testserver/callerid/search -H" in response.text
+    again = [LIST, page(token, "change"), page(token, "history"), page(token, "rotate"), LEDGER, "/admin/"]
+    elsewhere = [
+        *(client.get(url).text for url in again),
+        *(str(vars(row)) for model in (ApiToken, CreditEntry, LogEntry) for row in model.objects.all()),
+        *(str(session.get_decoded()) for session in Session.objects.all()),
+        str(client.cookies),
+        str(response.headers),
+        logged,
+    ]
+    signature = api_key.rpartition(".")[2]
+    assert not any(signature in place for place in elsewhere)
+
+
+def test_issued_token_is_shown_once_and_nowhere_else(admin_client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    response = issue(admin_client)
+    assert_shown_once(admin_client, response, ApiToken.objects.get(), caplog.text)
+
+
+def test_rotated_token_is_shown_once_and_nowhere_else(
+    admin_client: Client, token: ApiToken, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    response = submit(admin_client, page(token, "rotate"), grace_minutes=0, reason="leaked")
+    assert_shown_once(admin_client, response, token, caplog.text)
+
+
+def test_resubmitted_issue_page_issues_no_second_token(admin_client: Client) -> None:
+    fields = {
+        **hidden_fields(admin_client.get(ADD)),
+        "name": "new",
+        "initial_credits": 10,
+        "days": 30,
+        "reason": "order",
+    }
+    assert "eyJ" in admin_client.post(ADD, fields).text
+    repeated = admin_client.post(ADD, fields)
+    assert f"has already issued token #{ApiToken.objects.get().pk}" in repeated.text
+    assert "eyJ" not in repeated.text
+    assert len(history()) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_issue_page_submitted_concurrently_issues_one_token(admin_user: User) -> None:
+    fields = {"once": str(uuid4()), "name": "new", "initial_credits": 10, "days": 30, "reason": "order"}
+    answers = post_concurrently(admin_user, ADD, fields)
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert sum("eyJ" in answer.text for answer in answers) == 1
+    assert (ApiToken.objects.count(), CreditEntry.objects.count(), len(history())) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"initial_credits": -1}, "The balance must stay between"),
+        ({"initial_credits": 10**30}, "At most 1000000000 credits at once."),
+        ({"days": 0}, "A token is valid for 1 to 36500 days."),
+        ({"days": 10**30}, "A token is valid for 1 to 36500 days."),
+        ({"name": "a\x1bb"}, "printable characters"),
+        ({"name": ""}, "This field is required."),
+        ({"contact": "x"}, "Enter a valid email address."),
+        ({"low_balance_at": -1}, "greater than or equal to 0"),
+        ({"low_balance_at": 10**30}, "less than or equal to"),
+        ({"once": "x"}, "Enter a valid UUID."),
+    ],
+)
+def test_rejected_issue_says_why_and_changes_nothing(
+    admin_client: Client, wrong: dict[str, Any], sentence: str
+) -> None:
+    response = issue(admin_client, **{"note": "kept", **wrong})
+    assert sentence in response.text
+    assert "kept" in response.text
+    assert (ApiToken.objects.count(), CreditEntry.objects.count(), history()) == (0, 0, [])
+
+
+# --- Top up and adjust -------------------------------------------------------------------------------------------
+
+
+def test_top_up_is_one_ledger_entry_with_operator_and_reason(admin_client: Client, token: ApiToken) -> None:
+    response = submit(admin_client, page(token, "top-up"), amount=25, reason="Invoice 17")
+    assert response.status_code == 302
+    assert response["Location"] == page(token, "change")
+    entry = token.entries.get(kind="top-up")
+    assert (entry.amount, entry.actor, entry.reason, balance(token)) == (25, "admin", "Invoice 17", 55)
+    message = f"Added ledger entry {entry.pk}, top-up of +25 credits, balance 55. Invoice 17"
+    assert history() == [("admin", message)]
+    assert f"ledger entry {entry.pk}" in admin_client.get(page(token, "change")).text
+
+
+@pytest.mark.parametrize("action", ["top-up", "adjust"])
+def test_resubmitted_page_adds_one_ledger_entry(admin_client: Client, token: ApiToken, action: str) -> None:
+    url = page(token, action)
+    fields = {**hidden_fields(admin_client.get(url)), "amount": 25, "reason": "Invoice 17", "confirmed": "on"}
+    assert [admin_client.post(url, fields).status_code for _ in range(3)] == [302] * 3
+    assert (balance(token), token.entries.count(), len(history())) == (55, 2, 1)
+    assert "Already recorded (ledger entry" in admin_client.get(page(token, "change")).text
+
+
+def test_two_pages_are_two_top_ups(admin_client: Client, token: ApiToken) -> None:
+    for _ in range(2):
+        submit(admin_client, page(token, "top-up"), amount=25, reason="Invoice 17")
+    assert amounts(token, "top-up") == [25, 25]
+
+
+def test_operators_reference_is_unique_over_all_pages(admin_client: Client, token: ApiToken) -> None:
+    for _ in range(2):
+        submit(admin_client, page(token, "top-up"), amount=25, reason="paid", own_reference=" INV-17 ")
+    assert amounts(token, "top-up") == [25]
+    assert token.entries.get(kind="top-up").reference == "INV-17"
+    response = submit(admin_client, page(token, "top-up"), amount=26, reason="paid", own_reference="INV-17")
+    assert "This reference was used for another entry" in response.text
+    assert (balance(token), len(history())) == (55, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_top_up_page_submitted_concurrently_is_one_top_up(admin_user: User, token: ApiToken) -> None:
+    answers = post_concurrently(
+        admin_user, page(token, "top-up"), {"once": str(uuid4()), "amount": 25, "reason": "Invoice 17"}
+    )
+    assert [answer.status_code for answer in answers] == [302] * 3
+    assert (balance(token), amounts(token, "top-up"), len(history())) == (55, [25], 1)
+
+
+def test_adjustment_cannot_make_the_balance_negative(admin_client: Client, token: ApiToken) -> None:
+    submit(admin_client, page(token, "adjust"), amount=-30, reason="mistake")
+    response = submit(admin_client, page(token, "adjust"), amount=-1, reason="greed")
+    assert "The balance must stay between 0" in response.text
+    assert (amounts(token, "adjustment"), balance(token), len(history())) == ([-30], 0, 1)
+    assert audit.audit() == []
+
+
+@pytest.mark.parametrize(
+    ("action", "wrong"),
+    [
+        ("top-up", {"amount": 0}),
+        ("top-up", {"amount": -5}),
+        ("top-up", {"amount": 10**30}),
+        ("top-up", {"amount": "1.5"}),
+        ("top-up", {"reason": "  "}),
+        ("top-up", {"reason": "x" * 201}),
+        ("top-up", {"own_reference": "x" * 101}),
+        ("top-up", {"once": ""}),
+        ("adjust", {"amount": 0}),
+        ("adjust", {"confirmed": ""}),
+        ("rotate", {"grace_minutes": -1}),
+        ("rotate", {"grace_minutes": 10**30}),
+        ("rotate", {"grace_minutes": 90 * 24 * 60 + 1}),
+        ("revoke", {"reason": ""}),
+        ("revoke", {"confirmed": ""}),
+    ],
+)
+def test_rejected_action_says_why_and_changes_nothing(
+    admin_client: Client, token: ApiToken, action: str, wrong: dict[str, Any]
+) -> None:
+    before = ApiToken.objects.values().get(pk=token.pk)
+    fields = {"amount": 5, "reason": "why", "own_reference": "INV-17", "grace_minutes": 0, **wrong}
+    response = submit(admin_client, page(token, action), **fields)
+    assert response.status_code == 200
+    assert "errorlist" in response.text
+    assert "eyJ" not in response.text
+    assert ApiToken.objects.values().get(pk=token.pk) == before
+    assert (token.entries.count(), history()) == (1, [])
+
+
+# --- Rotate and revoke -------------------------------------------------------------------------------------------
+
+
+def test_rotation_without_grace_stops_the_previous_token(admin_client: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
+    response = submit(admin_client, page(issued.token, "rotate"), grace_minutes=0, reason="leaked")
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(issued.api_key)
+    assert "works until" not in response.text
+    assert balance(issued.token) == 3
+    assert history() == [("admin", "Rotated with a grace period of 0 minutes. leaked")]
+
+
+def test_rotation_grace_is_a_day_by_default(admin_client: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
+    asked = admin_client.get(page(issued.token, "rotate"))
+    assert asked.context["form"]["grace_minutes"].value() == 24 * 60
+    assert "Keep the old token valid for (minutes); 0 = stop immediately." in asked.text
+
+
+def test_revoked_token_takes_no_top_up_and_says_why(admin_client: Client, token: ApiToken) -> None:
+    tokens.revoke(token=token)
+    response = submit(admin_client, page(token, "top-up"), amount=5, reason="paid")
+    assert "This token is revoked, so nobody could spend the credits." in response.text
+    assert (balance(token), amounts(token, "top-up"), history()) == (30, [], [])
+    assert submit(admin_client, page(token, "adjust"), amount=-30, reason="settled").status_code == 302
+    assert balance(token) == 0
+
+
+def test_resubmitted_rotation_keeps_the_first_grace_period(admin_client: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
+    url = page(issued.token, "rotate")
+    fields = {**hidden_fields(admin_client.get(url)), "grace_minutes": 60, "reason": "leaked"}
+    assert "works until" in admin_client.post(url, fields).text
+    repeated = admin_client.post(url, fields)
+    assert "was rotated after you opened this page" in repeated.text
+    assert "eyJ" not in repeated.text
+    assert tokens.verify(issued.api_key).pk == issued.token.pk
+    assert len(history()) == 1
+
+
+def test_revocation_is_immediate_and_recorded_once(admin_client: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
+    assert submit(admin_client, page(issued.token, "revoke"), reason="lost").status_code == 302
+    with pytest.raises(tokens.InvalidToken):
+        tokens.verify(issued.api_key)
+    assert ApiToken.objects.get().revoked_reason == "lost"
+    assert "already revoked" in submit(admin_client, page(issued.token, "revoke"), reason="again").text
+    assert (
+        "A revoked token cannot be rotated."
+        in submit(admin_client, page(issued.token, "rotate"), grace_minutes=0, reason="leaked").text
+    )
+    assert history() == [("admin", "Revoked. lost")]
+    assert ApiToken.objects.get().revoked_reason == "lost"

@@ -1,0 +1,189 @@
+"""The list of tokens and its filters, and the figures of a token's page."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from django.utils import timezone
+
+from accounts import credits, tokens
+from accounts.models import ApiToken, TokenDay
+from tests.accounts.admin.pages import LEDGER, LIST, issue_token, page, query_count
+
+pytestmark = pytest.mark.django_db
+
+
+# --- The list ----------------------------------------------------------------------------------------------------
+
+
+def listed(client: Client, **query: Any) -> list[str]:
+    return [token.name for token in client.get(LIST, query).context["cl"].result_list]
+
+
+def used(token: ApiToken, *, days_ago: int, outcome: str = "found_one", count: int) -> None:
+    day = (timezone.now() - timedelta(days=days_ago)).date()
+    TokenDay.objects.create(token=token, day=day, outcome=outcome, count=count)
+
+
+def test_search_finds_name_note_contact_and_id(admin_client: Client, token: ApiToken) -> None:
+    other = issue_token("Night desk")
+    ApiToken.objects.filter(pk=other.pk).update(note=f"invoice {token.pk}", contact="jo@example.org")
+    assert listed(admin_client, q="night") == ["Night desk"]
+    assert listed(admin_client, q="JO@example") == ["Night desk"]
+    assert listed(admin_client, q="desk invoice") == ["Night desk"]
+    assert listed(admin_client, q=f"#{token.pk}") == ["pbx"]
+    assert listed(admin_client, q=str(token.pk)) == ["Night desk", "pbx"]
+    assert listed(admin_client, q="#" + "9" * 30) == []
+    assert listed(admin_client, q="nobody") == []
+
+
+def test_filters_scan_only_the_newest_tokens_but_id_finds_any(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oldest, *_ = [issue_token(name, n) for n, name in enumerate(("shop c", "shop b", "shop a"))]
+    limited = "Among the newest 2 tokens"
+    monkeypatch.setattr("accounts.admin.base.MAX_SCANNED", 2)
+    assert listed(admin_client) == ["shop a", "shop b", "shop c"]
+    assert limited not in admin_client.get(LIST).text
+    assert listed(admin_client, q="shop") == ["shop a", "shop b"]
+    assert limited in admin_client.get(LIST, {"q": "shop"}).text
+    assert listed(admin_client, state="active") == ["shop a", "shop b"]
+    assert listed(admin_client, o="2") == ["shop b", "shop a"]
+    for query in (f"#{oldest.pk}", str(oldest.pk)):
+        assert "shop c" in listed(admin_client, q=query)
+
+
+@pytest.mark.parametrize(
+    ("column", "names"),
+    [("1", ["a", "b", "c"]), ("2", ["c", "a", "b"]), ("4", ["b", "c", "a"]), ("7", ["c", "b", "a"])],
+)
+def test_list_is_sorted_by_the_selected_column(admin_client: Client, column: str, names: list[str]) -> None:
+    now = timezone.now()
+    for name, balance_, charged_ago, expires_in in (("a", 2, 1, 9), ("b", 3, 9, 8), ("c", 1, 5, 7)):
+        token = issue_token(name, balance_)
+        charged, expires = now - timedelta(days=charged_ago), now + timedelta(days=expires_in)
+        ApiToken.objects.filter(pk=token.pk).update(last_charged_at=charged, expires_at=expires)
+    assert listed(admin_client, o=column) == names
+    assert listed(admin_client, o=f"-{column}") == names[::-1]
+
+
+def test_list_and_page_show_when_credits_run_out(admin_client: Client) -> None:
+    soon, later, unused, empty, gone = (issue_token(name) for name in ("soon", "later", "unused", "empty", "gone"))
+    ApiToken.objects.update(created_at=timezone.now() - timedelta(days=90))
+    for token in (soon, gone):
+        used(token, days_ago=2, count=70)
+    used(later, days_ago=2, count=7)
+    used(later, days_ago=20, outcome="replayed", count=3)
+    used(later, days_ago=20, outcome="no_credits", count=1000)
+    used(later, days_ago=30, count=1000)
+    credits.adjust(token=empty, amount=-30, actor="test", reason="x")
+    tokens.revoke(token=gone)
+
+    def columns(token: ApiToken) -> list[str]:
+        text = admin_client.get(LIST, {"q": f"#{token.pk}"}).text
+        return [
+            re.sub("<[^>]*>", "", re.findall(rf"field-{name}[^>]*>(.*?)</td>", text, re.DOTALL)[0]).strip()
+            for name in ("balance", "searches", "runs_out")
+        ]
+
+    def date_in(days: float) -> str:
+        began = datetime.combine(timezone.now().date() - timedelta(days=6), datetime.min.time(), UTC)
+        rate_days = (timezone.now() - began) / timedelta(days=1)
+        return f"{timezone.now() + timedelta(days=days * rate_days):%Y-%m-%d}"
+
+    assert columns(soon) == ["30", "70", date_in(30 / 70)]
+    assert columns(later) == ["30", "10", date_in(30 / 7)]
+    assert columns(unused) == ["30", "0", "No end date at current usage"]
+    assert columns(empty) == ["0", "0", "out of credits"]
+    assert columns(gone) == ["30", "70", "-"]
+    assert listed(admin_client, runs_out="soon") == ["soon"]
+    assert listed(admin_client, runs_out="none") == ["empty"]
+    facts = admin_client.get(page(later, "change")).context
+    assert (facts["runs_out"], facts["token"].searches_30d) == (date_in(30 / 7), 10)
+
+
+def test_running_out_filter_reports_a_query_timeout(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def running_out(*_: Any, **__: Any) -> Any:
+        raise OperationalError("canceling statement due to statement timeout")
+
+    used(issue_token("soon"), days_ago=1, count=500)
+    assert listed(admin_client, runs_out="soon") == ["soon"]
+    monkeypatch.setattr("accounts.statistics.running_out", running_out)
+    answer = admin_client.get(LIST, {"runs_out": "soon"})
+    assert (answer.status_code, list(answer.context["cl"].result_list)) == (200, [])
+    assert "Query timed out: too many active tokens." in answer.text
+
+
+@pytest.mark.parametrize("query", [{}, {"q": "shop"}, {"runs_out": "soon"}, {"state": "active", "o": "2"}])
+def test_list_has_a_constant_number_of_queries(admin_client: Client, query: dict[str, str]) -> None:
+    def queries() -> int:
+        return query_count(admin_client, LIST, query)
+
+    used(issue_token("shop"), days_ago=1, count=500)
+    one = queries()
+    for n in range(39):
+        used(issue_token(f"shop {n}"), days_ago=1, count=500)
+    assert len(listed(admin_client, **query)) == 40
+    assert queries() == one
+
+
+# --- The token's page --------------------------------------------------------------------------------------------
+
+
+def test_page_shows_requests_by_day_and_outcome(admin_client: Client, token: ApiToken) -> None:
+    assert "<canvas" not in admin_client.get(page(token, "change")).text
+    used(token, days_ago=1, outcome="found_both", count=4)
+    used(token, days_ago=1, outcome="failed", count=2)
+    used(token, days_ago=29, outcome="failed", count=1)
+    used(token, days_ago=30, outcome="invalid", count=9)
+    response = admin_client.get(page(token, "change"))
+    chart = response.context["chart"]
+    assert {title: total for title, total in chart["legend"] if total} == {"both sources matched": 4, "failed": 3}
+    columns = [chart["columns"].index(title) for title in ("both sources matched", "failed")]
+    assert [[counts[column] for column in columns] for _, counts in (chart["rows"][-2], chart["rows"][0])] == [
+        [4, 2],
+        [0, 1],
+    ]
+    assert len(chart["rows"]) == 30
+    assert re.search(r'role="img" aria-label="[^"]+">\s*<div[^>]*>\s*<canvas', response.text)
+    assert response.text.count('<th scope="row" class="time"') == 30
+
+
+def test_page_lists_the_latest_ledger_entries_with_links(admin_client: Client, token: ApiToken) -> None:
+    entries = [credits.top_up(token=token, amount=n, actor="op", reason=f"why {n}") for n in range(1, 23)]
+    text = admin_client.get(page(token, "change")).text
+    shown = [int(pk) for pk in re.findall(rf'href="{LEDGER}(\d+)/change/"', text)]
+    assert shown == [entry.pk for entry in entries[:1:-1]]
+    assert "why 22" in text
+    assert f"{LEDGER}?token__id__exact={token.pk}" in text
+
+
+def test_page_has_a_constant_number_of_queries(admin_client: Client, token: ApiToken) -> None:
+    def queries() -> int:
+        return query_count(admin_client, page(token, "change"))
+
+    little = queries()
+    for n in range(15):
+        credits.top_up(token=token, amount=1, actor="op", reason="x")
+        used(token, days_ago=n, count=1)
+    assert queries() == little
+
+
+def test_page_shows_when_the_grace_period_ends(admin_client: Client, token: ApiToken) -> None:
+    assert "Grace ends" not in admin_client.get(page(token, "change")).text
+    tokens.rotate(token=token, grace=timedelta(hours=1))
+    assert "Grace ends" in admin_client.get(page(token, "change")).text
+
+
+@pytest.mark.parametrize("action", ["top-up", "adjust", "rotate", "revoke"])
+def test_action_page_shows_the_token_and_its_state(admin_client: Client, token: ApiToken, action: str) -> None:
+    def text() -> str:
+        return " ".join(re.sub("<[^>]*>", "", admin_client.get(page(token, action)).text).split())
+
+    assert "pbx (#" in text()
+    assert "30 credits, active" in text()
+    tokens.revoke(token=token)
+    assert "30 credits, revoked" in text()

@@ -1,0 +1,293 @@
+"""The pages of tokens and ledger: what each permission allows, and what nobody may do."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.admin import site
+from django.contrib.auth.models import User
+from django.db import DatabaseError, connection, transaction
+from django.db.models.signals import pre_save
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts import audit, credits, tokens
+from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
+from tests.accounts.admin.pages import (
+    ACTIONS,
+    ADD,
+    BULK,
+    LEDGER,
+    LIST,
+    NUMBER,
+    balance,
+    hidden_fields,
+    history,
+    page,
+    submit,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+# --- The token's page --------------------------------------------------------------------------------------------
+
+
+def test_saving_a_stale_form_loses_no_debit(admin_client: Client, token: ApiToken) -> None:
+    """Searches are charged after the form is opened, and again between the view's read and its save."""
+
+    def search(**_: Any) -> None:
+        for n in range(25):
+            credits.charge(token=token, request_id=f"r{n}", number=NUMBER, answer={})
+
+    credits.top_up(token=token, amount=20, actor="op", reason="paid")
+    assert admin_client.get(page(token, "change")).status_code == 200
+    search()
+    pre_save.connect(search, sender=ApiToken)
+    try:
+        response = admin_client.post(page(token, "change"), {"name": "renamed", "note": "called back"})
+    finally:
+        pre_save.disconnect(search, sender=ApiToken)
+    assert response.status_code == 302
+    row, last = ApiToken.objects.get(pk=token.pk), token.entries.latest("pk")
+    assert (row.name, row.note, row.credits, row.last_charged_at) == ("renamed", "called back", 0, last.created_at)
+    assert (token.entries.filter(kind="search").count(), audit.audit()) == (50, [])
+
+
+def test_saving_writes_only_edited_columns(admin_client: Client, token: ApiToken) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        admin_client.post(page(token, "change"), {"name": token.name, "note": "new"})
+    (update,) = [q["sql"] for q in queries if q["sql"].startswith('UPDATE "accounts_apitoken"')]
+    assert update.split("WHERE")[0].count("=") == 1
+
+
+def test_form_sets_only_descriptive_fields(admin_client: Client, token: ApiToken) -> None:
+    before = ApiToken.objects.values().get(pk=token.pk)
+    sent: dict[str, Any] = {
+        "name": "renamed",
+        "note": "n",
+        "contact": "a@example.org",
+        "low_balance_at": 5,
+        "credits": 999,
+        "balance": 999,
+        "revoked_reason": "x",
+        "jti": "x",
+    }
+    admin_client.post(page(token, "change"), sent)
+    assert ApiToken.objects.values().get(pk=token.pk) == {
+        **before,
+        "name": "renamed",
+        "note": "n",
+        "contact": "a@example.org",
+        "low_balance_at": 5,
+    }
+
+
+def test_name_with_control_characters_is_rejected(admin_client: Client, token: ApiToken) -> None:
+    assert "printable" in admin_client.post(page(token, "change"), {"name": "a\x1bb", "note": ""}).text
+    assert ApiToken.objects.get().name == "pbx"
+
+
+def test_page_links_the_available_actions(admin_client: Client, token: ApiToken) -> None:
+    text = admin_client.get(page(token, "change")).text
+    assert all(page(token, action) in text for action in ACTIONS)
+    ledger = f"{LEDGER}?token__id__exact={token.pk}"
+    assert ledger in text
+    assert admin_client.get(ledger).status_code == 200
+    tokens.revoke(token=token)
+    text = admin_client.get(page(token, "change")).text
+    assert [action for action in ACTIONS if page(token, action) in text] == ["adjust"]
+
+
+def test_token_without_credits_is_not_shown_as_active(admin_client: Client, token: ApiToken) -> None:
+    def shown() -> set[str]:
+        """On its page, in the list, and on an action's page: `type state`."""
+        texts = [admin_client.get(url).text for url in (page(token, "change"), LIST, page(token, "top-up"))]
+        labels = [re.findall(r"uppercase[^>]*?(bg-\w+)-100[^>]*>\s*([\w ]+?)\s*<", text) for text in texts]
+        return {" ".join(label) for found in labels for label in found}
+
+    assert shown() == {"bg-green active"}
+    credits.adjust(token=token, amount=-30, actor="op", reason="x")
+    assert shown() == {"bg-orange out of credits"}
+    tokens.rotate(token=token, grace=timedelta(hours=1))
+    assert shown() == {"bg-orange out of credits"}
+    assert "Grace ends" in admin_client.get(page(token, "change")).text
+    tokens.revoke(token=token)
+    assert shown() == {"bg-red revoked"}
+
+
+def test_tokens_cannot_be_deleted(admin_client: Client, token: ApiToken) -> None:
+    assert admin_client.post(page(token, "delete"), {"post": "yes"}).status_code == 403
+    admin_client.post(LIST, {"action": "delete_selected", "_selected_action": token.pk, "post": "yes"})
+    assert ApiToken.objects.filter(pk=token.pk).exists()
+
+
+# --- Lists -------------------------------------------------------------------------------------------------------
+
+
+def test_state_filter_agrees_with_the_state_shown(admin_client: Client) -> None:
+    graced = ("in grace", "in grace and revoked", "in grace and expired")
+    for state in ("active", "rotated", "revoked", "expired", "revoked and expired", *graced):
+        made = tokens.issue(name=f"is {state}", initial_credits=0, actor="test").token
+        if "grace" in state or state == "rotated":
+            tokens.rotate(token=made, grace=timedelta(hours=1))
+        if state == "rotated":
+            ApiToken.objects.filter(pk=made.pk).update(previous_until=timezone.now())
+        if "revoked" in state:
+            tokens.revoke(token=made)
+        if "expired" in state:
+            ApiToken.objects.filter(pk=made.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    for state, how_many in {"active": 2, "in grace": 1, "revoked": 3, "expired": 2}.items():
+        listed = admin_client.get(LIST, {"state": state}).context["cl"].result_list
+        assert [row.state for row in listed] == [state] * how_many
+    assert len(admin_client.get(LIST).context["cl"].result_list) == 8
+    assert len(admin_client.get(LIST, {"q": "AND EXP"}).context["cl"].result_list) == 2
+
+
+# --- The ledger --------------------------------------------------------------------------------------------------
+
+
+def test_ledger_is_read_only_even_for_a_superuser(admin_client: Client, token: ApiToken) -> None:
+    entry = token.entries.get()
+    before = CreditEntry.objects.values().get()
+    assert admin_client.get(f"{LEDGER}{entry.pk}/change/").status_code == 200
+    for url in (f"{LEDGER}add/", f"{LEDGER}{entry.pk}/change/", f"{LEDGER}{entry.pk}/delete/"):
+        assert admin_client.post(url, {"amount": 5, "post": "yes"}).status_code == 403
+    admin_client.post(LEDGER, {"action": "delete_selected", "_selected_action": entry.pk, "post": "yes"})
+    assert CreditEntry.objects.values().get() == before
+
+
+def test_database_rejects_changes_to_the_ledger(token: ApiToken) -> None:
+    entry = token.entries.get()
+    for change in (
+        lambda: CreditEntry.objects.update(amount=5),
+        lambda: CreditEntry.objects.all().delete(),
+        entry.save,
+        entry.delete,
+    ):
+        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+            change()
+    assert token.entries.get().amount == 30
+
+
+def test_idempotency_records_are_not_in_the_admin() -> None:
+    assert not site.is_registered(IdempotencyRecord)
+
+
+def test_ledger_shows_no_trace_of_the_number(admin_client: Client, token: ApiToken) -> None:
+    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    entry = token.entries.get(kind="search")
+    for url in (LEDGER, f"{LEDGER}{entry.pk}/change/"):
+        text = admin_client.get(url).text
+        assert NUMBER not in text
+        assert "number_hash" not in text
+        assert bytes(entry.number_hash or b"?").hex() not in text
+
+
+# --- Permissions --------------------------------------------------------------------------------------------
+
+
+def test_get_changes_nothing(admin_client: Client, token: ApiToken) -> None:
+    urls = [LIST, ADD, page(token, "change"), *(page(token, action) for action in ACTIONS), LEDGER]
+    with CaptureQueriesContext(connection) as queries:
+        for url in urls:
+            query = {"amount": "5", "reason": "x", "grace_minutes": "0", "name": "x", "once": str(uuid4())}
+            assert admin_client.get(url, query if url not in (LIST, LEDGER) else {}).status_code == 200
+    assert [q["sql"] for q in queries if re.match("INSERT|UPDATE|DELETE", q["sql"])] == []
+
+
+ISSUE_FIELDS = {"name": "new", "initial_credits": 10, "days": 30, "reason": "order"}
+ACTION_FIELDS = {"amount": 5, "reason": "x", "grace_minutes": 0, "confirmed": "on"}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_each_action_needs_its_own_permission(staff: Callable[..., Client], token: ApiToken, action: str) -> None:
+    others = [permission for name, permission in ACTIONS.items() if name != action]
+    every = ("add_apitoken", "change_apitoken", "delete_apitoken", "view_apitoken", "give_any_credits")
+    client = staff(*others, *every, "view_creditentry", "change_creditentry")
+    fields = {**ACTION_FIELDS, "once": str(uuid4()), "expires_at": token.expires_at.isoformat()}
+    before = ApiToken.objects.values().get()
+    assert client.get(page(token, action)).status_code == 403
+    assert client.post(page(token, action), fields).status_code == 403
+    shown = client.get(page(token, "change")).text
+    assert [name for name in ACTIONS if page(token, name) in shown] == [name for name in ACTIONS if name != action]
+    assert (ApiToken.objects.values().get(), token.entries.count(), history()) == (before, 1, [])
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_action_needs_no_more_than_view_and_its_permission(
+    staff: Callable[..., Client], token: ApiToken, action: str
+) -> None:
+    client = staff("view_apitoken", ACTIONS[action])
+    shown = client.get(page(token, "change")).text
+    assert [name for name in ACTIONS if page(token, name) in shown] == [action]
+    assert submit(client, page(token, action), **ACTION_FIELDS).status_code in (302, 200)
+    assert [who for who, _ in history()] == ["support"]
+
+
+def test_action_pages_need_the_permission_to_view_tokens(staff: Callable[..., Client], token: ApiToken) -> None:
+    client = staff(*ACTIONS.values())
+    fields = {
+        **ACTION_FIELDS,
+        "once": str(uuid4()),
+        "expires_at": token.expires_at.isoformat(),
+        "tokens": str(token.pk),
+    }
+    before = ApiToken.objects.values().get()
+    for url in (BULK, *(page(token, action) for action in ACTIONS)):
+        assert [client.get(url).status_code, client.post(url, fields).status_code] == [403, 403], url
+    assert (ApiToken.objects.values().get(), token.entries.count(), history()) == (before, 1, [])
+
+
+def test_view_permission_does_not_allow_editing(staff: Callable[..., Client], token: ApiToken) -> None:
+    client = staff("view_apitoken")
+    shown = client.get(page(token, "change")).text
+    assert not any(page(token, action) in shown for action in ACTIONS)
+    assert LEDGER not in shown
+    assert 'name="_save"' not in shown
+    assert 'name="note"' not in shown
+    assert client.post(page(token, "change"), {"name": "x", "note": ""}).status_code == 403
+    assert "_selected_action" not in client.get(LIST).text
+    assert ApiToken.objects.get().name == "pbx"
+
+
+def test_action_permissions_do_not_allow_editing(staff: Callable[..., Client], token: ApiToken) -> None:
+    client = staff("view_apitoken", "add_apitoken", *ACTIONS.values())
+    assert client.post(page(token, "change"), {"name": "x", "note": ""}).status_code == 403
+    assert ApiToken.objects.get().name == "pbx"
+
+
+def test_issuing_needs_the_permission_to_add(staff: Callable[..., Client]) -> None:
+    client = staff("view_apitoken", "change_apitoken", "give_any_credits", *ACTIONS.values())
+    fields = {**ISSUE_FIELDS, "once": str(uuid4())}
+    assert client.get(ADD).status_code == 403
+    assert client.post(ADD, fields).status_code == 403
+    assert not ApiToken.objects.exists()
+
+
+def test_anonymous_user_is_redirected_to_the_login(client: Client, token: ApiToken) -> None:
+    for url in (ADD, *(page(token, action) for action in ACTIONS)):
+        for response in (client.get(url), client.post(url, {})):
+            assert response.status_code == 302
+            assert response["Location"].startswith("/admin/login/")
+
+
+def test_post_without_csrf_token_is_rejected(admin_user: User, token: ApiToken) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    fields = {**hidden_fields(client.get(page(token, "top-up"))), "amount": 5, "reason": "x"}
+    assert client.post(page(token, "top-up"), fields).status_code == 403
+    assert balance(token) == 30
+
+
+def test_errors_in_the_console_are_html_pages(
+    admin_client: Client, staff: Callable[..., Client], token: ApiToken
+) -> None:
+    answers = [admin_client.get(f"/admin/accounts/apitoken/{unknown}/top-up/") for unknown in (999, 10**30)]
+    answers.append(staff("view_apitoken").get(page(token, "top-up")))
+    assert [answer.status_code for answer in answers] == [404, 404, 403]
+    assert all(answer["Content-Type"].startswith("text/html") for answer in answers)

@@ -1,0 +1,284 @@
+"""The daily allowance of supporters, and topping up several tokens on one page."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import Permission, User
+from django.db import OperationalError, connection, transaction
+from django.test import Client
+
+from accounts import audit, credits, tokens
+from accounts.admin import tokens as token_pages
+from accounts.models import ApiToken, CreditEntry
+from tests.accounts.admin.pages import (
+    ADD,
+    BULK,
+    LIST,
+    amounts,
+    balance,
+    hidden_fields,
+    history,
+    issue_token,
+    page,
+    post_all_concurrently,
+    post_concurrently,
+    select,
+    submit,
+)
+
+pytestmark = pytest.mark.django_db
+
+LIMIT = 100
+
+
+@pytest.fixture
+def supporter(db: None, settings: Any) -> User:
+    """May give LIMIT credits in 24 hours."""
+    settings.SUPPORT_CREDITS_PER_DAY = LIMIT
+    user = User.objects.create_user("supporter", password="x", is_staff=True)
+    allowed = ("view_apitoken", "top_up_apitoken", "adjust_apitoken", "add_apitoken")
+    user.user_permissions.set(Permission.objects.filter(codename__in=allowed))
+    return user
+
+
+@pytest.fixture
+def support(client: Client, supporter: User) -> Client:
+    client.force_login(supporter)
+    return client
+
+
+# --- The allowance -----------------------------------------------------------------------------------
+
+
+def test_allowance_is_shared_by_all_pages(support: Client, token: ApiToken) -> None:
+    other = issue_token("other")
+    submit(support, page(token, "top-up"), amount=60, reason="sorry")
+    submit(support, page(other, "adjust"), amount=20, reason="sorry")
+    submit(support, ADD, name="third", initial_credits=15, days=30, reason="order")
+    for url, fields in {
+        page(token, "top-up"): {"amount": 6, "reason": "x"},
+        page(token, "adjust"): {"amount": 6, "reason": "x"},
+        ADD: {"name": "fourth", "initial_credits": 6, "days": 30, "reason": "order"},
+    }.items():
+        refused = submit(support, url, **fields)
+        assert "You may give 100 credits in 24 hours, and 5 of them are left." in refused.text
+        assert "eyJ" not in refused.text
+    assert (balance(token), balance(other), ApiToken.objects.count(), len(history())) == (90, 50, 3, 3)
+    assert submit(support, page(token, "top-up"), amount=5, reason="x").status_code == 302
+
+
+def test_removing_credits_needs_no_allowance(support: Client, token: ApiToken) -> None:
+    submit(support, page(token, "top-up"), amount=LIMIT, reason="sorry")
+    assert submit(support, page(token, "adjust"), amount=-50, reason="too many").status_code == 302
+    assert balance(token) == 80
+
+
+def test_allowance_does_not_refuse_a_resubmission(support: Client, token: ApiToken) -> None:
+    fields = {**hidden_fields(support.get(page(token, "top-up"))), "amount": LIMIT, "reason": "sorry"}
+    assert [support.post(page(token, "top-up"), fields).status_code for _ in range(2)] == [302, 302]
+    assert "Already recorded (ledger entry" in support.get(page(token, "change")).text
+    issue = {"once": str(uuid4()), "name": "new", "initial_credits": 0, "days": 30, "reason": "order"}
+    support.post(ADD, issue)
+    assert "has already issued token" in support.post(ADD, {**issue, "initial_credits": 50}).text
+    assert (balance(token), len(history())) == (130, 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_concurrent_pages_do_not_exceed_the_allowance(supporter: User, token: ApiToken) -> None:
+    other = issue_token("other")
+    posts = [(page(one, "top-up"), {"once": str(uuid4()), "amount": 60, "reason": "x"}) for one in (token, other)]
+    answers = post_all_concurrently(supporter, posts)
+    assert sorted(answer.status_code for answer in answers) == [200, 302]
+    assert balance(token) + balance(other) == 120
+
+
+@pytest.mark.django_db(transaction=True)
+def test_concurrent_resubmission_is_not_refused_by_allowance(supporter: User, token: ApiToken) -> None:
+    answers = post_concurrently(supporter, page(token, "top-up"), {"once": str(uuid4()), "amount": 60, "reason": "x"})
+    assert [answer.status_code for answer in answers] == [302] * 3
+    assert (amounts(token, "top-up"), len(history())) == ([60], 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_pages_of_one_operator_do_not_deadlock(supporter: User, token: ApiToken) -> None:
+    """One holds the token's lock and writes the history, which refers to the operator; the other holds the operator's
+    lock and waits for the token."""
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has one writer at a time")
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            ApiToken.objects.select_for_update().get(pk=token.pk)
+            post = (page(token, "top-up"), {"once": str(uuid4()), "amount": 60, "reason": "x"})
+            other = pool.submit(post_all_concurrently, supporter, [post])
+            while not other.done() and not a_lock_is_awaited():
+                time.sleep(0.005)
+            LogEntry.objects.log_actions(supporter.pk, [token], CHANGE, "adjusted", single_object=True)
+        assert [answer.status_code for answer in other.result(30)] == [302]
+    assert balance(token) == 90
+
+
+def a_lock_is_awaited() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(cursor.fetchone()[0])
+
+
+# --- Several tokens ------------------------------------------------------------------------------------------------
+
+
+def outcomes(response: Any) -> dict[str, str]:
+    return {row["token"].name: row["outcome"] for row in response.context["rows"]}
+
+
+def send(client: Client, *selected: ApiToken, **fields: Any) -> tuple[dict[str, Any], Any]:
+    """The page's fields, for resubmitting, and the first response."""
+    data = {**hidden_fields(select(client, *selected)), "amount": 5, "reason": "thanks", **fields}
+    return data, client.post(BULK, data)
+
+
+def test_resubmitted_bulk_page_tops_up_each_token_once(admin_client: Client, token: ApiToken) -> None:
+    other, apart = issue_token("other"), issue_token("apart")
+    asked = select(admin_client, token, other)
+    assert outcomes(asked) == {"pbx": "Top up", "other": "Top up"}
+    assert not CreditEntry.objects.filter(kind="top-up").exists()
+    data, answer = send(admin_client, token, other)
+    assert "ledger entry" in outcomes(answer)["pbx"]
+    assert answer.context["form"] is None
+    again = admin_client.post(BULK, data)
+    assert all("Already recorded" in outcome for outcome in outcomes(again).values())
+    assert [amounts(one, "top-up") for one in (token, other, apart)] == [[5], [5], []]
+    assert [who for who, _ in history()] == ["admin", "admin"]
+    assert "thanks" in history()[0][1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_bulk_page_submitted_concurrently_tops_up_once(admin_user: User, token: ApiToken) -> None:
+    other = issue_token("other")
+    fields = {"once": str(uuid4()), "tokens": f"{token.pk},{other.pk}", "amount": 5, "reason": "x"}
+    answers = post_concurrently(admin_user, BULK, fields)
+    assert [answer.status_code for answer in answers] == [200] * 3
+    assert [amounts(one, "top-up") for one in (token, other)] == [[5], [5]]
+    assert len(history()) == 2
+
+
+def test_operators_reference_is_unique_over_bulk_pages(admin_client: Client, token: ApiToken) -> None:
+    other = issue_token("other")
+    submit(admin_client, page(token, "top-up"), amount=5, reason="paid", own_reference="INV-1")
+    _, answer = send(admin_client, token, other, own_reference="INV-1")
+    assert "Already recorded" in outcomes(answer)["pbx"]
+    assert [amounts(one, "top-up") for one in (token, other)] == [[5], [5]]
+    _, answer = send(admin_client, token, other, own_reference="INV-1", amount=6)
+    assert "was used for another entry" in outcomes(answer)["other"]
+    assert "2 of 2 tokens were not topped up" in answer.text
+
+
+def test_bulk_page_skips_revoked_tokens(admin_client: Client, token: ApiToken) -> None:
+    other = issue_token("other")
+    tokens.revoke(token=other)
+    assert outcomes(select(admin_client, token, other))["other"] == "Skip: revoked."
+    _, answer = send(admin_client, token, other)
+    assert outcomes(answer)["other"] == "Skipped: revoked."
+    assert answer.context["form"] is None
+    assert [amounts(one, "top-up") for one in (token, other)] == [[5], []]
+
+
+def test_bulk_retry_tops_up_only_what_failed(
+    admin_client: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy, full, last = issue_token("busy"), issue_token("full"), issue_token("last")
+    for _ in range(2):
+        credits.top_up(token=full, amount=credits.MAX_AMOUNT, actor="test", reason="x")
+    monkeypatch.setattr(credits, "MAX_BALANCE", 2 * credits.MAX_AMOUNT + 30)
+    really = credits.top_up
+
+    def top_up(**fields: Any) -> CreditEntry:
+        if fields["token"].pk == busy.pk:
+            really(**fields)  # must be rolled back
+            raise OperationalError("canceling statement due to statement timeout")
+        return really(**fields)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(credits, "top_up", top_up)
+        data, answer = send(admin_client, token, busy, full, last)
+    found = outcomes(answer)
+    assert found["busy"] == "Not added: database error."
+    assert found["full"].startswith("Not added: The balance must stay between")
+    assert all(found[name].startswith("Added ledger entry") for name in ("pbx", "last"))
+    assert "2 of 4 tokens were not topped up" in answer.text
+    assert [balance(one) for one in (token, busy, last)] == [35, 30, 35]
+    assert len(history()) == 2
+
+    credits.adjust(token=full, amount=-100, actor="test", reason="x")
+    sent_again = {**hidden_fields(answer), "amount": 5, "reason": "thanks"}
+    assert sent_again["once"] == data["once"]
+    again = admin_client.post(BULK, sent_again)
+    assert again.context["form"] is None
+    assert [len(amounts(one, "top-up")) for one in (token, busy, full, last)] == [1, 1, 3, 1]
+    assert len(history()) == 4
+    assert audit.audit() == []
+
+
+def test_allowance_counts_only_what_a_bulk_page_adds(support: Client, token: ApiToken) -> None:
+    other, gone = issue_token("other"), issue_token("gone")
+    tokens.revoke(token=gone)
+    _, refused = send(support, token, other, gone, amount=51)
+    assert "You may give 100 credits in 24 hours, and 100 of them are left." in refused.text
+    assert not CreditEntry.objects.filter(kind="top-up").exists()
+    data, answer = send(support, token, other, gone, amount=50)
+    assert answer.context["form"] is None
+    assert [balance(one) for one in (token, other, gone)] == [80, 80, 30]
+    again = support.post(BULK, data)
+    assert all("Already recorded" in outcomes(again)[name] for name in ("pbx", "other"))
+
+
+def test_bulk_page_needs_the_permission_to_top_up(client: Client, token: ApiToken) -> None:
+    user = User.objects.create_user("other", password="x", is_staff=True)
+    every = Permission.objects.filter(content_type__app_label="accounts").exclude(codename="top_up_apitoken")
+    user.user_permissions.set(every)
+    client.force_login(user)
+    assert "top_up_selected" not in client.get(LIST).text
+    select(client, token)
+    fields = {"once": str(uuid4()), "tokens": str(token.pk), "amount": 5, "reason": "x"}
+    assert client.post(BULK, fields).status_code == 403
+    assert client.get(BULK).status_code == 403
+    assert balance(token) == 30
+
+
+def test_list_has_no_delete_action(admin_client: Client, token: ApiToken) -> None:
+    text = admin_client.get(LIST).text
+    assert "top_up_selected" in text
+    assert "delete_selected" not in text
+
+
+@pytest.mark.parametrize("wrong", ["", "x", "1,", "1;2", "9" * 19, "999999", ",".join(map(str, range(1, 902)))])
+def test_invalid_bulk_page_redirects_to_the_list(admin_client: Client, token: ApiToken, wrong: str) -> None:
+    fields = {"once": str(uuid4()), "tokens": wrong, "amount": 5, "reason": "x"}
+    assert admin_client.post(BULK, fields)["Location"] == LIST
+    assert admin_client.get(BULK)["Location"] == LIST
+
+
+@pytest.mark.parametrize("wrong", [{"amount": ""}, {"reason": ""}, {"own_reference": "x" * 101}])
+def test_rejected_bulk_page_still_lists_its_tokens(
+    admin_client: Client, token: ApiToken, wrong: dict[str, Any]
+) -> None:
+    _, answer = send(admin_client, token, **wrong)
+    assert "errorlist" in answer.text
+    assert outcomes(answer) == {"pbx": "Top up"}
+    assert (balance(token), history()) == (30, [])
+
+
+def test_select_across_takes_the_search_results_up_to_a_limit(
+    admin_client: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = [issue_token(f"shop {n}") for n in range(3)]
+    url = f"{LIST}?q=shop"
+    action = {"action": "top_up_selected", "_selected_action": named[0].pk, "select_across": "1"}
+    assert outcomes(admin_client.post(url, action)).keys() == {one.name for one in named}
+    monkeypatch.setattr(token_pages, "MAX_AT_ONCE", 2)
+    refused = admin_client.post(url, action, follow=True)
+    assert "Select at most 2 tokens." in refused.text
+    assert not CreditEntry.objects.filter(kind="top-up").exists()

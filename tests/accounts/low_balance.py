@@ -1,0 +1,18 @@
+"""Tokens with a low-balance threshold, for the tests of notices."""
+
+from accounts import credits, tokens
+from accounts.models import ApiToken
+from tests.accounts.admin.pages import NUMBER
+
+CONTACT = "ops-person@example.org"
+
+
+def account(balance: int, threshold: int | None, contact: str = CONTACT, name: str = "pbx") -> ApiToken:
+    token = tokens.issue(name=name, initial_credits=balance, actor="test").token
+    ApiToken.objects.filter(pk=token.pk).update(low_balance_at=threshold, contact=contact)
+    return ApiToken.objects.get(pk=token.pk)
+
+
+def search(token: ApiToken, how_many: int = 1) -> None:
+    for _ in range(how_many):
+        credits.charge(token=token, request_id="r", number=NUMBER, answer={})

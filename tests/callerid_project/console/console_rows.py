@@ -1,0 +1,53 @@
+"""One row of each model in the console, and helpers to compare databases and to fill in forms."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.apps import apps
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
+from django.db.models import Model
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+from accounts import credits, notices, tokens
+from accounts.models import Notice
+from lookup.models import ComplaintDay, Contact, NumberRule, Usage
+
+NUMBER = 493023125042
+
+
+def one_of_each() -> dict[str, Model]:
+    """By `app.model`. The ledger entry is a refundable search; the notice was given up and can be sent again."""
+    token = tokens.issue(name="pbx", initial_credits=100, actor="boss").token
+    credits.charge(token=token, request_id="r1", number=str(NUMBER), answer={})
+    now = datetime.now(UTC)
+    user = User.objects.create_user("somebody", password="A long enough one", email="somebody@example.org")
+    TOTPDevice.objects.create(user=user, name="Authenticator app")
+    return {
+        "accounts.apitoken": token,
+        "accounts.creditentry": token.entries.get(kind="search"),
+        "accounts.notice": Notice.objects.create(token=token, threshold=10, balance=9, outcome=notices.GIVEN_UP),
+        "lookup.usage": Usage.objects.create(hour=now, connector="x", outcome="found", count=1),
+        "lookup.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),
+        "lookup.contact": Contact.objects.create(number=NUMBER, name="Example Bakery"),
+        "lookup.complaintday": ComplaintDay.objects.create(number=NUMBER, source="desk", day=now.date(), total=1),
+        "auth.user": user,
+        "auth.group": Group.objects.create(name="night shift"),
+        "admin.logentry": LogEntry.objects.create(user=user, action_flag=CHANGE, object_repr="x", change_message="y"),
+    }
+
+
+def database() -> dict[str, list[Any]]:
+    """Every row of every table except sessions, in which Django stores messages."""
+    models = [model for model in apps.get_models(include_auto_created=True) if model is not Session]
+    return {model._meta.label: sorted(map(repr, model._base_manager.values_list())) for model in models}
+
+
+def filled(page: Any, **fields: Any) -> dict[str, Any]:
+    """What a browser submits from the form on this page, with `fields` changed; only `fields` if there is no form."""
+    context = page.context or {}
+    form = context["adminform"].form if "adminform" in context else context.get("form")
+    values = {bound.html_name: bound.value() for bound in form} if form is not None else {}
+    values = {name: value for name, value in values.items() if value is not None and value is not False}
+    return {**values, **fields}

@@ -1,0 +1,125 @@
+"""Traces and error reports as a collector and a Sentry server receive them."""
+
+import gzip
+import json
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import requests
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from callerid_project.error_reports import before_send
+from tests import upstream
+from tests.api import NUMBER
+from tests.mock_vendors import KEYS, PRESETS
+from tests.plugin import ROOT
+from tests.service import Service
+from tests.upstream import Upstream, hangs, says
+
+pytestmark = pytest.mark.once
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+MISSING = "import sys; sys.modules['opentelemetry.sdk.trace'] = sys.modules['sentry_sdk'] = None; import "
+
+
+def test_spans_of_a_search_reach_the_collector(serve: Callable[..., Service], vendor: Callable[..., Upstream]) -> None:
+    collector, source = vendor(says({})), vendor(says(upstream.GOOD_A))
+    service = serve(
+        PRESET_DIR=str(PRESETS),
+        SOURCE_A="mock_a",
+        MOCK_A_BASE_URL=source.url,
+        OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
+        OTEL_RESOURCE_ATTRIBUTES="deployment.environment.name=test",
+        **KEYS,
+    )
+    token = service.manage("create_token", "pbx", "--credits", "5", "--quiet").strip()
+    body = {"api_key": token, "query": NUMBER}
+    headers = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+    response = requests.post(f"{service.url}/callerid/search", json=body, headers=headers, timeout=60)
+    assert response.json()["data"]["source_a"]["name"] == upstream.GOOD_A["name"]
+    service.stop()  # which sends the rest
+    received = [gzip.decompress(sent) if sent[:2] == b"\x1f\x8b" else sent for sent in collector.bodies]
+    spans, resources = [], []
+    for sent in received:
+        for of_resource in ExportTraceServiceRequest.FromString(sent).resource_spans:
+            resources += [{item.key: item.value.string_value for item in of_resource.resource.attributes}]
+            spans += [span for scope in of_resource.scope_spans for span in scope.spans]
+    assert resources[0]["service.name"] == "callerid"
+    assert resources[0]["deployment.environment.name"] == "test"
+    ours = [span for span in spans if span.trace_id.hex() == TRACE]
+    (search,) = [span for span in ours if span.name == "search"]
+    assert search.parent_span_id.hex() == "00f067aa0ba902b7"
+    inner = [span.name for span in ours if span.parent_span_id == search.span_id]
+    assert sorted(set(inner)) == ["database", "rate limit", "vendor call"]
+    assert inner.count("vendor call") == 1
+    for secret in (token, NUMBER, upstream.GOOD_A["name"], *KEYS.values()):
+        assert secret.encode() not in b"".join(received)
+
+
+def test_unhandled_error_is_reported_without_values(
+    serve: Callable[..., Service], vendor: Callable[..., Upstream]
+) -> None:
+    sentry = vendor(says({}))
+    service = serve(
+        SENTRY_DSN=f"http://key@127.0.0.1:{sentry.port}/1",
+        SENTRY_ENVIRONMENT="test",
+        OTEL_EXPORTER_OTLP_ENDPOINT=vendor(hangs).url,
+    )
+    token = service.manage("create_token", "pbx", "--credits", "5", "--quiet").strip()
+    service.manage(
+        "shell",
+        "-c",
+        "from django.db import connection; connection.cursor().execute('DROP TABLE accounts_creditentry')",
+    )
+    body = {"api_key": token, "query": NUMBER}
+    headers = {"X-Request-ID": "the-request"}
+    response = requests.post(f"{service.url}/callerid/search?q=secret", json=body, headers=headers, timeout=60)
+    assert response.status_code == 500
+    while not sentry.bodies:
+        time.sleep(0.01)
+    event = json.loads(gzip.decompress(sentry.bodies[0]).splitlines()[2])
+    errors = event["exception"]["values"]
+    assert "OperationalError" in [error["type"] for error in errors]
+    assert [error["value"] for error in errors] == [""] * len(errors)
+    assert not any("vars" in frame for error in errors for frame in error["stacktrace"]["frames"])
+    assert (event["environment"], event["tags"]["request_id"]) == ("test", "the-request")
+    assert not {"request", "user", "breadcrumbs", "extra"} & event.keys()
+    assert not [secret for secret in (token, NUMBER, "secret") if secret in json.dumps(event)]
+    service.stop()
+    assert "killing it" not in service.log()  # although the collector of traces does not answer
+
+
+def test_reported_log_line_is_redacted() -> None:
+    record = logging.LogRecord("x", logging.ERROR, __file__, 1, "failed for %s", (NUMBER,), None)
+    event: dict[str, Any] = {"logentry": {"message": "failed for %s", "params": [NUMBER]}, "extra": {"number": NUMBER}}
+    assert NUMBER not in json.dumps(before_send(event, {"log_record": record}))
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ({"SENTRY_DSN": "https://key@localhost/1"}, "sentry-sdk is not installed"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, "OpenTelemetry is not installed"),
+    ],
+)
+def test_missing_package_is_named_at_start(setting: dict[str, str], sentence: str, serving_env: dict[str, str]) -> None:
+    command = [sys.executable, "-c", f"{MISSING} callerid_project.wsgi"]
+    ended = subprocess.run(command, cwd=ROOT, env=serving_env | setting, capture_output=True, text=True, check=False)
+    assert sentence in ended.stderr
+    assert "requirements-telemetry.lock" in ended.stderr
+
+
+def test_invalid_dsn_is_reported_at_start(serving_env: dict[str, str]) -> None:
+    command = [sys.executable, "-c", "import callerid_project.wsgi"]
+    environment = serving_env | {"SENTRY_DSN": "nonsense"}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert "SENTRY_DSN must be https://key@host/project." in ended.stderr
+
+
+@pytest.fixture
+def serving_env(serve: Callable[..., Service]) -> dict[str, str]:
+    return serve().env

@@ -1,0 +1,148 @@
+"""Failed authentications are limited per address; a neighbour's failures never refuse a valid token."""
+
+from typing import Any
+
+import pytest
+import redis
+from django.core.cache import caches
+from django.test import RequestFactory
+
+from core import redis as core_redis
+from core import throttling
+from core.throttling import RedisOrLocalCache, client_address
+from tests.api import NUMBER, Integrator
+from tests.connectors import Knows
+from tests.servers import RedisServer
+
+
+def guess(integrator: Integrator, **meta: Any) -> Any:
+    return integrator.client.generic(
+        "POST", "/callerid/search", b'{"api_key": "guess", "query": "x"}', content_type="application/json", **meta
+    )
+
+
+def test_failures_beyond_the_rate_get_429_and_retry_after(integrator: Integrator, settings: Any) -> None:
+    settings.AUTH_FAILURE_RATE = (3, 3600)
+    assert [guess(integrator).status_code for _ in range(5)] == [401, 401, 401, 429, 429]
+    limited = guess(integrator)
+    assert limited.json() == {"detail": "Rate limit exceeded"}
+    assert 1 <= int(limited.headers["Retry-After"]) <= 3600
+    assert "RateLimit" not in limited.headers
+
+
+def test_valid_token_from_a_limited_address_is_served(integrator: Integrator, settings: Any) -> None:
+    settings.AUTH_FAILURE_RATE = (1, 3600)
+    for _ in range(3):
+        guess(integrator)
+    assert integrator.search().status_code == 200
+
+
+def test_only_failed_authentications_count(integrator: Integrator, settings: Any) -> None:
+    settings.AUTH_FAILURE_RATE = (1, 3600)
+    for _ in range(3):
+        integrator.post(b"malformed")
+        integrator.post(b"{}", "text/plain")
+        integrator.search("not a number")
+        integrator.search()
+    assert guess(integrator).status_code == 401
+
+
+def test_addresses_are_counted_separately(integrator: Integrator, settings: Any) -> None:
+    settings.AUTH_FAILURE_RATE = (1, 3600)
+    assert [guess(integrator, REMOTE_ADDR="192.0.2.1").status_code for _ in range(2)] == [401, 429]
+    assert guess(integrator, REMOTE_ADDR="192.0.2.2").status_code == 401
+
+
+def test_ipv6_64_is_one_client(integrator: Integrator, settings: Any) -> None:
+    settings.AUTH_FAILURE_RATE = (1, 3600)
+    assert guess(integrator, REMOTE_ADDR="2001:db8:0:1::1").status_code == 401
+    assert guess(integrator, REMOTE_ADDR="2001:db8:0:1:ffff::2").status_code == 429
+    assert guess(integrator, REMOTE_ADDR="2001:db8:0:2::1").status_code == 401
+
+
+@pytest.mark.parametrize("spoofed", ["203.0.113.9", "junk", "", ","])
+def test_forwarded_address_is_ignored_without_trusted_proxies(
+    integrator: Integrator, settings: Any, spoofed: str
+) -> None:
+    settings.AUTH_FAILURE_RATE = (1, 3600)
+    assert guess(integrator, REMOTE_ADDR="192.0.2.1", HTTP_X_FORWARDED_FOR="198.51.100.1").status_code == 401
+    assert guess(integrator, REMOTE_ADDR="192.0.2.1", HTTP_X_FORWARDED_FOR=spoofed).status_code == 429
+
+
+@pytest.mark.parametrize(
+    ("proxies", "peer", "forwarded", "address"),
+    [
+        (0, "192.0.2.1", "198.51.100.1", "192.0.2.1"),
+        (1, "192.0.2.1", "198.51.100.1", "198.51.100.1"),
+        (1, "192.0.2.1", "203.0.113.66, 198.51.100.1", "198.51.100.1"),
+        (2, "192.0.2.1", "203.0.113.66, 198.51.100.1, 192.0.2.2", "198.51.100.1"),
+        (2, "192.0.2.1", "198.51.100.1", "198.51.100.1"),
+        (3, "192.0.2.1", "junk, 192.0.2.2", "192.0.2.2"),
+        (1, "192.0.2.1", "junk", "192.0.2.1"),
+        (1, "192.0.2.1", "", "192.0.2.1"),
+        (1, "", "198.51.100.1", "198.51.100.1"),
+        (0, "", "198.51.100.1", throttling.UNKNOWN_ADDRESS),
+        (0, "::ffff:192.0.2.1", "", "192.0.2.1"),
+        (1, "::1", "2001:db8::1", "2001:db8::1"),
+        (1, "192.0.2.1", "9" * 10_000, "192.0.2.1"),
+    ],
+)
+def test_only_trusted_hops_set_the_client_address(
+    settings: Any, proxies: int, peer: str, forwarded: str, address: str
+) -> None:
+    settings.TRUSTED_PROXIES = proxies
+    request = RequestFactory().get("/", REMOTE_ADDR=peer, HTTP_X_FORWARDED_FOR=forwarded)
+    assert client_address(request) == address
+
+
+def test_limited_client_reaches_no_source(integrator: Integrator, settings: Any) -> None:
+    settings.AUTH_FAILURE_RATE = (1, 3600)
+    for _ in range(3):
+        guess(integrator)
+    assert Knows.calls == []
+
+
+def test_console_login_is_limited(client: Any, db: None, settings: Any) -> None:
+    settings.ADMIN_LOGIN_RATE = (3, 3600)
+    form = {"username": "admin", "password": "guess"}
+    statuses = [client.post("/admin/login/", form).status_code for _ in range(4)]
+    assert statuses == [200, 200, 200, 429]
+    assert int(client.post("/admin/login/", form).headers["Retry-After"]) >= 1
+    assert client.get("/admin/login/").status_code == 200
+
+
+@pytest.fixture
+def shared_cache(redis_server: RedisServer, settings: Any) -> Any:
+    settings.CACHES = {
+        "default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"},
+        "rate_limits": {"BACKEND": "core.throttling.RedisOrLocalCache", "LOCATION": redis_server.url},
+        "rate_limits_local": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "local-test"},
+    }
+    core_redis.client.cache_clear()
+    caches["rate_limits_local"].clear()
+    yield RedisOrLocalCache(redis_server.url, {})
+    core_redis.client.cache_clear()
+
+
+def test_redis_counters_are_integers_with_a_ttl(shared_cache: Any, redis_server: RedisServer) -> None:
+    client = redis.Redis.from_url(redis_server.url, decode_responses=True)
+    client.flushdb()
+    assert shared_cache.add("k", 1, 60)
+    assert not shared_cache.add("k", 1, 60)
+    assert shared_cache.incr("k") == 2
+    assert shared_cache.get("k") == 2
+    (key,) = client.keys()
+    assert client.get(key) == "2"
+    assert 0 < client.ttl(key) <= 60
+
+
+def test_failures_are_limited_without_redis(
+    integrator: Integrator, shared_cache: Any, redis_server: RedisServer, settings: Any
+) -> None:
+    settings.AUTH_FAILURE_RATE = (2, 3600)
+    redis_server.stop()
+    try:
+        assert [guess(integrator).status_code for _ in range(4)] == [401, 401, 429, 429]
+        assert integrator.search(NUMBER).status_code == 200
+    finally:
+        redis_server.start()

@@ -1,0 +1,236 @@
+"""docs/backup.md: a dump under load, and a return to the time before a mistake. Credits add up after both."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import psycopg
+import pytest
+import requests
+from psycopg import sql
+
+from tests import plugin
+from tests.servers import PostgresServer, fresh_database, postgres_binary, required
+from tests.service import Service
+
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
+
+Serve = Callable[..., Service]
+NUMBER = "493023125042"
+
+
+def documented(section: str, language: str) -> str:
+    """The first code block of a section of docs/backup.md."""
+    text = (plugin.ROOT / "docs" / "backup.md").read_text()
+    found = re.search(rf"^## {section}\n.*?```{language}\n(.*?)```", text, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def documented_command(program: str, replaced: Mapping[str, object]) -> list[str]:
+    """The line of docs/backup.md that runs `program`, without runuser."""
+    text = (plugin.ROOT / "docs" / "backup.md").read_text()
+    (line,) = re.findall(f"^runuser -u postgres -- ({program} .*)$", text, re.MULTILINE)
+    for documented_text, here in replaced.items():
+        assert documented_text in line
+        line = line.replace(documented_text, str(here))
+    return shlex.split(line)
+
+
+class ArchivingPostgres(PostgresServer):
+    """With the documented settings; the archive is a directory beside the data."""
+
+    @property
+    def archive(self) -> Path:
+        return self.directory / "archive"
+
+    def _make_cluster(self) -> None:
+        super()._make_cluster()
+        self._make_private(self.archive)
+        settings = documented("Point-in-time recovery", "ini").replace("/var/lib/postgresql/archive", str(self.archive))
+        with (self.directory / "data" / "postgresql.conf").open("a") as file:
+            file.write(settings)
+
+    def _make_private(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700)
+        if user := self._running_as.get("user"):
+            os.chown(directory, user, self._running_as["group"])
+
+
+class RecoveredPostgres(ArchivingPostgres):
+    """A copy of `source`'s base backup, recovered from its archive up to `target_time`."""
+
+    def __init__(self, source: ArchivingPostgres, target_time: str) -> None:
+        super().__init__()
+        self._source, self._target_time = source, target_time
+
+    def _make_cluster(self) -> None:
+        self._running_as = self._source._running_as
+        if user := self._running_as.get("user"):
+            os.chown(self.directory, user, self._running_as["group"])
+        subprocess.run(
+            ["cp", "-a", self._source.directory / "base", self.directory / "data"], check=True, **self._running_as
+        )
+        settings = documented("Recovery to a point in time", "ini")
+        settings = settings.replace("/var/lib/postgresql/archive", str(self._source.archive))
+        settings = re.sub("recovery_target_time = '[^']+'", f"recovery_target_time = '{self._target_time}'", settings)
+        with (self.directory / "data" / "postgresql.conf").open("a") as file:
+            file.write(settings)
+        (self.directory / "data" / "recovery.signal").touch()
+
+
+class Load:
+    """Searches without a pause, in two threads."""
+
+    def __init__(self, service: Service) -> None:
+        key = service.manage("create_token", "pbx", "--credits", "1000000", "--quiet").strip()
+        self._service, self._body = service, {"api_key": key, "query": NUMBER}
+        self._done, self._searched = threading.Event(), threading.Semaphore(0)
+        self._threads = [threading.Thread(target=self._run) for _ in range(2)]
+
+    def _run(self) -> None:
+        with requests.Session() as session:
+            while not self._done.is_set():
+                answer = session.post(f"{self._service.url}/callerid/search", json=self._body, timeout=60)
+                if answer.status_code == 200:
+                    self._searched.release()
+
+    def __enter__(self) -> "Load":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._done.set()
+        for thread in self._threads:
+            thread.join()
+
+    def wait_for(self, searches: int) -> None:
+        for _ in range(searches):
+            assert self._searched.acquire(timeout=60)
+
+
+@pytest.fixture
+def archiving() -> Iterator[ArchivingPostgres]:
+    with required():
+        server = ArchivingPostgres().start()
+        for tool in ("pg_dump", "pg_restore", "pg_basebackup"):
+            postgres_binary(tool)
+    yield server
+    server.close()
+
+
+def environment(server: PostgresServer) -> dict[str, str]:
+    """libpq's variables, and PATH with PostgreSQL's programs."""
+    path = f"{Path(postgres_binary('pg_dump')).parent}:{os.environ['PATH']}"
+    return {"PATH": path, "PGHOST": "127.0.0.1", "PGPORT": str(server.port), "PGUSER": "postgres"}
+
+
+def rows(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT count(*) FROM accounts_creditentry").fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def rules(url: str) -> list[tuple[int]]:
+    with psycopg.connect(url) as connection:
+        return connection.execute("SELECT number FROM lookup_numberrule").fetchall()
+
+
+def assert_audit_is_clean(service: Service, url: str) -> None:
+    service.env["DATABASE_URL"] = url
+    assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
+
+
+def test_credits_add_up_after_a_restore_and_a_recovery(
+    serve: Serve, archiving: ArchivingPostgres, tmp_path: Path
+) -> None:
+    url = archiving.url
+    service = serve(DATABASE_URL=url, REDIS_URL="", RATE_LIMIT="1000000/m")
+    service.manage("set_rule", NUMBER, "--spam", "no")
+    with Load(service) as load:
+        load.wait_for(20)
+        before = rows(url)
+        dump = run_backup(archiving, tmp_path / "dumps")
+        load.wait_for(1)
+        after = rows(url)
+
+        base_backup = {"/var/backups/callerid/base-$(date -I)": archiving.directory / "base"}
+        base = documented_command("pg_basebackup", base_backup)
+        subprocess.run(base, env=environment(archiving), capture_output=True, check=True, **archiving._running_as)
+        load.wait_for(20)
+        with psycopg.connect(url, autocommit=True) as admin:
+            charged = rows(url)
+            (good,) = admin.execute("SELECT now()::text").fetchone() or ("",)
+            load.wait_for(1)
+            admin.execute("DELETE FROM lookup_numberrule")  # the mistake
+            load.wait_for(5)
+            (last,) = admin.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone() or ("",)
+    wait_for_archive(archiving, last)
+
+    with fresh_database(url) as restored:
+        name = restored.rpartition("/")[2]
+        with psycopg.connect(url, autocommit=True) as admin:
+            admin.execute("CREATE ROLE callerid")
+            admin.execute(sql.SQL("ALTER DATABASE {} OWNER TO callerid").format(sql.Identifier(name)))
+        command = documented_command(
+            "pg_restore", {"callerid_restored": name, "/var/backups/callerid/callerid-….dump": dump}
+        )
+        subprocess.run(command, env=environment(archiving), capture_output=True, check=True)
+        assert before <= rows(restored) <= after
+        assert_audit_is_clean(service, restored)
+        with psycopg.connect(restored) as connection, pytest.raises(psycopg.errors.RestrictViolation):
+            connection.execute("DELETE FROM accounts_creditentry")  # its triggers are restored too
+
+    assert rules(url) == []
+    recovered = RecoveredPostgres(archiving, good)
+    try:
+        recovered.start()
+        wait_for_promotion(recovered)
+        assert rules(recovered.url) == [(int(NUMBER),)]
+        assert rows(recovered.url) >= charged
+        assert rows(recovered.url) < rows(url)
+        assert_audit_is_clean(service, recovered.url)
+    finally:
+        recovered.close()
+
+
+def run_backup(server: PostgresServer, directory: Path) -> Path:
+    """deploy/backup.sh, which also deletes an old dump, and leaves nothing where it fails."""
+    directory.mkdir()
+    old = directory / "callerid-20200101T000000Z.dump"
+    old.touch()
+    os.utime(old, (0, 0))
+    script = [str(plugin.ROOT / "deploy" / "backup.sh"), str(directory)]
+    missing = {**environment(server), "PGDATABASE": "missing"}
+    assert subprocess.run(script, env=missing, capture_output=True, check=False).returncode != 0
+    assert list(directory.iterdir()) == [old]
+    done = subprocess.run(
+        script, env={**environment(server), "PGDATABASE": "postgres"}, capture_output=True, text=True, check=True
+    )
+    (dump,) = directory.iterdir()
+    assert (done.stdout, dump.stat().st_mode & 0o777) == (f"{dump}\n", 0o600)
+    return dump
+
+
+def wait_for_archive(server: ArchivingPostgres, segment: str) -> None:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        for _ in range(600):
+            query = "SELECT last_archived_wal >= %s, pg_sleep(0.1) FROM pg_stat_archiver"
+            if (connection.execute(query, [segment]).fetchone() or (False,))[0]:
+                return
+    raise AssertionError((server.directory / "log").read_text())
+
+
+def wait_for_promotion(server: PostgresServer) -> None:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        for _ in range(600):
+            if connection.execute("SELECT NOT pg_is_in_recovery(), pg_sleep(0.1)").fetchone() == (True, ""):
+                return
+    raise AssertionError((server.directory / "log").read_text())

@@ -1,0 +1,143 @@
+"""The files of deploy/ are valid for the tools that read them, and agree with each other and with the product."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from callerid_project import settings
+from tests import plugin
+from tests.deploy.installation import example_settings
+from tests.servers import Unavailable, required
+
+pytestmark = pytest.mark.once
+
+DEPLOY = plugin.ROOT / "deploy"
+SYSTEMD = DEPLOY / "systemd"
+KUBERNETES = DEPLOY / "kubernetes"
+
+
+def tool(name: str) -> str:
+    with required():
+        if (found := shutil.which(name)) is None:
+            raise Unavailable(f"there is no {name} on PATH")
+    return found
+
+
+def objects() -> list[dict[str, Any]]:
+    """The Kubernetes objects of all manifests."""
+    files = sorted(set(KUBERNETES.glob("*.yaml")) - {KUBERNETES / "kustomization.yaml"})
+    return [document for file in files for document in yaml.safe_load_all(file.read_text())]
+
+
+def pods() -> list[dict[str, Any]]:
+    found = []
+    for each in objects():
+        spec = each["spec"].get("jobTemplate", each)["spec"] if each.get("spec") else {}
+        if "template" in spec:
+            found.append(spec["template"]["spec"])
+    return found
+
+
+def test_shell_scripts_pass_shellcheck() -> None:
+    scripts = [plugin.ROOT / "run", plugin.ROOT / ".ci" / "run", SYSTEMD / "callerid", *DEPLOY.rglob("*.sh")]
+    done = subprocess.run([tool("shellcheck"), *scripts], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+    assert all(os.access(script, os.X_OK) for script in scripts)
+
+
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    for unit in [*SYSTEMD.glob("*.service"), *SYSTEMD.glob("*.timer")]:
+        # The executable must exist; nothing else of the installation is looked at.
+        (tmp_path / unit.name).write_text(unit.read_text().replace("/opt/callerid/run", str(plugin.ROOT / "run")))
+    units = [str(path).replace("@.", "@8001.") for path in sorted(tmp_path.iterdir())]
+    for template in tmp_path.glob("*@.*"):
+        shutil.copy(template, str(template).replace("@.", "@8001."))
+    command = [tool("systemd-analyze"), "verify", "--man=no", *units]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_each_timer_starts_a_command_that_exists() -> None:
+    timers = "".join(timer.read_text() for timer in SYSTEMD.glob("*.timer"))
+    units = set(re.findall(r"^Unit=callerid-manage@(\w+)\.service$", timers, re.MULTILINE))
+    assert units == {"prune", "send_notices", "refresh_data", "audit_credits"}
+    commands = [container.get("command", []) for pod in pods() for container in pod["containers"]]
+    scheduled = {command[-1] for command in commands if "manage.py" in command}
+    assert scheduled == units
+    for command in units:
+        assert list(plugin.ROOT.glob(f"*/management/commands/{command}.py"))
+
+
+def test_the_example_environment_has_only_known_settings() -> None:
+    text = (SYSTEMD / "callerid.env.example").read_text()
+    names = set(re.findall(r"^#?([A-Z][A-Z_]+)=", text, re.MULTILINE))
+    assert names <= plugin.our_settings() | {"EMAIL_URL"}
+    assert set(plugin.KEYS) <= names
+    assert not set(plugin.KEYS) & set(example_settings())  # no secrets
+    assert settings.HOST == "127.0.0.1"  # behind nginx on the same host, unless it is set
+
+
+def test_compose_accepts_the_file_and_needs_all_secrets(tmp_path: Path) -> None:
+    example = (DEPLOY / "docker" / ".env.example").read_text()
+    file = tmp_path / "env"
+    command = [tool("docker-compose"), f"--file={DEPLOY / 'docker' / 'compose.yaml'}", f"--env-file={file}", "config"]
+    clean = {"PATH": os.environ["PATH"]}
+    file.write_text(example)
+    refused = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "set it in .env" in refused.stderr
+    file.write_text(re.sub("=$", "=secret", example, flags=re.MULTILINE))
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    services = yaml.safe_load(done.stdout)["services"]
+    assert {"callerid-1", "callerid-2", "migrate", "grants", "postgres", "redis", "nginx"} <= set(services)
+    exposed = {name for name, service in services.items() if service.get("ports")}
+    assert exposed <= {"nginx", "grafana"}
+    for name in ("callerid-1", "callerid-2", "migrate"):
+        assert services[name]["read_only"]
+    # What compose.yaml replaces in the shipped nginx configuration stands there.
+    conf = (DEPLOY / "nginx" / "callerid.conf").read_text()
+    for pattern in re.findall(r"s([/|])(.+?)\1", services["nginx"]["command"][2]):
+        assert re.search(pattern[1], conf), pattern
+
+
+def test_all_manifests_are_deployed_and_confined() -> None:
+    listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
+    files = {file.name for file in KUBERNETES.glob("*.yaml")}
+    assert files == {*listed, "kustomization.yaml", "migration.yaml"}
+    kinds = {each["kind"] for each in objects()}
+    assert kinds == {"CronJob", "Deployment", "Job", "Namespace", "PodDisruptionBudget", "Service"}
+    assert len(pods()) == 6
+    for pod in pods():
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert {"requests", "limits"} <= set(container["resources"])
+
+
+def test_compose_mounts_what_exists_and_scrapes_accepted_names() -> None:
+    services = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())["services"]
+    mounted = {volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])}
+    files = {source for source in mounted if source.startswith(".")} - {"./certs"}
+    assert len(files) > 5
+    assert [source for source in files if not (DEPLOY / "docker" / source).exists()] == []
+    scrapes = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
+    targets = [target for scrape in scrapes for each in scrape["static_configs"] for target in each["targets"]]
+    assert len(targets) == 2
+    for target in targets:
+        name, _, port = target.partition(":")
+        assert port == "8000"
+        accepted = [each for each in services.values() if name in str(each.get("networks"))]
+        assert len(accepted) == 1
+        assert name in accepted[0]["environment"]["ALLOWED_HOSTS"].split(",")

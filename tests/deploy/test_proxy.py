@@ -1,0 +1,291 @@
+"""The shipped nginx configuration and rolling.sh, in front of two hosts that are killed and restarted."""
+
+import contextlib
+import http.client
+import itertools
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from tests import plugin
+from tests.deploy.installation import NAME, PORT, Installation, installation
+from tests.reliability import LONG
+from tests.servers import required
+
+pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
+
+log = logging.getLogger(__name__)
+NUMBER = "493023125042"
+HEAD = f"POST /callerid/search HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\n"
+ROLLING = str(plugin.ROOT / "deploy" / "rolling.sh")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    with contextlib.ExitStack() as opened:
+        environment = {"RATE_LIMIT": "100000/m", "AUTH_FAILURE_RATE": "3/m", "WORKERS": "1", "THREADS": "2"}
+        with required():
+            found = opened.enter_context(installation(tmp_path_factory.mktemp("hosts"), **environment))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def key(installed: Installation) -> str:
+    return installed.commands.manage("create_token", "pbx", "--credits", "100000", "--quiet").strip()
+
+
+def assert_charged_once(installed: Installation) -> None:
+    assert json.loads(installed.commands.manage("audit_credits", "--json")) == {"disagreements": []}
+    repeated = "SELECT request_id FROM accounts_creditentry WHERE kind = 'search' GROUP BY 1 HAVING count(*) > 1"
+    assert installed.rows(repeated) == []
+
+
+def test_a_search_passes_with_its_id_address_and_scheme(installed: Installation, key: str) -> None:
+    said = installed.nginx.test().splitlines()
+    warnings = [line for line in said if "successful" not in line and "is ok" not in line]
+    assert warnings == []
+    client = installed.client()
+    for sent, kept in [("call-42", True), ("0190a0b1-1234-7abc-8def-123456789012", True), (NUMBER, False), ("", False)]:
+        answer = installed.search(key, NUMBER, client, **({"X_Request_ID": sent} if sent else {}))
+        assert answer.status == 200, answer.data
+        request_id = answer.headers["X-Request-ID"]
+        assert (request_id == sent) is kept
+        logged = installed.nginx.log_until(request_id)[-1]
+        assert (logged["request_id"], logged["route"], logged["status"]) == (request_id, "callerid/search", "200")
+        assert installed.rows(f"SELECT 1 FROM accounts_creditentry WHERE request_id = '{request_id}'")
+    # The service reads X-Forwarded-Proto: HTTPS-only headers, and a form that comes from an https page.
+    page = client.request("GET", "/admin/login/")
+    assert "max-age" in page.headers["Strict-Transport-Security"]
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.data.decode())
+    assert token is not None
+    headers = {"Host": NAME, "Origin": f"https://{NAME}", "Cookie": page.headers["Set-Cookie"].partition(";")[0]}
+    form = {"csrfmiddlewaretoken": token[1], "username": "nobody", "password": "wrong"}
+    assert client.request_encode_body("POST", "/admin/login/", form, headers, encode_multipart=False).status == 200
+    text = (installed.nginx.directory / "callerid.log").read_text()
+    assert NUMBER not in text
+    assert "127.0.0.1" not in text
+
+
+def test_a_forged_forwarding_header_is_not_believed(installed: Installation) -> None:
+    """AUTH_FAILURE_RATE counts by client address."""
+    one, other = installed.client("127.0.0.2"), installed.client("127.0.0.3")
+    for forged, expected in enumerate([401, 401, 401, 429]):
+        answer = installed.search("x", NUMBER, one, X_Forwarded_For=f"198.51.100.{forged}")
+        assert answer.status == expected
+    # An underscore gives WSGI the same name as a hyphen: nginx drops it.
+    headers = {"Host": NAME, "Content-Type": "application/json", "X_Forwarded_For": "198.51.100.9"}
+    assert one.request("POST", "/callerid/search", body=b'{"api_key": "x"}', headers=headers).status == 429
+    assert installed.search("x", NUMBER, other).status == 401
+
+
+def test_what_must_not_pass_is_refused(installed: Installation, key: str) -> None:
+    body = json.dumps({"api_key": key, "query": NUMBER}).encode()
+    plain = http.client.HTTPConnection("127.0.0.1", 80, timeout=10)
+    plain.request("POST", "/callerid/search", body, {"Host": NAME, "Content-Type": "application/json"})
+    with pytest.raises(http.client.RemoteDisconnected):
+        plain.getresponse()
+
+    client = installed.client()
+    assert client.request("GET", "/metrics").status == 404
+    assert client.request("GET", "/metrics/").status == 404
+    for path, size in (("/callerid/search", 64 * 1024), ("/admin/login/", 1024 * 1024)):
+        answer = client.request("POST", path, body=b"x" * (size + 1))
+        assert (answer.status, answer.json()) == (413, {"detail": "Request body too large"})
+    answer = client.request("POST", "/callerid/search", body=b'"' + b"x" * 20_000 + b'"', headers=_json())
+    assert (answer.status, answer.json()) == (413, {"detail": "Request body too large"})
+    assert answer.headers["X-Request-ID"]  # the service's own limit
+
+    assert installed.search(key, NUMBER, client, X_Request_ID="before").status == 200
+    for wrong in ("other.example.com", "127.0.0.1"):
+        with pytest.raises(urllib3.exceptions.ProtocolError):
+            client.request("GET", "/livez", headers={"Host": wrong})
+    get = b"GET /livez HTTP/1.%d\r\n\r\n"
+    for request, status_line in ((get % 1, b"HTTP/1.1 400 "), (get % 0, b"")):
+        with _tls(installed) as connection:
+            connection.sendall(request)
+            assert connection.recv(4096)[: len("HTTP/1.1 400 ")] == status_line
+    with pytest.raises(ssl.SSLError), _tls(installed, "other.example.com"):
+        pass
+    assert installed.search(key, NUMBER, client, X_Request_ID="after").status == 200
+    assert [line["request_id"] for line in installed.nginx.log_until("after")][-2] == "before"
+
+
+def _json() -> dict[str, str]:
+    return {"Host": NAME, "Content-Type": "application/json"}
+
+
+def _tls(installed: Installation, name: str = NAME) -> ssl.SSLSocket:
+    raw = socket.create_connection(("127.0.0.1", 443), timeout=30)
+    try:
+        return installed.nginx.trust.wrap_socket(raw, server_hostname=name)
+    except BaseException:
+        raw.close()
+        raise
+
+
+def test_slow_clients_occupy_no_thread(installed: Installation, key: str) -> None:
+    """Both hosts have two threads each, and a queue of 64."""
+    with contextlib.ExitStack() as opened:
+        slow = [opened.enter_context(_tls(installed)) for _ in range(20)]
+        for connection in slow:
+            connection.sendall(HEAD.encode() + b'Content-Length: 99\r\n\r\n{"api_key"')
+        assert installed.search(key, NUMBER, installed.client()).status == 200
+        for connection in slow:  # nginx has not ended one to make room
+            connection.setblocking(False)
+            with pytest.raises(ssl.SSLWantReadError):
+                connection.recv(1)
+
+
+def upload(installed: Installation, header: str, chunk: bytes, count: int) -> int:
+    """Send up to `count` chunks of a body; the status that ends it, 0 where the connection is reset."""
+    with _tls(installed) as connection:
+        connection.settimeout(60)
+        try:
+            connection.sendall(f"{HEAD}{header}\r\n\r\n".encode())
+            for _ in range(count):
+                connection.sendall(chunk)
+        except OSError:  # nginx has answered, and closed the connection
+            pass
+        with contextlib.suppress(OSError):
+            return int(connection.recv(12)[9:12] or 0)
+        return 0
+
+
+def test_slow_and_endless_clients_delay_no_other(installed: Installation, key: str) -> None:
+    client, body = installed.client(), b"x" * 65536
+    chunked = b"%x\r\n%b\r\n" % (len(body), body)
+
+    def p99_s() -> float:
+        durations = []
+        for _ in range(200):
+            began = time.monotonic()
+            assert installed.search(key, NUMBER, client).status == 200
+            durations.append(time.monotonic() - began)
+        return sorted(durations)[197]
+
+    before_s = p99_s()
+    with contextlib.ExitStack() as opened, ThreadPoolExecutor(2) as uploads:
+        for _ in range(500 if LONG else 100):
+            opened.enter_context(_tls(installed)).sendall(f"{HEAD}Content-Length: 99\r\n\r\n{{".encode())
+        ten_gb = 10 * 2**30
+        sent = [
+            uploads.submit(upload, installed, f"Content-Length: {ten_gb}", body, ten_gb // len(body)),
+            uploads.submit(upload, installed, "Transfer-Encoding: chunked", chunked, ten_gb // len(body)),
+        ]
+        meanwhile_s = p99_s()
+        assert {each.result() for each in sent} <= {413, 0}
+    log.info("99th percentile: %.1f ms alone, %.1f ms beside slow clients", before_s * 1000, meanwhile_s * 1000)
+    if LONG:
+        assert meanwhile_s <= 2 * before_s
+
+
+def test_a_killed_host_costs_only_its_own_requests(installed: Installation, key: str) -> None:
+    victim, client = installed.hosts[0], installed.client()
+    ids = [f"killed-{n}" for n in range(8)]
+    victim.signal_all(signal.SIGSTOP)
+    with ThreadPoolExecutor(len(ids)) as callers:
+        sent = {
+            name: callers.submit(installed.search, key, NUMBER, client, X_Request_ID=name, Idempotency_Key=name)
+            for name in ids
+        }
+        wait(sent.values(), timeout=60, return_when=FIRST_COMPLETED)
+        answered, stuck = wait(sent.values(), timeout=0.5)  # well within proxy_next_upstream_timeout
+        assert answered
+        assert stuck  # in the stopped host
+        victim.signal_all(signal.SIGKILL)
+    statuses = {name: future.result().status for name, future in sent.items()}
+    failed = [name for name, status in statuses.items() if status != 200]
+    assert failed
+    assert {statuses[name] for name in failed} == {502}
+    for name in failed:
+        assert installed.nginx.log_until(name)[-1]["upstream"] == f"{victim.address}:{PORT}"  # and to no other after it
+    for future in sent.values():
+        if future.result().status == 502:
+            assert future.result().json() == {"detail": "Service unavailable"}
+            assert future.result().headers["X-Request-ID"] in failed
+    # Until the host is back, the other one has all requests: connections to the first are refused.
+    assert [installed.search(key, NUMBER, client).status for _ in range(5)] == [200] * 5
+    for name in ids:
+        answer = installed.search(key, NUMBER, client, Idempotency_Key=name)
+        assert (answer.status, answer.headers.get("Idempotent-Replayed")) == (200, None if name in failed else "true")
+    assert_charged_once(installed)
+
+
+RESTART = """#!/bin/sh
+# What `systemctl restart` does: ends the main process, waits for its end, and starts another one.
+main=$(cat "$DIRECTORY/$1/pid")
+kill -TERM "$main"
+tail --pid="$main" -f /dev/null
+"""
+
+
+def test_no_request_fails_during_a_rolling_restart(installed: Installation, key: str, tmp_path: Path) -> None:
+    for host in installed.hosts:
+        (tmp_path / host.address).symlink_to(host.pid_file.parent)
+        host.wait_until_it_answers()
+    restart = tmp_path / "restart"
+    restart.write_text(RESTART)
+    restart.chmod(0o755)
+    before = [host.main_pid() for host in installed.hosts]
+    done, sent, client = threading.Event(), [], installed.client()
+
+    def load(callers: ThreadPoolExecutor) -> None:
+        """20 requests per second."""
+        for n in itertools.count():
+            if done.wait(0.05):
+                return
+            sent.append(callers.submit(installed.search, key, NUMBER, client, X_Request_ID=f"rolling-{n}"))
+
+    with ThreadPoolExecutor(16) as callers:
+        loader = callers.submit(load, callers)
+        try:
+            said = subprocess.run(
+                [
+                    str(plugin.ROOT / "deploy" / "rolling.sh"),
+                    NAME,
+                    *(f"{host.address}:{PORT}" for host in installed.hosts),
+                ],
+                env={**os.environ, "RESTART": str(restart), "DIRECTORY": str(tmp_path)},
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=120,
+            )
+        finally:
+            done.set()
+        loader.result()
+    assert said.stdout.count("is ready") == 2
+    assert all(pid != host.main_pid() for pid, host in zip(before, installed.hosts, strict=True))
+    results: list[Future[urllib3.BaseHTTPResponse]] = sent
+    assert Counter(each.result().status for each in results) == {200: len(results)}
+    assert_charged_once(installed)
+
+
+def test_a_rolling_restart_stops_at_the_first_failure(installed: Installation) -> None:
+    running = [host.main_pid() for host in installed.hosts]
+    addresses = [f"{host.address}:{PORT}" for host in installed.hosts]
+    command = [ROLLING, NAME]
+    for targets, restart, message in [
+        ([*addresses, "127.0.0.1:1"], "false", "127.0.0.1:1 is not ready; nothing was restarted"),
+        (addresses, "false", f"{addresses[0]} did not restart; the rest still runs the old version"),
+    ]:
+        done = subprocess.run(
+            [*command, *targets], env={**os.environ, "RESTART": restart}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        assert message in done.stderr
+    assert running == [host.main_pid() for host in installed.hosts]

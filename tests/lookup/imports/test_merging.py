@@ -1,0 +1,128 @@
+"""Merging: exact counts, no needless writes, and committed rows stay committed."""
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import Count
+
+from core import db
+from lookup.imports import merging, staging
+from lookup.imports.complaints import COMPLAINTS
+from lookup.imports.contacts import CONTACTS
+from lookup.imports.merging import Counts, TargetTable
+from lookup.models import ComplaintDay, Contact
+
+pytestmark = pytest.mark.django_db
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+FIRST = 12_125_550_000
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)
+
+
+def contacts(count: int, name: str = "Jane Doe") -> list[tuple[Any, ...]]:
+    return [(FIRST + i, name, "") for i in range(count)]
+
+
+def test_added_changed_and_unchanged_are_counted_separately() -> None:
+    Contact.objects.create(number=FIRST, name="Jane Doe")
+    Contact.objects.create(number=FIRST + 1, name="John Doe")
+    assert merging.upsert(table=CONTACTS, rows=contacts(3)) == Counts(added=1, changed=1, unchanged=1)
+    assert set(Contact.objects.values_list("name", flat=True)) == {"Jane Doe"}
+
+
+def test_only_changed_rows_get_a_new_timestamp() -> None:
+    Contact.objects.create(number=FIRST, name="Jane Doe", updated_at=LONG_AGO)
+    Contact.objects.create(number=FIRST + 1, name="John Doe", updated_at=LONG_AGO)
+    merging.upsert(table=CONTACTS, rows=contacts(2))
+    same, other = Contact.objects.order_by("number")
+    assert same.updated_at == LONG_AGO
+    assert (datetime.now(UTC) - other.updated_at).total_seconds() < 60
+
+
+def test_dry_run_counts_the_same_and_writes_nothing() -> None:
+    Contact.objects.create(number=FIRST, name="John Doe", updated_at=LONG_AGO)
+    assert merging.upsert(table=CONTACTS, rows=contacts(2), dry_run=True) == Counts(added=1, changed=1)
+    assert list(Contact.objects.values_list("name", "updated_at")) == [("John Doe", LONG_AGO)]
+    assert merging.upsert(table=CONTACTS, rows=contacts(2)) == Counts(added=1, changed=1)
+
+
+def transactions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The contacts that another connection would see after each transaction of a merge on SQLite."""
+    seen: list[int] = []
+    monkeypatch.setattr(merging, "yield_to_writers", lambda: seen.append(Contact.objects.count()))
+    return seen
+
+
+def test_sqlite_transactions_have_at_most_5000_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = transactions(monkeypatch)
+    assert merging.upsert(table=CONTACTS, rows=contacts(10_001)).added == Contact.objects.count() == 10_001
+    assert seen == ([] if connection.vendor == "postgresql" else [5_000, 10_000, 10_001])
+
+
+def test_rows_of_one_number_change_in_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "CHUNK_ROWS", 4)
+    days = [date(2026, 3, day) for day in range(1, 4)]
+    old = [(FIRST + i, "import", day, 1, 0, 1) for i in range(4) for day in days]
+    new = [(number, source, day, 2, 0, 1) for number, source, day, *_ in old]
+    merging.upsert(table=COMPLAINTS, rows=old)
+    mixed: list[int] = []
+
+    def look() -> None:
+        numbers = ComplaintDay.objects.values("number").annotate(kinds=Count("total", distinct=True))
+        mixed.extend(row["number"] for row in numbers if row["kinds"] > 1)
+
+    monkeypatch.setattr(merging, "yield_to_writers", look)
+    assert merging.upsert(table=COMPLAINTS, rows=new).changed == 12
+    assert mixed == []
+
+
+def test_number_with_more_rows_than_a_chunk_is_merged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(staging, "CHUNK_ROWS", 2)
+    rows = [(FIRST, "import", date(2026, 3, day), 1, 0, 1) for day in range(1, 8)]
+    assert merging.upsert(table=COMPLAINTS, rows=rows).added == ComplaintDay.objects.count() == 7
+
+
+@pytest.mark.django_db(transaction=True)
+def test_failing_reader_changes_nothing() -> None:
+    def failing_rows() -> Iterator[tuple[Any, ...]]:
+        yield from contacts(5_002)
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        merging.upsert(table=CONTACTS, rows=failing_rows())
+    assert not Contact.objects.exists()
+    assert merging.upsert(table=CONTACTS, rows=contacts(5_002)) == Counts(added=5_002)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_interrupted_merge_leaves_whole_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, "yield_to_writers", lambda: 1 / 0)
+        if connection.vendor == "postgresql":
+            patch.setattr(TargetTable, "stamp_parameters", lambda table: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            merging.upsert(table=CONTACTS, rows=contacts(5_002))
+    done = Contact.objects.count()
+    assert done == (0 if connection.vendor == "postgresql" else 5_000)
+    assert merging.upsert(table=CONTACTS, rows=contacts(5_002)) == Counts(added=5_002 - done, unchanged=done)
+
+
+def test_merge_of_nothing_writes_nothing() -> None:
+    assert merging.upsert(table=CONTACTS, rows=[]) == Counts()
+
+
+def test_delete_removes_only_the_given_rows() -> None:
+    merging.upsert(table=CONTACTS, rows=contacts(5_003))
+    assert merging.delete(model=Contact, keys=range(FIRST, FIRST + 5_002)) == 5_002
+    assert Contact.objects.get().number == FIRST + 5_002

@@ -1,0 +1,151 @@
+"""A slot's members in turn: max_wait_s, coverage and elapsed times."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from lookup import statistics
+from lookup.answers import Found
+from lookup.connectors import registry
+from lookup.search import search
+from lookup.vendors import event_loop
+from tests import connectors
+from tests.api import NUMBER
+from tests.lookup.vendors.searches import numbers, words
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_deadline")]
+T = "tests.connectors."
+
+
+class ShortWait(connectors.Hangs):
+    max_wait_s = 0.05
+
+
+def test_the_next_member_is_called_after_max_wait_s(settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S = 5.0
+    settings.SOURCE_A = f"{__name__}.ShortWait,{T}RemoteKnows"
+    settings.SOURCE_B = T + "Knows"
+    assert search(NUMBER).slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
+    assert not ShortWait.released.is_set()
+
+
+def test_a_slots_elapsed_time_excludes_the_other_slot(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: dict[str, float] = {}
+    monkeypatch.setattr(statistics, "count", lambda *, slot, elapsed_s, **rest: taken.update({slot: elapsed_s}))
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "HangsToo"
+    slots = search(NUMBER).slots
+    assert [slots[slot].status for slot in slots] == ["found", "failed"]
+    # Called first, it would take longer if both were measured when the search continues.
+    assert slots["source_a"].elapsed_s < slots["source_b"].elapsed_s
+    assert taken["source_a"] < taken["source_b"]
+
+
+def test_the_next_member_is_called_while_the_other_slot_waits(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}RemoteFails,{T}RemoteKnows", T + "HangsToo"
+    slots = search(NUMBER).slots
+    assert slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
+    assert slots["source_b"].status == "failed"
+
+
+def test_a_member_without_time_left_fails_without_a_call(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}Hangs,{T}RemoteKnows", T + "Knows"
+    result = search(NUMBER).slots["source_a"]
+    assert (result.status, connectors.RemoteKnows.calls) == ("failed", [])
+
+
+class HangsFirst(connectors.Hangs):
+    max_wait_s = 0.25
+
+
+class AnswersLater(connectors.RemoteKnows):
+    def answer(self, number: str, timeout_s: float) -> Any:
+        time.sleep(0.1)
+        return super().answer(number, timeout_s)
+
+
+def test_a_member_called_late_does_not_open_its_breaker(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.HangsFirst,{__name__}.AnswersLater", T + "Knows"
+    for number in numbers(8):
+        words(number)
+    first, second = (registry.get_member(f"{__name__}.{name}").guard for name in ("HangsFirst", "AnswersLater"))
+    assert first is not None
+    assert second is not None
+    assert (first.breaker.is_open, second.breaker.is_open) == (True, False)
+
+
+class Uncovered(connectors.RemoteKnows):
+    def covers(self, number: str) -> bool:
+        return False
+
+
+class CoversRaises(connectors.RemoteKnows):
+    def covers(self, number: str) -> bool:
+        raise RuntimeError(number)
+
+
+def test_an_uncovered_number_is_not_found_without_a_call(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.Uncovered", T + "Knows"
+    assert words() == ("not-found", "found")
+    assert Uncovered.calls == []
+
+
+def test_a_connector_whose_covers_raises_is_called(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.CoversRaises", T + "Knows"
+    assert words() == ("found", "found")
+
+
+def outcomes_of_a_search(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+    """Slot, outcome and the member's name."""
+    counted: list[tuple[str, str, str]] = []
+    monkeypatch.setattr(
+        statistics,
+        "count",
+        lambda *, slot, outcome, connector, **rest: counted.append((slot, outcome, connector.removeprefix(T))),
+    )
+    return counted
+
+
+def test_a_slow_local_member_leaves_no_time_for_the_next(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.SEARCH_DEADLINE_S = 0.2
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}Dawdles,{T}Knows", T + "Knows"
+    counted = outcomes_of_a_search(monkeypatch)
+    words()
+    assert [each for each in counted if each[0] == "source_a"] == [
+        ("source_a", "late", "Dawdles"),
+        ("source_a", "no_time", "Knows"),
+    ]
+
+
+def test_vendor_without_time_has_failed_not_found_nothing(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The failing sequence: slot A's local members take all the time of slot B's vendor, which is not called."""
+    settings.SEARCH_DEADLINE_S = 0.2
+    settings.SOURCE_A, settings.SOURCE_B = T + "Dawdles", T + "RemoteKnows"
+    counted = outcomes_of_a_search(monkeypatch)
+    assert words() == ("failed", "failed")
+    assert ("source_b", "no_time", "RemoteKnows") in counted
+    assert connectors.RemoteKnows.calls == []
+
+
+def test_search_fails_while_the_event_loop_is_blocked(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
+    counted = outcomes_of_a_search(monkeypatch)
+    blocked, go_on = threading.Event(), threading.Event()
+
+    async def block() -> None:
+        blocked.set()
+        go_on.wait(20)
+
+    blocking = threading.Thread(target=lambda: event_loop.run(block()))
+    blocking.start()
+    blocked.wait(20)
+    try:
+        assert words() == ("failed", "failed")
+    finally:
+        go_on.set()
+        blocking.join()
+    assert {outcome for _, outcome, _ in counted} == {"no_time"}
+    event_loop.run(asyncio.sleep(0))  # the search's own coroutine was first
+    assert connectors.RemoteKnows.calls == connectors.RemoteKnowsToo.calls == []

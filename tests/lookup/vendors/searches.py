@@ -1,0 +1,58 @@
+"""Helpers of the tests that search with remote sources."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from lookup.answers import Answer
+from lookup.connectors import registry
+from lookup.connectors.base import Connector
+from lookup.search import search
+from lookup.vendors import event_loop
+from lookup.vendors.guard import Guard, GuardResult, call_remote
+from tests.api import NUMBER
+
+# Arguments for a Python that forks with threads, of which 3.12 and newer warn.
+QUIET_FORK = ("-W", "ignore:This process:DeprecationWarning")
+
+
+def words(number: str = NUMBER) -> tuple[str, str]:
+    slots = search(number).slots
+    return slots["source_a"].status, slots["source_b"].status
+
+
+def guard_of(name: str) -> Guard:
+    guard = registry.get_member(name).guard
+    assert guard is not None
+    return guard
+
+
+def call(guard: Guard, number: str = NUMBER, *, cache_version: str = "", wait_s: float = 20) -> Future[GuardResult]:
+    """Ask the guard, as a search does that found nothing in the cache."""
+    deadline = time.monotonic() + wait_s
+    lookup = guard.lookup(number, key=guard.key(number, cache_version), deadline=deadline)
+    return asyncio.run_coroutine_threadsafe(lookup, event_loop.process_loop().loop)
+
+
+def answer_of(connector: Connector, number: str) -> Answer:
+    """The connector's own answer, without its guard."""
+
+    async def call_and_close() -> Answer:
+        try:
+            return await call_remote("test", connector, number)
+        finally:
+            await connector.close()
+
+    return event_loop.run(call_and_close(), 60)
+
+
+def numbers(count: int) -> list[str]:
+    return [str(12025550000 + n) for n in range(count)]
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

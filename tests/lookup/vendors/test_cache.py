@@ -1,0 +1,197 @@
+"""Answers are cached for their TTL, failures never, and cache keys reveal nothing."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+
+from core import redis
+from lookup import cache_versions
+from lookup.answers import Found, NotFound
+from lookup.connectors import registry
+from lookup.search import search
+from lookup.vendors import cache
+from tests import upstream
+from tests.api import NUMBER
+from tests.lookup.vendors.searches import guard_of, until, words
+from tests.mock_vendors import PRESETS, Vendors
+from tests.upstream import raw, says
+
+pytestmark = pytest.mark.django_db
+T = "tests.connectors."
+
+
+@pytest.fixture(autouse=True)
+def _no_timeouts(settings: Any) -> None:
+    settings.SEARCH_DEADLINE_S, settings.CALL_LIFETIME_S = 20, 60
+
+
+def test_second_search_for_a_number_calls_no_vendor(vendors: Vendors) -> None:
+    first, second = search(NUMBER), search(NUMBER)
+    assert [slot.answer for slot in first.slots.values()] == [slot.answer for slot in second.slots.values()]
+    assert (len(vendors.a.heads), len(vendors.b.heads)) == (1, 1)
+
+
+def test_not_found_is_cached_and_a_failure_is_not(vendors: Vendors) -> None:
+    vendors.a.behave_as(says({"known": False}))
+    vendors.b.behave_as(raw(b"", 500))
+    assert [words() for _ in range(3)] == [("not-found", "failed")] * 3
+    assert (len(vendors.a.heads), len(vendors.b.heads)) == (1, 3)
+
+
+def test_found_and_not_found_have_separate_ttls(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached: list[tuple[str, Any, float]] = []
+    monkeypatch.setattr(cache.AnswerCache, "put", lambda self, entries: cached.extend(entries))
+    vendors.a.behave_as(says({"known": False}))
+    search(NUMBER)
+    until(lambda: len(cached) == 2)
+    assert sorted(ttl_s for _, _, ttl_s in cached) == [3600, 86400]
+    assert {type(answer): ttl_s for _, answer, ttl_s in cached} == {NotFound: 3600, Found: 86400}
+
+
+def test_cache_key_depends_on_every_part_and_hides_the_number() -> None:
+    def key(**part: str) -> str:
+        return cache.key(**{"connector": "x", "version": "1", "number": NUMBER, "cache_version": "", **part})
+
+    others = {"connector": "y", "version": "2", "number": "1" * 11, "cache_version": "later"}
+    assert len({key(), *(key(**{name: value}) for name, value in others.items())}) == 5
+    assert NUMBER not in key()
+
+
+def test_cached_answer_is_ignored_after_the_preset_changes(vendors: Vendors, settings: Any, tmp_path: Path) -> None:
+    words()
+    keys = [guard_of(name).key(NUMBER, "") for name in ("mock_a", "mock_b")]
+    until(lambda: len(cache.answers.get(keys)) == 2)  # Redis gets them after the search
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
+    (tmp_path / "mock_a.toml").write_text(text + "# edited\n", encoding="utf-8")
+    (tmp_path / "mock_b.toml").write_bytes((PRESETS / "mock_b.toml").read_bytes())
+    settings.PRESET_DIR = str(tmp_path)
+    registry.reset()
+    words()
+    assert (len(vendors.a.heads), len(vendors.b.heads)) == (2, 1)
+
+
+def test_a_late_answer_fills_the_cache(vendors: Vendors, settings: Any) -> None:
+    vendors.a.behave_as(upstream.slow(2, says(upstream.GOOD_A)))
+    settings.SEARCH_DEADLINE_S = 1
+    assert words() == ("failed", "found")
+    until(lambda: not guard_of("mock_a").in_flight)
+    settings.SEARCH_DEADLINE_S = 20
+    assert words() == ("found", "found")
+    assert len(vendors.a.heads) == 1
+
+
+def stored() -> dict[str, float]:
+    """The cached values, each with its TTL in seconds."""
+    if django_settings.REDIS_URL:
+        client = redis.client(django_settings.REDIS_URL)
+        keys = client.keys("callerid:answer:*")
+        return {client.get(key).decode(): client.ttl(key) for key in keys}  # type: ignore[union-attr]
+    return dict(cache.answers._local.values())
+
+
+def test_cached_values_are_json_and_expire(vendors: Vendors) -> None:
+    search(NUMBER)
+    until(lambda: len(stored()) == 2)
+    cached = stored()
+    assert sorted(map(json.loads, cached), key=str) == sorted(
+        [{"location": "Springfield, IL", "name": "Example Bakery"}, {"name": "Example Sweepstakes", "spam": True}],
+        key=str,
+    )
+    assert all(0 < ttl_s <= 86400 for ttl_s in cached.values())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"x",
+        b"[]",
+        b'{"name": 7}',
+        b'{"name": ""}',
+        b'{"n": 1}',
+        b'{"spam": "yes"}',
+        b'{"spam": null}',
+        b"\x80\x04",
+    ],
+)
+def test_invalid_cached_value_is_ignored(damage: bytes) -> None:
+    assert cache._parse(damage) is None
+
+
+@pytest.mark.parametrize("answer", [Found(name="Zoë", spam=False), Found(location="x"), NotFound()])
+def test_cached_answer_is_read_unchanged(answer: Found | NotFound) -> None:
+    cached = cache.AnswerCache()
+    cached.put([("callerid:answer:test", answer, 60)])
+    assert cached.get(["callerid:answer:test"]).get("callerid:answer:test") == answer
+
+
+def test_process_caches_answers_while_redis_is_unavailable(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    cached = cache.AnswerCache()
+    cached.put([("k", Found(name="x"), 60)])
+    assert cached.get(["k"]).get("k") == Found(name="x")
+
+
+def test_answers_cached_in_the_process_expire(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.REDIS_URL = ""
+    now = 1000.0
+    monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: now))
+    cached = cache.AnswerCache()
+    cached.put([("short", NotFound(), 60)])
+    cached.put([("long", Found(name="x"), 600)])
+    cached.put([("never", Found(name="x"), 0)])
+    assert cached.get(["never"]).get("never") is None
+    now += 59
+    assert (cached.get(["short"]).get("short"), cached.get(["long"]).get("long")) == (NotFound(), Found(name="x"))
+    now += 2
+    assert (cached.get(["short"]).get("short"), cached.get(["long"]).get("long")) == (None, Found(name="x"))
+
+
+def test_no_answer_is_cached_longer_than_its_cache_version_lives(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would be used again when the cache version is pruned."""
+    settings.REDIS_URL = ""
+    now = 1000.0
+    monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: now))
+    cached = cache.AnswerCache()
+    cached.put([("k", Found(name="x"), 10 * 365 * 24 * 3600)])
+    now += settings.ANSWER_KEPT_AT_MOST_S - 1
+    assert cached.get(["k"]).get("k") == Found(name="x")
+    now += 2
+    assert cached.get(["k"]).get("k") is None
+    assert cache_versions.KEPT.total_seconds() > settings.ANSWER_KEPT_AT_MOST_S
+
+
+def test_ttl_in_redis_is_limited(settings: Any, redis_url: str) -> None:
+    settings.REDIS_URL = redis_url
+    redis.client.cache_clear()
+    cache.AnswerCache().put([("callerid:answer:k", Found(name="x"), 10 * 365 * 24 * 3600)])
+    ttl_s = redis.client(redis_url).ttl("callerid:answer:k")
+    redis.client.cache_clear()
+    assert 0 < ttl_s <= settings.ANSWER_KEPT_AT_MOST_S
+
+
+def test_answer_cached_during_a_redis_outage_is_used_afterwards(settings: Any, redis_url: str) -> None:
+    cached = cache.AnswerCache()
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    cached.put([("callerid:answer:k", Found(name="x"), 60)])
+    settings.REDIS_URL = redis_url
+    redis.availability = redis.Availability()
+    redis.client.cache_clear()
+    assert cached.get(["callerid:answer:k"]).get("callerid:answer:k") == Found(name="x")
+    cached.put([("callerid:answer:k", Found(name="y"), 60)])
+    assert cache.AnswerCache().get(["callerid:answer:k"]).get("callerid:answer:k") == Found(name="y")
+    redis.client.cache_clear()
+
+
+def test_partly_unreadable_answer_is_a_failure_and_not_cached(vendors: Vendors, settings: Any) -> None:
+    """In slot A, of a vendor whose spam field could be read, but not its name."""
+    settings.SOURCE_A, settings.SOURCE_B = "mock_b", "complaints"
+    vendors.b.behave_as(says({"name": {"first": "x"}, "score": 7}))
+    assert [words()[0] for _ in range(2)] == ["failed", "failed"]
+    assert len(vendors.b.heads) == 2

@@ -1,0 +1,400 @@
+"""The request that a vendor receives, and how its reply is classified and read."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.vendors import preset
+from lookup.vendors.json_api import Classification, JsonApi
+from lookup.vendors.preset import MissingEnvironment
+from lookup.vendors.transport import Reply
+from tests.lookup.vendors.searches import answer_of
+from tests.mock_vendors import KEYS, PRESETS, Vendors
+
+NUMBER = "12025550123"
+Make = Callable[..., JsonApi]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """A vendor by a changed mock preset: `make(("old", "new"), MOCK_A_KEY="…")`."""
+
+    def made(*changes: tuple[str, str], name: str = "mock_a", **environment: str) -> JsonApi:
+        text = (PRESETS / f"{name}.toml").read_text(encoding="utf-8")
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new, 1)
+        file = tmp_path / f"{name}.toml"
+        file.write_text(text, encoding="utf-8")
+        return JsonApi(preset.load(file), {**KEYS, **environment})
+
+    return made
+
+
+def read(vendor: JsonApi, document: Any, status: int = 200, **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return vendor.classify(Reply(status, named, json.dumps(document).encode())).answer
+
+
+# --- The request ----------------------------------------------------------------------------------------------------
+
+
+def test_path_and_query_are_percent_encoded_and_names_repeat(make: Make) -> None:
+    vendor = make(
+        ("callers/{e164}", "callers/{e164}/x"),
+        ("{ fields =", '{ "country[]" = "{region}", "$limit" = "25", n = "{e164}", s = "a b&c", fields ='),
+    )
+    assert vendor.request(NUMBER).url == (
+        "https://vendor.example.com/v1/callers/%2B12025550123/x"
+        "?country%5B%5D=US&%24limit=25&n=%2B12025550123&s=a%20b%26c&fields=name&fields=place"
+    )
+
+
+AUTH = 'headers = { X-Key = "MOCK_A_KEY" }'
+
+
+@pytest.mark.parametrize(
+    ("auth", "headers", "query", "basic"),
+    [
+        (AUTH, {"X-Key": "k1"}, "", None),
+        ('headers = { X-Sid = "MOCK_A_SID", X-Key = "MOCK_A_KEY" }', {"X-Sid": "s1", "X-Key": "k1"}, "", None),
+        ('bearer = "MOCK_A_KEY"', {"Authorization": "Bearer k1"}, "", None),
+        ('query = { api_key = "MOCK_A_KEY" }', {}, "&api_key=k1", None),
+        ('query = { id = "MOCK_A_SID", api_key = "MOCK_A_KEY" }', {}, "&id=s1&api_key=k1", None),
+        ('basic = ["MOCK_A_SID", "MOCK_A_KEY"]', {}, "", ("s1", "k1")),
+        ("", {}, "", None),
+    ],
+)
+def test_each_authentication_method(
+    make: Make, auth: str, headers: dict[str, str], query: str, basic: tuple[str, str] | None
+) -> None:
+    request = make((AUTH, auth), MOCK_A_KEY="k1", MOCK_A_SID="s1").request(NUMBER)
+    always = {"User-Agent": "callerid/1.0", "Accept": "application/json"}
+    assert (request.headers, request.basic) == ({**always, **headers}, basic)
+    assert request.url.endswith("?fields=name&fields=place" + query)
+
+
+def test_key_in_the_path_is_encoded_and_the_body_is_json(make: Make) -> None:
+    request = make(name="mock_b", MOCK_B_KEY="k/1?").request(NUMBER)
+    assert (request.method, request.url) == ("POST", "https://vendor.example.com/k%2F1%3F/report")
+    assert request.json == {"phone": "+12025550123", "options": {"spam": True}}
+
+
+def test_form_and_headers_of_the_preset_are_sent(make: Make) -> None:
+    vendor = make(
+        ('method = "POST"', 'method = "POST"\nheaders = { User-Agent = "me", X-N = "{e164_digits}" }'),
+        ("json = { phone =", "form = { phone ="),
+        (", options = { spam = true } }", " }"),
+        name="mock_b",
+    )
+    request = vendor.request(NUMBER)
+    assert (request.form, request.json) == ({"phone": "+12025550123"}, None)
+    assert request.headers == {"User-Agent": "me", "Accept": "application/json", "X-N": NUMBER}
+
+
+def test_request_on_the_wire(vendors: Vendors, settings: Any) -> None:
+    environment = {**KEYS, "MOCK_B_BASE_URL": vendors.b.url}
+    vendor = JsonApi(preset.load(PRESETS / "mock_b.toml"), environment)
+    assert answer_of(vendor, NUMBER) == Found(name="Example Sweepstakes", spam=True)
+    assert vendors.b.heads[0].startswith(b"POST /b-key-of-ours-92cd/report HTTP/1.1\r\n")
+    assert b"Content-Type: application/json" in vendors.b.heads[0]
+    assert json.loads(vendors.b.bodies[0]) == {"phone": "+12025550123", "options": {"spam": True}}
+
+
+# --- The environment ------------------------------------------------------------------------------------------------
+
+
+def test_missing_keys_are_named(make: Make) -> None:
+    with pytest.raises(MissingEnvironment) as raised:
+        make((AUTH, 'basic = ["MOCK_A_SID", "MOCK_A_TOKEN"]'), MOCK_A_TOKEN=" ")
+    assert "mock_a needs MOCK_A_SID and MOCK_A_TOKEN" in str(raised.value)
+    assert raised.value.hint.startswith("Set MOCK_A_SID and MOCK_A_TOKEN")
+
+
+def test_optional_authentication_is_sent_when_it_is_set(make: Make) -> None:
+    optional = (AUTH, 'optional = true\nbearer = "MOCK_A_TOKEN"')
+    assert "Authorization" not in make(optional).request(NUMBER).headers
+    assert make(optional, MOCK_A_TOKEN="t").request(NUMBER).headers["Authorization"] == "Bearer t"
+
+
+@pytest.mark.parametrize("value", ["a\nb", "clé", "a\x00", "x\r\nX-Evil: 1"])
+def test_invalid_key_is_rejected_and_not_repeated(make: Make, value: str) -> None:
+    with pytest.raises(MissingEnvironment, match="MOCK_A_KEY has a character") as raised:
+        make(MOCK_A_KEY=value)
+    assert value not in str(raised.value)
+
+
+def test_unsendable_request_is_reported_at_start(make: Make) -> None:
+    with pytest.raises(MissingEnvironment, match="mock_a: its request cannot be sent"):
+        make(("{ fields", '{ a = "b", fields'), ("[request]", '[request]\nheaders = { X-A = "line\\nbreak" }'))
+
+
+def test_preset_cannot_use_the_services_own_secrets(tmp_path: Path) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_KEY", "SECRET_KEY")
+    (tmp_path / "secret.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(MissingEnvironment, match="SECRET_KEY is a setting of the service itself"):
+        JsonApi(preset.load(tmp_path / "secret.toml"), {"SECRET_KEY": "x" * 50})
+
+
+def test_budget_of_the_preset_applies_to_the_connector(make: Make, vendors: Vendors) -> None:
+    vendor = make(
+        ("[fields]", "[budget]\ntimeout_s = 0.7\nconcurrency = 3\ncache_hit_s = 5\nmax_body_bytes = 10\n[fields]"),
+        MOCK_A_BASE_URL=vendors.a.url,
+    )
+    assert (vendor.max_wait_s, vendor.concurrency, vendor.hit_ttl_s, vendor.miss_ttl_s) == (0.7, 3, 5, 3600)
+    answer = answer_of(vendor, NUMBER)
+    assert isinstance(answer, Failed)
+    assert answer.hint.endswith("its answer is larger than 10 bytes")
+
+
+def test_private_network_must_be_allowed_by_the_preset(make: Make) -> None:
+    assert make().client.address_policy == "public"
+    private = make(('source = "these tests"', 'source = "these tests"\nprivate_network = true'))
+    assert private.client.address_policy == "private"
+
+
+def test_base_url_replaces_scheme_and_host_only(make: Make) -> None:
+    vendor = make(MOCK_A_BASE_URL="http://127.0.0.1:9000/")
+    assert vendor.request(NUMBER).url.startswith("http://127.0.0.1:9000/v1/callers/%2B12025550123?")
+    assert vendor.version != make().version
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://vendor.example.com",
+        "https://me:pw@vendor.example.com",
+        "https://vendor.example.com/a?x=1",
+        "https://vendor.example.com//a",
+        "https://vendor.example.com/a/../b",
+        "https://vendor.example.com/{key}",
+        "https://vendor.example.com/a b",
+        "https://vendor.example.com?x=1",
+        "https://vendor.example.com#x",
+        "ftp://vendor.example.com",
+        "vendor.example.com",
+        "https://",
+        "https://vendor.example.com:99999",
+        "https://[",
+    ],
+)
+def test_invalid_base_url_is_rejected(make: Make, url: str) -> None:
+    with pytest.raises(MissingEnvironment, match="MOCK_A_BASE_URL must be a scheme, a host and at most a path"):
+        make(MOCK_A_BASE_URL=url)
+
+
+def test_path_of_the_base_url_precedes_the_presets(make: Make) -> None:
+    vendor = make(MOCK_A_BASE_URL="https://gateway.example.com/acme/v~1/")
+    assert vendor.request(NUMBER).url.startswith("https://gateway.example.com/acme/v~1/v1/callers/%2B12025550123?")
+    assert vendor.version != make(MOCK_A_BASE_URL="https://gateway.example.com").version
+
+
+def test_rejected_base_url_is_not_repeated(make: Make) -> None:
+    with pytest.raises(MissingEnvironment) as raised:
+        make(MOCK_A_BASE_URL="https://gateway.example.com/a-key-of-ours?x")
+    assert "a-key-of-ours" not in f"{raised.value} {raised.value.hint}"
+
+
+# --- The reply ------------------------------------------------------------------------------------------------------
+
+
+def test_rules_apply_in_order_and_then_the_status(make: Make) -> None:
+    vendor = make(("status = [404]\n", "status = [404, 429]\nwhen = \"code == 'unlisted'\"\n"))
+    assert read(vendor, {"known": False, "name": "x"}) == NotFound()
+    assert read(vendor, {"code": "unlisted"}, 404) == NotFound()
+    assert read(vendor, {"code": "unlisted"}, 429) == NotFound()
+    assert read(vendor, {"code": "other"}, 404) == Failed(
+        "bad_response", "404: no rule of the preset applies to its answer"
+    )
+    assert read(vendor, {"code": "other"}, 429) == Failed("rate_limited", "429: too many requests")
+    assert read(vendor, {}) == Failed("bad_response", "200: no rule of the preset applies to its answer")
+
+
+def test_unreadable_error_body_is_classified_by_status(make: Make) -> None:
+    vendor = make(('status = [200]\nwhen = "known == `false`"', "when = \"contains(message, 'x')\""))
+    outcomes = {status: vendor.classify(Reply(status, {}, b"{}")).outcome for status in (200, 401, 429, 500)}
+    assert outcomes == {200: "bad_response", 401: "auth", 429: "rate_limited", 500: "unavailable"}
+
+
+@pytest.mark.parametrize(("status", "number_specific"), [(400, True), (422, True), (404, False), (500, False)])
+def test_status_400_and_422_are_number_specific(make: Make, status: int, number_specific: bool) -> None:
+    vendor = make(("status = [404]", "status = [410]"))
+    answer = read(vendor, {}, status)
+    assert isinstance(answer, Failed)
+    assert answer.number_specific == number_specific
+
+
+@pytest.mark.parametrize("value", ["x", 0, {}, []])
+def test_when_that_is_not_boolean_is_a_failure(make: Make, value: object) -> None:
+    vendor = make(("known == `false`", "error"))
+    hint = "200: the preset's `when`: `error` is neither true, false nor null"
+    assert read(vendor, {"error": value, "name": "y"}) == Failed("bad_response", hint)
+
+
+def test_when_may_be_true_false_or_null(make: Make) -> None:
+    vendor = make(("known == `false`", "error"))
+    answers = [read(vendor, {"error": value, "name": "y"}) for value in (True, False, None)]
+    assert answers == [NotFound(), Found(name="y"), Found(name="y")]
+
+
+def test_rule_can_mark_a_failure_as_number_specific(make: Make) -> None:
+    changes = ('is = "not_found"', 'is = "unavailable"\nnumber_specific = true')
+    answer = read(make(changes), {"known": False})
+    assert isinstance(answer, Failed)
+    assert answer.number_specific
+
+
+def test_unreadable_fields_are_named_beside_known_ones(make: Make) -> None:
+    answer = read(make(), {"name": {"first": "x"}, "city": "Springfield"})
+    assert isinstance(answer, Found)
+    assert answer.known() == {"location": "Springfield"}
+    assert answer.unreadable == {"name"}
+
+
+def test_status_only_rule_needs_no_readable_body(make: Make) -> None:
+    assert make().classify(Reply(404, {}, b"not here")) == Classification("not_found", NotFound(), rule=3)
+    vendor = make(("when = \"contains(keys(@), 'name')\"\n", ""))
+    assert vendor.classify(Reply(200, {}, b"<html>")).outcome == "bad_response"  # found needs one
+
+
+@pytest.mark.parametrize(
+    ("document", "answer"),
+    [
+        ({"name": " Example \n Bakery ", "city": "Springfield"}, Found(name="Example Bakery", location="Springfield")),
+        ({"name": "N/A", "city": "UNKNOWN", "state": "IL"}, Found(location="IL")),
+        ({"name": "None", "city": " ", "state": None}, NotFound()),
+        ({"name": None}, NotFound()),
+        ({"name": ["A", "N/A", "B"]}, Found(name="A, B")),
+        ({"name": 7, "city": "Springfield"}, Found(location="Springfield")),
+        ({"name": 7}, Failed("bad_response", "200: its answer has another shape than the preset describes")),
+        (
+            {"name": {"first": "A"}},
+            Failed("bad_response", "200: its answer has another shape than the preset describes"),
+        ),
+    ],
+)
+def test_text_is_cleaned_and_joined_and_never_guessed(make: Make, document: Any, answer: Answer) -> None:
+    assert read(make(), document) == answer
+
+
+def test_first_alternative_that_is_not_empty_is_used(make: Make) -> None:
+    vendor = make(('name = ["name"]', 'name = ["best.name", "name", "other"]\nmax_length = 10'))
+    assert read(vendor, {"name": "N/A", "other": "A Very Long Name"}) == Found(name="A Very Lon")
+    assert read(vendor, {"name": "B", "best": {"name": "A"}}) == Found(name="A")
+
+
+@pytest.mark.parametrize(
+    ("city", "state", "location"),
+    [
+        ("WAUKEGAN", "IL", "Waukegan, IL"),
+        ("WAUKEGAN", "Illinois", "Waukegan, Illinois"),
+        ("WAUKEGAN", "ILLINOIS", "Waukegan, Illinois"),
+        ("NEW YORK", "New York", "New York, New York"),
+        ("Des Moines", "IA", "Des Moines, IA"),
+        ("McALLEN", "TX", "McALLEN, TX"),
+        ("WAUKEGAN, Illinois", None, "Waukegan, Illinois"),
+    ],
+)
+def test_capitals_are_lowered_part_by_part(make: Make, city: str, state: str | None, location: str) -> None:
+    vendor = make(('name = ["name"]', 'name = ["name"]\ncapitals = ["location"]'))
+    answer = read(vendor, {"name": "SHOUTED", "city": city, "state": state})
+    assert answer == Found(name="SHOUTED", location=location)
+
+
+SPAM = ('yes = ["score >= `5`"]\n', 'never = "friend"\nyes = ["score >= `5`", "listed == \'Y\'"]\n')
+
+
+@pytest.mark.parametrize(
+    ("document", "spam"),
+    [
+        ({"score": 5}, True),
+        ({"score": 4}, False),
+        ({"score": 0}, False),
+        ({"score": None}, None),
+        ({"score": True}, None),
+        ({"score": [9]}, None),
+        ({"score": {"value": 9}}, None),
+        ({"score": None, "listed": "Y"}, True),
+        ({"score": 9, "friend": True}, False),
+        ({"score": 9, "friend": False}, True),
+        ({"score": 4, "friend": None}, False),
+    ],
+)
+def test_spam_is_never_guessed(make: Make, document: Any, spam: bool | None) -> None:
+    answer = read(make(SPAM, name="mock_b"), {"name": "Example", **document})
+    assert answer == Found(name="Example", spam=spam)
+
+
+@pytest.mark.parametrize("document", [{"score": "many"}, {"score": 4, "friend": "yes"}])
+def test_unreadable_spam_is_unknown(make: Make, document: Any) -> None:
+    assert read(make(SPAM, name="mock_b"), {"name": "Example", **document}) == Found(name="Example")
+
+
+def test_plain_text_body(make: Make) -> None:
+    vendor = make(
+        ('source = "these tests"', 'source = "these tests"\nbody = "text"'),
+        ("known == `false`", "@ == ''"),
+        ("contains(keys(@), 'name')", "length(@) > `0`"),
+        ('name = ["name"]\nlocation = ["[city, state]"]', 'name = ["@"]'),
+    )
+    assert vendor.classify(Reply(200, {}, b" Example Bakery\n")).answer == Found(name="Example Bakery")
+    assert vendor.classify(Reply(200, {}, b"unavailable")).answer == NotFound()
+    assert vendor.classify(Reply(200, {}, b"")).answer == NotFound()
+    assert vendor.classify(Reply(200, {}, b"\xff")).outcome == "bad_response"
+
+
+@pytest.mark.parametrize(
+    ("value", "pause_s"),
+    [
+        ("30", 30),
+        ("0", 0),
+        ("99999999999", 86400),
+        ("soon", None),
+        ("-5", None),
+        ("1.5", None),
+        ("", None),
+        ("٣", None),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_retry_after_in_seconds(make: Make, status: int, value: str, pause_s: float | None) -> None:
+    answer = read(make(), {}, status, Retry_After=value)
+    assert isinstance(answer, Failed)
+    assert answer.retry_after_s == pause_s
+
+
+def test_retry_after_as_a_date(make: Make) -> None:
+    past = read(make(), {}, 503, Retry_After="Wed, 21 Oct 2015 07:28:00 GMT")
+    far = read(make(), {}, 503, Retry_After="Fri, 01 Jan 2100 00:00:00 GMT")
+    assert isinstance(past, Failed)
+    assert isinstance(far, Failed)
+    assert (past.retry_after_s, far.retry_after_s) == (0, 86400)
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (401, "401: MOCK_A_KEY is rejected"),
+        (402, "402: the account's quota or balance is exhausted"),
+        (503, "503: it is unavailable"),
+    ],
+)
+def test_hint_names_what_to_fix(make: Make, status: int, hint: str) -> None:
+    assert read(make(), {}, status) == Failed({401: "auth", 402: "quota", 503: "unavailable"}[status], hint)
+
+
+def test_hint_of_a_rejection_without_a_key(make: Make) -> None:
+    answer = read(make((AUTH, "")), {}, 401)
+    hint = "401: it rejects a request without a key; it may require one now, or block this address"
+    assert answer == Failed("auth", hint)
+    optional = make((AUTH, 'optional = true\nbearer = "MOCK_A_TOKEN"'))
+    assert read(optional, {}, 401) == Failed("auth", "401: it requires a key: set MOCK_A_TOKEN")
+
+
+def test_fix_of_a_rule_replaces_the_hint(make: Make) -> None:
+    vendor = make(('status = [404]\nis = "not_found"', 'status = [404]\nis = "auth"\nfix = "Enable it first."'))
+    assert read(vendor, {}, 404) == Failed("auth", "404: Enable it first.")

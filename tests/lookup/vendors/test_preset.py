@@ -1,0 +1,169 @@
+"""An invalid preset is reported when it is read: which file, which key, what is wrong."""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lookup.vendors import preset
+from lookup.vendors.expressions import Template
+from tests.mock_vendors import PRESETS
+
+MOCK_A = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
+AUTH = 'headers = { X-Key = "MOCK_A_KEY" }'
+URL = 'url = "https://vendor.example.com'
+MOCK_B = (PRESETS / "mock_b.toml").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Callable[..., preset.Preset]:
+    def written(text: str, name: str = "mock_a.toml") -> preset.Preset:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return preset.load(tmp_path / name)
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "problem"),
+    [
+        ("title =", "titel =", "", "unknown field `titel`"),
+        ("title =", "= =", "", "not TOML"),
+        ("[auth]", "[oauth]", "", "unknown field `oauth`"),
+        ('evidence = "V"', 'evidence = "X"', "evidence", "'X', which is none of V, T, M, K"),
+        ('evidence = "V"', 'evidence = "V"\nname = "x"', "name", "set by the service"),
+        ('evidence = "V"', 'evidence = "V"\nfingerprint = "x"', "fingerprint", "set by the service"),
+        ("{e164}", "{e165}", "request.url", "{e165} is none of e164, "),
+        ("{e164}", "{e164", "request.url", "a brace"),
+        ("{e164}", "{key}", "", "{key} in request.url requires auth.path"),
+        (URL, URL.replace("https", "http"), "request", "https:// is required"),
+        (URL, 'url = "vendor.example.com', "request", "must begin with https://"),
+        (URL, 'url = "https://{e164}.example.com', "request", "the host in url is fixed"),
+        (URL, 'url = "https://me:pw@vendor.example.com', "request", "the host in url is fixed"),
+        ("callers/{e164}", "callers?n={e164}", "request", "write the query under request.query"),
+        ("[request]", '[request]\nmethod = "DELETE"', "request.method", "Invalid enum value 'DELETE'"),
+        ("[request]", "[request]\njson = {}", "request", "a GET request has no body"),
+        ("[request]", '[request]\nmethod = "POST"\njson = { n = "{e999}" }', "request", "{e999} is none of"),
+        ("[request]", '[request]\nmethod = "POST"\njson = {}\nform = { a = "b" }', "request", "mutually exclusive"),
+        ("[request]", '[request]\nheaders = { X = "{key}" }', "", "{key} is only allowed in the path"),
+        ('["name", "place"]', "[1]", "request.query", "Expected `str`, got `int`"),
+        ("MOCK_A_KEY", "OTHER_KEY", "auth", "must begin with MOCK_A_"),
+        ("MOCK_A_KEY", "mock a key", "auth", "not the name of an environment variable"),
+        (AUTH, 'path = "MOCK_A_KEY"\noptional = true', "auth", "cannot be optional"),
+        (URL, 'url = "https://vendor.example.com:99999', "request", "Port out of range"),
+        (URL, 'url = "https://vendor example.com', "request", "host or port"),
+        (URL, 'url = "https://vendor..example.com', "request", "host or port"),
+        ("[request]", '[request]\nheaders = { "X Y" = "b" }', "request.headers", "matching regex"),
+        ("[request]", '[request]\nmethod = "POST"\njson = { n = nan }', "request", "what JSON cannot express"),
+        ("[request]", '[request]\nmethod = "POST"\njson = { n = 2026-01-01 }', "request", "what JSON cannot express"),
+        ("[auth]", '[auth]\nbearer = "MOCK_A_TOKEN"', "auth", "one of basic, bearer"),
+        ("known == `false`", "known == ", "outcome[1].when", "not JMESPath"),
+        ("known == `false`", "knows(@)", "outcome[1].when", "no function knows()"),
+        ("known == `false`", "join(', ', [nope(@)])", "outcome[1].when", "no function nope()"),
+        ('is = "found"', 'is = "fond"', "outcome[2].is", "'fond', which is none of found, not_found"),
+        ("status = [404]\n", "", "outcome[3]", "a rule needs status, when, or both"),
+        ("status = [404]", "status = [404]\nnumber_specific = true", "outcome[3]", "number_specific is for"),
+        ('is = "found"', 'is = "auth"\nnumber_specific = true', "outcome[2]", "number_specific is for"),
+        ("status = [404]", "status = [40]", "outcome[3].status[1]", ">= 100"),
+        ('name = ["name"]\nlocation = ["[city, state]"]', "", "fields", "at least one of name, location and spam"),
+        ('name = ["name"]\n', 'name = "name"\n', "fields.name", "Expected `array`, got `str`"),
+        ('number = "12025550123"', 'number = "+12025550123"', "sample[1].number", "matching regex"),
+        ("[fields]", "[coverage]\nregions = ['usa']\n[fields]", "coverage.regions[1]", "matching regex"),
+        ("[fields]", "[budget]\ntimeout_s = 0\n[fields]", "budget.timeout_s", "> 0"),
+        ("[fields]", "[fields.spam]\nknown = ['a']\n[fields]", "fields.spam", "missing required field `yes`"),
+    ],
+)
+def test_invalid_preset_names_key_and_problem(
+    load: Callable[..., preset.Preset], old: str, new: str, key: str, problem: str
+) -> None:
+    assert old in MOCK_A
+    with pytest.raises(preset.InvalidPreset) as raised:
+        load(MOCK_A.replace(old, new, 1))
+    assert str(raised.value).startswith("mock_a.toml: ")
+    assert raised.value.key.startswith(key)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["Acme.toml", "acme-cnam.toml", "1acme.toml", ".toml", "acme.v2.toml"])
+def test_invalid_file_name_is_rejected(load: Callable[..., preset.Preset], name: str) -> None:
+    with pytest.raises(preset.InvalidPreset, match="lower-case"):
+        load(MOCK_A, name)
+
+
+@pytest.mark.parametrize("pasted", ["sk-live-51Habc", "SK_LIVE_51HABC"])
+def test_secret_pasted_into_a_preset_is_not_repeated(load: Callable[..., preset.Preset], pasted: str) -> None:
+    with pytest.raises(preset.InvalidPreset) as raised:
+        load(MOCK_A.replace("MOCK_A_KEY", pasted))
+    assert pasted not in str(raised.value)
+
+
+def test_a_slice_is_an_expression(load: Callable[..., preset.Preset]) -> None:
+    assert load(MOCK_A.replace('name = ["name"]', 'name = ["names[0:2]", "names[::-1] | [0]"]')).fields.name
+
+
+def test_preset_without_an_error_sample_is_invalid(load: Callable[..., preset.Preset]) -> None:
+    with pytest.raises(preset.InvalidPreset, match="at least one found, one not found and one error"):
+        load(MOCK_A[: MOCK_A.rindex("[[sample]]")])
+
+
+def test_unreadable_or_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes('title = "Zoë"'.encode("latin-1"))
+    for name in ("latin.toml", "absent.toml"):
+        with pytest.raises(preset.InvalidPreset, match=f"{name}: cannot be read"):
+            preset.load(tmp_path / name)
+
+
+def test_every_edit_changes_the_fingerprint(load: Callable[..., preset.Preset]) -> None:
+    assert load(MOCK_A).fingerprint == load(MOCK_A).fingerprint != load(MOCK_A + "\n").fingerprint
+
+
+@pytest.mark.parametrize(
+    ("coverage", "covered", "not_covered"),
+    [
+        ("regions = ['US']", ["12025550123", "18005550123"], ["16135550123", "493023125042", "9991234567"]),
+        ("country_codes = ['1']", ["12025550123", "16135550123"], ["493023125042"]),
+        ("country_codes = ['49', '43']", ["493023125042", "4312345678"], ["12025550123", "4412345678"]),
+        ("", ["12025550123", "9991234567"], []),
+    ],
+)
+def test_coverage(
+    load: Callable[..., preset.Preset], coverage: str, covered: list[str], not_covered: list[str]
+) -> None:
+    loaded = load(f"{MOCK_A}\n[coverage]\n{coverage}\n")
+    assert [number for number in covered if not loaded.covers(number)] == []
+    assert [number for number in not_covered if loaded.covers(number)] == []
+
+
+def test_number_that_no_format_can_express_is_not_covered(
+    load: Callable[..., preset.Preset],
+) -> None:
+    for form in ("nanp_digits", "nanp_dashed"):
+        ten_digits = load(MOCK_A.replace("{e164}", f"{{{form}}}"))
+        assert ten_digits.covers("12025550123")
+        assert not any(ten_digits.covers(number) for number in ("493023125042", "1202555012", "120255501234"))
+    in_the_body = load(MOCK_B.replace("{e164}", "{national_digits}"), "mock_b.toml")
+    assert in_the_body.covers("493023125042")
+    assert not in_the_body.covers("9991234567")
+
+
+@pytest.mark.parametrize(
+    ("template", "number", "written"),
+    [
+        ("{e164}", "493023125042", "+493023125042"),
+        ("{e164_digits}", "493023125042", "493023125042"),
+        ("{national_digits}", "390612345678", "0612345678"),
+        ("{nanp_dashed} {nanp_digits}", "12025550123", "202-555-0123 2025550123"),
+        ("{country_code}/{region}", "16135550123", "1/CA"),
+        ("{e164-2}", "493023125042", "+4930231250"),
+        ("{e164_digits-9}", "49301234", ""),
+        ("a b", "12025550123", "a b"),
+    ],
+)
+def test_number_formats(template: str, number: str, written: str) -> None:
+    assert Template(template).fill(number) == written
+
+
+def test_sha1_of_the_number_and_of_a_shortened_number() -> None:
+    whole, shorter = (hashlib.sha1(number).hexdigest().upper() for number in (b"+12025550123", b"+1202555012"))
+    assert Template("{sha1_e164} {sha1_e164-1}").fill("12025550123") == f"{whole} {shorter}"

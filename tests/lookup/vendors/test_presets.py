@@ -1,0 +1,200 @@
+"""Every shipped preset reads its vendor's documented answers as documented, and never mistakes junk for an answer."""
+
+import json
+import random
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.vendors import preset, preset_samples
+from lookup.vendors.json_api import JsonApi
+from lookup.vendors.transport import Reply
+from tests.plugin import ROOT
+
+FILES = sorted(preset.SHIPPED.glob("*.toml"))
+JUNK = [
+    b"",
+    b" ",
+    b"null",
+    b"{}",
+    b'"text"',
+    b"5",
+    b"true",
+    b"[[]]",
+    b"[5]",
+    b"{",
+    b"\xff\xfe",
+    b"NaN",
+    b"<html><body>Sign in</body></html>",
+    b"[" * 60_000,
+    b'{"a":' * 10_000 + b"1" + b"}" * 10_000,
+]
+
+
+@pytest.fixture(params=FILES, ids=[file.stem for file in FILES])
+def shipped(request: pytest.FixtureRequest) -> preset.Preset:
+    file: Path = request.param
+    return preset.load(file)
+
+
+def test_samples_are_read_as_documented(shipped: preset.Preset) -> None:
+    problems = {result.sample.title: result.problems for result in preset_samples.run(shipped) if result.problems}
+    assert problems == {}
+
+
+def test_each_rule_is_reached_by_a_sample(shipped: preset.Preset) -> None:
+    assert preset_samples.unreached_rules(shipped, preset_samples.run(shipped)) == ""
+
+
+def test_sample_titles_are_unique_and_one_has_a_request(shipped: preset.Preset) -> None:
+    titles = [sample.title for sample in shipped.sample]
+    assert len(set(titles)) == len(titles)
+    assert any(sample.request for sample in shipped.sample)
+
+
+def test_worked_example_of_the_docs_reads_its_samples(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "presets.md").read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "acme.toml").write_text(example, encoding="utf-8")
+    acme = preset.load(tmp_path / "acme.toml")
+    results = preset_samples.run(acme)
+    assert [result.problems for result in results] == [()] * 4
+    assert preset_samples.unreached_rules(acme, results) == ""
+
+
+@pytest.mark.parametrize("body", JUNK, ids=[repr(body[:12]) for body in JUNK])
+@pytest.mark.parametrize("status", [200, 204, 206])
+def test_junk_is_never_not_found(shipped: preset.Preset, status: int, body: bytes) -> None:
+    if shipped.body == "text" and status == 200:
+        pytest.skip("any text is an answer of a plain-text API")
+    classified = preset_samples.connector(shipped).classify(Reply(status, {}, body))
+    assert (classified.outcome, type(classified.answer)) == ("bad_response", Failed)
+
+
+@pytest.mark.parametrize(
+    ("status", "outcomes"),
+    [
+        (301, {"bad_response"}),
+        (400, {"bad_response", "invalid_number"}),
+        (401, {"auth"}),
+        (402, {"quota"}),
+        (403, {"auth"}),
+        (418, {"bad_response"}),
+        (429, {"rate_limited", "quota"}),
+        (500, {"unavailable"}),
+        (502, {"unavailable"}),
+        (503, {"unavailable", "rate_limited"}),
+    ],
+)
+def test_status_decides_whatever_the_body(shipped: preset.Preset, status: int, outcomes: set[str]) -> None:
+    for body in (b"", b"{}", b"<html>", b"[]"):
+        assert preset_samples.connector(shipped).classify(Reply(status, {}, body)).outcome in outcomes
+
+
+PHONEBLOCK = {"phone": "+12025550123", "votesWildcard": 9, "whiteListed": False, "blackListed": False}
+#: Reported, but by fewer than the preset's threshold: the field is left out, as where nobody reported the number.
+FEW_REPORTS: list[tuple[str, object, Answer]] = [
+    *(("phoneblock", {**PHONEBLOCK, "votes": votes}, NotFound()) for votes in (0, 1, 2, 3)),
+    *(("usacallerlookup", {"complaints": {"total": total}, "location": None}, NotFound()) for total in (0, 1, 2)),
+    *(("fcc", [{"caller_id_number": "202-555-0123"}] * count, NotFound()) for count in (0, 1)),
+    *(("tellows", {"tellows": {"score": score, "comments": "3"}}, NotFound()) for score in ("4", "5", "6")),
+    ("youmail", {"statusCode": 10000, "recordFound": True, "spamRisk": {"level": 1}}, NotFound()),
+    ("callcontrol", {"IsSpam": False, "Confidence": 0}, NotFound()),
+    ("callfilter", {"blocked": 0}, NotFound()),
+    ("veriroute", {"data": {"cnam": None, "spam_type": "NONE"}}, NotFound()),
+    *(
+        ("ipqualityscore", {"success": True, "valid": True, "fraud_score": score, "spammer": False}, NotFound())
+        for score in (75, 89)
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "document", "answer"), FEW_REPORTS)
+def test_few_reports_never_mean_not_spam(name: str, document: object, answer: Answer) -> None:
+    vendor = preset_samples.connector(preset.load(preset.SHIPPED / f"{name}.toml"))
+    assert vendor.classify(Reply(200, {}, json.dumps(document).encode())).answer == answer
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("phoneblock", {"phone": "+12025550123", "votes": 3, "votesWildcard": 0, "whiteListed": True}),
+        ("tellows", {"tellows": {"score": "2", "comments": "3"}}),
+        ("youmail", {"statusCode": 10000, "recordFound": True, "spamRisk": {"level": 0}}),
+        ("callcontrol", {"IsSpam": False, "Confidence": 80}),
+        ("ipqualityscore", {"success": True, "valid": True, "fraud_score": 74, "spammer": False}),
+        (
+            "abstract",
+            {
+                "phone_validation": None,
+                "phone_location": None,
+                "phone_risk": {"is_abuse_detected": False, "risk_level": "low"},
+            },
+        ),
+    ],
+)
+def test_number_cleared_by_the_vendor_is_not_spam(name: str, document: object) -> None:
+    vendor = preset_samples.connector(preset.load(preset.SHIPPED / f"{name}.toml"))
+    assert vendor.classify(Reply(200, {}, json.dumps(document).encode())).answer == Found(spam=False)
+
+
+def test_undocumented_types_never_raise(shipped: preset.Preset) -> None:
+    """Every leaf of every sample replaced by every other kind of value: an answer or a failure, never an exception."""
+    vendor = preset_samples.connector(shipped)
+    for status, document in _documents(shipped):
+        for changed in _mutations(document):
+            require_an_answer(vendor, Reply(status, {}, json.dumps(changed).encode()))
+
+
+def test_random_bodies_never_raise(shipped: preset.Preset) -> None:
+    """A hundred bodies of the samples' shape, with types shuffled, members missing and null, all at once."""
+    vendor = preset_samples.connector(shipped)
+    seeded = random.Random(shipped.name)
+    documents = _documents(shipped)
+    for _ in range(100):
+        status, document = seeded.choice(documents)
+        status = seeded.choice([status, status, 200, 400, 404, 429, 503])
+        require_an_answer(vendor, Reply(status, {}, json.dumps(_shuffled(document, seeded)).encode()))
+
+
+def require_an_answer(vendor: JsonApi, reply: Reply) -> None:
+    """And a rule is true, false or null, whatever the vendor sends."""
+    classified = vendor.classify(reply)
+    assert isinstance(classified.answer, Found | NotFound | Failed)
+    assert not classified.not_boolean, reply.body.decode()
+
+
+def _documents(shipped: preset.Preset) -> list[tuple[int, object]]:
+    documents: list[tuple[int, object]] = []
+    for sample in shipped.sample:
+        with suppress(ValueError):
+            documents.append((sample.status, json.loads(sample.body)))
+    return documents
+
+
+def _shuffled(value: object, seeded: random.Random) -> object:
+    roll = seeded.random()
+    if roll < 0.1:
+        return None
+    if roll < 0.25:
+        return seeded.choice([0, 7, -1.5, 1e300, "", "x", "N/A", True, False, [], {}, [None], [[1]], {"a": "b"}])
+    if isinstance(value, dict):
+        return {key: _shuffled(inner, seeded) for key, inner in value.items() if seeded.random() > 0.1}
+    if isinstance(value, list):
+        return [_shuffled(inner, seeded) for inner in value if seeded.random() > 0.1]
+    return value
+
+
+def _mutations(document: object) -> list[object]:
+    values: list[object] = [None, 5, -1.5, "x", True, [], {}, [None], {"a": None}]
+    if isinstance(document, dict):
+        inner = [{**document, key: new} for key, value in document.items() for new in _mutations(value)]
+        return [*inner, *({k: v for k, v in document.items() if k != key} for key in document), *values]
+    if isinstance(document, list):
+        inner_list = [
+            [*document[:i], new, *document[i + 1 :]] for i, value in enumerate(document) for new in _mutations(value)
+        ]
+        return [*inner_list, *values]
+    return values

@@ -1,0 +1,301 @@
+"""The call timeout, retries, connections, and what errors reveal."""
+
+import gzip
+import socket
+import time
+import tracemalloc
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+
+from lookup.vendors import transport
+from lookup.vendors.addresses import AddressPolicy, require_allowed
+from lookup.vendors.transport import BadReply, NoReply, Request
+from tests import upstream
+from tests.lookup.vendors.calls import close_clients, get, resolve_to, send
+from tests.servers import free_port
+from tests.upstream import Behaviour, Conversation, Upstream, raw, says
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(autouse=True)
+def _new_clients() -> None:
+    close_clients()
+
+
+def test_connection_is_reused(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(says({"a": 1}))
+    replies = [get(server.url + "/x") for _ in range(3)]
+    assert [(reply.status, reply.body) for reply in replies] == [(200, b'{"a": 1}')] * 3
+    assert server.connections == 1
+
+
+def test_redirect_is_not_followed(vendor: Callable[..., Upstream]) -> None:
+    target = vendor(says({}))
+    server = vendor(raw(b"", 307, f"Location: {target.url}/stolen\r\n"))
+    assert get(server.url).status == 307
+    assert (len(server.heads), target.connections) == (1, 0)
+
+
+def test_proxies_and_netrc_of_the_environment_are_not_used(
+    vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    proxy, server = vendor(says({"from": "proxy"})), vendor(says({"from": "vendor"}))
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "HTTPS_PROXY"):
+        monkeypatch.setenv(name, proxy.url)
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    assert get(server.url).body == b'{"from": "vendor"}'
+    assert (proxy.connections, b"Authorization" in server.heads[0]) == (0, False)
+
+
+def test_cookies_are_not_stored(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(raw(b"{}", 200, "Set-Cookie: track=me\r\n"))
+    get(server.url)
+    get(server.url)
+    assert not any(b"Cookie" in head for head in server.heads)
+
+
+def test_body_is_read_up_to_the_limit(vendor: Callable[..., Upstream]) -> None:
+    assert len(get(vendor(raw(b"x" * 1000)).url).body) == 1000
+    for too_large in (raw(b"x" * 1001), upstream.endless, raw(upstream.BOMB, 200, "Content-Encoding: gzip\r\n")):
+        with pytest.raises(BadReply, match="larger than 1000 bytes"):
+            get(vendor(too_large).url)
+
+
+@pytest.mark.parametrize("status", [200, 301])
+def test_compression_bomb_is_not_unpacked(vendor: Callable[..., Upstream], status: int) -> None:
+    headers = "Content-Encoding: gzip\r\nLocation: /elsewhere\r\n"
+    server = vendor(raw(upstream.BOMB, status, headers))
+    tracemalloc.start()
+    with suppress(BadReply):
+        get(server.url)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 * 2**20
+
+
+def test_only_gzip_is_asked_for_whatever_is_installed(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(raw(gzip.compress(b"{}"), 200, "Content-Encoding: gzip\r\n"))
+    assert get(server.url).body == b"{}"
+    assert b"\r\nAccept-Encoding: gzip\r\n" in server.heads[0] + b"\r\n"
+
+
+def test_what_follows_a_compressed_body_is_not_kept(vendor: Callable[..., Upstream]) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n"
+    server = vendor(upstream.sends(head + gzip.compress(b"{}") + bytes(20_000_000)))
+    tracemalloc.start()
+    reply = get(server.url)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (reply.body, most < 2 * 2**20) == (b"{}", True)
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [
+        upstream.hangs,
+        upstream.hangs_after_headers,
+        upstream.drips_headers,
+        upstream.drips_body,
+        upstream.drips_and_closes,
+        upstream.drips_http_1_0,
+    ],
+    ids=["hangs", "hangs after headers", "drips headers", "drips its body", "drips and closes", "drips HTTP/1.0"],
+)
+def test_call_ends_at_its_timeout_however_slow_the_reply(vendor: Callable[..., Upstream], behave: Behaviour) -> None:
+    server = vendor(behave)
+    with pytest.raises(TimeoutError):
+        get(server.url, timeout_s=0.2)
+
+
+def test_call_on_a_reused_connection_ends_at_its_timeout(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(says({}))
+    get(server.url)
+    server.behave_as(upstream.drips_body)
+    with pytest.raises(TimeoutError):
+        get(server.url, timeout_s=0.2)
+    server.behave_as(says({}))
+    assert get(server.url).status == 200  # the next call opens a new connection
+
+
+def test_tls_handshake_ends_at_the_timeout(vendor: Callable[..., Upstream]) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(TimeoutError),
+    ):
+        get(f"https://127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.2)
+
+
+def test_finished_call_is_not_ended(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(says({}))
+    get(server.url, timeout_s=0.5)
+    time.sleep(0.6)
+    assert get(server.url).status == 200
+    assert server.connections == 1
+
+
+# --- Retries --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The addresses that a connection was attempted to."""
+    attempts: list[object] = []
+    checked = require_allowed
+
+    def counted(address: str, policy: AddressPolicy) -> None:
+        attempts.append(address)
+        checked(address, policy)
+
+    monkeypatch.setattr(transport, "require_allowed", counted)
+    return attempts
+
+
+def test_refused_connection_is_retried_once(connections: list[object]) -> None:
+    with pytest.raises(NoReply, match="could not be reached"):
+        get(f"http://127.0.0.1:{free_port()}")
+    assert len(connections) == 2
+
+
+def test_next_address_is_used_if_one_is_down(vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch) -> None:
+    server = vendor(says({}))
+    resolve_to(monkeypatch, "127.0.0.2", "127.0.0.1")
+    assert get(f"http://vendor.example.com:{server.port}").status == 200
+
+
+def test_unresponsive_address_does_not_delay_the_next(
+    vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch, connections: list[object]
+) -> None:
+    server = vendor(says({}))
+    resolve_to(monkeypatch, "127.0.0.2", "127.0.0.1")
+    with socket.socket() as full, ExitStack() as opened:
+        full.bind(("127.0.0.2", server.port))
+        full.listen(0)  # nobody accepts: connections beyond the backlog are dropped silently
+        for _ in range(4):
+            waiting = opened.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.2", server.port))
+        assert get(f"http://vendor.example.com:{server.port}").status == 200
+    assert connections == ["127.0.0.2", "127.0.0.1"]
+
+
+def test_hanging_dns_lookup_ends_at_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **options: answered.wait(60))
+    try:
+        with pytest.raises(TimeoutError):
+            get("http://vendor.example.com", timeout_s=0.2)
+    finally:
+        answered.set()
+
+
+def test_unknown_host_is_not_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups: list[str] = []
+
+    def unknown(host: str, *args: Any, **options: Any) -> Any:
+        lookups.append(host)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(NoReply, match="its host name cannot be resolved"):
+        get("http://vendor.example.com")
+    assert lookups == ["vendor.example.com"]
+
+
+def test_connection_closed_by_the_vendor_is_reopened(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(lambda conversation: bool(says({})(conversation)) and False)  # closes after each answer
+    for _ in range(3):
+        assert get(server.url).status == 200
+        while server.open_connections:
+            time.sleep(0.005)
+    assert (len(server.heads), server.connections) == (3, 3)
+
+
+def test_request_read_on_a_reused_connection_is_not_resent(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(says({}))
+    get(server.url)
+    server.behave_as(upstream.resets)
+    with pytest.raises(NoReply):
+        get(server.url)
+    assert len(server.heads) == 2
+
+
+def test_new_connections_are_used_after_a_lost_call(vendor: Callable[..., Upstream]) -> None:
+    """A silent failover leaves dead connections in the pool; each would fail a call."""
+    server = vendor(upstream.slow(0.1, says({})))
+    with ThreadPoolExecutor(3) as callers:
+        list(callers.map(get, [server.url] * 3))
+    assert server.connections == 3
+    server.behave_as(upstream.hangs)
+    with pytest.raises(TimeoutError):
+        get(server.url, timeout_s=0.1)
+    server.behave_as(says({}))
+    assert get(server.url).status == 200
+    assert server.connections == 4
+    while server.open_connections > 2:  # the new one, and the one that the server holds; the idle ones are closed
+        time.sleep(0.005)
+
+
+def test_calls_in_flight_survive_a_lost_call(vendor: Callable[..., Upstream]) -> None:
+    server, arrived, go_on = vendor(says({})), Barrier(2), Event()
+    server.behave_as(upstream.held(go_on, says({}), arrived))
+    with ThreadPoolExecutor(1) as callers:
+        held = callers.submit(get, server.url, timeout_s=20)
+        arrived.wait(20)
+        server.behave_as(upstream.resets)
+        with pytest.raises(NoReply):
+            get(server.url)
+        go_on.set()
+        assert held.result(20).status == 200
+
+
+def test_connection_idle_for_long_is_replaced(vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "IDLE_S", 0.3)
+    server = vendor(says({}))
+    get(server.url)
+    get(server.url)
+    while server.open_connections:
+        time.sleep(0.005)
+    get(server.url)
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("fault", ["resets", "stops short", "500", "503", "429", "half-closes"])
+def test_request_that_may_have_arrived_is_not_resent(vendor: Callable[..., Upstream], fault: str) -> None:
+    server = vendor(upstream.FAULTS[fault][0])
+    with suppress(NoReply):
+        get(server.url)
+    assert len(server.heads) == 1
+
+
+def test_post_is_never_sent_twice(vendor: Callable[..., Upstream]) -> None:
+    def closes_at_the_second(conversation: Conversation) -> bool:
+        return len(server.heads) < 2 and says({})(conversation)
+
+    server = vendor(closes_at_the_second)
+    post = Request("POST", server.url, {}, json={})
+    send(post)
+    with pytest.raises(NoReply):
+        send(post)
+    assert len(server.heads) == 2
+
+
+# --- What errors reveal ----------------------------------------------------------------------------------------------
+
+
+def test_request_and_error_reveal_neither_key_number_nor_host() -> None:
+    url = f"http://127.0.0.1:{free_port()}/12025550123/a-key-in-the-path"
+    request = Request("GET", url, {"X-Key": "a-secret"}, basic=("user", "password"))
+    assert repr(request) == "Request(method='GET')"
+    with pytest.raises(NoReply) as raised:
+        send(request)
+    assert str(raised.value) == "it could not be reached"
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
