@@ -55,8 +55,8 @@ def account(serve: Callable[..., Service], postgres_url: str, proxy: PostgresPro
 
 @pytest.fixture
 def hasty_account(serve: Callable[..., Service], postgres_url: str, proxy: PostgresProxy) -> Account:
-    """Its searches have a deadline of 1 s, and their statements a timeout of 0.5 s."""
-    hasty = {"SEARCH_DEADLINE_S": "1", "DB_STATEMENT_TIMEOUT_MS": "500"}
+    """Its searches have a deadline of 3 s, and their statements a timeout of 1 s."""
+    hasty = {"SEARCH_DEADLINE_S": "3", "DB_STATEMENT_TIMEOUT_MS": "1000"}
     return Account(serve(DATABASE_URL=proxy.url, REDIS_URL="", RATE_LIMIT="1000/m", **hasty), postgres_url)
 
 
