@@ -1,5 +1,5 @@
 """The service on a system that refuses to start the second process: `python -m tests.fork_fails`. A reload waits only
-2 s for a new worker."""
+6 s for a new worker."""
 
 import errno
 import os
@@ -21,5 +21,5 @@ def refuse_the_second() -> int:
 
 if __name__ == "__main__":
     os.fork = refuse_the_second
-    supervisor.START_TIMEOUT_S = 2
+    supervisor.START_TIMEOUT_S = 6
     main()

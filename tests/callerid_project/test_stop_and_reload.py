@@ -14,9 +14,9 @@ import pytest
 import requests
 
 from tests.api import NUMBER
+from tests.load import Load, wait_for
 from tests.plugin import ROOT
 from tests.reliability import LONG
-from tests.searches import Load, wait_for
 from tests.service import Service, serving
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
@@ -50,14 +50,14 @@ def refuses(service: Service) -> bool:
 
 def test_stop_under_load_fails_no_request(serve: Serve, redis_url: str) -> None:
     service = serve(REDIS_URL=redis_url, WORKERS="2", RATE_LIMIT="1000000/m", DRAIN_S="2")
-    with Load(service, keep_alive=4, new=2, pause_s=0.01) as load:
+    with Load(service, keep_alive=4, new=2, rate=600) as load:
+        load.more(50)
         send(service, signal.SIGTERM)
         wait_for(lambda: ready(service).status_code == 503)
         load.more(20)  # as a load balancer, which sends requests elsewhere after some health checks
     assert service.stop() == 0
-    assert (load.failures, load.refused) == ([], 0)
-    assert set(load.statuses) == {200}
-    assert load.debits() == load.statuses[200]
+    assert load.failures() == []
+    assert load.debits() == len(load.answers)
     assert "killing it" not in service.log()
 
 
@@ -115,10 +115,8 @@ def test_reloads_under_load_fail_no_request(serve: Serve, redis_url: str) -> Non
             reload(service)
         load.more(100)
     assert not set(before) & set(service.workers())
-    assert load.failures == []
-    assert (set(load.statuses), load.refused) == ({200}, 0)
-    assert load.statuses[200] > 300 * RELOADS
-    assert load.debits() == load.statuses[200]
+    assert load.failures() == []
+    assert load.debits() == len(load.answers) > 300 * RELOADS
     assert service.stop() == 0
 
 
@@ -172,7 +170,7 @@ def test_reload_gives_up_on_a_worker_that_does_not_start(tmp_path: Path) -> None
         send(service, signal.SIGHUP)
         wait_for(lambda: len(service.workers()) == 2)
         os.kill(service.workers()[1], signal.SIGSTOP)
-        wait_for(lambda: "worker 1 was not up after 2 s" in service.log())
+        wait_for(lambda: "worker 1 was not up after 6 s" in service.log())
         wait_for(lambda: service.workers() == [worker])
         assert service.answers()
         # If the old worker dies meanwhile, the reload is finished too.

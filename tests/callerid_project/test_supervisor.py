@@ -19,8 +19,8 @@ import requests
 from callerid_project.supervisor import restart_pause_s
 from tests import plugin
 from tests.api import NUMBER
+from tests.load import wait_for
 from tests.reliability import LONG
-from tests.searches import wait_for
 from tests.servers import free_port
 from tests.service import Service, serving
 

@@ -5,16 +5,15 @@ import os
 import re
 import shlex
 import subprocess
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import psycopg
 import pytest
-import requests
 from psycopg import sql
 
 from tests import plugin
+from tests.load import Load
 from tests.servers import PostgresServer, fresh_database, postgres_binary, required
 from tests.service import Service
 
@@ -84,37 +83,6 @@ class RecoveredPostgres(ArchivingPostgres):
         (self.directory / "data" / "recovery.signal").touch()
 
 
-class Load:
-    """Searches without a pause, in two threads."""
-
-    def __init__(self, service: Service) -> None:
-        key = service.manage("create_token", "pbx", "--credits", "1000000", "--quiet").strip()
-        self._service, self._body = service, {"api_key": key, "query": NUMBER}
-        self._done, self._searched = threading.Event(), threading.Semaphore(0)
-        self._threads = [threading.Thread(target=self._run) for _ in range(2)]
-
-    def _run(self) -> None:
-        with requests.Session() as session:
-            while not self._done.is_set():
-                answer = session.post(f"{self._service.url}/callerid/search", json=self._body, timeout=60)
-                if answer.status_code == 200:
-                    self._searched.release()
-
-    def __enter__(self) -> "Load":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *args: object) -> None:
-        self._done.set()
-        for thread in self._threads:
-            thread.join()
-
-    def wait_for(self, searches: int) -> None:
-        for _ in range(searches):
-            assert self._searched.acquire(timeout=60)
-
-
 @pytest.fixture
 def archiving() -> Iterator[ArchivingPostgres]:
     with required():
@@ -154,23 +122,23 @@ def test_credits_add_up_after_a_restore_and_a_recovery(
     url = archiving.url
     service = serve(DATABASE_URL=url, REDIS_URL="", RATE_LIMIT="1000000/m")
     service.manage("set_rule", NUMBER, "--spam", "no")
-    with Load(service) as load:
-        load.wait_for(20)
+    with Load(service, keep_alive=2, phone_numbers=[NUMBER]) as load:
+        load.more(20)
         before = rows(url)
         dump = run_backup(archiving, tmp_path / "dumps")
-        load.wait_for(1)
+        load.more(1)
         after = rows(url)
 
         base_backup = {"/var/backups/callerid/base-$(date -I)": archiving.directory / "base"}
         base = documented_command("pg_basebackup", base_backup)
         subprocess.run(base, env=environment(archiving), capture_output=True, check=True, **archiving._running_as)
-        load.wait_for(20)
+        load.more(20)
         with psycopg.connect(url, autocommit=True) as admin:
             charged = rows(url)
             (good,) = admin.execute("SELECT now()::text").fetchone() or ("",)
-            load.wait_for(1)
+            load.more(1)
             admin.execute("DELETE FROM lookup_numberrule")  # the mistake
-            load.wait_for(5)
+            load.more(5)
             (last,) = admin.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone() or ("",)
     wait_for_archive(archiving, last)
 
