@@ -60,7 +60,7 @@ def audit(*, since: datetime | None = None) -> list[Disagreement]:
     """All tokens whose balance is negative, is not the sum of their entries or is not the balance of the newest one, or
     that have an entry whose `balance_after` is not the previous one plus its amount.
 
-    One statement, so one snapshot: safe while serving. It sorts the whole ledger (docs/production.md has figures).
+    One statement, so one snapshot: safe while serving. It sorts the whole ledger (docs/ledger.md has figures).
     `since`: checks only the entries from that time on, beginning with the smallest id among them, and only their
     tokens; the balance before them is not checked.
 

@@ -43,7 +43,7 @@ THREADS = env.number("THREADS", 4, most=1_000)
 MAX_QUEUED_REQUESTS = env.number("MAX_QUEUED_REQUESTS", 64, most=1_000)
 QUEUE_TIMEOUT_S = env.number("QUEUE_TIMEOUT_S", 1.0, least=0.01, most=60)
 PIN_WORKERS = env.flag("PIN_WORKERS", False)
-# serve.py reads them too, in the main process, which stops the workers: see docs/production.md.
+# serve.py reads them too, in the main process, which stops the workers: see docs/processes.md.
 DRAIN_S = env.number("DRAIN_S", 3, least=0, most=3_600)
 STOP_TIMEOUT_S = env.number("STOP_TIMEOUT_S", 5, most=3_600)
 DB_POOL_SIZE = env.number("DB_POOL_SIZE", 8, most=1_000)

@@ -1,7 +1,7 @@
 """The main process: starts the workers, replaces those that die, and stops or replaces all of them (SIGTERM, SIGHUP).
 
 granian's own main process ends the whole service if a worker dies within seconds of its restart, and stops old workers
-before new ones are known to work. docs/production.md describes the order of a stop and of a reload.
+before new ones are known to work. docs/processes.md describes the order of a stop and of a reload.
 """
 
 import multiprocessing

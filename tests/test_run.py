@@ -223,10 +223,10 @@ def test_help_lists_every_command() -> None:
     done = run("help")
     assert (done.returncode, done.stderr) == (0, "")
     listed = re.findall(r"^\./run( \w+)?", done.stdout, re.MULTILINE)
-    assert list(dict.fromkeys(listed)) == ["", " serve", " manage", " test", " help"]
+    assert list(dict.fromkeys(listed)) == ["", " serve", " manage", " test", " docs", " help"]
 
 
-@pytest.mark.parametrize("arguments", [("strat",), ("",), ("serve", "now"), ("help", "me")])
+@pytest.mark.parametrize("arguments", [("strat",), ("",), ("serve", "now"), ("help", "me"), ("docs", "away")])
 def test_an_unknown_command_gets_one_sentence(arguments: tuple[str, ...]) -> None:
     assert_one_sentence(run(*arguments), "./run help lists the commands", code=2)
 

@@ -1,4 +1,4 @@
-"""What a wrong proxy configuration shows in the log (docs/production.md has the table)."""
+"""What a wrong proxy configuration shows in the log (docs/proxy.md has the table)."""
 
 import pytest
 from django.test import Client

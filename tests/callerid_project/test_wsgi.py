@@ -48,7 +48,7 @@ def test_an_overlong_content_type_is_replaced() -> None:
 
 @pytest.mark.once
 def test_header_names_with_underscores_are_accepted(serve: Callable[..., Service]) -> None:
-    """docs/production.md relies on it: the server treats X_Request_ID as X-Request-ID."""
+    """docs/proxy.md relies on it: the server treats X_Request_ID as X-Request-ID."""
     answer = requests.get(f"{serve().url}/livez", headers={"X_Request_ID": "not-dropped"}, timeout=30)
     assert answer.headers["X-Request-ID"] == "not-dropped"
 

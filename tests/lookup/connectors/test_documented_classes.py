@@ -1,4 +1,4 @@
-"""The connector classes in docs/sources.md work as printed."""
+"""The connector classes in docs/connectors.md work as printed."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ from tests.upstream import Upstream, hangs, raw, says
 
 pytestmark = pytest.mark.django_db
 
-PAGE = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "connectors.md").read_text(encoding="utf-8")
 # Each example begins with the name of its file.
 EXAMPLES = dict(re.findall(r"```python\n# (\w+)\.py\n(.*?)```", PAGE, re.DOTALL))
 #: Module, class, the path that it requests, what the service says, and the connector's answer to that.
