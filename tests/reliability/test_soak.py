@@ -122,6 +122,7 @@ def test_no_fault_loses_or_adds_a_charge_and_nothing_grows(
         "SEARCH_DEADLINE_S": "1.5",
         "DB_STATEMENT_TIMEOUT_MS": "500",
         "THREADS": "16",
+        "MALLOC_ARENA_MAX": "2",  # as `./run serve` sets it
         "PRESET_DIR": str(PRESETS),
         "SOURCE_A": "directory,mock_a,geography",
         "SOURCE_B": "complaints,mock_b",
