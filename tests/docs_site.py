@@ -14,6 +14,10 @@ from tests.servers import Unavailable
 #: What the build reads: pages include files of the others.
 READ = ("zensical.toml", "docs", "deploy", "examples", "integrations")
 
+#: The screenshots in docs/images, which tests/browser/test_docs_images.py makes.
+PICTURES = {"home-search", "console-dashboard", "console-token", "console-ledger-entry", "console-sources"}
+PICTURE_BYTES = 150_000
+
 
 def copy_sources(directory: Path) -> None:
     """Copy what the build reads. Raises Unavailable if the site generator is not installed."""

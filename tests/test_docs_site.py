@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.docs_site import BuiltPage, build, copy_sources
+from tests.docs_site import PICTURE_BYTES, PICTURES, BuiltPage, build, copy_sources
 from tests.plugin import ROOT
 from tests.servers import required
 
@@ -50,6 +50,12 @@ def test_each_page_of_docs_is_once_in_the_navigation() -> None:
 
     nav = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
     assert sorted(map(str, leaves(nav))) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_pictures_are_those_that_the_browser_tests_make() -> None:
+    pictures = {path.stem: path.stat().st_size for path in (ROOT / "docs" / "images").glob("*.png")}
+    assert pictures.keys() == PICTURES
+    assert max(pictures.values()) < PICTURE_BYTES, pictures
 
 
 def test_each_link_of_the_built_site_leads_somewhere(site: Path, pages: dict[Path, BuiltPage]) -> None:
