@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -39,6 +40,13 @@ def test_the_schema_is_valid_openapi_3_1(schema: Any, capsys: pytest.CaptureFixt
     assert list(schema["paths"]) == ["/callerid/search"]
     call_command("spectacular", "--validate", "--fail-on-warn")
     assert "Error" not in capsys.readouterr().err
+
+
+def test_the_committed_document_is_the_generated_one(tmp_path: Path) -> None:
+    """After a change, `./run manage spectacular --file docs/openapi.yaml` writes it anew."""
+    call_command("spectacular", "--file", str(tmp_path / "openapi.yaml"))
+    generated = (tmp_path / "openapi.yaml").read_text(encoding="utf-8")
+    assert (ROOT / "docs" / "openapi.yaml").read_text(encoding="utf-8") == generated
 
 
 def test_the_document_is_generated_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
