@@ -21,6 +21,8 @@ from core.hashing import keyed_hash
 
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
+#: `credits_remaining` in every answer to a test token, which has no balance.
+TEST_BALANCE = 1_000
 
 
 CREDITS = metrics.Counter(
@@ -36,7 +38,8 @@ class NoCreditsLeft(Exception):
 
 
 class ChangeRefused(ValueError):
-    """An amount out of range, a reference of another entry, or a top-up of a revoked token; the message says which."""
+    """An amount out of range, a reference of another entry, a top-up of a revoked token, or any change of a test token;
+    the message says which."""
 
 
 class NotRefundable(ValueError):
@@ -59,8 +62,9 @@ def change_balance(
 ) -> CreditEntry:
     """Add `amount` (or subtract) and write the ledger entry, the day's sum and, when due, the low-balance notice.
 
-    Raises ChangeRefused when the balance would leave its range, and for a top-up of a revoked token, even one revoked
-    at the same moment. Locks the token's row, then the day's: use one transaction per token to avoid deadlocks.
+    Raises ChangeRefused when the balance would leave its range, for a top-up of a revoked token, even one revoked at
+    the same moment, and for a test token unless `amount` is 0. Locks the token's row, then the day's: use one
+    transaction per token to avoid deadlocks.
     """
     if not abs(amount) <= MAX_AMOUNT:
         raise ChangeRefused(f"At most {MAX_AMOUNT} credits at once.")
@@ -68,8 +72,12 @@ def change_balance(
         tokens = ApiToken.objects.filter(pk=token.pk)
         if kind == CreditEntry.Kind.TOP_UP:
             tokens = tokens.filter(revoked_at=None)
+        if amount:
+            tokens = tokens.filter(is_test=False)
         in_range = tokens.filter(credits__gte=-amount, credits__lte=MAX_BALANCE - amount)
         if not in_range.update(credits=F("credits") + amount):
+            if amount and ApiToken.objects.filter(pk=token.pk, is_test=True).exists():
+                raise ChangeRefused("A test token has no credits: its searches are never charged.")
             if not tokens.exists():
                 raise ChangeRefused("This token is revoked, so nobody could spend the credits. Issue a new token.")
             raise ChangeRefused(f"The balance must stay between 0 and {MAX_BALANCE}.")
@@ -233,9 +241,17 @@ def charge(
 def answer_without_charge(
     *, token: ApiToken, answer: dict[str, Any], claim: idempotency.Claim | None = None
 ) -> ChargedAnswer:
-    """`answer` for no credit and without a ledger entry, stored under the claim as in `charge`. Same errors."""
-    balance = ApiToken.objects.filter(pk=token.pk).values_list("credits", flat=True)
-    return _complete(answer, claim, lambda: (None, balance.get()))
+    """`answer` for no credit and without a ledger entry, stored under the claim as in `charge`. Same errors.
+
+    `credits_remaining` is TEST_BALANCE for a test token.
+    """
+
+    def take_nothing() -> tuple[None, int]:
+        if token.is_test:
+            return None, TEST_BALANCE
+        return None, ApiToken.objects.values_list("credits", flat=True).get(pk=token.pk)
+
+    return _complete(answer, claim, take_nothing)
 
 
 def _complete(

@@ -12,10 +12,13 @@ from django.utils import timezone
 
 
 class ApiToken(models.Model):
-    """One integrator's API token: its JWT is known only by `jti`, its balance only changes in credits.py."""
+    """One integrator's API token: its JWT is known only by `jti`, its balance only changes in credits.py. A test token
+    (lookup.test_mode) has no credits."""
 
     name = models.CharField(max_length=100)
     note = models.TextField(blank=True)
+    # Set when the token is issued, and never changed.
+    is_test = models.BooleanField("test token", default=False, db_default=False, editable=False)
     jti = models.CharField(max_length=32, unique=True, editable=False)
     previous_jti = models.CharField(max_length=32, unique=True, null=True, editable=False)
     previous_until = models.DateTimeField(null=True, editable=False, help_text="The previous token works until then.")

@@ -21,7 +21,7 @@ from core.periods import midnight
 from core.retention import delete_in_batches, oldest_kept
 
 #: The outcomes of a request, and their names in the console. Degraded: answered although one source failed.
-#: `given_away`, `free_degraded`: no match, and not charged (CHARGE_EMPTY).
+#: `given_away`, `free_degraded`: no match, and not charged (CHARGE_EMPTY). `test`: any request with a test token.
 OUTCOMES = {
     "found_both": "both sources matched",
     "found_one": "one source matched",
@@ -36,6 +36,7 @@ OUTCOMES = {
     "unauthorized": "refused: no valid token",
     "invalid": "refused: invalid request",
     "failed": "failed",
+    "test": "test token",
 }
 FOUND = ("found_both", "found_one", "found_degraded")
 DEGRADED = ("found_degraded", "none_degraded", "free_degraded")
@@ -110,9 +111,10 @@ def _by_period(rows: Iterable[tuple[Any, str, int]]) -> dict[Any, dict[str, int]
 
 
 def with_activity(tokens: QuerySet[ApiToken], now: datetime) -> QuerySet[ApiToken]:
-    """Annotates `searches_30d`, the answered searches of the last 30 days, and `charged`, which `runs_out` needs."""
+    """Annotates `searches_30d`, the answered searches (of a test token: the requests) of the last 30 days, and
+    `charged`, which `runs_out` needs."""
     return tokens.annotate(
-        searches_30d=_sum(SEARCHES, now.date() - timedelta(days=29)),
+        searches_30d=_sum((*SEARCHES, "test"), now.date() - timedelta(days=29)),
         charged=_sum(CHARGED, _rate_since(now)),
     )
 

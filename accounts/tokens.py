@@ -1,7 +1,7 @@
 """Issue, verify, rotate and revoke tokens.
 
-An API token is a JWT (HS256) with `jti`, `iat`, `exp` and its type, nothing else. Only the `jti` is stored; the JWT is
-returned once, by `issue` or `rotate`, and never logged.
+An API token is a JWT (HS256) with `jti`, `iat`, `exp`, its type and, for a test token, `"test": true`, nothing else.
+Only the `jti` is stored; the JWT is returned once, by `issue` or `rotate`, and never logged.
 """
 
 import hashlib
@@ -81,9 +81,11 @@ def clean_contact(contact: str) -> str:
     return contact
 
 
-def _sign(jti: str, lifetime: timedelta) -> str:
+def _sign(jti: str, lifetime: timedelta, *, is_test: bool = False) -> str:
     now = timezone.now()
-    claims = {"token_type": TOKEN_TYPE, "exp": now + lifetime, "iat": now, "jti": jti}
+    claims: dict[str, Any] = {"token_type": TOKEN_TYPE, "exp": now + lifetime, "iat": now, "jti": jti}
+    if is_test:
+        claims["test"] = True  # for clients: the service reads the column
     return str(_backend(settings.JWT_SIGNING_KEY).encode(claims))
 
 
@@ -96,8 +98,9 @@ def _lifetime(days: int) -> timedelta:
 def issue(
     *,
     name: str,
-    initial_credits: int,
+    initial_credits: int = 0,
     actor: str,
+    is_test: bool = False,
     days: int | None = None,
     reason: str = "",
     reference: str = "",
@@ -108,12 +111,15 @@ def issue(
     """A new token with `initial_credits` (0 or more), valid for `days` (default TOKEN_DAYS).
 
     A `reference` issues once, so that a form submitted twice creates one token. `contact`: an e-mail address, which
-    gets a notice when the balance falls to `low_balance_at` credits. Raises AlreadyIssued, and ValueError for an
-    invalid name, amount, lifetime, contact or threshold.
+    gets a notice when the balance falls to `low_balance_at` credits. `is_test`: a test token, which has no balance, and
+    so no credits, contact or threshold. Raises AlreadyIssued, and ValueError for an invalid name, amount, lifetime,
+    contact or threshold.
     """
     name, contact = clean_name(name), clean_contact(contact)
     if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
         raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
+    if is_test and (contact or low_balance_at is not None):
+        raise ValueError("A test token has no balance, so nobody can be notified of it: omit contact and threshold.")
     days = settings.TOKEN_DAYS if days is None else days
     lifetime = _lifetime(days)
     now = timezone.now()
@@ -123,6 +129,7 @@ def issue(
             token = ApiToken.objects.create(
                 name=name,
                 note=note,
+                is_test=is_test,
                 contact=contact,
                 low_balance_at=low_balance_at,
                 jti=jti,
@@ -144,11 +151,11 @@ def issue(
         if (entry := earlier.first()) is None:
             raise
         raise AlreadyIssued(entry.token_id) from error
-    return Issued(token, _sign(jti, lifetime))
+    return Issued(token, _sign(jti, lifetime, is_test=is_test))
 
 
 _ACTIVE_BY_JTI = """
-SELECT id, credits FROM accounts_apitoken
+SELECT id, is_test, credits FROM accounts_apitoken
 WHERE (jti = %s OR (previous_jti = %s AND previous_until > %s)) AND revoked_at IS NULL
 """
 
@@ -172,7 +179,7 @@ def _decode(api_key: str, keys: tuple[str, ...]) -> tuple[str, datetime]:
 
 
 def verify(api_key: object) -> ApiToken:
-    """The token (only `id` and `credits` are loaded) of a JWT that is signed by this service and active.
+    """The token (only `id`, `is_test` and `credits` are loaded) of a JWT that is signed by this service and active.
 
     Runs one SQL statement, and none for a forgery. Raises InvalidToken.
     """
@@ -191,7 +198,7 @@ def verify(api_key: object) -> ApiToken:
     row = retry_on_new_connection(lambda: fetch_one(_ACTIVE_BY_JTI, parameters))
     if row is None:
         raise InvalidToken
-    return ApiToken.from_db(DEFAULT_DB_ALIAS, ["id", "credits"], row)
+    return ApiToken.from_db(DEFAULT_DB_ALIAS, ["id", "is_test", "credits"], row)  # in the order of the model's fields
 
 
 def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
@@ -211,7 +218,7 @@ def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
         row.jti = uuid4().hex
         row.expires_at = now + lifetime
         row.save(update_fields=["jti", "previous_jti", "previous_until", "expires_at"])
-    return Issued(row, _sign(row.jti, lifetime))
+    return Issued(row, _sign(row.jti, lifetime, is_test=row.is_test))
 
 
 def revoke(*, token: ApiToken, reason: str = "") -> bool:

@@ -14,7 +14,7 @@ from rest_framework import exceptions
 
 from accounts import credits, idempotency
 from core import throttling
-from lookup import numbers, parsers, search
+from lookup import numbers, parsers, search, test_mode
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +32,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     idempotency.StillInFlight: (500, INTERNAL, "failed"),
     credits.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
     search.AllSourcesFailed: (500, INTERNAL, "failed"),
+    test_mode.Overloaded: (503, "Service overloaded", "failed"),
 }
 
 

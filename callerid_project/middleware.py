@@ -80,7 +80,9 @@ class RequestMiddleware:
             response.headers.setdefault("Cache-Control", "no-store")
             ended = time.perf_counter()
             received = request.META.get("callerid.received_at", started)
-            metrics.observe_request(view_name, response.status_code, ended - received)
+            log_facts = getattr(request, "log_facts", {})
+            in_test_mode = "test" in log_facts
+            metrics.observe_request(view_name, response.status_code, ended - received, in_test_mode=in_test_mode)
             facts = {
                 "method": request.method if request.method in HTTPMethod.__members__ else "-",
                 "view": view_name or "-",
@@ -88,7 +90,7 @@ class RequestMiddleware:
                 "ms": round((ended - started) * 1000, 1),
                 "client": client_address(request),
             }
-            facts |= getattr(request, "log_facts", {})
+            facts |= log_facts
             # These come every few seconds.
             level = logging.DEBUG if view_name in ("livez", "readyz", "metrics") else logging.INFO
             message = " ".join(f"{name}={value}" for name, value in facts.items())

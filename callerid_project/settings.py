@@ -87,6 +87,7 @@ if not re.fullmatch(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*", ADMIN_PATH) or ADMIN_PA
 # --- The search --------------------------------------------------------------------------------------------------
 
 RATE_LIMIT = env.rate("RATE_LIMIT", "30/m")
+TEST_RATE_LIMIT = env.rate("TEST_RATE_LIMIT", "30/m")
 AUTH_FAILURE_RATE = env.rate("AUTH_FAILURE_RATE", "60/m")
 ADMIN_LOGIN_RATE = (10, 60)
 SEARCH_DEADLINE_S = env.number("SEARCH_DEADLINE_S", 1.5, least=0.05, most=60)
@@ -113,15 +114,6 @@ REFRESH_FCC_URL = env.file_url("REFRESH_FCC_URL")
 REFRESH_PHONEBLOCK_URL = env.file_url("REFRESH_PHONEBLOCK_URL")
 REFRESH_MAX_MB = env.number("REFRESH_MAX_MB", 2_000, most=100_000)
 COMPLAINT_STALE_DAYS = env.number("COMPLAINT_STALE_DAYS", 7, most=36_500)
-# What sync_contacts synchronizes, in the order of priority. ADDRESS_BOOK_<NAME>_… describe each (lookup.address_books).
-ADDRESS_BOOKS = env.words("ADDRESS_BOOKS", [])
-if not all(re.fullmatch("[a-z][a-z0-9_]{0,31}", name) for name in ADDRESS_BOOKS) or (
-    len(set(ADDRESS_BOOKS)) < len(ADDRESS_BOOKS)
-):
-    raise ImproperlyConfigured(
-        "ADDRESS_BOOKS must be different names of lower-case letters, digits and '_', separated by commas: "
-        "ADDRESS_BOOKS=office,sales."
-    )
 # The maximum time for which an answer of a vendor is cached, whatever its preset or class says. lookup.cache_versions
 # relies on it.
 ANSWER_KEPT_AT_MOST_S = 365 * 24 * 3600

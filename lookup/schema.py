@@ -7,6 +7,8 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
+from accounts.credits import TEST_BALANCE
+from lookup import test_mode
 from lookup.serializers import ErrorResponse, SearchRequest, SearchResponse
 
 
@@ -23,6 +25,7 @@ _ANSWERS = [
     _answer("Only one source has a result", "12025550143", {"location": "Washington D.C."}, {}, 98),
 ]
 _LIMIT, _WINDOW_S = settings.RATE_LIMIT
+_TEST_LIMIT, _TEST_WINDOW_S = settings.TEST_RATE_LIMIT
 _FAILURES, _FAILURE_WINDOW_S = settings.AUTH_FAILURE_RATE
 _MAX_BODY = f"{settings.MAX_BODY_BYTES // 1024} KiB"
 _ERRORS = {
@@ -126,7 +129,10 @@ search_schema = extend_schema(
     description=(
         "Returns what two independent sources know about a number, and charges one credit. Unknown fields are absent; "
         "a source without a result is `{}`. The request body may have at most "
-        f"{_MAX_BODY}; members other than `api_key` and `query` are ignored."
+        f"{_MAX_BODY}; members other than `api_key` and `query` are ignored.\n\n"
+        "**Test mode.** A test token, whose JWT has the claim `test`, is never charged and calls no source: the number "
+        f"alone decides the answer. `credits_remaining` is always {TEST_BALANCE}, and the token may make {_TEST_LIMIT} "
+        f"requests within {_TEST_WINDOW_S} seconds.\n\n{test_mode.table()}"
     ),
     tags=["callerid"],
     request=SearchRequest,

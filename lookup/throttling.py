@@ -1,4 +1,5 @@
-"""The rate limit: at most RATE_LIMIT accepted requests by one token in any window, by an exact sliding window log.
+"""The rate limit: at most RATE_LIMIT (of a test token TEST_RATE_LIMIT) accepted requests by one token in any window, by
+an exact sliding window log.
 
 Each process keeps its own log by a monotonic clock. With Redis, one script keeps another by Redis's clock, in one round
 trip, for all processes and hosts, and a request must be within both: so whatever Redis forgets, and while it is
@@ -10,12 +11,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
+from accounts.models import ApiToken
 from core import redis, tracing
 from core.throttling import FALLBACKS
 
@@ -34,20 +37,21 @@ class Decision:
 
 
 class InProcessLog:
-    """The log of one process. Once a window, tokens that were idle for a window are removed."""
+    """The log of one process. Once a window, the longest that was used, tokens that were idle for it are removed."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._logs: dict[int, list[float]] = {}
-        self._swept_at = clock()
+        self._swept_at, self._longest_s = clock(), 0
 
     def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
         """Count one request of this token if it is within the limit; a refused request is not counted."""
         with self._lock:
             now = self._clock()
-            if now - self._swept_at >= window_s:
-                self._logs = {key: log for key, log in self._logs.items() if log and now - log[-1] < window_s}
+            self._longest_s = max(self._longest_s, window_s)
+            if now - self._swept_at >= self._longest_s:
+                self._logs = {key: log for key, log in self._logs.items() if log and now - log[-1] < self._longest_s}
                 self._swept_at = now
             log = self._logs.setdefault(token_id, [])
             expired = 0
@@ -129,18 +133,24 @@ def create_log() -> InProcessLog | RedisLog:
 request_log = create_log()
 
 
+def rate_limit_header(remaining: int, wait_s: int) -> str:
+    """The value of `RateLimit`."""
+    return f'"token";r={remaining};t={wait_s}'
+
+
 class TokenThrottle(BaseThrottle):
     """Counts every request with a valid token, whatever its outcome, and puts the decision into two headers."""
 
     decision: Decision
 
     def allow_request(self, request: Request, view: APIView) -> bool:
-        limit, window_s = settings.RATE_LIMIT
+        token = cast(ApiToken, request.auth)
+        limit, window_s = settings.TEST_RATE_LIMIT if token.is_test else settings.RATE_LIMIT
         with tracing.span("rate limit"):
-            self.decision = request_log.hit(request.auth.pk, limit, window_s)
+            self.decision = request_log.hit(token.pk, limit, window_s)
         # Structured fields as in draft-ietf-httpapi-ratelimit-headers.
         view.headers["RateLimit-Policy"] = f'"token";q={limit};w={window_s}'
-        view.headers["RateLimit"] = f'"token";r={self.decision.remaining};t={self.decision.whole_wait_s}'
+        view.headers["RateLimit"] = rate_limit_header(self.decision.remaining, self.decision.whole_wait_s)
         return self.decision.allowed
 
     def wait(self) -> float:

@@ -23,8 +23,8 @@ NUMBER = "493023125042"
 
 
 class Integrator:
-    def __init__(self, credits: int = 10) -> None:
-        issued = tokens.issue(name="test", initial_credits=credits, actor="test")
+    def __init__(self, credits: int = 10, *, is_test: bool = False) -> None:
+        issued = tokens.issue(name="test", initial_credits=0 if is_test else credits, is_test=is_test, actor="test")
         self.token, self.key = issued.token, issued.api_key
         self.client = Client(raise_request_exception=False)
 

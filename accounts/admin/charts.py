@@ -17,6 +17,7 @@ _STACK = {
     "refused": (REFUSED, "#c58a00"),
     "failed": (("failed",), "#d03a20"),
 }
+_TEST_STACK = {"test token": (("test",), "#1f6fb2")}
 _OPTIONS = json.dumps(
     {
         "animation": False,
@@ -35,15 +36,20 @@ _OPTIONS = json.dumps(
 )
 
 
-def requests_chart(steps: Sequence[tuple[date, Mapping[str, int]]], *, label: str, by: str) -> dict[str, Any]:
+def requests_chart(
+    steps: Sequence[tuple[date, Mapping[str, int]]], *, label: str, by: str, is_test: bool = False
+) -> dict[str, Any]:
     """The context of the template requests.html. `steps`: each hour or day with its counts by outcome, oldest
-    first. `label`: the strftime format of the bars' labels. `by`: `hour` or `day`."""
+    first. `label`: the strftime format of the bars' labels. `by`: `hour` or `day`. `is_test`: shows requests with test
+    tokens, and otherwise all others."""
+    stack = _TEST_STACK if is_test else _STACK
+    listed = {outcome: title for outcome, title in OUTCOMES.items() if (outcome == "test") is is_test}
     stacks = {
         title: [sum(counts.get(outcome, 0) for outcome in outcomes) for _, counts in steps]
-        for title, (outcomes, _) in _STACK.items()
+        for title, (outcomes, _) in stack.items()
     }
     datasets = [
-        {"label": title, "data": figures, "backgroundColor": _STACK[title][1]} for title, figures in stacks.items()
+        {"label": title, "data": figures, "backgroundColor": stack[title][1]} for title, figures in stacks.items()
     ]
     return {
         "by": by,
@@ -51,6 +57,6 @@ def requests_chart(steps: Sequence[tuple[date, Mapping[str, int]]], *, label: st
         "data": json.dumps({"labels": [f"{at:{label}}" for at, _ in steps], "datasets": datasets}),
         "options": _OPTIONS,
         "legend": [(title, sum(figures)) for title, figures in stacks.items()],
-        "columns": list(OUTCOMES.values()),
-        "rows": [(at, [counts.get(outcome, 0) for outcome in OUTCOMES]) for at, counts in steps],
+        "columns": list(listed.values()),
+        "rows": [(at, [counts.get(outcome, 0) for outcome in listed]) for at, counts in steps],
     }

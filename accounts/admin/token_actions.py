@@ -55,10 +55,15 @@ class ApiTokenForm(forms.ModelForm):
 
 
 class IssueForm(ApiTokenForm, OnceForm):
+    is_test = _checkbox(
+        label="Test token",
+        required=False,
+        help_text="Never charged, and answered by number from a fixed table. Needs no credits, contact or threshold.",
+    )
     initial_credits = _integer(initial=0)
     days = _integer(initial=lambda: settings.TOKEN_DAYS, help_text="Days until expiry; rotating restarts it.")
     reason = _text(help_text="Shown in the ledger, such as an order number.")
-    field_order = ("name", "initial_credits", "days", "reason")
+    field_order = ("name", "is_test", "initial_credits", "days", "reason")
 
 
 class TopUpForm(OnceForm):
@@ -134,6 +139,11 @@ class Action:
     explanation: str
     variant: str = "default"
     of_revoked: bool = False
+    of_test: bool = True
+
+    def applies_to(self, token: ApiToken) -> bool:
+        """Whether the token's page offers it; the services refuse it for other tokens."""
+        return (self.of_revoked or token.revoked_at is None) and (self.of_test or not token.is_test)
 
 
 def _record(service: Callable[..., CreditEntry], token: ApiToken, data: dict[str, Any]) -> Result:
@@ -171,6 +181,7 @@ ACTIONS = {
         lambda token, data: _record(credits.top_up, token, data),
         "Credits are available immediately. Resubmitting will not add them twice.",
         variant="primary",
+        of_test=False,
     ),
     "adjust": Action(
         "Adjust",
@@ -179,6 +190,7 @@ ACTIONS = {
         lambda token, data: _record(credits.adjust, token, data),
         "Corrects the balance with a ledger entry. For purchases, use Top up.",
         of_revoked=True,
+        of_test=False,
     ),
     "rotate": Action(
         "Rotate",

@@ -15,6 +15,7 @@ from core.admin import MAX_LISTED, IndexedChangeList
 
 SOON_DAYS = 7
 OUT_OF_CREDITS = "out of credits"
+TEST = "test"
 #: The state that the console shows → unfold's type of its label.
 STATE_LABELS = {
     "active": "success",
@@ -28,7 +29,8 @@ STATE_LABELS = {
 def shown_state(token: ApiToken) -> str:
     """The token's state; `out of credits` for one that is usable but cannot pay for a search."""
     state = token.state
-    return OUT_OF_CREDITS if state in ("active", "in grace") and token.credits == 0 else state
+    usable = state in ("active", "in grace")
+    return OUT_OF_CREDITS if usable and token.credits == 0 and not token.is_test else state
 
 
 def state_label(token: ApiToken) -> dict[str, str]:
@@ -65,7 +67,7 @@ class RunsOutFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
         if self.value() == "none":
-            return queryset.filter(credits=0)
+            return queryset.filter(credits=0, is_test=False)
         if self.value() != "soon":
             return queryset
         try:
@@ -74,6 +76,18 @@ class RunsOutFilter(admin.SimpleListFilter):
             messages.warning(request, "Query timed out: too many active tokens.")
             return queryset.none()
         return queryset.filter(pk__in=[one.token.pk for one in soon[:MAX_LISTED]])
+
+
+class ModeFilter(admin.SimpleListFilter):
+    title = "mode"
+    parameter_name = "mode"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return [("live", "live"), (TEST, TEST)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
+        is_test = {"live": False, TEST: True}.get(self.value() or "")
+        return queryset if is_test is None else queryset.filter(is_test=is_test)
 
 
 class TokenList(IndexedChangeList):

@@ -15,6 +15,7 @@ from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
+from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from unfold.decorators import display
@@ -39,6 +40,7 @@ from core.admin import LargeTableAdmin, column, require
 log = logging.getLogger(__name__)
 
 EXAMPLE_NUMBER = "493023125042"  # reserved for fiction
+TEST_EXAMPLE_NUMBER = "12125550100"  # one of lookup.test_mode.CASES
 CHART_DAYS = 30
 NEWEST_ENTRIES = 20
 
@@ -51,6 +53,15 @@ def _address(slug: str, *args: Any) -> str:
     return reverse(f"admin:{_page_name(slug)}", args=args)
 
 
+def _test_badge() -> str:
+    return render_to_string("unfold/helpers/label.html", {"text": token_list.TEST, "type": "info"})
+
+
+def _not_topped_up(token: ApiToken) -> str:
+    """Why the token cannot be topped up; empty if it can."""
+    return "revoked" if token.revoked_at is not None else "test token" if token.is_test else ""
+
+
 @admin.register(ApiToken)
 class ApiTokenAdmin(LargeTableAdmin):
     form = ApiTokenForm
@@ -58,8 +69,8 @@ class ApiTokenAdmin(LargeTableAdmin):
     fields = ("name", "note", "contact", "low_balance_at")
     list_display = ("name", "balance", "state_label", "last_charged", "searches", "runs_out", "expires")
     sortable_by = ("name", "balance", "last_charged", "expires")
-    list_filter = (token_list.StateFilter, token_list.RunsOutFilter)
-    lookups_allowed = ("state", "runs_out")
+    list_filter = (token_list.StateFilter, token_list.ModeFilter, token_list.RunsOutFilter)
+    lookups_allowed = ("state", "mode", "runs_out")
     search_fields = ("name", "note", "contact")
     search_help_text = "Name, note, contact or #id"
     ordering = ("-pk",)
@@ -67,7 +78,7 @@ class ApiTokenAdmin(LargeTableAdmin):
 
     # --- The list ------------------------------------------------------------------------------------------------
 
-    balance = column(lambda token: f"{token.credits:,}", "balance", "credits")
+    balance = column(lambda token: _test_badge() if token.is_test else f"{token.credits:,}", "balance", "credits")
     last_charged = column(
         lambda token: f"{token.last_charged_at:%Y-%m-%d %H:%M}" if token.last_charged_at else "-",
         "last charged (UTC)",
@@ -83,7 +94,7 @@ class ApiTokenAdmin(LargeTableAdmin):
     def runs_out(self, token: Any) -> str:
         """When the token runs out. `token` must come from statistics.with_activity."""
         now = timezone.now()
-        if token.state_at(now) in ("revoked", "expired"):
+        if token.is_test or token.state_at(now) in ("revoked", "expired"):
             return "-"
         at = statistics.runs_out(token, token.charged, now)
         if at is None:
@@ -102,6 +113,9 @@ class ApiTokenAdmin(LargeTableAdmin):
 
     # --- The token's page ----------------------------------------------------------------------------------------
 
+    def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> tuple[str, ...]:
+        return self.fields[:2] if obj is not None and obj.is_test else self.fields  # without those of the balance
+
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Tokens are revoked, never deleted: their ledger is kept."""
         return False
@@ -117,7 +131,7 @@ class ApiTokenAdmin(LargeTableAdmin):
         buttons = [
             {"title": action.title, "variant": action.variant, "url": _address(slug, obj.pk)}
             for slug, action in ACTIONS.items()
-            if request.user.has_perm(action.permission) and (action.of_revoked or token.revoked_at is None)
+            if request.user.has_perm(action.permission) and action.applies_to(token)
         ]
         days = [now.astimezone(UTC).date() - timedelta(days=back) for back in reversed(range(CHART_DAYS))]
         by_day = statistics.by_day(token, days[0])
@@ -127,7 +141,9 @@ class ApiTokenAdmin(LargeTableAdmin):
             "state": token_list.state_label(token),
             "runs_out": self.runs_out(token),
             "buttons": buttons,
-            "chart": requests_chart([(day, by_day.get(day, {})) for day in days], label="%b %d", by="day"),
+            "chart": requests_chart(
+                [(day, by_day.get(day, {})) for day in days], label="%b %d", by="day", is_test=token.is_test
+            ),
             "entries": token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES],
         }
 
@@ -168,9 +184,8 @@ class ApiTokenAdmin(LargeTableAdmin):
                 f"This page has already issued token #{error.token_id} and shown it. If you lost it, rotate that "
                 "token. To issue another token, open this page again."
             ) from error
-        self.log_addition(
-            request, issued.token, f"Issued: {data['initial_credits']} credits, {data['days']} days. {data['reason']}"
-        )
+        kind = "no credits (a test token)" if issued.token.is_test else f"{data['initial_credits']} credits"
+        self.log_addition(request, issued.token, f"Issued: {kind}, {data['days']} days. {data['reason']}")
         return issued
 
     def action_view(self, request: HttpRequest, token_id: int, action: Action) -> HttpResponse:
@@ -210,7 +225,8 @@ class ApiTokenAdmin(LargeTableAdmin):
         return result
 
     def _shown_once(self, request: HttpRequest, issued: tokens.Issued, *, title: str) -> HttpResponse:
-        body = json.dumps({"api_key": issued.api_key, "query": EXAMPLE_NUMBER})
+        query = TEST_EXAMPLE_NUMBER if issued.token.is_test else EXAMPLE_NUMBER
+        body = json.dumps({"api_key": issued.api_key, "query": query})
         url = request.build_absolute_uri(reverse("search"))
         curl = f"curl -s {url} -H 'Content-Type: application/json' -d '{body}'"
         context = {"title": title, "original": issued.token, "api_key": issued.api_key, "curl": curl}
@@ -244,16 +260,16 @@ class ApiTokenAdmin(LargeTableAdmin):
         data = form.cleaned_data
         entries = CreditEntry.objects.filter(token__in=rows, reference=data["reference"])
         recorded = set(entries.values_list("token_id", flat=True))
-        skipped = {pk for pk, token in rows.items() if token.revoked_at is not None} - recorded
+        skipped = {pk: why for pk, token in rows.items() if (why := _not_topped_up(token)) and pk not in recorded}
         try:
             with transaction.atomic():
-                require_allowance(request, data["amount"] * len(rows.keys() - recorded - skipped))
+                require_allowance(request, data["amount"] * len(rows.keys() - recorded - skipped.keys()))
         except credits.AllowanceExceeded as error:
             form.add_error(None, str(error))
             return self._bulk_page(request, form, rows)
-        outcomes = dict.fromkeys(skipped, "Skipped: revoked.")
+        outcomes = {pk: f"Skipped: {why}." for pk, why in skipped.items()}
         failed = 0
-        for pk in sorted(rows.keys() - skipped):
+        for pk in sorted(rows.keys() - skipped.keys()):
             try:
                 with transaction.atomic():
                     outcomes[pk] = self._perform(request, ACTIONS["top-up"], pk, data).message
@@ -276,7 +292,7 @@ class ApiTokenAdmin(LargeTableAdmin):
         outcomes: dict[int, str] | None = None,
     ) -> HttpResponse:
         """`outcomes`: each token's, after the form was submitted."""
-        planned = {pk: "Top up" if token.revoked_at is None else "Skip: revoked." for pk, token in rows.items()}
+        planned = {pk: f"Skip: {why}." if (why := _not_topped_up(token)) else "Top up" for pk, token in rows.items()}
         return self.render_page(
             request,
             "top_up_selected.html",

@@ -18,5 +18,5 @@ REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM callerid_serving;
 -- Reports read statistics and the ledger: no password, authenticator secret, session, contact or complaint.
 GRANT USAGE ON SCHEMA public TO callerid_readonly;
 GRANT SELECT ON accounts_searchhour, lookup_sourcehour, accounts_creditentry TO callerid_readonly;
-GRANT SELECT (id, name, credits) ON accounts_apitoken TO callerid_readonly;
+GRANT SELECT (id, name, is_test, credits) ON accounts_apitoken TO callerid_readonly;
 COMMIT;

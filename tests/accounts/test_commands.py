@@ -39,8 +39,8 @@ def test_create_token_quiet_prints_nothing_else() -> None:
 
 def test_create_token_json_has_the_documented_keys() -> None:
     made = run_json("create_token", "pbx", "--credits", 100, "--days", 2)
-    assert made.keys() == {"id", "name", "credits", "state", "expires_at", "created_at", "api_key"}
-    assert (made["name"], made["credits"], made["state"]) == ("pbx", 100, "active")
+    assert made.keys() == {"id", "name", "test", "credits", "state", "expires_at", "created_at", "api_key"}
+    assert (made["name"], made["test"], made["credits"], made["state"]) == ("pbx", False, 100, "active")
     assert isinstance(made["id"], int)
     assert MOMENT.fullmatch(made["created_at"])
     assert MOMENT.fullmatch(made["expires_at"])
@@ -64,6 +64,34 @@ def test_create_token_with_invalid_values_issues_none(arguments: list[str]) -> N
     with pytest.raises(CommandError):
         run("create_token", *arguments)
     assert not ApiToken.objects.exists()
+
+
+def test_create_token_issues_a_test_token() -> None:
+    made = run_json("create_token", "pbx", "--test")
+    assert (made["test"], made["credits"]) == (True, 0)
+    assert tokens.verify(made["api_key"]).is_test
+    run("create_token", "live", "--credits", 7)
+    assert [(row["name"], row["test"]) for row in run_json("list_tokens")] == [("pbx", True), ("live", False)]
+    assert [line.split()[1] for line in run("list_tokens")[0].splitlines()] == ["CREDITS", "test", "7"]
+    assert run_json("rotate_token", made["id"])["test"] is True
+    assert "no credits (a test token)" in run("create_token", "pbx", "--test")[1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["--test", "--credits", "0"], ["--test", "--contact", "a@example.org"], ["--test", "--low-balance-at", "1"]],
+)
+def test_create_token_needs_either_credits_or_test(arguments: list[str]) -> None:
+    with pytest.raises(CommandError):
+        run("create_token", "pbx", *arguments)
+    assert not ApiToken.objects.exists()
+
+
+def test_top_up_refuses_a_test_token() -> None:
+    token_id = run_json("create_token", "pbx", "--test")["id"]
+    with pytest.raises(CommandError, match="A test token has no credits"):
+        run("top_up", token_id, 5, "--note", "order")
+    assert list(CreditEntry.objects.values_list("kind", "amount")) == [("issue", 0)]
 
 
 def test_create_token_sets_contact_and_threshold() -> None:

@@ -42,6 +42,23 @@ def test_issued_jwt_has_only_the_required_claims() -> None:
     assert tokens.verify(issued.api_key).pk == issued.token.pk
 
 
+def test_jwt_of_a_test_token_says_so_also_after_rotation() -> None:
+    issued = issue(initial_credits=0, is_test=True)
+    rotated = tokens.rotate(token=issued.token, grace=timedelta(hours=1))
+    for api_key in (issued.api_key, rotated.api_key):
+        assert claims(api_key).keys() == {"jti", "iat", "exp", "token_type", "test"}
+        assert claims(api_key)["test"] is True
+        assert tokens.verify(api_key).is_test
+    assert not tokens.verify(issue().api_key).is_test
+
+
+@pytest.mark.parametrize("options", [{"initial_credits": 1}, {"contact": "desk@example.org"}, {"low_balance_at": 0}])
+def test_a_test_token_is_issued_without_a_balance(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^A test token has no "):
+        issue(**{"initial_credits": 0, "is_test": True, **options})
+    assert not ApiToken.objects.exists()
+
+
 def test_only_the_jti_is_stored() -> None:
     issued = issue()
     row = ApiToken.objects.values().get(pk=issued.token.pk)

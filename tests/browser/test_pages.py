@@ -29,13 +29,14 @@ search = token.entries.filter(kind="search").earliest("pk")
 credits.refund(entry=search, actor="boss", reason="the customer was right")
 tokens.revoke(token=tokens.issue(name="revoked", initial_credits=5, actor="boss").token, reason="lost laptop")
 tokens.rotate(token=tokens.issue(name="rotated", initial_credits=0, actor="boss").token, grace=timedelta(hours=5))
+test_token = tokens.issue(name="sandbox", actor="boss", is_test=True, reason="for the integrator").token
 SearchHour.objects.bulk_create(
     (
         SearchHour(hour=now - timedelta(hours=back), outcome=outcome, count=count)
         for back in range(24 * 30)
         for outcome, count in (
             *(("found_both", 60 + back % 50), ("found_one", back % 30)),
-            *(("found_degraded", back % 7), ("failed", 1)),
+            *(("found_degraded", back % 7), ("failed", 1), ("test", back % 20)),
         )
     ),
     ignore_conflicts=True,  # the service has written the present hour
@@ -44,6 +45,10 @@ TokenDay.objects.bulk_create(
     TokenDay(token=token, day=(now - timedelta(days=back)).date(), outcome=outcome, count=3 + back % 9)
     for back in range(30)
     for outcome in ("found_both", "found_none", "rate_limited")
+)
+TokenDay.objects.bulk_create(
+    TokenDay(token=test_token, day=(now - timedelta(days=back)).date(), outcome="test", count=3 + back % 9)
+    for back in range(30)
 )
 for outcome, count in {"found": 80, "late": 15, "auth": 5}.items():
     SourceHour.objects.create(hour=now, slot="source_b", connector="complaints", outcome=outcome, count=count)
@@ -57,7 +62,7 @@ Notice.objects.create(token=token, threshold=50, balance=50, attempts=8, outcome
 NumberRule.objects.create(number=493023125042, spam=False, name="Example Bakery", note="called twice")
 LogEntry.objects.log_actions(boss.pk, [token], CHANGE, "Added ledger entry 1, +40 credits.", single_object=True)
 other = token.entries.filter(kind="search").latest("pk")
-print(json.dumps({"token": token.pk, "search": search.pk, "other": other.pk}))
+print(json.dumps({"token": token.pk, "test_token": test_token.pk, "search": search.pk, "other": other.pk}))
 """
 
 PAGES = {
@@ -65,6 +70,7 @@ PAGES = {
     "dashboard-30-days": "/admin/?period=30d",
     "tokens": "/admin/accounts/apitoken/",
     "token": "/admin/accounts/apitoken/{token}/change/",
+    "test-token": "/admin/accounts/apitoken/{test_token}/change/",
     "token-history": "/admin/accounts/apitoken/{token}/history/",
     "issue": "/admin/accounts/apitoken/add/",
     "top-up": "/admin/accounts/apitoken/{token}/top-up/",

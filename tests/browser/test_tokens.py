@@ -52,6 +52,29 @@ def test_issued_token_works_and_is_not_shown_again(
     assert [token["credits"] for token in listed if token["name"] == "front desk"] == [6]
 
 
+def test_issued_test_token_has_a_badge_and_is_never_charged(admin_page: Page, service: Service) -> None:
+    page = admin_page
+    page.goto(f"{TOKENS}add/")
+    page.get_by_label("Name").fill("sandbox of a client")
+    page.get_by_label("Test token").check()
+    page.get_by_label("Reason").fill("order 4712")
+    screenshots(page, "test-token-issue")
+    page.get_by_role("button", name="Issue").click()
+    expect(page.get_by_text("Copy this token now.")).to_be_visible()
+    screenshots(page, "test-token-issued")
+    (shown,) = re.findall(r"[\w-]+\.[\w-]+\.[\w-]{20,}", page.locator("#api_key").inner_text())
+    for _ in range(2):
+        answer = search(service, MadeToken(0, "sandbox of a client", shown))
+        assert (answer["credits_remaining"], answer["data"]["source_a"]) == (1000, {})
+    page.goto(f"{TOKENS}?mode=test")
+    row = page.get_by_role("row").filter(has_text="sandbox of a client")
+    expect(row.get_by_text("test", exact=True)).to_be_visible()
+    screenshots(page, "test-tokens")
+    page.get_by_role("link", name="sandbox of a client").click()
+    expect(page.get_by_text("Never charged; answered by number")).to_be_visible()
+    expect(page.get_by_role("link", name="Top up")).to_have_count(0)
+
+
 def fill_top_up(page: Page, token: MadeToken, amount: int) -> None:
     page.goto(f"{TOKENS}{token.id}/change/")
     page.get_by_role("link", name="Top up").click()

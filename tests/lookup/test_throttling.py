@@ -103,6 +103,16 @@ def test_in_process_idle_tokens_are_forgotten() -> None:
     assert len(log._logs) == 1
 
 
+def test_in_process_a_shorter_window_forgets_no_longer_one() -> None:
+    now = 0.0
+    log = InProcessLog(clock=lambda: now)
+    assert log.hit(1, 1, 60).allowed
+    for later in (2.0, 30.0, 59.0):
+        now = later
+        assert log.hit(2, 1, 1).allowed
+        assert not log.hit(1, 1, 60).allowed
+
+
 def test_in_process_the_window_is_half_open() -> None:
     now = 0.0
     log = InProcessLog(clock=lambda: now)

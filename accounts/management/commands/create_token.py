@@ -16,7 +16,13 @@ class Command(JWTCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("name", help="the customer or app, for operators")
-        parser.add_argument("--credits", type=int, required=True, help="initial credits, 0 or more; a search costs one")
+        kind = parser.add_mutually_exclusive_group(required=True)
+        kind.add_argument("--credits", type=int, help="initial credits, 0 or more; a search costs one")
+        kind.add_argument(
+            "--test",
+            action="store_true",
+            help="a test token: never charged, and answered by number (docs/test-mode.md)",
+        )
         parser.add_argument("--days", type=int, help="days until it expires (default: TOKEN_DAYS)")
         parser.add_argument("--contact", default="", help="e-mail address for low-balance notices")
         parser.add_argument("--low-balance-at", type=int, help="the balance, in credits, at which a notice is sent")
@@ -26,19 +32,21 @@ class Command(JWTCommand):
             with transaction.atomic():
                 issued = tokens.issue(
                     name=options["name"],
-                    initial_credits=options["credits"],
+                    initial_credits=options["credits"] or 0,
+                    is_test=options["test"],
                     days=options["days"],
                     actor=history.command_actor(),
                     contact=options["contact"],
                     low_balance_at=options["low_balance_at"],
                 )
                 token = issued.token
-                message = f"Issued: {token.credits} credits, {token.lifetime_days} days."
+                kind = "no credits (a test token)" if token.is_test else f"{token.credits} credits"
+                message = f"Issued: {kind}, {token.lifetime_days} days."
                 history.record(action=history.Action.ADDITION, target=token, message=message)
         except ValueError as error:
             raise CommandError(str(error)) from error
         message = (
-            f"Token {token.pk} '{token.name}' with {token.credits} credits, valid until {token.expires_at:%Y-%m-%d}. "
+            f"Token {token.pk} '{token.name}' with {kind}, valid until {token.expires_at:%Y-%m-%d}. "
             "It cannot be shown again:"
         )
         self.write_jwt(issued, message, options)

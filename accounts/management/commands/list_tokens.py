@@ -5,7 +5,7 @@ from accounts.models import ApiToken
 
 
 class Command(TokenCommand):
-    help = "List all API tokens with their balance and state (active, in grace, revoked, expired)."
+    help = "List all API tokens with their balance (or `test`) and state (active, in grace, revoked, expired)."
 
     def handle(self, *args: Any, **options: Any) -> None:
         tokens = [as_json(token) for token in ApiToken.objects.order_by("pk").iterator()]
@@ -14,7 +14,7 @@ class Command(TokenCommand):
             return
         self.stdout.write(f"{'ID':>6}  {'CREDITS':>10}  {'STATE':<8}  {'EXPIRES':<20}  NAME")
         for token in tokens:
+            balance = "test" if token["test"] else token["credits"]
             self.stdout.write(
-                f"{token['id']:>6}  {token['credits']:>10}  {token['state']:<8}  {token['expires_at']:<20}  "
-                f"{token['name']}"
+                f"{token['id']:>6}  {balance:>10}  {token['state']:<8}  {token['expires_at']:<20}  {token['name']}"
             )

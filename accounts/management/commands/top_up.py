@@ -10,7 +10,7 @@ from core import history
 
 
 class Command(TokenCommand):
-    help = "Add credits to an API token, with a ledger entry. Refused for a revoked token."
+    help = "Add credits to an API token, with a ledger entry. Refused for a revoked token and for a test token."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)

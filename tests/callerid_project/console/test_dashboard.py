@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")
 #: For a superuser: session, user, TOTP device; then search hours, sources, credit days, outstanding, running out; and
 #: for health the tables, the migrations, the numbering plan, the sources' results, this hour's sums, and on PostgreSQL
 #: the settings of its log.
-STATEMENTS = 3 + 11 + (connection.vendor == "postgresql")
+STATEMENTS = 3 + 10 + (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -145,6 +145,19 @@ def test_table_shows_each_kind_of_refusal(admin_client: Client) -> None:
         "refused: no valid token",
         "refused: invalid request",
     ]
+
+
+def test_requests_with_test_tokens_are_not_shown(admin_client: Client) -> None:
+    count_requests("found_both", 5)
+    count_requests("failed", 2)
+
+    def shown() -> list[Any]:
+        text = admin_client.get(URL).text
+        return [figures(text), chart(text), table(text, "Requests by hour")]
+
+    before = shown()
+    count_requests("test", 1_000)
+    assert shown() == before
 
 
 def test_counts_of_a_process_with_a_fast_clock_are_shown(admin_client: Client) -> None:

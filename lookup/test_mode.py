@@ -1,0 +1,134 @@
+"""Test mode: what a search with a test token answers. It depends on the number alone; no table and no vendor is read.
+
+CASES is the only list of these numbers: the API reference shows it, and docs/test-mode.md is compared with it.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from django.conf import settings
+from rest_framework.exceptions import Throttled
+
+from accounts.credits import NoCreditsLeft
+from core.db import release_connection
+from lookup.answers import MAX_TEXT, Answer, Failed, Found, NotFound
+from lookup.search import SearchResult, SlotResult
+
+RETRY_AFTER_S = 1
+#: The slow answer takes this share of SEARCH_DEADLINE_S.
+SLOW_SHARE = 0.9
+
+
+class Overloaded(Exception):
+    """The service is overloaded, or is said to be; `wait_s`: seconds until the client may retry."""
+
+    wait_s = RETRY_AFTER_S
+
+
+_NOTHING = NotFound()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the service answers for one number. `status`: for the documentation; the answers or `error` decide it."""
+
+    number: str
+    status: int
+    answer: str
+    source_a: Answer = _NOTHING
+    source_b: Answer = _NOTHING
+    error: Callable[[], Exception] | None = None
+    is_slow: bool = False
+
+
+_BAKERY_A = Found(name="Example Bakery", location="New York")
+_BAKERY_B = Found(name="Example Bakery", spam=False)
+_LONGEST = ("Longest Example Name " * MAX_TEXT)[:MAX_TEXT]
+_DOWN = Failed("test", "This failure is simulated.")
+
+#: All from the range that is reserved for fiction: +1 212 555 0100 to 0199.
+CASES = (
+    Case("12125550100", 200, "both sources find it", _BAKERY_A, _BAKERY_B),
+    Case("12125550101", 200, "only `source_a` finds it", source_a=_BAKERY_A),
+    Case("12125550102", 200, "only `source_b` finds it", source_b=_BAKERY_B),
+    Case("12125550103", 200, "`source_b` reports spam", _BAKERY_A, Found(name="Example Bakery", spam=True)),
+    Case("12125550104", 200, "neither source finds it, as for any number that is not listed here"),
+    Case(
+        "12125550105",
+        200,
+        f"both sources find it, after {SLOW_SHARE:.0%} of the search's deadline",
+        _BAKERY_A,
+        _BAKERY_B,
+        is_slow=True,
+    ),
+    Case("12125550106", 200, "`source_a` fails, `source_b` finds it", _DOWN, _BAKERY_B),
+    Case("12125550107", 200, "`source_b` fails, `source_a` finds it", _BAKERY_A, _DOWN),
+    Case("12125550108", 500, "both sources fail", _DOWN, _DOWN),
+    Case("12125550109", 403, "the token has no credits left", error=NoCreditsLeft),
+    Case(
+        "12125550110",
+        429,
+        f"the rate limit is exceeded; `Retry-After: {RETRY_AFTER_S}`",
+        error=lambda: Throttled(RETRY_AFTER_S),
+    ),
+    Case("12125550111", 503, f"the service is overloaded; `Retry-After: {RETRY_AFTER_S}`", error=Overloaded),
+    Case(
+        "12125550112",
+        200,
+        f"both names and the location have {MAX_TEXT} characters, the most that a text in an answer has",
+        Found(name=_LONGEST, location=_LONGEST),
+        Found(name=_LONGEST, spam=False),
+    ),
+    Case(
+        "12125550113",
+        200,
+        "names in Arabic (right to left, with vowel marks) and Hindi (combining marks), an emoji in the location",
+        Found(name="مَخْبَزُ المِثَالِ", location="القاهرة 🥐"),
+        Found(name="हिन्दी उदाहरण", spam=False),
+    ),
+)
+_BY_NUMBER = {case.number: case for case in CASES}
+_UNLISTED = Case("", 200, "")
+
+#: The slow case keeps a thread busy: at most a quarter of a process's threads, and at least one.
+_slow = threading.BoundedSemaphore(max(1, settings.THREADS // 4))
+
+
+def table() -> str:
+    """CASES in Markdown."""
+    rows = [f"| `{case.number}` | {case.status} | {case.answer} |" for case in CASES]
+    return "\n".join(["| `query` | status | answer |", "|---|---|---|", *rows])
+
+
+@contextmanager
+def admitted(number: str) -> Iterator[None]:
+    """Hold one of the few places for the slow case, if `number` is its number. Raises Overloaded when all are taken.
+
+    Also for its repeats with an Idempotency-Key, which wait for the first request.
+    """
+    if not _BY_NUMBER.get(number, _UNLISTED).is_slow:
+        yield
+        return
+    if not _slow.acquire(blocking=False):
+        raise Overloaded
+    try:
+        yield
+    finally:
+        _slow.release()
+
+
+def search(number: str) -> SearchResult:
+    """As lookup.search.search. Raises what the number's case calls for: NoCreditsLeft, Throttled or Overloaded."""
+    case, started = _BY_NUMBER.get(number, _UNLISTED), time.monotonic()
+    if case.error is not None:
+        raise case.error()
+    if case.is_slow:
+        release_connection()
+        time.sleep(SLOW_SHARE * settings.SEARCH_DEADLINE_S)
+    slow_s = time.monotonic() - started
+    return SearchResult(
+        number, {"source_a": SlotResult(case.source_a, slow_s), "source_b": SlotResult(case.source_b, slow_s)}
+    )

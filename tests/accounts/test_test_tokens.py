@@ -1,0 +1,154 @@
+"""A test token has no credits: every service and page that changes a balance refuses it."""
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from accounts import audit, credits, tokens
+from accounts.models import ApiToken, CreditDay, CreditEntry, TokenDay
+from tests.accounts.admin.pages import ADD, LIST, hidden_fields, history, issue, issue_token, page, select, submit
+from tests.api import NUMBER
+
+pytestmark = pytest.mark.django_db
+REFUSED = "A test token has no credits: its searches are never charged."
+
+
+@pytest.fixture
+def test_token() -> ApiToken:
+    return tokens.issue(name="sandbox", actor="test", is_test=True).token
+
+
+def assert_unchanged(token: ApiToken) -> None:
+    token.refresh_from_db()
+    assert (token.credits, token.is_test, token.last_charged_at) == (0, True, None)
+    assert list(token.entries.values_list("kind", "amount")) == [("issue", 0)]
+    assert audit.audit() == []
+
+
+# --- Services --------------------------------------------------------------------------------------------------------
+
+
+def test_no_change_of_a_balance_is_accepted(test_token: ApiToken) -> None:
+    some: dict[str, Any] = {"token": test_token, "actor": "op", "reason": "x"}
+    for kind in CreditEntry.Kind:
+        for amount in (1, -1):
+            with pytest.raises(credits.ChangeRefused):
+                credits.change_balance(**some, amount=amount, kind=kind)
+    for service in (credits.top_up, credits.adjust):
+        with pytest.raises(credits.ChangeRefused, match=REFUSED):
+            service(**some, amount=5, reference="r")
+    tokens.revoke(token=test_token)
+    with pytest.raises(credits.ChangeRefused, match=REFUSED):
+        credits.top_up(**some, amount=5)
+    assert sum(CreditDay.objects.values_list("amount", flat=True)) == 0
+    assert_unchanged(test_token)
+
+
+def test_a_search_cannot_be_charged_or_refunded(test_token: ApiToken) -> None:
+    with pytest.raises(credits.NoCreditsLeft):
+        credits.charge(token=test_token, request_id="r", number=NUMBER, answer={})
+    with pytest.raises(credits.NotRefundable):
+        credits.refund(entry=test_token.entries.get(), actor="op", reason="x")
+    assert_unchanged(test_token)
+
+
+# --- Console ---------------------------------------------------------------------------------------------------------
+
+
+def test_console_issues_a_test_token(admin_client: Client) -> None:
+    response = issue(admin_client, is_test="on", initial_credits=0)
+    api_key = re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", response.text)[0]
+    token = ApiToken.objects.get()
+    assert (tokens.verify(api_key).pk, token.is_test, token.credits) == (token.pk, True, 0)
+    assert "12125550100" in response.text
+    assert history() == [("admin", "Issued: no credits (a test token), 30 days. order")]
+    assert not tokens.verify(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", issue(admin_client).text)[0]).is_test
+
+
+@pytest.mark.parametrize("fields", [{"initial_credits": 5}, {"contact": "a@example.org"}, {"low_balance_at": 5}])
+def test_console_issues_no_test_token_with_a_balance(admin_client: Client, fields: dict[str, Any]) -> None:
+    response = issue(admin_client, **{"is_test": "on", "initial_credits": 0, **fields})
+    assert "A test token has no " in response.text
+    assert not ApiToken.objects.exists()
+
+
+def test_list_has_a_badge_and_a_filter(admin_client: Client, test_token: ApiToken) -> None:
+    issue_token("live")
+    issue_token("empty", 0)
+
+    def listed(**query: str) -> list[str]:
+        return [token.name for token in admin_client.get(LIST, query).context["cl"].result_list]
+
+    cells = re.findall(r"field-balance[^>]*>(.*?)</td>", admin_client.get(LIST).text, re.DOTALL)
+    assert [re.sub("<[^>]*>", "", cell).strip() for cell in cells] == ["0", "30", "test"]
+    assert (listed(mode="test"), listed(mode="live"), listed(mode="x")) == (
+        ["sandbox"],
+        ["empty", "live"],
+        ["empty", "live", "sandbox"],
+    )
+    assert listed(runs_out="none") == ["empty"]
+    assert listed(runs_out="soon") == []
+
+
+def test_page_offers_only_what_a_test_token_can_do(admin_client: Client, test_token: ApiToken) -> None:
+    text = admin_client.get(page(test_token, "change")).text
+    offered = [action for action in ("top-up", "adjust", "rotate", "revoke") if page(test_token, action) in text]
+    assert offered == ["rotate", "revoke"]
+    assert "out of credits" not in text
+    assert 'name="low_balance_at"' not in text
+    assert 'name="contact"' not in text
+    tokens.revoke(token=test_token)
+    text = admin_client.get(page(test_token, "change")).text
+    assert not [action for action in ("top-up", "adjust", "rotate", "revoke") if page(test_token, action) in text]
+
+
+def test_page_shows_the_requests_of_a_test_token(admin_client: Client, test_token: ApiToken) -> None:
+    TokenDay.objects.create(token=test_token, day=timezone.now().date(), outcome="test", count=7)
+    response = admin_client.get(page(test_token, "change"))
+    chart = response.context["chart"]
+    assert (chart["legend"], chart["columns"], chart["rows"][-1][1]) == ([("test token", 7)], ["test token"], [7])
+    assert response.context["token"].searches_30d == 7
+    assert "test token" not in admin_client.get(page(issue_token("live"), "change")).context["chart"]["columns"]
+
+
+def test_form_changes_neither_mode_nor_threshold(admin_client: Client, test_token: ApiToken) -> None:
+    sent = {"name": "renamed", "note": "n", "is_test": "", "contact": "a@example.org", "low_balance_at": 5}
+    assert admin_client.post(page(test_token, "change"), sent).status_code == 302
+    test_token.refresh_from_db()
+    assert (test_token.name, test_token.note, test_token.is_test) == ("renamed", "n", True)
+    assert (test_token.contact, test_token.low_balance_at) == ("", None)
+    live = issue_token("live")
+    assert admin_client.post(page(live, "change"), {"name": "live", "note": "", "is_test": "on"}).status_code == 302
+    live.refresh_from_db()
+    assert not live.is_test
+
+
+@pytest.mark.parametrize("action", ["top-up", "adjust"])
+def test_pages_of_money_refuse_a_test_token(admin_client: Client, test_token: ApiToken, action: str) -> None:
+    opened = admin_client.get(page(test_token, action))
+    assert "Test token, " in opened.text
+    response = submit(admin_client, page(test_token, action), amount=5, reason="x")
+    assert REFUSED in response.text
+    assert_unchanged(test_token)
+
+
+def test_topping_up_several_skips_test_tokens(admin_client: Client, test_token: ApiToken) -> None:
+    live = issue_token("live", 1)
+    opened = select(admin_client, live, test_token)
+    assert "Skip: test token." in opened.text
+    response = admin_client.post(f"{LIST}top-up/", {**hidden_fields(opened), "amount": 5, "reason": "x"})
+    assert "Skipped: test token." in response.text
+    assert "Not all tokens" not in response.text
+    live.refresh_from_db()
+    assert live.credits == 6
+    assert_unchanged(test_token)
+
+
+def test_rotating_in_the_console_keeps_the_mode(admin_client: Client, test_token: ApiToken) -> None:
+    response = submit(admin_client, page(test_token, "rotate"), grace_minutes=0, reason="x")
+    assert tokens.verify(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", response.text)[0]).is_test
+    assert "12125550100" in response.text
+    assert admin_client.get(ADD).status_code == 200
