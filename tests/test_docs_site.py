@@ -91,6 +91,15 @@ def test_no_page_loads_anything_from_another_origin(site: Path, pages: dict[Path
     assert not [load for load in loads if urlsplit(load[1]).netloc or urlsplit(load[1]).scheme not in ("", "data")]
 
 
+def test_what_belongs_to_a_list_item_is_indented_by_four() -> None:
+    """GitHub takes less; the site would end the list there."""
+    less = re.compile(r"(?<=\n\n) {1,3}\S.*|^ {1,3}(?:[-*] |\d+\. ).*", re.MULTILINE)
+    wrong = []
+    for path in (ROOT / "docs").glob("*.md"):
+        wrong += [f"{path.name}: {line}" for line in less.findall(FENCES.sub("", path.read_text(encoding="utf-8")))]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize(
     ("added", "said"),
     [
