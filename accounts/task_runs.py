@@ -13,6 +13,8 @@ log = logging.getLogger(__name__)
 
 #: The names of the runs. AUDIT: of the whole ledger; AUDIT_SINCE: of its newest entries.
 PRUNE, AUDIT, AUDIT_SINCE = "prune", "audit_credits", "audit_credits --since"
+#: Of all address books; only where it is used.
+SYNC_CONTACTS = "sync_contacts"
 
 LAST_SUCCESS = metrics.Gauge(
     "callerid_task_last_success_timestamp_seconds",

@@ -234,6 +234,7 @@ CHECKS: tuple[tuple[str, Callable[[], HealthCheck | None], bool], ...] = (
     ("Clocks", _clocks, True),
     ("Numbering plan", health.numbering_plan, True),
     ("Complaint data", health.complaint_data, True),
+    ("Address books", health.address_books, True),
     ("Sources", _sources, True),
     ("Balances", _audit, True),
     ("Notices", _notices, True),

@@ -20,6 +20,7 @@ from core import redis
 from core.database_errors import describe
 from core.postgresql import server_log
 from lookup import source_report
+from lookup.address_books import status as address_books_status
 from lookup.connectors.registry import Member
 from lookup.imports import data_sets
 from lookup.imports.numbering_plan import NUMBERING_PLAN, installed_version
@@ -93,7 +94,8 @@ class HealthCheck:
 def checks(request: HttpRequest) -> list[HealthCheck]:
     """Health of this process, now; `request` shows which proxies it passed. Raises DatabaseError if the database does
     not respond."""
-    results = [database(), redis_server(), numbering_plan(), complaint_data(), sources(), _proxies(request)]
+    results = [database(), redis_server(), numbering_plan(), complaint_data(), address_books()]
+    results += [sources(), _proxies(request)]
     return [*results, database_log()] if connection.vendor == "postgresql" else results
 
 
@@ -149,6 +151,16 @@ def complaint_data() -> HealthCheck:
         return HealthCheck("Complaint data", False, " ".join([*problems, advice]))
     ages = ", ".join(f"{each.source} {each.age_days:,}" for each in loaded)
     return HealthCheck("Complaint data", True, f"Age in days: {ages}." if ages else "No published data is loaded.")
+
+
+def address_books() -> HealthCheck:
+    """Unhealthy if a book's settings are invalid, or it was not synchronized for long, or the last run failed."""
+    if found := address_books_status.problems(timezone.now()):
+        advice = "Run manage.py sync_contacts every hour (docs/address-books.md)."
+        return HealthCheck("Address books", False, " ".join([*found, advice]))
+    if not settings.ADDRESS_BOOKS:
+        return HealthCheck("Address books", True, "Not configured (ADDRESS_BOOKS).")
+    return HealthCheck("Address books", True, f"Synchronized: {', '.join(settings.ADDRESS_BOOKS)}.")
 
 
 def sources() -> HealthCheck:

@@ -114,6 +114,15 @@ REFRESH_FCC_URL = env.file_url("REFRESH_FCC_URL")
 REFRESH_PHONEBLOCK_URL = env.file_url("REFRESH_PHONEBLOCK_URL")
 REFRESH_MAX_MB = env.number("REFRESH_MAX_MB", 2_000, most=100_000)
 COMPLAINT_STALE_DAYS = env.number("COMPLAINT_STALE_DAYS", 7, most=36_500)
+# What sync_contacts synchronizes, in the order of priority. ADDRESS_BOOK_<NAME>_… describe each (lookup.address_books).
+ADDRESS_BOOKS = env.words("ADDRESS_BOOKS", [])
+if not all(re.fullmatch("[a-z][a-z0-9_]{0,31}", name) for name in ADDRESS_BOOKS) or (
+    len(set(ADDRESS_BOOKS)) < len(ADDRESS_BOOKS)
+):
+    raise ImproperlyConfigured(
+        "ADDRESS_BOOKS must be different names of lower-case letters, digits and '_', separated by commas: "
+        "ADDRESS_BOOKS=office,sales."
+    )
 # The maximum time for which an answer of a vendor is cached, whatever its preset or class says. lookup.cache_versions
 # relies on it.
 ANSWER_KEPT_AT_MOST_S = 365 * 24 * 3600

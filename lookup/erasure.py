@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from accounts import erasure as accounts_erasure
 from core.replica import wait_until_replayed
 from lookup import cache_versions, suppression
+from lookup.address_books import store as address_books
 from lookup.imports.complaints import COMPLAINTS, drop_unused_subjects
 from lookup.imports.contacts import CONTACTS
 from lookup.imports.merging import import_lock
@@ -25,6 +26,7 @@ class Erased:
     """Numbers of rows deleted, ledger entries and stored answers cleared, and history entries changed."""
 
     contacts: int
+    address_book_contacts: int
     complaint_days: int
     rules: int
     ledger_entries: int
@@ -47,6 +49,7 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> Erased:
     with import_lock(CONTACTS), import_lock(COMPLAINTS), transaction.atomic():
         # In the same transaction, so that cached vendor answers are invalid at the same moment in every process.
         (suppression.suppress if block else cache_versions.bump)(numbers)
+        address_book_contacts = address_books.erase(stored)
         contacts = Contact.objects.filter(pk__in=stored).delete()[0]
         complaint_days = ComplaintDay.objects.filter(number__in=stored).delete()[0]
         rules = NumberRule.objects.filter(pk__in=stored).delete()[0]
@@ -56,6 +59,7 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> Erased:
     wait_until_replayed()
     return Erased(
         contacts=contacts,
+        address_book_contacts=address_book_contacts,
         complaint_days=complaint_days,
         rules=rules,
         ledger_entries=emptied.ledger_entries,

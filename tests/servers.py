@@ -90,7 +90,7 @@ class Server(ABC):
             try:
                 self.require_answer()
                 return self
-            except (psycopg.OperationalError, redis.RedisError) as error:
+            except (psycopg.OperationalError, redis.RedisError, OSError) as error:
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     self.stop()
                     raise Unavailable(f"{self.command()[0]} does not start:\n{log.read_text()}") from error

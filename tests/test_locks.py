@@ -16,6 +16,7 @@ RUNTIME, DEV = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
 ORACLES, BENCH = ROOT / "requirements-oracles.lock", ROOT / "requirements-bench.lock"
 TELEMETRY = ROOT / "requirements-telemetry.lock"
 LINTERS = ROOT / "requirements-linters.lock"
+DOCS = ROOT / "requirements-docs.lock"
 DOTNET = ROOT / "requirements-dotnet.lock"
 ENTRY = re.compile(
     r"^([a-z0-9._-]+)(?:\[[a-z,]+\])?==(\S+)( ; [^\\]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
@@ -39,6 +40,7 @@ PARTS = [
     (BENCH, "bench"),
     (TELEMETRY, "otel"),
     (TELEMETRY, "sentry"),
+    (DOCS, "docs"),
 ]
 
 
@@ -60,13 +62,20 @@ def test_tests_run_on_the_deployed_versions() -> None:
     assert pins(RUNTIME) <= pins(TELEMETRY) <= pins(DEV)
 
 
-@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH, TELEMETRY, LINTERS, DOTNET])
+def test_documentation_and_tests_can_share_a_venv() -> None:
+    tested = pins(DEV)
+    names = {name for name, _ in tested}
+    assert pins(RUNTIME) <= pins(DOCS)
+    assert {pin for pin in pins(DOCS) if pin[0] in names} <= tested
+
+
+@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH, TELEMETRY, DOCS, LINTERS, DOTNET])
 def test_lock_has_only_hashed_pins_and_comments(lock: Path) -> None:
     rest = ENTRY.sub("", lock.read_text())
     assert [line for line in rest.splitlines() if line and not line.lstrip().startswith("#")] == []
 
 
-@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH, TELEMETRY, LINTERS, DOTNET])
+@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH, TELEMETRY, DOCS, LINTERS, DOTNET])
 def test_lock_names_no_index(lock: Path) -> None:
     assert "://" not in lock.read_text()
     assert "phonenumberslite" not in dict(pins(lock)), "it overwrites the files of phonenumbers"

@@ -80,9 +80,17 @@ class DatedNumberAdmin(NumberAdmin):
 
 @admin.register(Contact)
 class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
+    """A contact from an address book that is changed here becomes the operator's own, which no synchronization
+    changes."""
+
     form = ContactForm
-    list_display = ("number", "name", "location", "updated")
+    list_display = ("number", "name", "location", "address_book", "updated")
     fieldsets = ((None, {"fields": ("number", "name", "location"), "description": ImportedAdmin.warning}),)
+    address_book = column(lambda contact: contact.book or "-", "address book")
+
+    def save_model(self, request: HttpRequest, obj: Contact, form: forms.ModelForm, change: bool) -> None:
+        obj.book = None
+        super().save_model(request, obj, form, change)
 
 
 @admin.register(NumberRule)

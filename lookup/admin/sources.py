@@ -9,6 +9,7 @@ from django.utils import timezone
 from core import periods
 from core.admin import ReadOnlyAdmin, require
 from lookup import source_report, statistics
+from lookup.address_books import status as address_books
 from lookup.imports import data_sets
 from lookup.models import Usage
 
@@ -33,6 +34,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             now=now,
             report=source_report.report(since),
             data_sets=data_sets.loaded(now),
+            address_books=address_books.statuses(now),
             last_failures=statistics.last_results(since)[1][:MAX_FAILURES],
             failures_by_hour=statistics.failures_by_hour(since, MAX_FAILURES),
         )

@@ -9,7 +9,7 @@ from lookup.imports.row_filter import ImportResult, OnReject, RowFilter
 from lookup.imports.staging import staging_tables
 from lookup.models import Contact
 
-CONTACTS = TargetTable(Contact, key=("number",), values=("name", "location"), stamp="updated_at")
+CONTACTS = TargetTable(Contact, key=("number",), values=("name", "location", "book"), stamp="updated_at")
 
 
 def import_contacts(
@@ -21,7 +21,7 @@ def import_contacts(
     dry_run: bool = False,
     observer: ImportProgress | None = None,
 ) -> ImportResult:
-    """Add or replace contacts: one per number, the first in the file.
+    """Add or replace contacts: one per number, the first in the file. Those from address books become imported ones.
 
     `format_name`: a key of formats.CONTACTS; None: recognized. `region` (ISO 3166-1 alpha-2): where numbers without a
     plus are dialed. Raises UnreadableFile, with nothing changed, if the file cannot be read or all rows are rejected.
@@ -46,7 +46,7 @@ def import_contacts(
 
 _COLUMNS = {"position": "bigint", "number": "bigint", "name": "text", "location": "text"}
 _FIRST_OF_EACH_NUMBER = f"""
-SELECT number, name, location, {NOT_DELETED}
+SELECT number, name, location, CAST(NULL AS varchar(32)) AS book, {NOT_DELETED}
 FROM (
     SELECT number, name, location, row_number() OVER (PARTITION BY number ORDER BY position) AS nth FROM staged
 ) numbered

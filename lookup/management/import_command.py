@@ -70,7 +70,7 @@ class ImportCommand(BackgroundCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         progress = ImportProgress(partial(ProgressBar, self))
-        with closing(progress), _RejectList(self, options["rejects"]) as rejects:
+        with closing(progress), RejectList(self, options["rejects"]) as rejects:
             try:
                 result = self.import_files(
                     options,
@@ -141,7 +141,7 @@ def encoding(name: str) -> str:
     return name
 
 
-class _RejectList:
+class RejectList:
     """Lists rejected rows: the first ones on stderr, or all of them in a file."""
 
     def __init__(self, command: BaseCommand, path: str | None) -> None:
@@ -166,8 +166,10 @@ class _RejectList:
             self._command.stderr.write(f"… and {more:,} more: --rejects FILE lists them all.")
 
     def add(self, name: str, row: Rejected) -> None:
+        """A row without a line is about all of `name`."""
         parts = (row.number and f"{row.number}: ", row.reason, row.detail and f" ({row.detail})")
-        line = f"{name}:{row.line}: {''.join(filter(None, parts))}"
+        place = f"{name}:{row.line}" if row.line else name
+        line = f"{place}: {''.join(filter(None, parts))}"
         self._count += 1
         if self._file:
             with self._command_errors():

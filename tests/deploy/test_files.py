@@ -66,7 +66,7 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
 def test_each_timer_starts_a_command_that_exists() -> None:
     timers = "".join(timer.read_text() for timer in SYSTEMD.glob("*.timer"))
     units = set(re.findall(r"^Unit=callerid-manage@(\w+)\.service$", timers, re.MULTILINE))
-    assert units == {"prune", "send_notices", "refresh_data", "audit_credits"}
+    assert units == {"prune", "send_notices", "refresh_data", "sync_contacts", "audit_credits"}
     commands = [container.get("command", []) for pod in pods() for container in pod["containers"]]
     scheduled = {command[-1] for command in commands if "manage.py" in command}
     assert scheduled == units
@@ -77,7 +77,8 @@ def test_each_timer_starts_a_command_that_exists() -> None:
 def test_the_example_environment_has_only_known_settings() -> None:
     text = (SYSTEMD / "callerid.env.example").read_text()
     names = set(re.findall(r"^#?([A-Z][A-Z_]+)=", text, re.MULTILINE))
-    assert names <= plugin.our_settings() | {"EMAIL_URL"}
+    book = {f"ADDRESS_BOOK_OFFICE_{key}" for key in ("URL", "USER", "PASSWORD")}
+    assert names <= plugin.our_settings() | {"EMAIL_URL"} | book
     assert set(plugin.KEYS) <= names
     assert not set(plugin.KEYS) & set(example_settings())  # no secrets
     assert settings.HOST == "127.0.0.1"  # behind nginx on the same host, unless it is set
@@ -113,7 +114,7 @@ def test_all_manifests_are_deployed_and_confined() -> None:
     assert files == {*listed, "kustomization.yaml", "migration.yaml"}
     kinds = {each["kind"] for each in objects()}
     assert kinds == {"CronJob", "Deployment", "Job", "Namespace", "PodDisruptionBudget", "Service"}
-    assert len(pods()) == 6
+    assert len(pods()) == 7
     for pod in pods():
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True

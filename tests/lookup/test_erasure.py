@@ -27,7 +27,7 @@ from tests.api import NUMBER, Integrator
 from tests.lookup.rows import cache_version_of
 
 OTHER = "493023125043"
-NOTHING = Erased(0, 0, 0, 0, 0, 0, subjects=0, overwritten=None)
+NOTHING = Erased(0, 0, 0, 0, 0, 0, 0, subjects=0, overwritten=None)
 T = "tests.connectors."
 
 
@@ -49,6 +49,7 @@ def test_erase_deletes_everything_about_that_number_only(integrator: Integrator)
         integrator.search(number, Idempotency_Key=number)
     assert erasure.erase([NUMBER]) == Erased(
         contacts=1,
+        address_book_contacts=0,
         complaint_days=2,
         rules=1,
         ledger_entries=1,

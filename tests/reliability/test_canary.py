@@ -24,6 +24,8 @@ CONTACT, VENDORS, PASSWORD = "Quentinia Contact", "Quentinia Vendors", "quentini
 COLUMNS = {
     "lookup_contact.number",
     "lookup_contact.name",
+    "lookup_addressbookcontact.number",
+    "lookup_addressbookcontact.name",
     "lookup_numberrule.number",
     "accounts_idempotencyrecord.answer",  # for 24 hours
     "django_admin_log.object_id",
@@ -90,8 +92,10 @@ def use_everything(service: Service, token: str) -> str:
         "shell",
         "--no-imports",
         "-c",
-        "from lookup.models import Contact; from django.contrib.auth.models import User\n"
+        "from lookup.models import AddressBook, Contact; from django.contrib.auth.models import User\n"
         f"Contact.objects.create(number={NUMBER}, name='{CONTACT}')\n"
+        "card = AddressBook.objects.create(name='office', position=0).addressbookcard_set.create(key='1')\n"
+        f"card.addressbookcontact_set.create(number={NUMBER}, name='{CONTACT}')\n"
         f"User.objects.create_superuser('root', password='{PASSWORD}')",
     )
     url = f"{service.url}/callerid/search"

@@ -12,7 +12,8 @@ MAX_NAMED = 5
 
 class Command(JSONCommand):
     help = (
-        "Erase phone numbers: delete their contacts, complaints and rules, invalidate vendors' cached answers, and "
+        "Erase phone numbers: delete their contacts, also those from address books, complaints and rules, invalidate "
+        "vendors' cached answers, and "
         "remove the numbers from the ledger, from answers stored for replay and from the console's history; who did "
         "what, and what was paid, stays. Numbers have their country code and may have a +, spaces, hyphens, dots and "
         "parentheses. Nothing is erased unless all of them are valid. Safe while serving, and can be repeated. "
@@ -47,7 +48,8 @@ class Command(JSONCommand):
                 )
             result["blocked"] = len(suppression.suppressed_hashes().intersection(map(cache_versions.hash_of, read)))
             message = (
-                "Erased {0}. Deleted: contacts {contacts}, complaint days {complaint_days} (subjects {subjects}), "
+                "Erased {0}. Deleted: contacts {contacts} (in address books {address_book_contacts}), "
+                "complaint days {complaint_days} (subjects {subjects}), "
                 "rules {rules}. Cleared: ledger entries {ledger_entries}, stored answers {stored_answers}, history "
                 "entries {admin_entries}."
             ).format(shown, **result)

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")
 #: For a superuser: session, user, TOTP device; then search hours, sources, credit days, outstanding, running out; and
 #: for health the tables, the migrations, the numbering plan, the sources' results, this hour's sums, and on PostgreSQL
 #: the settings of its log.
-STATEMENTS = 3 + 10 + (connection.vendor == "postgresql")
+STATEMENTS = 3 + 11 + (connection.vendor == "postgresql")
 
 
 @pytest.fixture

@@ -1,0 +1,286 @@
+"""Gets what has changed in a CardDAV address book (RFC 6352).
+
+With WebDAV Sync (RFC 6578) one REPORT names the changed and deleted cards since the last run's sync token. Without it,
+or with a token that the server does not accept any more, all cards are listed, and their ETags compared. Only cards
+that are new or changed are transferred.
+"""
+
+import io
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+from xml.sax.saxutils import escape
+
+import requests
+import urllib3
+from requests.auth import HTTPBasicAuth
+
+from lookup.address_books.changes import NO_CARD, Card, Changes, FetchFailed, digest, label
+from lookup.address_books.configuration import Book
+from lookup.imports.checked_session import checked_session
+from lookup.imports.readers import vcard
+from lookup.imports.readers.base import Rejected
+from lookup.vendors.addresses import AddressNotAllowed, policy_for
+
+CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
+#: Of one response, however slowly its body arrives.
+RESPONSE_TIMEOUT_S = 600.0
+MAX_RESPONSE_BYTES = 64 * 2**20
+#: Cards that one request asks for. They may have pictures.
+BATCH = 50
+#: A server may answer a sync-collection in pages, each with a token for the next.
+MAX_PAGES = 10_000
+
+_CHUNK_BYTES = 256 * 1024
+_DAV, _CARDDAV = "{DAV:}", "{urn:ietf:params:xml:ns:carddav}"
+_STATUS = re.compile(r"HTTP/\S+ ([0-9]{3})\b")
+
+_PROPFIND = '<?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:"><prop>{}</prop></propfind>'
+_ABOUT = _PROPFIND.format("<resourcetype/><supported-report-set/>")
+_LIST = _PROPFIND.format("<resourcetype/><getetag/>")
+_SYNC = (
+    '<?xml version="1.0" encoding="utf-8"?><sync-collection xmlns="DAV:"><sync-token>{}</sync-token>'
+    "<sync-level>1</sync-level><prop><getetag/></prop></sync-collection>"
+)
+_MULTIGET = (
+    '<?xml version="1.0" encoding="utf-8"?><C:addressbook-multiget xmlns="DAV:" '
+    'xmlns:C="urn:ietf:params:xml:ns:carddav"><prop><getetag/><C:address-data/></prop>{}</C:addressbook-multiget>'
+)
+
+
+def fetch(book: Book, *, sync_token: str, known: Mapping[str, str]) -> Changes:
+    """`sync_token` and `known` (key → version): of the last run; both are empty for the first. Raises FetchFailed."""
+    with _Client(book) as client:
+        listing = client.changed_since(sync_token) if sync_token else None
+        if listing is None:
+            listing = client.list_all()
+            listing.removed = set(known) - set(listing.found)
+        changes = Changes(removed=listing.removed & set(known), sync_token=listing.sync_token)
+        wanted = {
+            key: href for key, (href, etag) in listing.found.items() if not etag or known.get(key) != digest(etag)
+        }
+        hrefs = list(wanted.values())
+        for start in range(0, len(hrefs), BATCH):
+            client.cards(hrefs[start : start + BATCH], changes)
+        if changes.unavailable:
+            changes.sync_token = sync_token  # so that the next run asks for them again
+        return changes
+
+
+@dataclass(slots=True)
+class _Listing:
+    """`found`: key → href and ETag."""
+
+    found: dict[str, tuple[str, str]] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    sync_token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A response of a multistatus. `status`: of the whole resource, 200 unless the server says so."""
+
+    href: str
+    status: int
+    properties: Mapping[str, Element]
+
+    @property
+    def key(self) -> str:
+        return digest(_path(self.href))
+
+    def text(self, name: str) -> str:
+        element = self.properties.get(name)
+        return (element.text or "").strip() if element is not None else ""
+
+
+class _Refused(FetchFailed):
+    """The server answered with an error to which there is an alternative."""
+
+
+class _Client:
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._path = _path(book.url)
+        self._session = checked_session(book.url, policy_for(book.url, private_network=True))
+        if book.user:
+            self._session.auth = HTTPBasicAuth(book.user.encode(), book.password.encode())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._session.close()
+
+    def changed_since(self, sync_token: str) -> _Listing | None:
+        """None if all cards have to be listed: the server does not accept the token (DAV:valid-sync-token)."""
+        try:
+            return self._sync(sync_token)
+        except _Refused:
+            return None
+
+    def list_all(self) -> _Listing:
+        about = next(iter(self._ask("PROPFIND", _ABOUT, depth="0")[0]), None)
+        types = about.properties.get(f"{_DAV}resourcetype") if about else None
+        if about is None or types is None or types.find(f"{_CARDDAV}addressbook") is None:
+            raise FetchFailed("the URL is not that of a CardDAV address book")
+        reports = about.properties.get(f"{_DAV}supported-report-set")
+        if reports is not None and reports.find(f".//{_DAV}sync-collection") is not None:
+            try:
+                return self._sync("")
+            except _Refused:
+                pass  # such as 507: it does not list that many
+        listing = _Listing()
+        for member in self._ask("PROPFIND", _LIST, depth="1")[0]:
+            types = member.properties.get(f"{_DAV}resourcetype")
+            if types is None or types.find(f"{_DAV}collection") is None:
+                self._add(listing, member)
+        return listing
+
+    def cards(self, hrefs: list[str], changes: Changes) -> None:
+        """Add the cards to `changes`; one that has been deleted meanwhile is skipped."""
+        listed = "".join(f"<href>{escape(href)}</href>" for href in hrefs)
+        returned = {member.key: member for member in self._ask("REPORT", _MULTIGET.format(listed), depth="1")[0]}
+        for href in hrefs:
+            key = digest(_path(href))
+            card, member = Card(label(_path(href))), returned.get(key)
+            if member is not None and member.status in (404, 410):
+                continue
+            data = member.properties.get(f"{_CARDDAV}address-data") if member else None
+            if member is None or data is None:
+                card.rejected.append(Rejected(0, NO_CARD, detail=f"status {member.status}" if member else ""))
+                changes.unavailable.append(card)
+            else:
+                # Without an ETag it is transferred by each run that lists it.
+                etag = member.text(f"{_DAV}getetag")
+                card.version = digest(etag) if etag else ""
+                card.add(vcard.read(io.StringIO(data.text or "", newline=None), region=self._book.region))
+                changes.cards[key] = card
+
+    def _sync(self, sync_token: str) -> _Listing:
+        """The changes since `sync_token`; empty: all cards."""
+        listing = _Listing(sync_token=sync_token)
+        for _ in range(MAX_PAGES):
+            members, token = self._ask("REPORT", _SYNC.format(escape(listing.sync_token)), depth="0")
+            truncated = False
+            for member in members:
+                if member.status == 507:
+                    truncated = True
+                elif member.status in (404, 410):
+                    listing.found.pop(member.key, None)
+                    listing.removed.add(member.key)
+                else:
+                    listing.removed.discard(member.key)
+                    self._add(listing, member)
+            if truncated and token in ("", listing.sync_token):
+                break
+            listing.sync_token = token
+            if not truncated:
+                return listing
+        raise FetchFailed("the server does not end its list of changes")
+
+    def _add(self, listing: _Listing, member: _Member) -> None:
+        path = _path(member.href)
+        if path.rstrip("/") != self._path.rstrip("/") and not path.endswith("/"):
+            listing.found[member.key] = (member.href, member.text(f"{_DAV}getetag"))
+
+    def _ask(self, method: str, body: str, *, depth: str) -> tuple[list[_Member], str]:
+        """The responses of the multistatus, and its sync token. Raises FetchFailed, and _Refused for 4xx and 507."""
+        headers = {"Content-Type": 'application/xml; charset="utf-8"', "Depth": depth, "Accept-Encoding": "identity"}
+        try:
+            with self._session.request(
+                method,
+                self._book.url,
+                data=body.encode(),
+                headers=headers,
+                stream=True,
+                allow_redirects=False,  # they may lead to another host, without the credentials or with them
+                timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+            ) as response:
+                _require_multistatus(response)
+                content = _read(response)
+        except AddressNotAllowed:
+            raise FetchFailed("the server has an address that is not allowed") from None
+        except requests.exceptions.SSLError:
+            raise FetchFailed("the server's TLS certificate or handshake was rejected") from None
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
+            raise FetchFailed("the server could not be reached, or did not answer in time") from None
+        root = _parse(content)
+        return list(map(_member, root.findall(f"{_DAV}response"))), (root.findtext(f"{_DAV}sync-token") or "").strip()
+
+
+def _require_multistatus(response: requests.Response) -> None:
+    status = response.status_code
+    if status == 207:
+        return
+    if 300 <= status < 400:
+        raise FetchFailed(f"the server redirects ({status}): set the URL of the address book itself")
+    if status == 401:
+        raise FetchFailed("the server rejected the user or the password (401)")
+    if status in (404, 410):
+        raise FetchFailed(f"the server has no address book at this URL ({status})")
+    if status == 429 or (status >= 500 and status != 507):
+        raise FetchFailed(f"the server answered {status}")
+    raise _Refused(f"the server refused the request ({status})")
+
+
+def _read(response: requests.Response) -> bytes:
+    deadline = time.monotonic() + RESPONSE_TIMEOUT_S
+    content = bytearray()
+    # read1 returns what has arrived; read(n) would wait for n bytes, however slowly they come.
+    while chunk := response.raw.read1(_CHUNK_BYTES):
+        content += chunk
+        if len(content) > MAX_RESPONSE_BYTES:
+            raise FetchFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+        if time.monotonic() > deadline:
+            raise FetchFailed(f"a response did not arrive within {RESPONSE_TIMEOUT_S:,.0f} s")
+    return bytes(content)
+
+
+class _NoDoctype(ElementTree.TreeBuilder):
+    """WebDAV has no document types, which may declare entities that expand without limit."""
+
+    def doctype(self, name: str, public_id: str | None, system_id: str | None) -> None:
+        raise FetchFailed("the server sent XML with a document type")
+
+
+def _parse(content: bytes) -> Element:
+    # No entity can be declared, and the parser never loads an external one.
+    parser = ElementTree.XMLParser(target=_NoDoctype())  # noqa: S314
+    try:
+        parser.feed(content)
+        root = parser.close()
+    except (ElementTree.ParseError, ValueError, LookupError):
+        raise FetchFailed("the server sent invalid XML") from None
+    if not isinstance(root, Element) or root.tag != f"{_DAV}multistatus":
+        raise FetchFailed("the server sent XML that is not a list (DAV:multistatus)")
+    return root
+
+
+def _member(response: Element) -> _Member:
+    properties: dict[str, Element] = {}
+    status = _status(response)
+    for propstat in response.findall(f"{_DAV}propstat"):
+        if _status(propstat) == 200:
+            properties |= {each.tag: each for each in propstat.findall(f"{_DAV}prop/*")}
+    return _Member((response.findtext(f"{_DAV}href") or "").strip(), status, properties)
+
+
+def _status(element: Element) -> int:
+    found = _STATUS.match(element.findtext(f"{_DAV}status") or "")
+    return int(found[1]) if found else 200
+
+
+def _path(href: str) -> str:
+    """The path of a URL or href; servers quote it in different ways."""
+    try:
+        return unquote(urlsplit(href).path)
+    except ValueError:
+        raise FetchFailed("the server sent an invalid address of a card") from None

@@ -1,0 +1,250 @@
+"""Writes what has changed in an address book, and publishes it to Contact, all in one transaction."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Sum
+from django.utils import timezone
+
+from lookup import cache_versions, suppression
+from lookup.address_books.changes import Card, Changes
+from lookup.address_books.configuration import Book
+from lookup.imports.contacts import CONTACTS
+from lookup.imports.merging import ReadCounts, import_lock
+from lookup.imports.readers import base
+from lookup.imports.readers.base import Rejected
+from lookup.imports.row_filter import SUPPRESSED, OnReject, is_loss
+from lookup.imports.staging import chunks
+from lookup.models import AddressBook, AddressBookCard, AddressBookContact, Contact
+
+#: The position of a book that ADDRESS_BOOKS does not name any more: after all others.
+LAST = 32_767
+
+
+class NotMerged(Exception):
+    """The changes were refused, and nothing was written. The message is for operators."""
+
+
+@dataclass(slots=True)
+class SyncResult(ReadCounts):
+    """Counts of numbers. `read`: those of the `cards` that were transferred. `error`: why nothing was changed."""
+
+    cards: int = 0
+    error: str = ""
+    #: Cards that are gone; their numbers are `removed`.
+    removed_cards: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is stored about a book when its synchronization begins."""
+
+    revision: int = 0
+    settings_digest: str = ""
+    sync_token: str = ""
+    #: The version of each card by its key.
+    known: Mapping[str, str] = field(default_factory=dict)
+
+
+def state(name: str) -> State:
+    row = AddressBook.objects.filter(pk=name).first()
+    if row is None:
+        return State()
+    cards = AddressBookCard.objects.filter(book=row).values_list("key", "version")
+    return State(row.revision, row.settings_digest, row.sync_token, dict(cards.iterator()))
+
+
+def merge(
+    book: Book,
+    changes: Changes,
+    *,
+    revision: int,
+    on_reject: OnReject,
+    allow_loss: bool = False,
+    dry_run: bool = False,
+) -> SyncResult:
+    """Write the changes since the state with this `revision`. With `dry_run`, only count.
+
+    Raises NotMerged if another run was faster, or if the book would lose more than half of its numbers, unless
+    `allow_loss`.
+    """
+    result = SyncResult(cards=len(changes.cards), removed_cards=len(changes.removed))
+    # Waits for an import that is writing; `forget` waits for this.
+    with import_lock(CONTACTS), transaction.atomic():
+        order_changed = _set_positions(book.name)
+        row = AddressBook.objects.select_for_update().get(pk=book.name)
+        if row.revision != revision:
+            raise NotMerged("another run synchronized it at the same time")
+        suppressed = suppression.suppressed_hashes()
+        for card in changes.unavailable:
+            _count_rejected(result, f"{book.name} {card.label}", card.rejected, on_reject)
+        for card in changes.cards.values():
+            _reject_suppressed(card, suppressed)
+            _count_rejected(result, f"{book.name} {card.label}", card.rejected, on_reject)
+            result.read += len(card.contacts)
+        touched = _merge_cards(row, changes, result)
+        before, row.contacts = row.contacts, _count_numbers(row)
+        if is_loss(before - row.contacts, before) and not allow_loss:
+            # More often a mistake, such as in the rights of the user, than wanted.
+            lost = f"{before - row.contacts:,} of its {before:,} numbers"
+            raise NotMerged(f"the book would lose {lost}; if that is right, use --allow-loss")
+        row.revision += 1
+        row.settings_digest, row.sync_token = book.digest, changes.sync_token
+        row.rejected = AddressBookCard.objects.filter(book=row).aggregate(total=Sum("rejected", default=0))["total"]
+        row.synced_at, row.error = timezone.now(), ""
+        row.save()
+        _publish(_all_numbers() if order_changed else touched | _unpublished())
+        if dry_run:
+            transaction.set_rollback(True)
+    return result
+
+
+def record_failure(name: str, error: str) -> None:
+    with transaction.atomic():
+        _set_positions(name)
+        AddressBook.objects.filter(pk=name).update(failed_at=timezone.now(), error=error[:200])
+
+
+def remove(name: str) -> int | None:
+    """Delete a book and publish what remains of its numbers. Returns how many it had; None if there is no such book."""
+    with import_lock(CONTACTS), transaction.atomic():
+        contacts = AddressBookContact.objects.filter(card__book=name)
+        numbers = set(contacts.values_list("number", flat=True))
+        count = contacts.delete()[0]
+        AddressBookCard.objects.filter(book=name).delete()
+        if not AddressBook.objects.filter(pk=name).delete()[0]:
+            return None
+        _publish(numbers)
+    return count
+
+
+def erase(numbers: Iterable[int]) -> int:
+    """Delete the numbers from all books; call it in import_lock(CONTACTS), and delete them from Contact too. The cards
+    stay known, so the numbers do not return until their cards change."""
+    return AddressBookContact.objects.filter(number__in=numbers).delete()[0]
+
+
+# --- Merging ---------------------------------------------------------------------------------------------------------
+
+
+def _set_positions(name: str) -> bool:
+    """Create the row of the book `name`, and give all rows their positions in ADDRESS_BOOKS. Returns whether the order
+    of existing rows has changed."""
+    positions = {each: position for position, each in enumerate(settings.ADDRESS_BOOKS)}
+    changed = False
+    for row in AddressBook.objects.all():
+        if row.position != (position := positions.get(row.pk, LAST)):
+            AddressBook.objects.filter(pk=row.pk).update(position=position)
+            changed = True
+    AddressBook.objects.get_or_create(name=name, defaults={"position": positions.get(name, LAST)})
+    return changed
+
+
+def _reject_suppressed(card: Card, suppressed: frozenset[bytes]) -> None:
+    if suppressed:
+        for number in [number for number in card.contacts if cache_versions.hash_of(number) in suppressed]:
+            del card.contacts[number]
+            card.rejected.append(base.rejected(0, SUPPRESSED, number))
+
+
+def _count_rejected(result: SyncResult, where: str, rejected: list[Rejected], on_reject: OnReject) -> None:
+    for row in rejected:
+        result.read += 1
+        result.rejected[row.reason] = result.rejected.get(row.reason, 0) + 1
+        on_reject(where, row)
+
+
+def _merge_cards(row: AddressBook, changes: Changes, result: SyncResult) -> set[int]:
+    """Write the cards of one book and their numbers. Returns the numbers that were added, changed or removed."""
+    touched: set[int] = set()
+    for keys in chunks(changes.removed):
+        gone = AddressBookContact.objects.filter(card__book=row, card__key__in=keys)
+        touched.update(gone.values_list("number", flat=True))
+        result.removed += gone.delete()[0]
+        AddressBookCard.objects.filter(book=row, key__in=keys).delete()
+    for items in chunks(changes.cards.items()):
+        cards = [
+            AddressBookCard(book=row, key=key, version=card.version, rejected=len(card.rejected)) for key, card in items
+        ]
+        AddressBookCard.objects.bulk_create(
+            cards, update_conflicts=True, unique_fields=["book", "key"], update_fields=["version", "rejected"]
+        )
+        keys = [key for key, _ in items]
+        ids = dict(AddressBookCard.objects.filter(book=row, key__in=keys).values_list("key", "pk"))
+        stored: dict[int, dict[int, AddressBookContact]] = {}
+        for contact in AddressBookContact.objects.filter(card_id__in=ids.values()):
+            stored.setdefault(contact.card_id, {})[contact.number] = contact
+        new: list[AddressBookContact] = []
+        old: list[int] = []
+        for key, card in items:
+            before = stored.get(ids[key], {})
+            for number, (name, location) in card.contacts.items():
+                known = before.pop(number, None)
+                if known and (known.name, known.location) == (name, location):
+                    result.unchanged += 1
+                    continue
+                if known:
+                    old.append(known.pk)
+                result.changed += known is not None
+                result.added += known is None
+                touched.add(number)
+                new.append(AddressBookContact(card_id=ids[key], number=number, name=name, location=location))
+            result.removed += len(before)
+            touched.update(before)
+            old += [contact.pk for contact in before.values()]
+        AddressBookContact.objects.filter(pk__in=old).delete()
+        AddressBookContact.objects.bulk_create(new)
+    return touched
+
+
+def _count_numbers(row: AddressBook) -> int:
+    return AddressBookContact.objects.filter(card__book=row).values("number").distinct().count()
+
+
+# --- Publishing ------------------------------------------------------------------------------------------------------
+
+
+def _all_numbers() -> set[int]:
+    return set(AddressBookContact.objects.values_list("number", flat=True))
+
+
+def _unpublished() -> set[int]:
+    """Numbers whose imported or entered contact was deleted since the last run."""
+    missing = AddressBookContact.objects.filter(~Exists(Contact.objects.filter(pk=OuterRef("number"))))
+    return set(missing.values_list("number", flat=True))
+
+
+def _publish(numbers: Iterable[int]) -> None:
+    """Write the contact of the first book into Contact, for each number that has no contact of its own there."""
+    for chunk in chunks(sorted(numbers)):
+        cards = AddressBookContact.objects.filter(number__in=chunk)
+        # The last one counts: that of the first book, and of a book's cards the one that it has had for longest.
+        ordered = cards.order_by(F("card__book__position").desc(), "-card_id")
+        best = {
+            number: (name, location, book)
+            for number, name, location, book in ordered.values_list("number", "name", "location", "card__book_id")
+        }
+        current = {
+            number: (name, location, book)
+            for number, name, location, book in Contact.objects.filter(pk__in=chunk).values_list(
+                "number", "name", "location", "book"
+            )
+        }
+        gone = [number for number, (_, _, book) in current.items() if book is not None and number not in best]
+        now = timezone.now()
+        differing = [
+            Contact(number=number, name=name, location=location, book=book, updated_at=now)
+            for number, (name, location, book) in best.items()
+            if number not in current or (current[number][2] is not None and current[number] != (name, location, book))
+        ]
+        # In the console a contact may be added or changed at the same time: it stays as it is.
+        published = Contact.objects.filter(book__isnull=False)
+        published.filter(pk__in=gone).delete()
+        published.bulk_update(
+            [contact for contact in differing if contact.pk in current],
+            ["name", "location", "book", "updated_at"],
+            batch_size=500,
+        )
+        Contact.objects.bulk_create([each for each in differing if each.pk not in current], ignore_conflicts=True)

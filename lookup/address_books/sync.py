@@ -1,0 +1,58 @@
+"""Synchronizes address books, one after the other. A book that fails stays as it is, and does not affect the others."""
+
+import os
+from collections.abc import Iterable, Iterator
+
+from django.db import Error as DatabaseFailure
+from django.db import close_old_connections
+
+from lookup.address_books import carddav, configuration, ldapsearch, store
+from lookup.address_books.changes import FetchFailed
+from lookup.address_books.configuration import Book, InvalidBook
+from lookup.address_books.store import NotMerged, SyncResult
+from lookup.imports.row_filter import OnReject
+
+
+def sync(
+    names: Iterable[str], *, on_reject: OnReject, full: bool = False, allow_loss: bool = False, dry_run: bool = False
+) -> Iterator[tuple[str, SyncResult]]:
+    """Synchronize the books of ADDRESS_BOOKS with these names, and yield each one's result.
+
+    `full`: transfer all cards, also unchanged ones. `allow_loss`: also if a book loses more than half of its numbers.
+    `dry_run`: transfer and count, without changing anything.
+    """
+    for name in names:
+        try:
+            book = configuration.read(name, os.environ)
+            result = _sync(book, on_reject=on_reject, full=full, allow_loss=allow_loss, dry_run=dry_run)
+        except (InvalidBook, FetchFailed, NotMerged) as error:
+            result = SyncResult(error=str(error))
+        except DatabaseFailure as error:
+            # Only the first line; the others may contain a row.
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            result = SyncResult(error=f"database error: {reason}")
+            close_old_connections()  # the next book may need a new one
+        if result.error and not dry_run:
+            _record_failure(name, result)
+        yield name, result
+
+
+def _sync(book: Book, *, on_reject: OnReject, full: bool, allow_loss: bool, dry_run: bool) -> SyncResult:
+    state = store.state(book.name)
+    sync_token, known = state.sync_token, state.known
+    if full or state.settings_digest != book.digest:
+        sync_token, known = "", dict.fromkeys(known, "")
+    if book.query:
+        changes = ldapsearch.fetch(book, known=known)
+    else:
+        changes = carddav.fetch(book, sync_token=sync_token, known=known)
+    return store.merge(
+        book, changes, revision=state.revision, on_reject=on_reject, allow_loss=allow_loss, dry_run=dry_run
+    )
+
+
+def _record_failure(name: str, result: SyncResult) -> None:
+    try:
+        store.record_failure(name, result.error)
+    except DatabaseFailure:
+        close_old_connections()  # the command prints the error itself
