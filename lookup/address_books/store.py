@@ -1,24 +1,26 @@
-"""Writes what has changed in an address book, and publishes it to Contact, all in one transaction."""
+"""Writes what has changed in an address book, and publishes it to Contact in the same transaction."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Sum
 from django.utils import timezone
 
+from core.db import yield_to_writers
 from lookup import cache_versions, suppression
-from lookup.address_books.changes import Card, Changes
+from lookup.address_books.changes import Changes
 from lookup.address_books.configuration import Book
 from lookup.imports.contacts import CONTACTS
 from lookup.imports.merging import ReadCounts, import_lock
 from lookup.imports.readers import base
-from lookup.imports.readers.base import Rejected
 from lookup.imports.row_filter import SUPPRESSED, OnReject, is_loss
 from lookup.imports.staging import chunks
 from lookup.models import AddressBook, AddressBookCard, AddressBookContact, Contact
 
+#: Cards in one transaction on SQLite.
+PART = 500
 #: The position of a book that ADDRESS_BOOKS does not name any more: after all others.
 LAST = 32_767
 
@@ -67,44 +69,54 @@ def merge(
 ) -> SyncResult:
     """Write the changes since the state with this `revision`. With `dry_run`, only count.
 
+    On PostgreSQL this is one transaction. On SQLite, where searches wait for it, a transaction has at most PART cards;
+    the last one has what is removed and the sync token, so that after an interruption the next run does the rest.
     Raises NotMerged if another run was faster, or if the book would lose more than half of its numbers, unless
     `allow_loss`.
     """
     result = SyncResult(cards=len(changes.cards), removed_cards=len(changes.removed))
-    # Waits for an import that is writing; `forget` waits for this.
-    with import_lock(CONTACTS), transaction.atomic():
-        order_changed = _set_positions(book.name)
-        row = AddressBook.objects.select_for_update().get(pk=book.name)
-        if row.revision != revision:
-            raise NotMerged("another run synchronized it at the same time")
-        suppressed = suppression.suppressed_hashes()
-        for card in changes.unavailable:
-            _count_rejected(result, f"{book.name} {card.label}", card.rejected, on_reject)
-        for card in changes.cards.values():
-            _reject_suppressed(card, suppressed)
-            _count_rejected(result, f"{book.name} {card.label}", card.rejected, on_reject)
-            result.read += len(card.contacts)
-        touched = _merge_cards(row, changes, result)
-        before, row.contacts = row.contacts, _count_numbers(row)
-        if is_loss(before - row.contacts, before) and not allow_loss:
-            # More often a mistake, such as in the rights of the user, than wanted.
-            lost = f"{before - row.contacts:,} of its {before:,} numbers"
-            raise NotMerged(f"the book would lose {lost}; if that is right, use --allow-loss")
-        row.revision += 1
-        row.settings_digest, row.sync_token = book.digest, changes.sync_token
-        row.rejected = AddressBookCard.objects.filter(book=row).aggregate(total=Sum("rejected", default=0))["total"]
-        row.synced_at, row.error = timezone.now(), ""
-        row.save()
-        _publish(_all_numbers() if order_changed else touched | _unpublished())
-        if dry_run:
-            transaction.set_rollback(True)
+    parts = [changes] if dry_run or connection.vendor == "postgresql" else _parts(changes)
+    before = None
+    for part in parts:
+        # Waits for an import that is writing; `forget` waits for this.
+        with import_lock(CONTACTS), transaction.atomic():
+            order_changed = _set_positions(book.name)
+            row = AddressBook.objects.select_for_update().get(pk=book.name)
+            if row.revision != revision:
+                raise NotMerged("another run synchronized it at the same time")
+            if before is None:
+                before = row.contacts
+            _reject(book, part, result, on_reject)
+            touched = _merge_cards(row, part, result)
+            row.contacts = _count_numbers(row)
+            if is_loss(before - row.contacts, before) and not allow_loss:
+                # More often a mistake, such as in the rights of the user, than wanted.
+                lost = f"{before - row.contacts:,} of its {before:,} numbers"
+                raise NotMerged(f"the book would lose {lost}; if that is right, use --allow-loss")
+            row.revision = revision = revision + 1
+            # Until the last part, cards of the settings before may be left.
+            if part is parts[-1] or not row.settings_digest:
+                row.settings_digest = book.digest
+            if part is parts[-1]:
+                row.sync_token = changes.sync_token
+                row.synced_at, row.error = timezone.now(), ""
+                touched |= _unpublished()
+            cards = AddressBookCard.objects.filter(book=row)
+            row.rejected = cards.aggregate(total=Sum("rejected", default=0))["total"]
+            row.save()
+            _publish(_all_numbers() if order_changed else touched)
+            if dry_run:
+                transaction.set_rollback(True)
+        yield_to_writers()
     return result
 
 
 def record_failure(name: str, error: str) -> None:
-    with transaction.atomic():
-        _set_positions(name)
-        AddressBook.objects.filter(pk=name).update(failed_at=timezone.now(), error=error[:200])
+    """Record when and why the synchronization of a book failed."""
+    failure = {"failed_at": timezone.now(), "error": error[:200]}
+    AddressBook.objects.update_or_create(
+        name=name, defaults=failure, create_defaults={"position": _position(name), **failure}
+    )
 
 
 def remove(name: str) -> int | None:
@@ -129,31 +141,42 @@ def erase(numbers: Iterable[int]) -> int:
 # --- Merging ---------------------------------------------------------------------------------------------------------
 
 
+def _parts(changes: Changes) -> list[Changes]:
+    cards = list(changes.cards.items())
+    parts = [Changes(dict(cards[start : start + PART])) for start in range(0, len(cards), PART)] or [Changes()]
+    parts[0].unavailable = changes.unavailable
+    parts[-1].removed = changes.removed
+    return parts
+
+
+def _position(name: str) -> int:
+    return settings.ADDRESS_BOOKS.index(name) if name in settings.ADDRESS_BOOKS else LAST
+
+
 def _set_positions(name: str) -> bool:
     """Create the row of the book `name`, and give all rows their positions in ADDRESS_BOOKS. Returns whether the order
     of existing rows has changed."""
-    positions = {each: position for position, each in enumerate(settings.ADDRESS_BOOKS)}
     changed = False
     for row in AddressBook.objects.all():
-        if row.position != (position := positions.get(row.pk, LAST)):
+        if row.position != (position := _position(row.pk)):
             AddressBook.objects.filter(pk=row.pk).update(position=position)
             changed = True
-    AddressBook.objects.get_or_create(name=name, defaults={"position": positions.get(name, LAST)})
+    AddressBook.objects.get_or_create(name=name, defaults={"position": _position(name)})
     return changed
 
 
-def _reject_suppressed(card: Card, suppressed: frozenset[bytes]) -> None:
-    if suppressed:
-        for number in [number for number in card.contacts if cache_versions.hash_of(number) in suppressed]:
-            del card.contacts[number]
-            card.rejected.append(base.rejected(0, SUPPRESSED, number))
-
-
-def _count_rejected(result: SyncResult, where: str, rejected: list[Rejected], on_reject: OnReject) -> None:
-    for row in rejected:
-        result.read += 1
-        result.rejected[row.reason] = result.rejected.get(row.reason, 0) + 1
-        on_reject(where, row)
+def _reject(book: Book, part: Changes, result: SyncResult, on_reject: OnReject) -> None:
+    """Count and report what is rejected, also the numbers that are suppressed now."""
+    suppressed = suppression.suppressed_hashes()
+    for card in (*part.unavailable, *part.cards.values()):
+        if suppressed:
+            for number in [number for number in card.contacts if cache_versions.hash_of(number) in suppressed]:
+                del card.contacts[number]
+                card.rejected.append(base.rejected(0, SUPPRESSED, number))
+        result.read += len(card.contacts) + len(card.rejected)
+        for row in card.rejected:
+            result.rejected[row.reason] = result.rejected.get(row.reason, 0) + 1
+            on_reject(f"{book.name} {card.label}", row)
 
 
 def _merge_cards(row: AddressBook, changes: Changes, result: SyncResult) -> set[int]:

@@ -85,7 +85,10 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
 
     form = ContactForm
     list_display = ("number", "name", "location", "address_book", "updated")
-    fieldsets = ((None, {"fields": ("number", "name", "location"), "description": ImportedAdmin.warning}),)
+    warning = (
+        f"{ImportedAdmin.warning} Address books never change what you save here; what you delete returns if one has it."
+    )
+    fieldsets = ((None, {"fields": ("number", "name", "location"), "description": warning}),)
     address_book = column(lambda contact: contact.book or "-", "address book")
 
     def save_model(self, request: HttpRequest, obj: Contact, form: forms.ModelForm, change: bool) -> None:

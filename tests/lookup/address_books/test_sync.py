@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from core import db
 from lookup import erasure
-from lookup.address_books import carddav
+from lookup.address_books import carddav, store
 from lookup.address_books.store import SyncResult
 from lookup.address_books.sync import sync
 from lookup.imports.readers.base import Rejected
@@ -181,6 +182,44 @@ def test_failure_in_the_middle_changes_nothing(book: CardDAVBook, fault: Any, mo
     assert contacts() == {ALICE: ("Alice Example", "Berlin", "office"), BOB: ("Bob Example", "", "office")}
     assert counts(run()) == (2, 2, 0, 1)
     assert AddressBook.objects.get().error == ""
+
+
+def test_break_off_while_writing_leaves_the_rest_to_the_next_run(
+    book: CardDAVBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PART", 1)
+    three(book)
+    publish, calls = store._publish, list[int]()
+
+    def interrupted(numbers: Any) -> None:
+        publish(numbers)
+        calls.append(1)
+        if len(calls) == (1 if connection.vendor == "postgresql" else 2):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_publish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    # PostgreSQL: one transaction. SQLite: one for each part, here of one card.
+    written = 0 if connection.vendor == "postgresql" else 1
+    assert AddressBookCard.objects.count() == written
+    assert not AddressBook.objects.exclude(sync_token="").exists()
+    assert counts(run())[0] == 3 - written
+    assert set(contacts()) == {ALICE, BOB}
+
+
+def test_order_is_published_after_a_run_in_which_a_book_failed(
+    books: Callable[..., CardDAVBook], settings: Any
+) -> None:
+    office, sales = books("office"), books("sales")
+    office.put(a=vcard("Alice Office", "+12125550142"))
+    sales.put(a=vcard("Alice Sales", "+12125550142"))
+    run("office", "sales")
+    settings.ADDRESS_BOOKS = ["sales", "office"]
+    sales.faults = [raw(b"", 503)]
+    run("sales", "office")
+    assert contacts()[ALICE] == ("Alice Sales", "", "sales")
 
 
 def test_failed_book_does_not_stop_the_others(books: Callable[..., CardDAVBook]) -> None:

@@ -44,7 +44,7 @@ def test_forget_adds_one_entry() -> None:
     Ran("forget", NUMBER, "--unblock")
     (forgot, what, message), unblocked = history()
     assert (forgot, what) == ("deleted", f"{MASKED}, 1********42")
-    assert message.startswith(f"Erased {MASKED}, 1********42. Deleted: contacts 1,")
+    assert message.startswith(f"Erased {MASKED}, 1********42. Deleted: contacts 1 (in address books 0),")
     assert message.endswith("Blocked: imports skip 2 of 2 numbers.")
     assert unblocked == ("changed", MASKED, "Unblocked 1 of 1 numbers: imports add them again.")
 
