@@ -249,7 +249,7 @@ def test_examples_work_with_the_service(
 
 def test_the_docs_include_each_program() -> None:
     included = re.findall(r'^--8<-- "(.+)"$', (ROOT / "docs" / "clients.md").read_text(encoding="utf-8"), re.MULTILINE)
-    programs = [path for path in EXAMPLES.glob("*/*") if path.suffix != ".csproj"]
+    programs = [path for path in EXAMPLES.glob("*/*") if path.is_file() and path.suffix != ".csproj"]
     assert len(included) == len(PROGRAMS)
     assert {ROOT / path for path in included} == set(programs)
 
