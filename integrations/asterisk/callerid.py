@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""An AGI script for Asterisk: the caller's name in CALLERID(name), and CALLERID_SPAM=yes for a spam caller.
+
+It needs Python 3.9 or newer and nothing else. Its protocol is tested (stdin, stdout and HTTP, with a program in
+Asterisk's place), but it has not been run by Asterisk, of which Debian 12 has no package. docs/telephone-systems.md
+describes the installation.
+
+Settings come from Asterisk's environment: CALLERID_API_KEY, CALLERID_URL and those in that page.
+"""
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import socket
+import sys
+import threading
+from urllib.parse import urlsplit
+
+#: For the whole search, name resolution included.
+TIMEOUT_S = 1.5
+MAX_ANSWER_BYTES = 8192
+MAX_NAME_BYTES = 64
+NOT_DISPLAYED = re.compile('[\x00-\x1f\x7f-\x9f"\\\\<>;\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]')
+
+
+def setting(name: str, default: str = "") -> str:
+    return os.environ.get(f"CALLERID_{name}", default)
+
+
+def full_number(caller: str) -> str:
+    """The number with its country code, digits only; empty if it is none."""
+    digits = re.sub(r"[-.() ]", "", caller)
+    country, trunk = setting("COUNTRY_CODE"), setting("TRUNK_PREFIX")
+    international = setting("INTERNATIONAL_PREFIX", "00")
+    if re.fullmatch(r"\+[0-9]+", digits):
+        digits = digits[1:]
+    elif not re.fullmatch(r"[0-9]+", digits):
+        return ""
+    elif international and digits.startswith(international):
+        digits = digits[len(international) :]
+    elif country and trunk and digits.startswith(trunk):
+        digits = country + digits[len(trunk) :]
+    elif country and str(len(digits)) == setting("NATIONAL_DIGITS"):
+        digits = country + digits
+    return digits if re.fullmatch(r"[1-9][0-9]{6,14}", digits) else ""
+
+
+def clean_name(name: object) -> str:
+    """A name that fits between quotes: one line, at most 64 bytes, nothing invisible or with a meaning in SIP."""
+    text = NOT_DISPLAYED.sub(" ", name) if isinstance(name, str) else ""
+    text = re.sub(" +", " ", text).strip(" ")
+    return text.encode()[:MAX_NAME_BYTES].decode(errors="ignore")
+
+
+def search(number: str, call: str) -> dict[str, object]:
+    """The answer's `data`. Raises OSError, HTTPException or ValueError if there is no valid one."""
+    url = urlsplit(setting("URL", "http://127.0.0.1:8000/callerid/search"))
+    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    connection = kind(url.hostname or "", url.port, timeout=TIMEOUT_S)
+    # The same for each try of one call, so that none is charged twice.
+    key = hashlib.sha256(f"{socket.gethostname()} {call} {number}".encode()).hexdigest()
+    headers = {"Content-Type": "application/json", "Idempotency-Key": f"asterisk-{key}"}
+    try:
+        connection.request("POST", url.path, json.dumps({"api_key": setting("API_KEY"), "query": number}), headers)
+        response = connection.getresponse()
+        if response.status != http.client.OK:
+            raise ValueError(f"status {response.status}")
+        body = response.read(MAX_ANSWER_BYTES + 1)
+        answer = json.loads(body) if len(body) <= MAX_ANSWER_BYTES else None
+    finally:
+        connection.close()
+    if not isinstance(answer, dict) or not isinstance(answer.get("data"), dict):
+        raise ValueError("not an answer of the service")
+    return answer["data"]
+
+
+def search_in_time(number: str, call: str) -> dict[str, object]:
+    """As `search`, but raises TimeoutError after TIMEOUT_S, even if the answer arrives a byte at a time."""
+    found: dict[str, object] = {}
+    failure: Exception | None = None
+
+    def run() -> None:
+        nonlocal found, failure
+        try:
+            found = search(number, call)
+        except Exception as error:  # whatever happens, the call goes on
+            failure = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(TIMEOUT_S)
+    if thread.is_alive():
+        raise TimeoutError("no answer in time")
+    if failure:
+        raise failure
+    return found
+
+
+def command(text: str) -> None:
+    """Send a command to Asterisk, and wait for its reply."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+
+
+def main() -> None:
+    call = {}
+    for line in iter(sys.stdin.readline, ""):
+        name, separator, value = line.strip().partition(":")
+        if not separator:
+            break
+        call[name] = value.strip()
+    # Bits 5 and 6: 0 if the caller does not withhold the number.
+    presentation = call.get("agi_callingpres", "0")
+    number = full_number(call.get("agi_callerid", ""))
+    if not number or not presentation.isdigit() or int(presentation) & 0x60:
+        return
+    try:
+        data = search_in_time(number, call.get("agi_uniqueid", ""))
+    except Exception as error:
+        # Only our own messages: those of libraries may quote what was sent.
+        reason = str(error) if isinstance(error, (TimeoutError, ValueError)) else ""
+        reason = reason if reason.startswith(("status ", "no answer", "not an answer")) else type(error).__name__
+        command(f'VERBOSE "caller identification: no name, {reason}" 1')
+        return
+    a, b = (source if isinstance(source, dict) else {} for source in (data.get("source_a"), data.get("source_b")))
+    name = clean_name(a.get("name")) or clean_name(b.get("name"))
+    if b.get("spam") is True:
+        name = setting("SPAM_MARK", "Spam: ") + (name or f"+{number}")
+        command("SET VARIABLE CALLERID_SPAM yes")
+    if name:
+        command(f'SET VARIABLE CALLERID(name) "{name}"')
+
+
+if __name__ == "__main__":
+    sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    main()
