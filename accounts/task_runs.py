@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 #: The names of the runs. AUDIT: of the whole ledger; AUDIT_SINCE: of its newest entries.
 PRUNE, AUDIT, AUDIT_SINCE = "prune", "audit_credits", "audit_credits --since"
-#: Of all address books; only where it is used.
+#: Succeeds if all address books were synchronized. Only where there are any.
 SYNC_CONTACTS = "sync_contacts"
 
 LAST_SUCCESS = metrics.Gauge(
@@ -39,6 +39,11 @@ def record(name: str, *, succeeded: bool) -> None:
         TaskRun.objects.update_or_create(name=name, defaults=ended)
     except DatabaseError as error:
         log.warning("the run of %s is not recorded (%s)", name, type(error).__name__)
+
+
+def forget(name: str) -> None:
+    """Delete the record of a task that is no longer run."""
+    TaskRun.objects.filter(name=name).delete()
 
 
 def all_runs() -> dict[str, TaskRun]:

@@ -10,7 +10,7 @@ from lookup.address_books import store
 from lookup.address_books.store import SyncResult
 from lookup.address_books.sync import sync
 from lookup.management.import_command import BackgroundCommand, RejectList, counts_text
-from lookup.models import Contact
+from lookup.models import AddressBook, Contact
 
 
 class Command(BackgroundCommand):
@@ -59,7 +59,7 @@ class Command(BackgroundCommand):
             except KeyboardInterrupt as error:
                 raise CommandError("Interrupted. The book in progress was not changed.") from error
         failed = [name for name, result in results.items() if result.error]
-        if not options["dry_run"]:
+        if not options["dry_run"] and names == settings.ADDRESS_BOOKS:
             task_runs.record(task_runs.SYNC_CONTACTS, succeeded=not failed)
         if options["json"]:
             self.write_json({name: asdict(result) for name, result in results.items()})
@@ -92,6 +92,8 @@ class Command(BackgroundCommand):
         count = store.remove(name)
         if count is None:
             raise CommandError(f"There is no address book {name}.")
+        if not AddressBook.objects.exists():
+            task_runs.forget(task_runs.SYNC_CONTACTS)
         message = f"Removed the address book {name} with {count:,} contacts."
         history.record(action=history.Action.DELETION, model=Contact, name=name, message=message)
         self.stdout.write(message)

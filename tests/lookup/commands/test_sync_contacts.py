@@ -80,6 +80,7 @@ def test_removed_book_takes_its_contacts_away(books: Callable[..., CardDAVBook],
     assert AddressBookCard.objects.count() == 1
     settings.ADDRESS_BOOKS = []
     Ran("sync_contacts", "--remove", "sales")
+    assert task_runs.all_runs() == {}
     assert Directory().lookup(ALICE, timeout_s=1) == NotFound()
     assert "There is no address book" in str(Ran("sync_contacts", "--remove", "sales").error)
     assert "Set ADDRESS_BOOKS" in str(Ran("sync_contacts").error)
