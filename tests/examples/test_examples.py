@@ -254,6 +254,14 @@ def test_the_docs_include_each_program() -> None:
     assert {ROOT / path for path in included} == set(programs)
 
 
+def test_the_docs_say_how_to_run_each_program() -> None:
+    listed = re.findall(r"\| `([^`]+ NUMBER)` \|", (EXAMPLES / "README.md").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^```sh\n(.+)\n```$", page, re.MULTILINE)
+    assert commands == [command.replace("NUMBER", "493023125555") for command in listed]
+    assert len(commands) == len(PROGRAMS)
+
+
 def test_shellcheck_and_gofmt_accept_the_examples() -> None:
     with required():
         shellcheck, gofmt = tool("shellcheck"), tool("gofmt")

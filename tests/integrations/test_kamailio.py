@@ -370,6 +370,16 @@ def test_without_api_key_calls_pass(network: Network, proxy: StartProxy, vendor:
     assert "CALLERID_API_KEY is not set" in kamailio.log()
 
 
+def test_documented_settings_are_those_of_the_configuration() -> None:
+    page = (plugin.ROOT / "docs" / "telephone-systems.md").read_text(encoding="utf-8")
+    (settings,) = re.findall(r"^ *```ini\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
+    names = re.findall(r"^ *(\w+)=", settings, re.MULTILINE)
+    configuration = CONFIGURATION.read_text(encoding="utf-8")
+    read = re.findall(r"^#!trydefenvs (\w+)$|\$env\((\w+)\)", configuration, re.MULTILINE)
+    assert "CALLERID_API_KEY" in names
+    assert set(names) <= {name for pair in read for name in pair}
+
+
 def compare_with_documentation(kamailio: Kamailio, spam: Call, refused: Call) -> None:
     """The page shows these INVITEs with addresses for documentation."""
     assert documented(spam.sent, kamailio, spam) == documented(refused.sent, kamailio, refused)
