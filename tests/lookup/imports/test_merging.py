@@ -27,7 +27,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contacts(count: int, name: str = "Jane Doe") -> list[tuple[Any, ...]]:
-    return [(FIRST + i, name, "") for i in range(count)]
+    return [(FIRST + i, name, "", None) for i in range(count)]
 
 
 def test_added_changed_and_unchanged_are_counted_separately() -> None:
