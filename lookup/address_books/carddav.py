@@ -32,6 +32,8 @@ CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
 #: Of one response, however slowly its body arrives.
 RESPONSE_TIMEOUT_S = 600.0
 MAX_RESPONSE_BYTES = 64 * 2**20
+#: Of "<" and quotation marks: an element or attribute takes up to 400 bytes of memory. A list has 16 for each card.
+MAX_MARKUP = 2_000_000
 #: Cards that one request asks for. They may have pictures.
 BATCH = 50
 #: A server may answer a sync-collection in pages, each with a token for the next.
@@ -109,7 +111,7 @@ class _Client:
         self._path = _path(book.url)
         self._session = checked_session(book.url, policy_for(book.url, private_network=True))
         if book.user:
-            self._session.auth = HTTPBasicAuth(book.user.encode(), book.password.encode())
+            self._session.auth = HTTPBasicAuth(*book.credentials)
 
     def __enter__(self) -> Self:
         return self
@@ -139,29 +141,29 @@ class _Client:
                 pass  # such as 507: it does not list that many
         listing = _Listing()
         for member in self._ask("PROPFIND", _LIST, depth="1")[0]:
+            if member.status == 507:
+                raise FetchFailed("the server does not list all cards")
             types = member.properties.get(f"{_DAV}resourcetype")
             if types is None or types.find(f"{_DAV}collection") is None:
                 self._add(listing, member)
         return listing
 
     def cards(self, hrefs: list[str], changes: Changes) -> None:
-        """Add the cards to `changes`; one that has been deleted meanwhile is skipped."""
+        """Add the cards to `changes`."""
         listed = "".join(f"<href>{escape(href)}</href>" for href in hrefs)
         returned = {member.key: member for member in self._ask("REPORT", _MULTIGET.format(listed), depth="1")[0]}
         for href in hrefs:
             key = digest(_path(href))
             card, member = Card(label(_path(href))), returned.get(key)
-            if member is not None and member.status in (404, 410):
-                continue
-            data = member.properties.get(f"{_CARDDAV}address-data") if member else None
-            if member is None or data is None:
-                card.rejected.append(Rejected(0, NO_CARD, detail=f"status {member.status}" if member else ""))
+            if member is None or not (text := member.text(f"{_CARDDAV}address-data")):
+                status = f"status {member.status}" if member and member.status != 200 else ""
+                card.rejected.append(Rejected(0, NO_CARD, detail=status))
                 changes.unavailable.append(card)
             else:
                 # Without an ETag it is transferred by each run that lists it.
                 etag = member.text(f"{_DAV}getetag")
                 card.version = digest(etag) if etag else ""
-                card.add(vcard.read(io.StringIO(data.text or "", newline=None), region=self._book.region))
+                card.add(vcard.read(io.StringIO(text, newline=None), region=self._book.region))
                 changes.cards[key] = card
 
     def _sync(self, sync_token: str) -> _Listing:
@@ -252,6 +254,8 @@ class _NoDoctype(ElementTree.TreeBuilder):
 
 
 def _parse(content: bytes) -> Element:
+    if sum(map(content.count, (b"<", b'"', b"'"))) > MAX_MARKUP:
+        raise FetchFailed("a response has too many elements or attributes")
     # No entity can be declared, and the parser never loads an external one.
     parser = ElementTree.XMLParser(target=_NoDoctype())  # noqa: S314
     try:

@@ -43,6 +43,11 @@ class Book:
         return LOOPBACK.fullmatch(urlsplit(self.url).hostname or "") is not None
 
     @property
+    def credentials(self) -> tuple[bytes, bytes]:
+        """User and password in UTF-8; bytes of the environment that are not UTF-8 stay as they are (PEP 383)."""
+        return self.user.encode("utf-8", "surrogateescape"), self.password.encode("utf-8", "surrogateescape")
+
+    @property
     def digest(self) -> str:
         """Of all that decides what is stored. When it changes, the whole book is transferred again."""
         return digest(repr((self.url, self.query, self.user, self.region)))

@@ -5,12 +5,14 @@ LDAP has no change log that all servers share. So each run lists the ids and cha
 """
 
 import base64
+import io
 import os
 import shutil
 import subprocess
 import threading
 from binascii import Error as InvalidBase64
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from urllib.parse import urlsplit
 
 import certifi
@@ -51,6 +53,7 @@ _EXPLAINED = {
     48: "the server refuses this way to log in",
     49: "the server rejected the user or the password",
     50: "the user may not read the entries",
+    80: "the server failed, or closed the connection before the list was complete",
     87: "the filter is invalid",
     249: "the filter is invalid",
     **dict.fromkeys((245, 254, 255), "the server could not be reached, or its TLS certificate was rejected"),
@@ -180,7 +183,7 @@ def _run(command: list[str], book: Book) -> bytes:
     try:
         if book.user:
             command[1:1] = ["-y", f"/dev/fd/{reading}"]  # other users of the machine can read arguments
-        os.write(writing, book.password.encode())
+        os.write(writing, book.credentials[1])
         os.close(writing)
         process = subprocess.Popen(
             command,
@@ -222,7 +225,8 @@ def _run(command: list[str], book: Book) -> bytes:
 def _entries(ldif: bytes) -> Iterator[Entry]:
     """The entries of LDIF (RFC 2849) with one line for each value. An attribute's options are ignored."""
     entry: Entry = {}
-    for line in (*ldif.split(b"\n"), b""):
+    for ended in chain(io.BytesIO(ldif), [b"\n"]):
+        line = ended.rstrip(b"\n")
         if not line and entry:
             yield entry
             entry = {}

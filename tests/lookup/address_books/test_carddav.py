@@ -1,5 +1,6 @@
 """What a CardDAV server may send instead of an address book, and how far it is trusted."""
 
+import base64
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,10 +168,39 @@ def test_collections_are_no_cards(server: Upstream) -> None:
     assert fetch(server) == Changes(sync_token="t")
 
 
-def test_deleted_between_list_and_transfer_is_skipped(server: Upstream) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [status_of("/book/a.vcf", 404), member("/book/a.vcf", "1", " "), member("/book/a.vcf", "1"), ""],
+    ids=["404", "blank", "no-data", "missing"],
+)
+def test_card_without_data_is_neither_removed_nor_forgotten(server: Upstream, answer: str) -> None:
     listed = multistatus(member("/book/a.vcf", "1"), token="t")
-    server.behave_as(in_turn(listed, multistatus(status_of("/book/a.vcf", 404))))
-    assert fetch(server) == Changes(sync_token="t")
+    server.behave_as(in_turn(listed, multistatus(answer)))
+    changes = fetch(server, sync_token="before", **{"/book/a.vcf": digest("0")})
+    assert (changes.cards, changes.removed, changes.sync_token) == ({}, set(), "before")
+    assert [card.label for card in changes.unavailable] == ["/book/a.vcf"]
+
+
+def test_cut_list_of_all_cards_removes_nothing(server: Upstream) -> None:
+    without_sync = ABOUT.replace("<sync-collection/>", "")
+    cut = multistatus(member("/book/a.vcf", "1"), status_of("/book/", 507))
+    assert refusal(server, in_turn(without_sync, cut), sync_token="") == "the server does not list all cards"
+
+
+@pytest.mark.parametrize("body", [b"<a/>" * 50, b"<a " + b"".join(b"b%d='' " % n for n in range(30)) + b"/>"])
+def test_markup_that_takes_much_memory_is_refused(
+    server: Upstream, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setattr(carddav, "MAX_MARKUP", 50)
+    document = b"<multistatus xmlns='DAV:'>" + body + b"</multistatus>"
+    assert refusal(server, raw(document, 207)) == "a response has too many elements or attributes"
+
+
+def test_credentials_that_are_not_utf8_are_sent_as_they_are(server: Upstream) -> None:
+    server.behave_as(raw(multistatus(token="t").encode(), 207))
+    book = Book("office", f"{server.url}/book/", user="desk", password=b"p\xe4ss".decode("utf-8", "surrogateescape"))
+    carddav.fetch(book, sync_token="token", known={})
+    assert b"Basic " + base64.b64encode(b"desk:p\xe4ss") in server.heads[0]
 
 
 @pytest.mark.parametrize("trusted", [True, False], ids=["right", "wrong"])
