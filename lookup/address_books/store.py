@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -74,9 +75,10 @@ def merge(
     Raises NotMerged if another run was faster, or if the book would lose more than half of its numbers, unless
     `allow_loss`.
     """
+    if not allow_loss:
+        _require_no_loss(book, changes)
     result = SyncResult(cards=len(changes.cards), removed_cards=len(changes.removed))
     parts = [changes] if dry_run or connection.vendor == "postgresql" else _parts(changes)
-    before = None
     for part in parts:
         # Waits for an import that is writing; `forget` waits for this.
         with import_lock(CONTACTS), transaction.atomic():
@@ -84,15 +86,8 @@ def merge(
             row = AddressBook.objects.select_for_update().get(pk=book.name)
             if row.revision != revision:
                 raise NotMerged("another run synchronized it at the same time")
-            if before is None:
-                before = row.contacts
             _reject(book, part, result, on_reject)
             touched = _merge_cards(row, part, result)
-            row.contacts = _count_numbers(row)
-            if is_loss(before - row.contacts, before) and not allow_loss:
-                # More often a mistake, such as in the rights of the user, than wanted.
-                lost = f"{before - row.contacts:,} of its {before:,} numbers"
-                raise NotMerged(f"the book would lose {lost}; if that is right, use --allow-loss")
             row.revision = revision = revision + 1
             # Until the last part, cards of the settings before may be left.
             if part is parts[-1] or not row.settings_digest:
@@ -100,9 +95,10 @@ def merge(
             if part is parts[-1]:
                 row.sync_token = changes.sync_token
                 row.synced_at, row.error = timezone.now(), ""
+                row.contacts = AddressBookContact.objects.filter(card__book=row).values("number").distinct().count()
+                cards = AddressBookCard.objects.filter(book=row)
+                row.rejected = cards.aggregate(total=Sum("rejected", default=0))["total"]
                 touched |= _unpublished()
-            cards = AddressBookCard.objects.filter(book=row)
-            row.rejected = cards.aggregate(total=Sum("rejected", default=0))["total"]
             row.save()
             _publish(_all_numbers() if order_changed else touched)
             if dry_run:
@@ -139,6 +135,20 @@ def erase(numbers: Iterable[int]) -> int:
 
 
 # --- Merging ---------------------------------------------------------------------------------------------------------
+
+
+def _require_no_loss(book: Book, changes: Changes) -> None:
+    """Raises NotMerged if more than half of the book's numbers would go: more often a mistake, such as in the rights of
+    the user, than wanted."""
+    before, after = set[int](), {number for card in changes.cards.values() for number in card.contacts}
+    stored = AddressBookContact.objects.filter(card__book=book.name).values_list("card__key", "number")
+    for key, number in stored.iterator():
+        before.add(number)
+        if key not in changes.removed and key not in changes.cards:
+            after.add(number)
+    if is_loss(len(before - after), len(before)):
+        lost = f"{len(before - after):,} of its {len(before):,} numbers"
+        raise NotMerged(f"the book would lose {lost}; if that is right, use --allow-loss")
 
 
 def _parts(changes: Changes) -> list[Changes]:
@@ -217,13 +227,10 @@ def _merge_cards(row: AddressBook, changes: Changes, result: SyncResult) -> set[
             result.removed += len(before)
             touched.update(before)
             old += [contact.pk for contact in before.values()]
-        AddressBookContact.objects.filter(pk__in=old).delete()
+        for replaced in chunks(old):  # the numbers of a card have no limit, a statement's parameters have
+            AddressBookContact.objects.filter(pk__in=replaced).delete()
         AddressBookContact.objects.bulk_create(new)
     return touched
-
-
-def _count_numbers(row: AddressBook) -> int:
-    return AddressBookContact.objects.filter(card__book=row).values("number").distinct().count()
 
 
 # --- Publishing ------------------------------------------------------------------------------------------------------
@@ -245,29 +252,25 @@ def _publish(numbers: Iterable[int]) -> None:
         cards = AddressBookContact.objects.filter(number__in=chunk)
         # The last one counts: that of the first book, and of a book's cards the one that it has had for longest.
         ordered = cards.order_by(F("card__book__position").desc(), "-card_id")
+        now = timezone.now()
         best = {
-            number: (name, location, book)
+            number: Contact(number=number, name=name, location=location, book=book, updated_at=now)
             for number, name, location, book in ordered.values_list("number", "name", "location", "card__book_id")
         }
-        current = {
-            number: (name, location, book)
-            for number, name, location, book in Contact.objects.filter(pk__in=chunk).values_list(
-                "number", "name", "location", "book"
-            )
-        }
-        gone = [number for number, (_, _, book) in current.items() if book is not None and number not in best]
-        now = timezone.now()
-        differing = [
-            Contact(number=number, name=name, location=location, book=book, updated_at=now)
-            for number, (name, location, book) in best.items()
-            if number not in current or (current[number][2] is not None and current[number] != (name, location, book))
+        # Locked, so that the console does not change them meanwhile. What it adds meanwhile is a conflict, and stays.
+        stored = Contact.objects.select_for_update().order_by("pk").in_bulk(chunk)
+        published = {number: contact for number, contact in stored.items() if contact.book is not None}
+        new = [contact for number, contact in best.items() if number not in stored]
+        changed = [
+            best[number] for number in published.keys() & best if _values(published[number]) != _values(best[number])
         ]
-        # In the console a contact may be added or changed at the same time: it stays as it is.
-        published = Contact.objects.filter(book__isnull=False)
-        published.filter(pk__in=gone).delete()
-        published.bulk_update(
-            [contact for contact in differing if contact.pk in current],
-            ["name", "location", "book", "updated_at"],
-            batch_size=500,
+        Contact.objects.filter(pk__in=published.keys() - best).delete()
+        Contact.objects.bulk_create(new, ignore_conflicts=True)
+        # bulk_update takes several times as long.
+        Contact.objects.bulk_create(
+            changed, update_conflicts=True, unique_fields=["number"], update_fields=[*_VALUES, "updated_at"]
         )
-        Contact.objects.bulk_create([each for each in differing if each.pk not in current], ignore_conflicts=True)
+
+
+_VALUES = ("name", "location", "book")
+_values = attrgetter(*_VALUES)

@@ -1,5 +1,6 @@
 """Synchronization with Radicale: only changes are transferred, priorities hold, and nothing is lost."""
 
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ from django.db import connection
 from core import db
 from lookup import erasure
 from lookup.address_books import carddav, store
+from lookup.address_books.changes import Card, Changes
+from lookup.address_books.configuration import read
 from lookup.address_books.store import SyncResult
 from lookup.address_books.sync import sync
 from lookup.imports.readers.base import Rejected
@@ -326,6 +329,43 @@ def test_loss_of_more_than_half_is_refused(book: CardDAVBook) -> None:
     assert Contact.objects.count() == 24
     assert counts(run(allow_loss=True)) == (0, 0, 0, 13)
     assert Contact.objects.count() == 11
+
+
+def test_refused_loss_writes_no_part_of_the_changes(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PART", 1)
+    book.put(a=vcard("Example Bakery", *(f"+1212555{n:04}" for n in range(100, 124))))
+    run()
+    book.put(**{f"b{n}": vcard("Example Garage", f"+1212555{n:04}") for n in range(124, 130)})
+    book.delete("a")
+    assert run().error == "the book would lose 24 of its 24 numbers; if that is right, use --allow-loss"
+    assert AddressBookCard.objects.count() == 1
+
+
+def test_erased_numbers_are_no_loss(book: CardDAVBook) -> None:
+    numbers = [f"1212555{n:04}" for n in range(100, 124)]
+    book.put(a=vcard("Example Bakery", *(f"+{number}" for number in numbers)))
+    run()
+    erasure.erase(numbers[:14])
+    assert counts(run()) == (0, 0, 0, 0)
+    assert AddressBook.objects.get().contacts == 10
+
+
+def test_card_may_have_more_numbers_than_parameters_fit(book: CardDAVBook) -> None:
+    office = read("office", book.environment("office"))
+
+    def merge(name: str, revision: int) -> SyncResult:
+        card = Card("a", name, {12120000000 + n: (name, "") for n in range(7_000)})
+        return store.merge(office, Changes({"a": card}), revision=revision, on_reject=lambda *row: None)
+
+    assert merge("Example Bakery", 0).added == 7_000
+    if connection.vendor == "sqlite":
+        limit, few = sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 6_000
+        usual = connection.connection.setlimit(limit, few)
+    try:
+        assert merge("Example Garage", 1).changed == 7_000
+    finally:
+        if connection.vendor == "sqlite":
+            connection.connection.setlimit(limit, usual)
 
 
 def test_dry_run_counts_and_changes_nothing(book: CardDAVBook) -> None:
