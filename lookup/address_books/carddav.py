@@ -212,7 +212,7 @@ class _Client:
             raise FetchFailed("the server has an address that is not allowed") from None
         except requests.exceptions.SSLError:
             raise FetchFailed("the server's TLS certificate or handshake was rejected") from None
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError):  # such as a bad Location
             raise FetchFailed("the server could not be reached, or did not answer in time") from None
         root = _parse(content)
         return list(map(_member, root.findall(f"{_DAV}response"))), (root.findtext(f"{_DAV}sync-token") or "").strip()

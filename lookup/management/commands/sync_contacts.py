@@ -1,4 +1,4 @@
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from django.conf import settings
@@ -9,6 +9,7 @@ from core import history
 from lookup.address_books import store
 from lookup.address_books.store import SyncResult
 from lookup.address_books.sync import sync
+from lookup.imports.readers.base import Rejected
 from lookup.management.import_command import BackgroundCommand, RejectList, counts_text
 from lookup.models import AddressBook, Contact
 
@@ -18,8 +19,8 @@ class Command(BackgroundCommand):
         "Synchronize the address books in ADDRESS_BOOKS, from CardDAV or LDAP: transfer what has changed since the "
         "last run, and delete what is gone. Of a number that is in several books the first book's contact is used; "
         "contacts that were imported or entered in the console never change. Numbers that cannot be used are "
-        "rejected and counted by reason; the first 20 are listed on stderr as BOOK CARD:LINE: reason, all of them "
-        "with --rejects FILE, masked. Run it every hour. A book that fails stays as it is and is reported on stderr; "
+        "rejected and counted by reason; the first 20 are listed on stderr, masked; all of them, with their "
+        "cards, with --rejects FILE. Run it every hour. A book that fails stays as it is and is reported on stderr; "
         "the others are synchronized. Exit status 0 only if all worked. See docs/address-books.md."
     )
     json_help = "Print the counts of each book as one JSON object."
@@ -46,10 +47,15 @@ class Command(BackgroundCommand):
         names = list(dict.fromkeys(options["book"] or settings.ADDRESS_BOOKS))
         results: dict[str, SyncResult] = {}
         with RejectList(self, options["rejects"]) as rejects:
+
+            def without_card(place: str, row: Rejected) -> None:
+                """Standard error becomes a log, and a card's path may have a name or a number."""
+                rejects.add(place.partition(" ")[0], replace(row, line=0))
+
             try:
                 for name, result in sync(
                     names,
-                    on_reject=rejects.add,
+                    on_reject=rejects.add if options["rejects"] else without_card,
                     full=options["full"],
                     allow_loss=options["allow_loss"],
                     dry_run=options["dry_run"],
@@ -57,7 +63,7 @@ class Command(BackgroundCommand):
                     results[name] = result
                     self._report(name, result, options)
             except KeyboardInterrupt as error:
-                raise CommandError("Interrupted. The book in progress was not changed.") from error
+                raise CommandError("Interrupted. The next run does the rest.") from error
         failed = [name for name, result in results.items() if result.error]
         if not options["dry_run"] and names == settings.ADDRESS_BOOKS:
             task_runs.record(task_runs.SYNC_CONTACTS, succeeded=not failed)

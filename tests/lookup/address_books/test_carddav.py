@@ -59,6 +59,15 @@ def test_redirect_is_not_followed(server: Upstream) -> None:
     elsewhere.stop()
 
 
+@pytest.mark.parametrize("location", [b"http://[::bad", b"\xff"])
+def test_invalid_redirect_is_a_failure_of_the_book(server: Upstream, location: bytes) -> None:
+    def redirects(conversation: Conversation) -> bool:
+        conversation.send(b"HTTP/1.1 302 X\r\nConnection: close\r\nLocation: " + location + b"\r\n\r\n")
+        return False
+
+    assert refusal(server, redirects) == "the server could not be reached, or did not answer in time"
+
+
 @pytest.mark.parametrize(
     "document",
     [
