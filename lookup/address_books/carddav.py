@@ -44,7 +44,7 @@ _DAV, _CARDDAV = "{DAV:}", "{urn:ietf:params:xml:ns:carddav}"
 _STATUS = re.compile(r"HTTP/\S+ ([0-9]{3})\b")
 
 _PROPFIND = '<?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:"><prop>{}</prop></propfind>'
-_ABOUT = _PROPFIND.format("<resourcetype/><supported-report-set/>")
+_COLLECTION_PROPERTIES = _PROPFIND.format("<resourcetype/><supported-report-set/>")
 _LIST = _PROPFIND.format("<resourcetype/><getetag/>")
 _SYNC = (
     '<?xml version="1.0" encoding="utf-8"?><sync-collection xmlns="DAV:"><sync-token>{}</sync-token>'
@@ -70,7 +70,7 @@ def fetch(book: Book, *, sync_token: str, known: Mapping[str, str]) -> Changes:
         hrefs = list(wanted.values())
         for start in range(0, len(hrefs), BATCH):
             client.cards(hrefs[start : start + BATCH], changes)
-        if changes.unavailable:
+        if changes.not_returned:
             changes.sync_token = sync_token  # so that the next run asks for them again
         return changes
 
@@ -129,11 +129,11 @@ class _Client:
             return None
 
     def list_all(self) -> _Listing:
-        about = next(iter(self._ask("PROPFIND", _ABOUT, depth="0")[0]), None)
-        types = about.properties.get(f"{_DAV}resourcetype") if about else None
-        if about is None or types is None or types.find(f"{_CARDDAV}addressbook") is None:
+        collection = next(iter(self._ask("PROPFIND", _COLLECTION_PROPERTIES, depth="0")[0]), None)
+        types = collection.properties.get(f"{_DAV}resourcetype") if collection else None
+        if collection is None or types is None or types.find(f"{_CARDDAV}addressbook") is None:
             raise FetchFailed("the URL is not that of a CardDAV address book")
-        reports = about.properties.get(f"{_DAV}supported-report-set")
+        reports = collection.properties.get(f"{_DAV}supported-report-set")
         if reports is not None and reports.find(f".//{_DAV}sync-collection") is not None:
             try:
                 return self._sync("")
@@ -158,7 +158,7 @@ class _Client:
             if member is None or not (text := member.text(f"{_CARDDAV}address-data")):
                 status = f"status {member.status}" if member and member.status != 200 else ""
                 card.rejected.append(Rejected(0, NO_CARD, detail=status))
-                changes.unavailable.append(card)
+                changes.not_returned.append(card)
             else:
                 # Without an ETag it is transferred by each run that lists it.
                 etag = member.text(f"{_DAV}getetag")

@@ -35,12 +35,12 @@ class Card:
 @dataclass(slots=True)
 class Changes:
     """`cards`: by key. `removed`: keys of cards that are gone. `sync_token`: for the next run, empty to list all then.
-    `unavailable`: cards that the server listed but did not return; they stay as they are."""
+    `not_returned`: cards that the server listed but did not return; they stay as they are."""
 
     cards: dict[str, Card] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     sync_token: str = ""
-    unavailable: list[Card] = field(default_factory=list)
+    not_returned: list[Card] = field(default_factory=list)
 
 
 def digest(text: str) -> str:

@@ -154,7 +154,7 @@ def _require_no_loss(book: Book, changes: Changes) -> None:
 def _parts(changes: Changes) -> list[Changes]:
     cards = list(changes.cards.items())
     parts = [Changes(dict(cards[start : start + PART])) for start in range(0, len(cards), PART)] or [Changes()]
-    parts[0].unavailable = changes.unavailable
+    parts[0].not_returned = changes.not_returned
     parts[-1].removed = changes.removed
     return parts
 
@@ -178,7 +178,7 @@ def _set_positions(name: str) -> bool:
 def _reject(book: Book, part: Changes, result: SyncResult, on_reject: OnReject) -> None:
     """Count and report what is rejected, also the numbers that are suppressed now."""
     suppressed = suppression.suppressed_hashes()
-    for card in (*part.unavailable, *part.cards.values()):
+    for card in (*part.not_returned, *part.cards.values()):
         if suppressed:
             for number in [number for number in card.contacts if cache_versions.hash_of(number) in suppressed]:
                 del card.contacts[number]

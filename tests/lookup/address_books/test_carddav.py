@@ -187,7 +187,7 @@ def test_card_without_data_is_neither_removed_nor_forgotten(server: Upstream, an
     server.behave_as(in_turn(listed, multistatus(answer)))
     changes = fetch(server, sync_token="before", **{"/book/a.vcf": digest("0")})
     assert (changes.cards, changes.removed, changes.sync_token) == ({}, set(), "before")
-    assert [card.label for card in changes.unavailable] == ["/book/a.vcf"]
+    assert [card.label for card in changes.not_returned] == ["/book/a.vcf"]
 
 
 def test_cut_list_of_all_cards_removes_nothing(server: Upstream) -> None:
