@@ -78,7 +78,7 @@ CASES = (
     Case(
         "12125550112",
         200,
-        f"both names and the location have {MAX_TEXT} characters, the most that a text in an answer has",
+        f"both names and the location have {MAX_TEXT} characters, the maximum for a text",
         Found(name=_LONGEST, location=_LONGEST),
         Found(name=_LONGEST, spam=False),
     ),
