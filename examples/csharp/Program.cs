@@ -2,6 +2,7 @@
 //   CALLERID_URL=http://127.0.0.1:8000 CALLERID_TOKEN=... dotnet run 493023125555
 using System;
 using System.Collections.Generic;
+using System.Diagnostics;
 using System.Net.Http;
 using System.Text;
 using System.Text.Json;
@@ -35,10 +36,12 @@ public static class Program
         var body = JsonSerializer.Serialize(new Dictionary<string, string> { ["api_key"] = token, ["query"] = number });
         // The same key with each attempt: none is charged twice.
         var key = Guid.NewGuid().ToString();
-        using (var client = new HttpClient { Timeout = AttemptLimit })
+        // A redirect would send the token elsewhere.
+        using (var handler = new HttpClientHandler { AllowAutoRedirect = false })
+        using (var client = new HttpClient(handler) { Timeout = AttemptLimit })
         using (var total = new CancellationTokenSource(TotalLimit))
         {
-            var deadline = DateTime.UtcNow + TotalLimit;
+            var clock = Stopwatch.StartNew();
             for (var attempt = 1; ; attempt++)
             {
                 var outcome = (Code: 8, Text: "No response");
@@ -64,11 +67,12 @@ public static class Program
                         }
                     }
                 }
-                catch (Exception error) when (error is HttpRequestException || error is OperationCanceledException)
+                catch (Exception error)
+                    when (error is HttpRequestException || error is OperationCanceledException || error is JsonException)
                 {
-                    // No connection, or it broke; or one of the two limits has passed.
+                    // No connection, or it broke; or one of the two limits has passed; or a 200 that is not JSON.
                 }
-                if (attempt == Attempts || DateTime.UtcNow + wait >= deadline)
+                if (attempt == Attempts || clock.Elapsed + wait >= TotalLimit)
                 {
                     return outcome;
                 }

@@ -11,6 +11,12 @@ finish() {
 }
 now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
 seconds() { printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)); }
+describe() {
+    jq -er '.data | objects | "Name:  \(.source_a.name // .source_b.name // "unknown")",
+        "Place: \(.source_a.location // "unknown")",
+        "Spam:  \(if .source_b | has("spam") then if .source_b.spam then "yes" else "no" end else "unknown" end)"' \
+        2>/dev/null
+}
 
 [[ $# == 1 && -n ${CALLERID_URL:-} && -n ${CALLERID_TOKEN:-} ]] ||
     finish 2 "Usage: CALLERID_URL=... CALLERID_TOKEN=... $0 NUMBER"
@@ -23,25 +29,24 @@ deadline=$(($(now_ms) + TOTAL_MS))
 
 for ((attempt = 1; attempt <= ATTEMPTS; attempt++)); do
     left=$((deadline - $(now_ms)))
+    ((left > 0)) || break # 0 would be no limit
     if response=$(curl --silent --max-time "$(seconds $((left < ATTEMPT_MS ? left : ATTEMPT_MS)))" \
         --header 'Content-Type: application/json' --header "Idempotency-Key: $key" --data-binary @- \
         --write-out '\n%{http_code} %header{retry-after}' "$CALLERID_URL/callerid/search" <<<"$request"); then
         read -r status retry_after <<<"${response##*$'\n'}"
         body=${response%$'\n'*}
-        if [[ $status == 200 ]]; then
-            jq -r '.data | "Name:  \(.source_a.name // .source_b.name // "unknown")",
-                "Place: \(.source_a.location // "unknown")",
-                "Spam:  \(if .source_b | has("spam") then if .source_b.spam then "yes" else "no" end else "unknown" end)"' \
-                <<<"$body"
-            exit 0
-        fi
         failure="$status $(jq -r .detail <<<"$body" 2>/dev/null)"
-        [[ $retry_after =~ ^[0-9]+$ ]] || retry_after=1
+        [[ $retry_after =~ ^[0-9]{1,9}$ ]] || retry_after=1
+        retry_ms=$((10#$retry_after * 1000))
         case $status in
+        200)
+            describe <<<"$body" && exit 0
+            code=8 wait_ms=$PAUSE_MS failure="No response" # not JSON
+            ;;
         401) finish 3 "$failure" ;;
         403) finish 4 "$failure" ;;
-        429) code=5 wait_ms=$((retry_after * 1000)) ;;
-        503) code=7 wait_ms=$((retry_after * 1000)) ;;
+        429) code=5 wait_ms=$retry_ms ;;
+        503) code=7 wait_ms=$retry_ms ;;
         5??) code=6 wait_ms=$PAUSE_MS ;;
         *) finish 1 "$failure" ;;
         esac

@@ -24,6 +24,9 @@ const (
 	pause        = 200 * time.Millisecond
 )
 
+// client follows no redirect, which would send the token elsewhere.
+var client = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
 // response is a successful search's body, or an error's. A field that a source does not know is absent.
 type response struct {
 	Data struct {
@@ -87,7 +90,7 @@ func post(ctx context.Context, url, key string, body []byte) (int, time.Duration
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Idempotency-Key", key)
-	reply, err := http.DefaultClient.Do(request)
+	reply, err := client.Do(request)
 	if err != nil {
 		return 0, 0, answer, err
 	}
@@ -99,7 +102,7 @@ func post(ctx context.Context, url, key string, body []byte) (int, time.Duration
 	if err := json.Unmarshal(text, &answer); err != nil && reply.StatusCode == http.StatusOK {
 		return 0, 0, answer, err
 	}
-	seconds, err := strconv.Atoi(reply.Header.Get("Retry-After"))
+	seconds, err := strconv.ParseUint(reply.Header.Get("Retry-After"), 10, 30)
 	if err != nil {
 		seconds = 1
 	}

@@ -14,6 +14,7 @@ async function search(url, token, number) {
     // The same key with each attempt: none is charged twice.
     headers: { "Content-Type": "application/json", "Idempotency-Key": randomUUID() },
     body: JSON.stringify({ api_key: token, query: number }),
+    redirect: "manual", // a redirect would send the token elsewhere
   };
   let outcome;
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
@@ -27,13 +28,14 @@ async function search(url, token, number) {
       if (status === 200) return [0, describe(JSON.parse(text).data)];
       outcome = [EXIT_CODES[status] ?? (status >= 500 ? 6 : 1), `${status} ${detail(text) ?? response.statusText}`];
       if (status === 429 || status === 503) {
-        waitMs = (Number(response.headers.get("Retry-After")) || 1) * 1000;
+        const seconds = response.headers.get("Retry-After");
+        waitMs = (/^\d{1,9}$/.test(seconds) ? Number(seconds) : 1) * 1000;
       } else if (status < 500) {
         return outcome;
       }
     } catch (error) {
-      // TypeError: no connection, or it broke. TimeoutError: AbortSignal.timeout.
-      if (!(error instanceof TypeError) && error.name !== "TimeoutError") throw error;
+      // TypeError: no connection, or it broke. TimeoutError: AbortSignal.timeout. SyntaxError: a 200 that is not JSON.
+      if (!["TypeError", "TimeoutError", "SyntaxError"].includes(error.name)) throw error;
       outcome = [8, "No response"];
     }
     if (attempt === ATTEMPTS || performance.now() + waitMs >= deadline) break;

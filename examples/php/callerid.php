@@ -19,7 +19,7 @@ function search(string $url, string $token, string $number): array
         // The same key with each attempt: none is charged twice.
         CURLOPT_HTTPHEADER => ['Content-Type: application/json', "Idempotency-Key: $key"],
         CURLOPT_HEADERFUNCTION => function ($curl, string $line) use (&$retryAfter): int {
-            if (preg_match('/^Retry-After: *(\d+)/i', $line, $match)) {
+            if (preg_match('/^Retry-After: *(\d{1,9})\s*$/i', $line, $match)) {
                 $retryAfter = (float) $match[1];
             }
             return strlen($line);
@@ -30,14 +30,14 @@ function search(string $url, string $token, string $number): array
         $timeoutMs = (int) ceil(1000 * min(ATTEMPT_S, $deadline - now()));
         curl_setopt($curl, CURLOPT_TIMEOUT_MS, max(1, $timeoutMs)); // 0 is no limit
         $body = curl_exec($curl);
-        if ($body === false) {
+        $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
+        $answer = json_decode((string) $body, true);
+        if ($status === 200 && isset($answer['data'])) {
+            return [0, describe($answer['data'])];
+        }
+        if ($body === false || $status === 200) { // also for a 200 that is not JSON
             [$outcome, $wait] = [[8, 'No response'], PAUSE_S];
         } else {
-            $status = curl_getinfo($curl, CURLINFO_RESPONSE_CODE);
-            $answer = json_decode($body, true);
-            if ($status === 200) {
-                return [0, describe($answer['data'])];
-            }
             $outcome = [EXIT_CODES[$status] ?? ($status >= 500 ? 6 : 1), "$status " . ($answer['detail'] ?? '')];
             if ($status === 429 || $status === 503) {
                 $wait = $retryAfter ?? 1.0;

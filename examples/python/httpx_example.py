@@ -5,6 +5,7 @@ CALLERID_URL=http://127.0.0.1:8000 CALLERID_TOKEN=... python3 httpx_example.py 4
 
 import asyncio
 import os
+import re
 import sys
 import uuid
 
@@ -27,16 +28,16 @@ async def search(url: str, token: str, number: str) -> tuple[int, str]:
                 # For the whole attempt: httpx's own timeouts are for each wait for data.
                 async with asyncio.timeout_at(min(now + ATTEMPT_S, deadline)):
                     response = await client.post(f"{url}/callerid/search", json=body, headers=headers)
-            except (httpx.TransportError, TimeoutError):
-                outcome, wait_s = (8, "No response"), PAUSE_S
-            else:
                 status = response.status_code
                 if status == 200:
                     return 0, describe(response.json()["data"])
+            except (httpx.TransportError, TimeoutError, ValueError):  # ValueError: a 200 that is not JSON
+                outcome, wait_s = (8, "No response"), PAUSE_S
+            else:
                 outcome = EXIT_CODES.get(status, 6 if status >= 500 else 1), f"{status} {detail(response)}"
                 if status in (429, 503):
                     seconds = response.headers.get("Retry-After", "")
-                    wait_s = int(seconds) if seconds.isdecimal() else 1
+                    wait_s = int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else 1
                 elif status >= 500:
                     wait_s = PAUSE_S
                 else:

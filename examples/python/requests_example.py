@@ -4,6 +4,7 @@ CALLERID_URL=http://127.0.0.1:8000 CALLERID_TOKEN=... python3 requests_example.p
 """
 
 import os
+import re
 import sys
 import time
 import uuid
@@ -23,18 +24,21 @@ def search(url: str, token: str, number: str) -> tuple[int, str]:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             # The limit is for the connection, and for each wait for data.
-            timeout_s = min(ATTEMPT_S, deadline - time.monotonic())
-            response = requests.post(f"{url}/callerid/search", json=body, headers=headers, timeout=timeout_s)
-        except (requests.ConnectionError, requests.Timeout):
-            outcome, wait_s = (8, "No response"), PAUSE_S
-        else:
+            timeout_s = max(0.001, min(ATTEMPT_S, deadline - time.monotonic()))
+            # A redirect would send the token elsewhere.
+            response = requests.post(
+                f"{url}/callerid/search", json=body, headers=headers, timeout=timeout_s, allow_redirects=False
+            )
             status = response.status_code
             if status == 200:
                 return 0, describe(response.json()["data"])
+        except requests.RequestException:  # also for a 200 that is not JSON
+            outcome, wait_s = (8, "No response"), PAUSE_S
+        else:
             outcome = EXIT_CODES.get(status, 6 if status >= 500 else 1), f"{status} {detail(response)}"
             if status in (429, 503):
                 seconds = response.headers.get("Retry-After", "")
-                wait_s = int(seconds) if seconds.isdecimal() else 1
+                wait_s = int(seconds) if re.fullmatch("[0-9]{1,9}", seconds) else 1
             elif status >= 500:
                 wait_s = PAUSE_S
             else:
