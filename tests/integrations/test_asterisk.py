@@ -124,4 +124,6 @@ def test_dialplan_refers_to_what_exists() -> None:
     (handler,) = re.findall(r"b\(([a-z-]+)\^s\^1", dialplan)
     assert f"[{handler}]\nexten => s,1," in dialplan
     assert dialplan.endswith("Return()")
+    # Asterisk's README-SERIOUSLY.bestpractices: what the caller sends reaches Dial() only through FILTER().
+    assert dialplan.count("EXTEN") == dialplan.count("${FILTER(0-9,${EXTEN})}") == 1
     assert os.access(SCRIPT, os.X_OK)
