@@ -246,12 +246,12 @@ def answer_without_charge(
     `credits_remaining` is TEST_BALANCE for a test token.
     """
 
-    def take_nothing() -> tuple[None, int]:
+    def read_balance() -> tuple[None, int]:
         if token.is_test:
             return None, TEST_BALANCE
         return None, ApiToken.objects.values_list("credits", flat=True).get(pk=token.pk)
 
-    return _complete(answer, claim, take_nothing)
+    return _complete(answer, claim, read_balance)
 
 
 def _complete(

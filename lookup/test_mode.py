@@ -23,7 +23,8 @@ SLOW_SHARE = 0.9
 
 
 class Overloaded(Exception):
-    """The service is overloaded, or is said to be; `wait_s`: seconds until the client may retry."""
+    """The concurrency limit of the slow case is reached, or the case simulates an overload. `wait_s`: Retry-After in
+    seconds."""
 
     wait_s = RETRY_AFTER_S
 
@@ -47,7 +48,7 @@ class Case:
 _BAKERY_A = Found(name="Example Bakery", location="New York")
 _BAKERY_B = Found(name="Example Bakery", spam=False)
 _LONGEST = ("Longest Example Name " * MAX_TEXT)[:MAX_TEXT]
-_DOWN = Failed("test", "This failure is simulated.")
+_SIMULATED = Failed("test", "This failure is simulated.")
 
 #: All from the range that is reserved for fiction: +1 212 555 0100 to 0199.
 CASES = (
@@ -64,9 +65,9 @@ CASES = (
         _BAKERY_B,
         is_slow=True,
     ),
-    Case("12125550106", 200, "`source_a` fails, `source_b` finds it", _DOWN, _BAKERY_B),
-    Case("12125550107", 200, "`source_b` fails, `source_a` finds it", _BAKERY_A, _DOWN),
-    Case("12125550108", 500, "both sources fail", _DOWN, _DOWN),
+    Case("12125550106", 200, "`source_a` fails, `source_b` finds it", _SIMULATED, _BAKERY_B),
+    Case("12125550107", 200, "`source_b` fails, `source_a` finds it", _BAKERY_A, _SIMULATED),
+    Case("12125550108", 500, "both sources fail", _SIMULATED, _SIMULATED),
     Case("12125550109", 403, "the token has no credits left", error=NoCreditsLeft),
     Case(
         "12125550110",
@@ -104,10 +105,10 @@ def table() -> str:
 
 
 @contextmanager
-def admitted(number: str) -> Iterator[None]:
-    """Hold one of the few places for the slow case, if `number` is its number. Raises Overloaded when all are taken.
+def limit_slow_requests(number: str) -> Iterator[None]:
+    """Count the request towards the concurrency limit of the slow case while it runs, if `number` is that case's.
 
-    Also for its repeats with an Idempotency-Key, which wait for the first request.
+    Repeats with an Idempotency-Key count too, because they wait for the first request. Raises Overloaded at the limit.
     """
     if not _BY_NUMBER.get(number, _UNLISTED).is_slow:
         yield
@@ -128,7 +129,7 @@ def search(number: str) -> SearchResult:
     if case.is_slow:
         release_connection()
         time.sleep(SLOW_SHARE * settings.SEARCH_DEADLINE_S)
-    slow_s = time.monotonic() - started
+    elapsed_s = time.monotonic() - started
     return SearchResult(
-        number, {"source_a": SlotResult(case.source_a, slow_s), "source_b": SlotResult(case.source_b, slow_s)}
+        number, {"source_a": SlotResult(case.source_a, elapsed_s), "source_b": SlotResult(case.source_b, elapsed_s)}
     )

@@ -37,7 +37,8 @@ class Decision:
 
 
 class InProcessLog:
-    """The log of one process. Once a window, the longest that was used, tokens that were idle for it are removed."""
+    """The log of one process. Once per window, it drops the tokens without a request in that window; of different
+    windows, the longest counts."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -50,11 +50,11 @@ class SearchView(APIView):
 
     @search_schema
     def post(self, request: Request) -> JsonResponse:
-        """Check the number; in test mode, admit a slow one."""
+        """Check the number and, in test mode, the concurrency limit of the slow answer; then answer."""
         token = cast(ApiToken, request.auth)
         self.number = number = numbers.parse(cast(dict[str, Any], request.data).get("query"))
         if token.is_test:
-            with test_mode.admitted(number):
+            with test_mode.limit_slow_requests(number):
                 return self._answer(request, token, number)
         return self._answer(request, token, number)
 

@@ -236,7 +236,7 @@ def test_a_test_token_cannot_pay_whatever_asks_for_it(tester: Integrator, settin
 def test_the_slow_answer_has_few_places(tester: Integrator) -> None:
     live = Integrator()
     assert tester.search(SLOW, Idempotency_Key="k").status_code == 200
-    with test_mode.admitted(SLOW):  # of the 4 threads, 1
+    with test_mode.limit_slow_requests(SLOW):  # of the 4 threads, 1
         for headers in ({}, {"Idempotency_Key": "k"}, {"Idempotency_Key": "other"}):
             refused = tester.search(SLOW, **headers)
             assert (refused.status_code, refused.json()) == (503, {"detail": "Service overloaded"})
