@@ -91,6 +91,13 @@ def test_no_page_loads_anything_from_another_origin(site: Path, pages: dict[Path
     assert not [load for load in loads if urlsplit(load[1]).netloc or urlsplit(load[1]).scheme not in ("", "data")]
 
 
+def test_no_heading_ends_with_a_number_sign() -> None:
+    """The site would drop it: "C#" became "C"."""
+    for path in (ROOT / "docs").glob("*.md"):
+        text = FENCES.sub("", path.read_text(encoding="utf-8"))
+        assert not re.search(r"^#+ .*#$", text, re.MULTILINE), path.name
+
+
 def test_what_belongs_to_a_list_item_is_indented_by_four() -> None:
     """GitHub takes less; the site would end the list there."""
     less = re.compile(r"(?<=\n\n) {1,3}\S.*|^ {1,3}(?:[-*] |\d+\. ).*", re.MULTILINE)
