@@ -129,6 +129,23 @@ def test_number_field_has_a_border_in_every_size_and_scheme(admin_page: Page, na
     assert len(backgrounds) == 2
 
 
+def test_chart_has_the_pages_text_color_in_every_scheme(admin_page: Page, filled: dict[str, int]) -> None:
+    labels = """() => {
+        const chart = Object.values(Chart.instances)[0];
+        return chart && Object.values(chart.scales).map(scale => scale.options.ticks.color);
+    }"""
+    colours = set()
+    for scheme in SCHEMES:
+        admin_page.emulate_media(color_scheme=scheme)
+        admin_page.goto(PAGES["dashboard"])
+        for shown in (scheme, *(other for other in SCHEMES if other != scheme)):
+            set_scheme(admin_page, shown)
+            text = admin_page.evaluate("getComputedStyle(document.body).color")
+            colours.add(text)
+            admin_page.wait_for_function(f"text => ({labels})()?.every(colour => colour === text)", arg=text)
+    assert len(colours) == 2
+
+
 def test_home_page_is_accessible_and_not_cut(page: Page) -> None:
     page.goto("/")
     assert_not_cut(page)

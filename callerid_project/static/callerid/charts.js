@@ -1,12 +1,12 @@
-// Stylesheets do not apply to text on a canvas: set the page's colour, in light and dark.
-const setTickColors = () => {
+// Stylesheets do not apply to text on a canvas: set the page's colour, in light and dark. On load this runs before
+// unfold draws the charts.
+const setTextColor = () => {
   const colour = getComputedStyle(document.body).color;
-  for (const canvas of document.querySelectorAll("canvas.chart")) {
-    const chart = Chart.getChart(canvas);
-    if (!chart) continue;
+  Chart.defaults.color = colour;
+  for (const chart of Object.values(Chart.instances)) {
     for (const axis of Object.values(chart.options.scales)) axis.ticks.color = colour;
     chart.update();
   }
 };
-window.addEventListener("load", setTickColors);
-new MutationObserver(setTickColors).observe(document.documentElement, { attributeFilter: ["class"] });
+window.addEventListener("load", setTextColor);
+new MutationObserver(setTextColor).observe(document.documentElement, { attributeFilter: ["class"] });
