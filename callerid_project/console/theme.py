@@ -29,7 +29,10 @@ UNFOLD = {
     "COLORS": {"primary": _INDIGO},
     "SIDEBAR": {"show_search": False, "navigation": "callerid_project.console.navigation.sidebar"},
     "STYLES": [lambda request: static("callerid/console.css")],
-    "SCRIPTS": [lambda request: static("callerid/charts.js")],
+    "SCRIPTS": [
+        lambda request: static("callerid/charts.js"),
+        lambda request: static("callerid/accessible.js"),
+    ],
     "DASHBOARD_CALLBACK": "callerid_project.console.dashboard.context",
     "ACCOUNT": {
         "navigation": [

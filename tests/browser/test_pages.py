@@ -1,6 +1,7 @@
 """Every page of the console, the home page and the API docs: accessible, not cut, no browser errors."""
 
 import json
+import re
 
 import pytest
 
@@ -107,6 +108,8 @@ def filled(service: Service) -> dict[str, int]:
 def test_console_page_is_accessible_and_not_cut(admin_page: Page, filled: dict[str, int], name: str) -> None:
     admin_page.goto(PAGES[name].format(**filled))
     expect(admin_page.get_by_role("link", name="Dashboard")).to_be_attached()
+    expect(admin_page.get_by_role("main")).to_be_visible()
+    expect(admin_page.locator(".material-symbols-outlined:not([aria-hidden])")).to_have_count(0)
     assert_not_cut(admin_page)
     assert_accessible(admin_page)
     screenshots(admin_page, name)
@@ -144,6 +147,44 @@ def test_chart_has_the_pages_text_color_in_every_scheme(admin_page: Page, filled
             colours.add(text)
             admin_page.wait_for_function(f"text => ({labels})()?.every(colour => colour === text)", arg=text)
     assert len(colours) == 2
+
+
+def test_menu_opens_and_closes_with_the_keyboard(admin_page: Page) -> None:
+    admin_page.set_viewport_size({"width": 390, "height": 900})
+    admin_page.goto("/admin/")
+    opener, item = (
+        admin_page.get_by_role("button", name="Menu", exact=True),
+        admin_page.get_by_role("link", name="Ledger"),
+    )
+    expect(item).to_be_hidden()
+    opener.press("Enter")
+    expect(item).to_be_visible()
+    expect(opener).to_have_attribute("aria-expanded", "true")
+    expect(admin_page.get_by_role("button", name="Close menu")).to_be_focused()
+    screenshots(admin_page, "menu")
+    admin_page.keyboard.press("Escape")
+    expect(item).to_be_hidden()
+    expect(opener).to_be_focused()
+
+
+def test_first_tab_stop_skips_the_menu(admin_page: Page) -> None:
+    admin_page.goto("/admin/accounts/apitoken/")
+    admin_page.keyboard.press("Tab")
+    expect(admin_page.get_by_role("link", name="Skip to content")).to_be_focused()
+    admin_page.keyboard.press("Enter")
+    expect(admin_page.locator("#content")).to_be_focused()
+
+
+@pytest.mark.parametrize(
+    ("path", "button"),
+    [("/admin/accounts/apitoken/add/", "Issue"), ("/admin/lookup/numberrule/add/", "Save")],
+)
+def test_form_error_moves_the_focus_and_is_in_the_title(admin_page: Page, path: str, button: str) -> None:
+    admin_page.goto(path)
+    admin_page.get_by_role("button", name=button, exact=True).click()
+    expect(admin_page.locator(".errornote")).to_be_focused()
+    expect(admin_page).to_have_title(re.compile("^Error: "))
+    assert_accessible(admin_page)
 
 
 def test_home_page_is_accessible_and_not_cut(page: Page) -> None:
