@@ -201,7 +201,7 @@ def test_api_docs_are_not_cut(page: Page) -> None:
 
 
 def test_page_follows_the_systems_color_scheme(admin_page: Page, page: Page) -> None:
-    for shown, address in ((admin_page, "/admin/"), (page, "/")):
+    for shown, address in ((admin_page, "/admin/"), (page, "/"), (page, "/docs")):
         brightness = {}
         for scheme in ("light", "dark"):
             shown.emulate_media(color_scheme=scheme)
