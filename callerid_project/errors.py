@@ -6,8 +6,10 @@ from collections.abc import Callable
 from http import HTTPMethod
 from typing import Any
 
+from django.contrib import admin
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.urls import reverse
 from django.views import csrf, defaults
 from rest_framework import exceptions
@@ -76,6 +78,20 @@ def _handler(status: int, detail: str, admin_page: Callable[..., HttpResponse]) 
     return handler
 
 
+def _console_page(
+    status: int, title: str, text: str, plain_page: Callable[..., HttpResponse]
+) -> Callable[..., HttpResponse]:
+    """A page of the console with its menu for those who may open the console, and `plain_page` for all others."""
+
+    def page(request: HttpRequest, exception: Exception) -> HttpResponse:
+        if not admin.site.has_permission(request):
+            return plain_page(request, exception)
+        context = {**admin.site.each_context(request), "title": title, "text": text}
+        return render(request, "admin/error.html", context, status=status)
+
+    return page
+
+
 def _body_too_large_page(request: HttpRequest) -> HttpResponse:
     page = defaults.ERROR_PAGE_TEMPLATE % {"title": "Request body too large (413)", "details": ""}
     return HttpResponse(page, status=413)
@@ -104,6 +120,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 body_too_large = _handler(413, "Request body too large", _body_too_large_page)
-permission_denied = _handler(403, "Forbidden", defaults.permission_denied)
-not_found = _handler(404, str(exceptions.NotFound.default_detail), defaults.page_not_found)
+_denied_page = _console_page(
+    403, "Not allowed", "Your roles do not include this. Ask a superuser for one that does.", defaults.permission_denied
+)
+_not_found_page = _console_page(
+    404, "Page not found", "There is no such page, or its record has been deleted.", defaults.page_not_found
+)
+permission_denied = _handler(403, "Forbidden", _denied_page)
+not_found = _handler(404, str(exceptions.NotFound.default_detail), _not_found_page)
 server_error = _handler(500, INTERNAL, defaults.server_error)
