@@ -25,6 +25,7 @@ __all__ = [
     "Page",
     "assert_accessible",
     "assert_not_cut",
+    "assert_title_not_cut",
     "expect",
     "login",
     "screenshots",
@@ -101,6 +102,17 @@ def assert_not_cut(page: Page) -> None:
             page.evaluate(_SETTLED)
             wide, room = page.evaluate("[document.scrollingElement.scrollWidth, innerWidth]")
             assert wide <= room, f"{page.url} is {wide} pixels wide in a window of {room}"
+
+
+def assert_title_not_cut(page: Page) -> None:
+    """On a phone the title wraps instead of ending in dots."""
+    with _restored(page):
+        page.set_viewport_size({"width": 390, "height": 900})
+        cut = page.evaluate(
+            "[...document.querySelectorAll('h1, h1 *')].filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth)"
+            ".map(e => e.textContent.trim())"
+        )
+    assert not cut, f"{page.url} cuts its title: {cut}"
 
 
 def screenshots(page: Page, name: str) -> None:

@@ -5,7 +5,16 @@ import re
 
 import pytest
 
-from tests.browser.pages import SCHEMES, Page, assert_accessible, assert_not_cut, expect, screenshots, set_scheme
+from tests.browser.pages import (
+    SCHEMES,
+    Page,
+    assert_accessible,
+    assert_not_cut,
+    assert_title_not_cut,
+    expect,
+    screenshots,
+    set_scheme,
+)
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -111,6 +120,7 @@ def test_console_page_is_accessible_and_not_cut(admin_page: Page, filled: dict[s
     expect(admin_page.get_by_role("main")).to_be_visible()
     expect(admin_page.locator(".material-symbols-outlined:not([aria-hidden])")).to_have_count(0)
     assert_not_cut(admin_page)
+    assert_title_not_cut(admin_page)
     assert_accessible(admin_page)
     screenshots(admin_page, name)
 
@@ -147,6 +157,16 @@ def test_chart_has_the_pages_text_color_in_every_scheme(admin_page: Page, filled
             colours.add(text)
             admin_page.wait_for_function(f"text => ({labels})()?.every(colour => colour === text)", arg=text)
     assert len(colours) == 2
+
+
+def test_twenty_rows_on_a_phone_are_at_most_3000_pixels(admin_page: Page, filled: dict[str, int]) -> None:
+    admin_page.set_viewport_size({"width": 390, "height": 900})
+    admin_page.goto(PAGES["ledger"])
+    rows = admin_page.locator("#result_list tr.data-row")
+    first, last = rows.first.bounding_box(), rows.nth(19).bounding_box()
+    assert first is not None
+    assert last is not None
+    assert last["y"] + last["height"] - first["y"] <= 3000
 
 
 def test_menu_opens_and_closes_with_the_keyboard(admin_page: Page) -> None:
