@@ -48,12 +48,15 @@ class PostgresProxy:
         self._links: list[_Link] = []
         self.refuses = False
         self.broken = threading.Event()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
 
     def start(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor.start()
         return self
 
     def stop(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+        self._acceptor.join()
         self._listener.close()
         for link in self._links:
             link.close()

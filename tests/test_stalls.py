@@ -10,6 +10,7 @@ import pytest
 import requests
 
 from tests.api import NUMBER
+from tests.load import wait_for
 from tests.servers import PostgresServer
 from tests.service import Service
 
@@ -119,7 +120,8 @@ def test_a_replay_waits_for_a_standby_too(serve: Serve, postgres_server: Postgre
     with psycopg.connect(postgres_server.url, autocommit=True) as admin:
         set_standby(admin, "absent")
         try:
-            assert search(service, key, **headers).status_code == 500
+            # The server tells its sessions one after another.
+            wait_for(lambda: search(service, key, **headers).status_code == 500)
         finally:
             set_standby(admin, "")
     assert search(service, key, **headers).json() == first.json()
