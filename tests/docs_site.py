@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from tests.plugin import ROOT
-from tests.servers import Unavailable
+from tests.servers import Unavailable, required
 
 #: What the build reads: pages include files of the others.
 READ = ("zensical.toml", "docs", "deploy", "examples", "integrations")
@@ -41,6 +41,15 @@ def build(directory: Path) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+def built_site(directory: Path) -> Path:
+    """The folder of a site that was built without a warning; skips the test if the generator is not installed."""
+    with required():
+        copy_sources(directory)
+    done = build(directory)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return directory / "site"
 
 
 class BuiltPage(HTMLParser):

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.docs_site import PICTURE_BYTES, PICTURES, BuiltPage, build, copy_sources
+from tests.docs_site import PICTURE_BYTES, PICTURES, BuiltPage, build, built_site, copy_sources
 from tests.plugin import ROOT
 from tests.servers import required
 
@@ -22,12 +22,7 @@ FENCES = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("docs")
-    with required():
-        copy_sources(directory)
-    done = build(directory)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return directory / "site"
+    return built_site(tmp_path_factory.mktemp("docs"))
 
 
 @pytest.fixture(scope="module")

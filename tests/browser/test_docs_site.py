@@ -11,8 +11,7 @@ import pytest
 
 from tests.browser.pages import SCHEMES, assert_accessible, expect
 from tests.browser.watch import Watch
-from tests.docs_site import build, copy_sources
-from tests.servers import required
+from tests.docs_site import built_site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -27,12 +26,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("docs")
-    with required():
-        copy_sources(directory)
-    done = build(directory)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return directory / "site"
+    return built_site(tmp_path_factory.mktemp("docs"))
 
 
 @pytest.fixture(scope="module")
