@@ -49,7 +49,11 @@ def send(service: Service, path: str, temporary: Path, *, chunked: bool) -> tupl
                     answer = sock.recv(65_536)
                     break
                 assert writable, "the service neither reads nor answers"
-                count = sock.send(waiting)
+                try:
+                    count = sock.send(waiting)
+                except ConnectionError:  # its response arrived meanwhile
+                    answer = sock.recv(65_536)
+                    break
                 waiting, sent = waiting[count:], sent + count
                 uploads = [file for file in temporary.iterdir() if not file.name.startswith("callerid-metrics-")]
                 stored = max(stored, sum(file.stat().st_size for file in uploads))
