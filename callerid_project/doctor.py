@@ -18,6 +18,7 @@ from accounts.models import Notice
 from callerid_project import health
 from callerid_project.health import HealthCheck
 from core import redis
+from core.database_errors import describe
 from lookup import statistics
 
 TIME_LIMIT_S = 5
@@ -49,7 +50,7 @@ def run() -> list[HealthCheck]:
 
 
 def _checked(name: str, check: Callable[[], HealthCheck | None]) -> HealthCheck | None:
-    """The result; of what raises, only the type, or the database's first line."""
+    """The result; of what raises, only the type, or core.database_errors.describe."""
     try:
         with _time_limit():
             return check()
@@ -58,9 +59,8 @@ def _checked(name: str, check: Callable[[], HealthCheck | None]) -> HealthCheck 
             connection.close()
         return HealthCheck(name, False, f"No answer within {TIME_LIMIT_S} s: see what it waits for, or restart it.")
     except (DatabaseError, InterfaceError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].removesuffix(".")
         what = "Start it, or correct DATABASE_URL" if not settings.EMBEDDED else "Check CALLERID_DATA_DIR"
-        return HealthCheck(name, False, f"{reason}. {what}.")
+        return HealthCheck(name, False, f"{describe(error)}. {what}.")
     except Exception as error:
         return HealthCheck(name, False, f"The check failed ({type(error).__name__}): report this as a bug.")
 

@@ -1,4 +1,4 @@
-"""What may be logged about an error of PostgreSQL: never a message that may quote a row or a statement.
+"""What may be shown or logged about a database error: never a message that may quote a row or a statement.
 
 Without Django, for the main process of the server, which logs without it.
 """
@@ -14,7 +14,8 @@ _CODES = frozenset({"42P01", "42703", "42501"})
 
 
 def describe(error: BaseException) -> str:
-    """The error's type and, of an error of PostgreSQL or of the connection to it, SQLSTATE and message."""
+    """The error's type and, where it quotes no value, its message: SQLSTATE and message of PostgreSQL, and the messages
+    of SQLite and of the connection to PostgreSQL."""
     name = type(error).__name__
     cause = error.__cause__ if type(error).__module__ == "django.db.utils" else error
     detail = _detail(cause) if cause is not None else ""
@@ -22,6 +23,8 @@ def describe(error: BaseException) -> str:
 
 
 def _detail(error: Any) -> str:
+    if type(error).__module__ == "sqlite3":  # names tables and columns, but no values
+        return str(error)
     if not type(error).__module__.startswith(("psycopg", "core.postgresql")):
         return ""
     code = getattr(error, "sqlstate", None)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from django.db import Error as DatabaseFailure
 from django.db import close_old_connections
 
+from core.database_errors import describe
 from lookup.address_books import carddav, configuration, ldapsearch, store
 from lookup.address_books.changes import FetchFailed
 from lookup.address_books.configuration import Book, InvalidBook
@@ -28,9 +29,7 @@ def sync(
         except (InvalidBook, FetchFailed, NotMerged) as error:
             result = SyncResult(error=str(error))
         except DatabaseFailure as error:
-            # Only the first line; the others may contain a row.
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            result = SyncResult(error=f"database error: {reason}")
+            result = SyncResult(error=f"database: {describe(error)}")
             close_old_connections()  # the next book may need a new one
         if result.error and not dry_run:
             _record_failure(name, result)

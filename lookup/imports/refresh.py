@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import close_old_connections
 
+from core.database_errors import describe
 from lookup.imports import data_sets
 from lookup.imports.complaints import import_complaints
 from lookup.imports.download import Download, DownloadFailed, NotPublished
@@ -115,9 +116,7 @@ class _Refresher:
         except OSError as error:
             self.result.errors.append(f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}")
         except DatabaseFailure as error:
-            # Only the first line; the others may contain a row.
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            self.result.errors.append(f"database error: {reason}")
+            self.result.errors.append(f"database: {describe(error)}")
             close_old_connections()  # the next source may need a new one
         return self.result
 

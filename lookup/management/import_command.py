@@ -15,6 +15,7 @@ from django.db.models import Model
 
 from core import history
 from core.commands import JSONCommand
+from core.database_errors import describe
 from lookup.imports.formats import Format
 from lookup.imports.merging import ReadCounts
 from lookup.imports.progress import ImportProgress
@@ -86,9 +87,7 @@ class ImportCommand(BackgroundCommand):
             except DatabaseError as error:
                 if not progress.rows:
                     raise  # manage.py says what may be missing
-                # Only its first line; the others may contain a row.
-                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                raise CommandError(f"Database error: {reason}. {self._interrupted(progress, options)}") from None
+                raise CommandError(f"{describe(error)}. {self._interrupted(progress, options)}") from None
             except KeyboardInterrupt as error:
                 raise CommandError(self._interrupted(progress, options)) from error
         titles = ", ".join(dict.fromkeys(self.formats[name].title for name in result.formats))

@@ -1,5 +1,7 @@
 """Lines about database errors say what is wrong, and no value of a row or statement."""
 
+import sqlite3
+
 import psycopg
 import pytest
 from django.db import OperationalError
@@ -47,6 +49,12 @@ def test_connection_errors_show_what_the_server_says(postgres_url: str) -> None:
     assert "unsupported startup parameter: options" in refused
     assert "Connection refused" in failure(pooler.url)
     assert describe(PoolTimeout("no connection in 1 s")) == "PoolTimeout: no connection in 1 s"
+
+
+def test_messages_of_sqlite_are_shown() -> None:
+    wrapped = OperationalError("Erika")
+    wrapped.__cause__ = sqlite3.OperationalError("database is locked")
+    assert describe(wrapped) == "OperationalError: database is locked"
 
 
 def test_other_errors_are_named_only() -> None:

@@ -16,6 +16,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from accounts import credits, tokens
 from callerid_project.announce import demo_token_file
+from core.database_errors import describe
 from lookup.imports.numbering_plan import load_numbering_plan
 from lookup.imports.sample_data import load_sample_data
 
@@ -41,7 +42,7 @@ class Command(BaseCommand):
                     self.provide_demo_token(demo_token_file())
                     self.provide_admin()
         except DatabaseError as error:
-            raise CommandError(f"Cannot use the database: {str(error).strip().splitlines()[0]}") from error
+            raise CommandError(f"Cannot use the database: {describe(error)}") from error
         except OSError as error:
             raise CommandError(f"Cannot use the data directory {settings.DATA_DIR}: {error.strerror}.") from error
         if not self.changes:

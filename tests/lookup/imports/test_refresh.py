@@ -1,5 +1,6 @@
 """Refreshing the published data: what is new is imported once, and what fails changes nothing."""
 
+import sqlite3
 from datetime import date, timedelta
 from typing import Any
 
@@ -225,13 +226,14 @@ def test_errors_do_not_contain_the_token(
 @pytest.mark.django_db(transaction=True)
 def test_database_error_is_reported_without_a_row(publishers: Publishers, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(**options: Any) -> None:
-        raise DatabaseError("disk full\nDETAIL: 12125550142")
+        raise DatabaseError("12125550142") from sqlite3.OperationalError("database or disk is full")
 
     publishers.publish_fcc(TODAY)
     publishers.publish_list(41, {1: 10})
+    full = "database: DatabaseError: database or disk is full"
     with monkeypatch.context() as patch:
         patch.setattr(refresh_module, "import_complaints", fail)
-        assert [result.errors for result in run("fcc", "phoneblock")] == [["database error: disk full"]] * 2
+        assert [result.errors for result in run("fcc", "phoneblock")] == [[full]] * 2
     assert left(publishers) == ["lock"]
     assert run_one("fcc").files == 1
 
