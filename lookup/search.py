@@ -15,7 +15,7 @@ from lookup.combined_query import NumberRows
 from lookup.connectors.base import call_connector
 from lookup.connectors.registry import Member, bind
 from lookup.connectors.table import TableConnector
-from lookup.slot import Slot
+from lookup.slot import MemberCall, Slot
 from lookup.vendors import cache, event_loop
 from lookup.vendors.guard import LATE
 
@@ -41,13 +41,24 @@ class AllSourcesFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SlotResult:
+    """`calls`: what the operator rule and each called member contributed, in the configured order; none in test mode.
+    Members that could not add a field are left out."""
+
     answer: Answer
     elapsed_s: float
+    calls: tuple[MemberCall, ...] = ()
 
     @property
     def status(self) -> str:
         """`found`, `not-found` or `failed`."""
         return _STATUSES[type(self.answer)]
+
+    def suppliers(self) -> dict[str, str]:
+        """Field → the member that supplied it (`operator rules` for a rule), for each field of the answer."""
+        known = self.answer.known() if isinstance(self.answer, Found) else {}
+        found = [(call.connector, call.answer.known()) for call in self.calls if isinstance(call.answer, Found)]
+        first = {field: next((name for name, fields in found if field in fields), None) for field in known}
+        return {field: name for field, name in first.items() if name is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,8 @@ def search(number: str) -> SearchResult:
         version = cache_versions.find(rows)
         release_connection()
         _call_vendors(list(slots.values()), number, version, deadline)
-    return SearchResult(number, {name: SlotResult(slot.answer(), slot.elapsed_s) for name, slot in slots.items()})
+    results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
+    return SearchResult(number, results)
 
 
 def members(slot: str) -> tuple[Member, ...]:

@@ -1,7 +1,7 @@
 """A slot: its members in the configured order; each field comes from the first member that knows it."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lookup import statistics
 from lookup.answers import Answer, Failed, Found, NotFound
@@ -12,6 +12,35 @@ from lookup.vendors.guard import LATE
 #: The name of operator rules in the statistics. No connector can have it, because of the space.
 RULES_SOURCE = "operator rules"
 UNREADABLE = Failed("bad_response")
+
+
+class MemberCall(NamedTuple):
+    """What one member of a slot, or the operator rule, contributed to a search.
+
+    `elapsed_s`: None for operator rules, and for a call whose result nobody read. `cached`: no call was made; `joined`:
+    the call was another search's.
+    """
+
+    connector: str
+    answer: Answer
+    elapsed_s: float | None
+    cached: bool = False
+    joined: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """`found` or `not_found`, with the prefix `cached_` where this search made no call; or the reason of a failure,
+        with the prefix `shared_` where the call was another search's. The statistics tell these apart, because calls
+        may cost money."""
+        if isinstance(self.answer, Failed):
+            return statistics.clean_outcome(("shared_" if self.joined else "") + self.answer.reason)
+        found = "found" if isinstance(self.answer, Found) else "not_found"
+        return ("cached_" if self.cached or self.joined else "") + found
+
+    @property
+    def hint(self) -> str:
+        """What an operator can do about a failure; may be empty."""
+        return statistics.clean_hint(self.answer.hint) if isinstance(self.answer, Failed) else ""
 
 
 class Slot:
@@ -31,7 +60,10 @@ class Slot:
         self._answers: list[Answer | None] = [None] * len(members)
         #: Whether each member covers the number, once that is known.
         self._covered: dict[int, bool] = {}
-        if self._rule.keys() & fields:
+        #: By index of the member; -1 is the operator rule.
+        self._calls: dict[int, MemberCall] = {}
+        if rule and self._rule.keys() & fields:
+            self._calls[-1] = MemberCall(RULES_SOURCE, rule, None)
             statistics.count(slot=name, connector=RULES_SOURCE, outcome="found", elapsed_s=None)
 
     def due(self, *, remote: bool) -> Iterator[tuple[int, Member]]:
@@ -47,20 +79,21 @@ class Slot:
 
     def called(self, index: int) -> None:
         self._answers[index] = LATE
+        self._calls[index] = MemberCall(self._members[index].name, LATE, None)
 
     def record(
         self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
     ) -> None:
-        """Keep and count an answer. `cached`: no call was made for it; `joined`: the call was another search's. The
-        statistics tell these apart, because calls may cost money."""
+        """Keep and count an answer. `cached` and `joined`: as in MemberCall."""
         self._answers[index] = answer
-        if isinstance(answer, Failed):
-            outcome, hint = ("shared_" if joined else "") + answer.reason, answer.hint
-        else:
-            found = "found" if isinstance(answer, Found) else "not_found"
-            outcome, hint = ("cached_" if cached or joined else "") + found, ""
-        connector = self._members[index].name
-        statistics.count(slot=self._name, connector=connector, outcome=outcome, elapsed_s=elapsed_s, hint=hint)
+        call = self._calls[index] = MemberCall(self._members[index].name, answer, elapsed_s, cached, joined)
+        statistics.count(
+            slot=self._name, connector=call.connector, outcome=call.outcome, elapsed_s=elapsed_s, hint=call.hint
+        )
+
+    def calls(self) -> tuple[MemberCall, ...]:
+        """The operator rule, then the members that were called, in the configured order."""
+        return tuple(self._calls[index] for index in sorted(self._calls))
 
     def answer(self) -> Answer:
         """Found when any field is known, Failed when none is known and a member failed, otherwise NotFound."""

@@ -55,6 +55,16 @@ _OUTCOME = re.compile(r"[A-Za-z_-]{1,32}")
 _NUMBER = re.compile(r"[0-9]{6,}")
 
 
+def clean_outcome(outcome: str) -> str:
+    """`outcome`, or `error` if it is not one of at most 32 letters, `_` and `-`."""
+    return outcome if _OUTCOME.fullmatch(outcome) else "error"
+
+
+def clean_hint(hint: str) -> str:
+    """`hint` in one line of at most 200 characters, without digits that may be a number."""
+    return _NUMBER.sub("…", clean_text(hint))
+
+
 @log_exceptions
 def count(*, slot: str, connector: str, outcome: str, elapsed_s: float | None, hint: str = "") -> None:
     """Count one answer of a source, or an event. Never raises.
@@ -63,9 +73,7 @@ def count(*, slot: str, connector: str, outcome: str, elapsed_s: float | None, h
     other text counts as `error`. `elapsed_s`: None for an event and for operator rules. `hint`: for a failure, what an
     operator can do.
     """
-    now_s, connector = time.time(), connector[:200]
-    if not _OUTCOME.fullmatch(outcome):
-        outcome = "error"
+    now_s, connector, outcome = time.time(), connector[:200], clean_outcome(outcome)
     amounts = [(0, 1)]
     if elapsed_s is not None:
         elapsed_us = max(0, round(elapsed_s * 1_000_000))
@@ -75,7 +83,7 @@ def count(*, slot: str, connector: str, outcome: str, elapsed_s: float | None, h
     if slot:
         LOOKUPS.inc(connector, reason if reason in _METRIC_OUTCOMES else "other")
     if elapsed_s is not None and outcome not in _CACHED and reason not in _NOT_CALLED:
-        failure = ("", "") if reason in _ANSWERED else (reason, _NUMBER.sub("…", clean_text(hint)))
+        failure = ("", "") if reason in _ANSWERED else (reason, clean_hint(hint))
         counters.process_counters.add(RESULTS, (connector, *failure), [(0, int(now_s * 1000))])
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lookup import statistics
-from lookup.answers import Found
+from lookup.answers import Answer, Failed, Found
 from lookup.connectors import registry
+from lookup.models import NumberRule
 from lookup.search import search
 from lookup.vendors import event_loop
 from tests import connectors
@@ -149,3 +150,35 @@ def test_search_fails_while_the_event_loop_is_blocked(settings: Any, monkeypatch
     assert {outcome for _, outcome, _ in counted} == {"no_time"}
     event_loop.run(asyncio.sleep(0))  # the search's own coroutine was first
     assert connectors.RemoteKnows.calls == connectors.RemoteKnowsToo.calls == []
+
+
+def test_a_result_says_which_member_supplied_each_field(settings: Any) -> None:
+    NumberRule.objects.create(number=int(NUMBER), spam=True)
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}KnowsPlace,{T}RemoteFails,{T}RemoteKnows", T + "Knows"
+    slots = search(NUMBER).slots
+    assert slots["source_a"].suppliers() == {"location": T + "KnowsPlace", "name": T + "RemoteKnows"}
+    assert slots["source_b"].suppliers() == {"name": T + "Knows", "spam": "operator rules"}
+    assert [(call.connector.removeprefix(T), call.outcome) for call in slots["source_a"].calls] == [
+        ("KnowsPlace", "found"),
+        ("RemoteFails", "down"),
+        ("RemoteKnows", "found"),
+    ]
+    assert [call.outcome for call in slots["source_b"].calls] == ["found", "found"]
+
+
+def test_a_result_tells_cached_answers_from_calls(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "Knows"
+    search(NUMBER)
+    (call,) = search(NUMBER).slots["source_a"].calls
+    assert (call.outcome, call.hint) == ("cached_found", "")
+
+
+class Talks(connectors.Recording):
+    def answer(self, number: str, timeout_s: float) -> Answer:
+        return Failed(f"refused {number}", f"Unblock {number}.")
+
+
+def test_a_members_own_reason_and_hint_are_cleaned(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.Talks", T + "Knows"
+    (call,) = search(NUMBER).slots["source_a"].calls
+    assert (call.outcome, call.hint) == ("error", "Unblock ….")
