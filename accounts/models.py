@@ -10,6 +10,9 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+#: The first characters of every JWT of this service: the base64 of `{"alg"`.
+JWT_PREFIX = "eyJhbGci"
+
 
 class ApiToken(models.Model):
     """One integrator's API token: its JWT is known only by `jti`, its balance only changes in credits.py. A test token
@@ -22,6 +25,8 @@ class ApiToken(models.Model):
     jti = models.CharField(max_length=32, unique=True, editable=False)
     previous_jti = models.CharField(max_length=32, unique=True, null=True, editable=False)
     previous_until = models.DateTimeField(null=True, editable=False, help_text="The previous token works until then.")
+    # Of the current JWT; empty for one that was signed before this column existed.
+    last_four = models.CharField(max_length=4, default="", db_default="", editable=False)
     credits = models.BigIntegerField(default=0, editable=False)
     lifetime_days = models.PositiveIntegerField(editable=False, help_text="Lifetime of a token, also after rotation.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -46,10 +51,17 @@ class ApiToken(models.Model):
             ("rotate_apitoken", "Can rotate a token"),
             ("revoke_apitoken", "Can revoke a token"),
         ]
+        indexes = [models.Index(fields=["last_four"], name="apitoken_last_four")]
         constraints = [models.CheckConstraint(condition=Q(credits__gte=0), name="apitoken_credits_not_negative")]
 
     def __str__(self) -> str:
         return f"{self.name} (#{self.pk})"
+
+    @property
+    def hint(self) -> str:
+        """The first and the last characters of the JWT, `eyJhbGci…Wx4Q`; empty if unknown. All JWTs of this service
+        begin alike, with their header."""
+        return f"{JWT_PREFIX}…{self.last_four}" if self.last_four else ""
 
     def state_at(self, now: datetime) -> str:
         """`revoked`, `expired`, `in grace` (rotated, and the previous token still works) or `active`."""

@@ -1,9 +1,11 @@
 """Issue, verify, rotate and revoke tokens.
 
 An API token is a JWT (HS256) with `jti`, `iat`, `exp`, its type and, for a test token, `"test": true`, nothing else.
-Only the `jti` is stored; the JWT is returned once, by `issue` or `rotate`, and never logged.
+Only the `jti` and the last four characters are stored; the JWT is returned once, by `issue` or `rotate`, and never
+logged.
 """
 
+import base64
 import hashlib
 import re
 import threading
@@ -18,13 +20,13 @@ from cachetools import LRUCache, cached
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, transaction
-from django.db.models import EmailField
+from django.db.models import EmailField, Q
 from django.utils import timezone
 from rest_framework_simplejwt.backends import TokenBackend
 from rest_framework_simplejwt.exceptions import TokenBackendError
 
 from accounts import credits
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import JWT_PREFIX, ApiToken, CreditEntry
 from core.db import fetch_one, retry_on_new_connection
 
 MAX_LENGTH = 2048
@@ -33,6 +35,12 @@ MAX_GRACE = timedelta(days=90)
 LEEWAY = timedelta(seconds=30)
 TOKEN_TYPE = "api_key"  # noqa: S105  (the claim's value, not a secret)
 _JTI = re.compile(r"[0-9a-f]{32}")
+#: How many tokens `find` returns at most.
+MAX_FOUND = 50
+_LAST_FOUR = re.compile(rf"(?:(?:{JWT_PREFIX})?(?:…|\.\.\.))?([\w-]{{4}})", re.ASCII)
+_BEGINNING = re.compile(r"eyJ[\w-]+\.([\w-]+)\.?", re.ASCII)
+_WHOLE = re.compile(r"eyJ[\w-]*\.[\w-]*\.[\w-]", re.ASCII)
+_JTI_CLAIM = re.compile(rb'"jti": ?"([0-9a-f]{32})"')
 
 
 class InvalidToken(Exception):
@@ -41,6 +49,13 @@ class InvalidToken(Exception):
 
 class TokenRevoked(Exception):
     """A revoked token cannot be rotated."""
+
+
+class WholeToken(ValueError):
+    """A text to search for contains a JWT with its signature, which is a credential; the message says what to enter."""
+
+    def __init__(self) -> None:
+        super().__init__("This is a whole token, which is secret. Enter only its last four characters.")
 
 
 class AlreadyIssued(ValueError):
@@ -124,6 +139,7 @@ def issue(
     lifetime = _lifetime(days)
     now = timezone.now()
     jti = uuid4().hex
+    api_key = _sign(jti, lifetime, is_test=is_test)
     try:
         with transaction.atomic():
             token = ApiToken.objects.create(
@@ -133,6 +149,7 @@ def issue(
                 contact=contact,
                 low_balance_at=low_balance_at,
                 jti=jti,
+                last_four=api_key[-4:],
                 lifetime_days=days,
                 created_at=now,
                 expires_at=now + lifetime,
@@ -151,7 +168,7 @@ def issue(
         if (entry := earlier.first()) is None:
             raise
         raise AlreadyIssued(entry.token_id) from error
-    return Issued(token, _sign(jti, lifetime, is_test=is_test))
+    return Issued(token, api_key)
 
 
 _ACTIVE_BY_JTI = """
@@ -217,8 +234,10 @@ def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
         row.previous_jti, row.previous_until = (row.jti, now + grace) if grace else (None, None)
         row.jti = uuid4().hex
         row.expires_at = now + lifetime
-        row.save(update_fields=["jti", "previous_jti", "previous_until", "expires_at"])
-    return Issued(row, _sign(row.jti, lifetime, is_test=row.is_test))
+        api_key = _sign(row.jti, lifetime, is_test=row.is_test)
+        row.last_four = api_key[-4:]
+        row.save(update_fields=["jti", "previous_jti", "previous_until", "last_four", "expires_at"])
+    return Issued(row, api_key)
 
 
 def revoke(*, token: ApiToken, reason: str = "") -> bool:
@@ -228,3 +247,34 @@ def revoke(*, token: ApiToken, reason: str = "") -> bool:
             revoked_at=timezone.now(), revoked_reason=reason[:200]
         )
     )
+
+
+def find(text: str) -> list[ApiToken]:
+    """The tokens, at most MAX_FOUND and newest first, whose JWT `text` identifies: by its last four characters, by its
+    hint (`eyJhbGci…Wx4Q`), or by its beginning, up to the signature. One statement at most.
+
+    The beginning also finds the previous JWT of a rotated token; the last four characters only the current one. Raises
+    WholeToken: callers must neither search with such a text nor show, store or log it.
+    """
+    require_no_token(text)
+    text = text.strip()
+    if match := _LAST_FOUR.fullmatch(text):
+        condition = Q(last_four=match[1])
+    elif (match := _BEGINNING.fullmatch(text)) and (jti := _jti_of(match[1])):
+        condition = Q(jti=jti) | Q(previous_jti=jti)
+    else:
+        return []
+    return list(ApiToken.objects.filter(condition).order_by("-pk")[:MAX_FOUND])
+
+
+def require_no_token(text: str) -> None:
+    """Raises WholeToken if `text` contains a JWT with its signature, or with the beginning of it."""
+    if _WHOLE.search(text):
+        raise WholeToken
+
+
+def _jti_of(payload: str) -> str | None:
+    """The `jti` in the payload of a JWT, which may be cut off after it."""
+    complete = payload[: len(payload) // 4 * 4] if len(payload) % 4 == 1 else payload + "=" * (-len(payload) % 4)
+    match = _JTI_CLAIM.search(base64.urlsafe_b64decode(complete))
+    return match[1].decode() if match else None

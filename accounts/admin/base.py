@@ -1,13 +1,16 @@
 """Shared parts of the console's pages about tokens and credits."""
 
 import re
+from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth import get_user_model
 from django.db.models import Max, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 
-from accounts import credits
+from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry
 from core.admin import LargeTableAdmin, ReadOnlyAdmin, column, html_link
 
@@ -44,6 +47,21 @@ def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[Cred
     except credits.AllowanceExceeded:
         if repeated is None or not repeated.exists():
             raise
+
+
+class TokenSearchAdmin(LargeTableAdmin):
+    """A list whose search refuses a whole token: it redirects to the list without it, so that neither the page nor the
+    address shows it."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        try:
+            tokens.require_no_token(request.GET.get("q", ""))
+        except tokens.WholeToken as error:
+            self.message_user(request, str(error), messages.ERROR)
+            query = request.GET.copy()
+            del query["q"]
+            return redirect(f"{request.path}?{query.urlencode()}")
+        return super().changelist_view(request, extra_context)
 
 
 class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):

@@ -14,7 +14,7 @@ from django.utils.functional import cached_property
 
 from accounts import credits
 from accounts.admin import base, ledger_export, ledger_queries
-from accounts.admin.base import TokenRowsAdmin, require_allowance
+from accounts.admin.base import TokenRowsAdmin, TokenSearchAdmin, require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, LedgerSelection, RefundForm
 from accounts.models import CreditEntry
 from core import admin as core_admin
@@ -69,7 +69,7 @@ class LedgerChangeList(IndexedChangeList):
 
 
 @admin.register(CreditEntry)
-class CreditEntryAdmin(TokenRowsAdmin):
+class CreditEntryAdmin(TokenRowsAdmin, TokenSearchAdmin):
     list_display = ("when", "token_name", "kind", "signed_amount", "balance", "details", "refunded")
     list_before_template = "admin/accounts/creditentry/filters.html"
     ordering = ("-created_at",)  # and by pk within one moment, which Django adds

@@ -13,6 +13,7 @@ from django.db.models import BigIntegerField, Case, CharField, DateTimeField, F,
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from accounts import tokens
 from accounts.admin import base
 from accounts.models import ApiToken, CreditEntry
 
@@ -41,7 +42,7 @@ class LedgerForm(forms.Form):
         required=False,
         max_length=200,
         widget=UnfoldAdminTextInputWidget(
-            attrs={"placeholder": "Request id, token name, #id or reference", "type": "search"}
+            attrs={"placeholder": "Request id, token name, #id, its last 4 characters, or reference", "type": "search"}
         ),
     )
     kind__exact = forms.ChoiceField(
@@ -185,9 +186,9 @@ class LedgerSelection:
         return entries.order_by(f"-{name}", "-created_at")
 
     def _tokens(self, text: str) -> list[ApiToken]:
-        """Tokens with this id, or with this text in their name."""
+        """Tokens with this id, with this text in their name, or whose JWT it identifies (tokens.find)."""
         token_id = base.id_in(text)
-        condition = Q(pk=token_id)
+        condition = Q(pk=token_id) | Q(pk__in=[token.pk for token in tokens.find(text)])
         if token_id is None or not text.startswith("#"):
             floor_id = base.scan_floor_id()
             self.scan_limited = floor_id > 0

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts import statistics
+from accounts import statistics, tokens
 from accounts.admin import base
 from accounts.models import ApiToken
 from core.admin import MAX_LISTED, IndexedChangeList
@@ -91,7 +91,8 @@ class ModeFilter(admin.SimpleListFilter):
 
 
 class TokenList(IndexedChangeList):
-    """Filters, sorting and search cover the newest tokens (accounts.admin.base), and the one whose id is searched."""
+    """Filters, sorting and search cover the newest tokens (accounts.admin.base), and those whose id or JWT is
+    searched."""
 
     scan_limited = False
 
@@ -101,10 +102,15 @@ class TokenList(IndexedChangeList):
         self.scan_limited = bool(self.params) and floor_id > 0
         if not self.scan_limited:
             return found
-        return found.filter(Q(pk__gt=floor_id) | Q(pk=base.id_in(self.query)))
+        by_text = [token.pk for token in tokens.find(self.query)]
+        return found.filter(Q(pk__gt=floor_id) | Q(pk=base.id_in(self.query)) | Q(pk__in=by_text))
 
     def notes(self) -> list[str]:
-        limit = [f"Among the newest {base.MAX_SCANNED:,} tokens; #id finds any token."] if self.scan_limited else []
+        limit = (
+            [f"Among the newest {base.MAX_SCANNED:,} tokens; #id and the last 4 characters find any token."]
+            if self.scan_limited
+            else []
+        )
         return limit + super().notes()
 
     def get_results(self, request: HttpRequest) -> None:

@@ -22,7 +22,7 @@ from unfold.decorators import display
 
 from accounts import credits, statistics, tokens
 from accounts.admin import base, token_list
-from accounts.admin.base import require_allowance
+from accounts.admin.base import TokenSearchAdmin, require_allowance
 from accounts.admin.charts import requests_chart
 from accounts.admin.token_actions import (
     ACTIONS,
@@ -35,7 +35,7 @@ from accounts.admin.token_actions import (
     Result,
 )
 from accounts.models import ApiToken, CreditEntry
-from core.admin import LargeTableAdmin, column, require
+from core.admin import column, require
 
 log = logging.getLogger(__name__)
 
@@ -63,21 +63,22 @@ def _not_topped_up(token: ApiToken) -> str:
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(LargeTableAdmin):
+class ApiTokenAdmin(TokenSearchAdmin):
     form = ApiTokenForm
     changelist_class = token_list.TokenList
     fields = ("name", "note", "contact", "low_balance_at")
-    list_display = ("name", "balance", "state_label", "last_charged", "searches", "runs_out", "expires")
+    list_display = ("name", "hint", "balance", "state_label", "last_charged", "searches", "runs_out", "expires")
     sortable_by = ("name", "balance", "last_charged", "expires")
     list_filter = (token_list.StateFilter, token_list.ModeFilter, token_list.RunsOutFilter)
     lookups_allowed = ("state", "mode", "runs_out")
     search_fields = ("name", "note", "contact")
-    search_help_text = "Name, note, contact or #id"
+    search_help_text = "Name, note, contact, #id or the token's last 4 characters"
     ordering = ("-pk",)
     actions = ("top_up_selected",)
 
     # --- The list ------------------------------------------------------------------------------------------------
 
+    hint = column(lambda token: token.hint or "–", "token")
     balance = column(lambda token: _test_badge() if token.is_test else f"{token.credits:,}", "balance", "credits")
     last_charged = column(
         lambda token: f"{token.last_charged_at:%Y-%m-%d %H:%M}" if token.last_charged_at else "-",
@@ -104,12 +105,13 @@ class ApiTokenAdmin(LargeTableAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[ApiToken], search_term: str
     ) -> tuple[QuerySet[ApiToken], bool]:
-        """`#12` is the token with this id; `12` also searches for text."""
+        """`#12` is the token with this id; `12` also searches for text. tokens.find says how a JWT is searched."""
         token_id = base.id_in(search_term)
         if token_id is not None and search_term.strip().startswith("#"):
             return queryset.filter(pk=token_id), False
         found, duplicates = super().get_search_results(request, queryset, search_term)
-        return (found if token_id is None else found | queryset.filter(pk=token_id)), duplicates
+        ids = [token.pk for token in tokens.find(search_term)] + ([] if token_id is None else [token_id])
+        return (found | queryset.filter(pk__in=ids) if ids else found), duplicates
 
     # --- The token's page ----------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ def as_json(token: ApiToken) -> dict[str, Any]:
     return {
         "id": token.pk,
         "name": token.name,
+        "hint": token.hint,
         "test": token.is_test,
         "credits": token.credits,
         "state": token.state,

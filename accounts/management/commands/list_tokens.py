@@ -12,9 +12,10 @@ class Command(TokenCommand):
         if options["json"]:
             self.write_json(tokens)
             return
-        self.stdout.write(f"{'ID':>6}  {'CREDITS':>10}  {'STATE':<8}  {'EXPIRES':<20}  NAME")
+        self.stdout.write(f"{'ID':>6}  {'CREDITS':>10}  {'STATE':<8}  {'EXPIRES':<20}  {'TOKEN':<13}  NAME")
         for token in tokens:
             balance = "test" if token["test"] else token["credits"]
             self.stdout.write(
-                f"{token['id']:>6}  {balance:>10}  {token['state']:<8}  {token['expires_at']:<20}  {token['name']}"
+                f"{token['id']:>6}  {balance:>10}  {token['state']:<8}  {token['expires_at']:<20}  "
+                f"{token['hint'] or '–':<13}  {token['name']}"
             )
