@@ -3,33 +3,28 @@
 A new metric is a model with a unique constraint, a CounterTable for it, and a `count` that adds to it (as in
 accounts.statistics and lookup.statistics).
 
-The thread flushes a last time when the process ends in an orderly way; a crash loses the counts since the last flush.
 Counting runs no SQL statement and never fails the caller: nothing depends on these figures.
 """
 
 import functools
-import json
 import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from multiprocessing.util import Finalize
 from typing import Any, ParamSpec
 
 from django.db import connection, transaction
 from django.db.models import Model
 
 from core import db
+from core.background import BackgroundWriter
 from core.database_errors import describe
 
 log = logging.getLogger(__name__)
 
 FLUSH_INTERVAL_S = 10.0
-#: How long the end of a process waits for the last flush: less than the default of STOP_TIMEOUT_S.
-EXIT_TIMEOUT_S = 4.0
 #: The limit of one process while the database is unavailable: some 30 MB.
 MAX_ROWS = 50_000
 #: Rows in one transaction: on SQLite searches wait for it.
@@ -89,18 +84,13 @@ def log_exceptions(count: Callable[P, None]) -> Callable[P, None]:
     return counted
 
 
-class Counters:
-    """The counts of one process that are not in the database yet.
-
-    `flush_interval_s` None: no thread, and nothing is written until `flush` is called.
-    """
+class Counters(BackgroundWriter):
+    """The counts of one process that are not in the database yet."""
 
     def __init__(self, flush_interval_s: float | None = FLUSH_INTERVAL_S) -> None:
-        self._flush_interval_s = flush_interval_s
+        super().__init__(flush_interval_s)
         self._lock = threading.Lock()
         self._rows: dict[tuple[CounterTable, Key], list[int]] = {}
-        self._thread: threading.Thread | None = None
-        self._closing = threading.Event()
         self._failing = self._full = False
 
     @property
@@ -113,13 +103,7 @@ class Counters:
             if row := self._row(table, key):
                 for index, amount in amounts:
                     row[index] = table.merge(row[index], amount)
-            if self._thread is None and self._flush_interval_s is not None:
-                thread = threading.Thread(target=self._flush_regularly, name="statistics", daemon=True)
-                thread.start()
-                self._thread = thread  # only now: start() may raise, and the next call tries again
-                # Finalize instead of atexit, which granian's workers do not run, because they are multiprocessing's
-                # children. In any other process this runs at exit too.
-                Finalize(None, self.close, exitpriority=0)
+        self.start_thread()
 
     def flush(self) -> None:
         """Add the counts to their tables, on this thread's connection.
@@ -154,14 +138,6 @@ class Counters:
                     if row := self._row(table, key):
                         row[:] = map(table.merge, row, values)
 
-    def close(self) -> bool:
-        """Flush a last time and end the thread. False when it has not ended after EXIT_TIMEOUT_S."""
-        if self._thread is None:
-            return True
-        self._closing.set()
-        self._thread.join(EXIT_TIMEOUT_S)
-        return not self._thread.is_alive()
-
     def _row(self, table: CounterTable, key: Key) -> list[int] | None:
         """The row to add to; None when MAX_ROWS is reached."""
         row = self._rows.get((table, key))
@@ -172,14 +148,6 @@ class Counters:
             log.warning("statistics: %d rows wait to be written, further ones are dropped", MAX_ROWS)
         return row
 
-    def _flush_regularly(self) -> None:
-        closing = False
-        while not closing:
-            closing = self._closing.wait(self._flush_interval_s)
-            self.flush()
-            with suppress(Exception):  # closing a lost connection may fail too
-                connection.close()
-
 
 def _upsert(table: CounterTable, rows: Sequence[Sequence[Any]]) -> None:
     """Add the counts in one statement: psycopg's executemany logs lines of its own when the database fails."""
@@ -187,31 +155,9 @@ def _upsert(table: CounterTable, rows: Sequence[Sequence[Any]]) -> None:
     postgresql = connection.vendor == "postgresql"
     merge = f"{'GREATEST' if postgresql else 'MAX'}({{0}}, {{1}})" if table.maximum else "{0} + {1}"
     updates = [f"{column} = {merge.format(f'{table.name}.{column}', f'excluded.{column}')}" for column in table.values]
-    source, parameters = (_json_source if postgresql else _values_source)(table, columns, rows)
-    sql = (
-        f"INSERT INTO {table.name} ({', '.join(columns)}) {source} "
-        f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {', '.join(updates)}"
-    )
+    on_conflict = f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {', '.join(updates)}"
     with transaction.atomic():  # a savepoint where the caller has a transaction: a refusal does not break that one
-        db.run(sql, parameters)
-
-
-def _values_source(table: CounterTable, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
-    placeholders = f"({', '.join(['%s'] * len(columns))})"
-    return f"VALUES {', '.join([placeholders] * len(rows))}", [value for row in rows for value in row]
-
-
-def _json_source(table: CounterTable, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[str, list[Any]]:
-    """All rows in one parameter.
-
-    psycopg handles each parameter in Python: thousands of them occupy the interpreter for 100-200 ms at every flush,
-    and a search waits for it after each of its own waits, which multiplies the 99th percentile (docs/performance.md).
-    """
-    types = {field.column: field.db_type(connection) for field in table.model._meta.fields}
-    typed = ", ".join(f"{column} {types[column]}" for column in columns)
-    objects = [dict(zip(columns, row, strict=True)) for row in rows]
-    source = f"SELECT * FROM json_to_recordset(%s::json) AS row({typed})"  # noqa: S608
-    return source, [json.dumps(objects, default=str)]
+        db.insert(table.model, columns, rows, on_conflict)
 
 
 #: The counters of this process. Tests replace them.
