@@ -19,11 +19,12 @@ from callerid_project.schema_state import missing_migrations
 from core import redis
 from core.database_errors import describe
 from core.postgresql import server_log
-from lookup import source_report
+from lookup import source_actions, source_report
 from lookup.address_books import status as address_books_status
 from lookup.connectors.registry import Member
 from lookup.imports import data_sets
 from lookup.imports.numbering_plan import NUMBERING_PLAN, installed_version
+from lookup.models import SourcePause
 from lookup.search import SLOTS, members
 
 log = logging.getLogger(__name__)
@@ -164,15 +165,27 @@ def address_books() -> HealthCheck:
 
 
 def sources() -> HealthCheck:
-    """Sources that the circuit breakers of this process pause, and sources whose recent calls failed in any process."""
-    paused = [name for name, member in _members().items() if member.guard and member.guard.breaker.is_open]
-    sentences = [f"Paused after repeated failures: {', '.join(paused)}."] if paused else []
+    """Unhealthy if the circuit breakers of this process pause sources, if the recent calls of a source failed in any
+    process, or if operators have paused all sources of a slot. Other pauses are reported as healthy."""
+    pauses = SourcePause.objects.in_bulk()
+    by_breaker = [
+        name for name, member in _members().items()
+        if member.guard and member.guard.breaker.is_open and name not in pauses
+    ]  # fmt: skip
+    sentences = [f"Paused after repeated failures: {', '.join(by_breaker)}."] if by_breaker else []
     for failing in source_report.failing(timezone.now()):
         last = failing.last
         count = f", {failing.failed:,} of {failing.total:,} this hour" if failing.total else ""
         reason = f"{last.reason}: {last.hint.removesuffix('.')}" if last.hint else last.reason
         sentences.append(f"Failing: {last.connector}{count}, last at {last.at:%H:%M:%S} UTC ({reason}).")
-    return HealthCheck("Sources", not sentences, " ".join(sentences) or "All configured sources are in use.")
+    without = [slot for slot in SLOTS if {member.name for member in members(slot)} <= pauses.keys()]
+    sentences += [f"All sources of {slot} are paused: resume one." for slot in without]
+    healthy = not sentences
+    sentences += [
+        f"Paused by an operator: {name} ({source_actions.described(pauses[name])})." for name in _members()
+        if name in pauses
+    ]  # fmt: skip
+    return HealthCheck("Sources", healthy, " ".join(sentences) or "All configured sources are in use.")
 
 
 def unexpected_proxy() -> HealthCheck | None:

@@ -205,6 +205,11 @@ class Usage(SourceHour):
     class Meta:
         proxy = True
         default_permissions = ("view",)
+        permissions = (
+            ("check_source", "Can check a source by a real call"),
+            ("pause_source", "Can pause and resume sources"),
+            ("test_lookup", "Can test a number in all sources"),
+        )
         verbose_name = verbose_name_plural = "sources"
 
 
@@ -229,3 +234,32 @@ class SourceResult(models.Model):
     @property
     def at(self) -> datetime:
         return datetime.fromtimestamp(self.last_ms / 1000, UTC)
+
+
+class SourcePause(models.Model):
+    """A source that an operator has paused: no process calls it. Only lookup.pauses writes here."""
+
+    connector = models.CharField(max_length=200, primary_key=True)
+    reason = models.CharField(max_length=200)
+    paused_by = models.CharField(max_length=150)
+    paused_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        default_permissions = ()  # `Usage` has the permission to pause
+        verbose_name = "source"
+
+    def __str__(self) -> str:
+        return self.connector
+
+
+class SourceCheck(models.Model):
+    """The last check of a source from the console (lookup.source_check). Holds no number and no data from a source."""
+
+    connector = models.CharField(max_length=200, primary_key=True)
+    started_by = models.CharField(max_length=150)
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, help_text="Empty while the check runs, or if its process died.")
+    result = models.JSONField(default=dict)
+
+    class Meta:
+        default_permissions = ()  # as for SourcePause

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from core.db import release_connection
-from lookup import cache_versions, rules
+from lookup import cache_versions, pauses, rules
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.combined_query import NumberRows
 from lookup.connectors.base import call_connector
@@ -87,15 +87,15 @@ def search(number: str) -> SearchResult:
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     bound = {name: members(name) for name in SLOTS}
     rows = _read(number, [member for of_slot in bound.values() for member in of_slot])
-    rule = rules.find(rows)
+    rule, paused = rules.find(rows), pauses.process_pauses.read(rows)
     slots = {name: Slot(name, bound[name], fields, number, rule) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
-        _call_local(slot, number, rows)
+        _call_local(slot, number, rows, paused)
     # Read before any vendor is called: then no connection is held, and no older cached answer is used.
     if any(slot.needs_vendor() for slot in slots.values()):
         version = cache_versions.find(rows)
         release_connection()
-        _call_vendors(list(slots.values()), number, version, deadline)
+        _call_vendors(list(slots.values()), number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
     return SearchResult(number, results)
 
@@ -107,21 +107,25 @@ def members(slot: str) -> tuple[Member, ...]:
 
 
 def _read(number: str, bound: list[Member]) -> NumberRows:
-    """The rows of the operator rule, of the cache version if a vendor may be called, and of the table connectors."""
+    """The rows of the operator rule, of the cache version if a vendor may be called, and of the table connectors; now
+    and then the names of the paused sources too."""
     queries = [rules.QUERY]
     if any(member.guard for member in bound):
         queries.append(cache_versions.QUERY)
     queries += [member.connector.query for member in bound if isinstance(member.connector, TableConnector)]
-    return NumberRows(number, list(dict.fromkeys(queries)))
+    return NumberRows(number, [*dict.fromkeys(queries), *pauses.process_pauses.queries()])
 
 
-def _call_local(slot: Slot, number: str, rows: NumberRows) -> None:
-    """Call the slot's local members. Each slot has SEARCH_DEADLINE_S of its own, so that a slow slot takes no time from
-    the other."""
+def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str]) -> None:
+    """Call the slot's local members except those that are paused. Each slot has SEARCH_DEADLINE_S of its own, so that a
+    slow slot takes no time from the other."""
     started = time.monotonic()
     deadline = started + settings.SEARCH_DEADLINE_S
     for index, member in slot.due(remote=False):
         connector, asked_at = member.connector, time.monotonic()
+        if member.name in paused:
+            slot.record(index, pauses.PAUSED, 0.0)
+            continue
         timeout_s = deadline - asked_at
         answer: Answer
         if timeout_s <= 0:
@@ -139,11 +143,13 @@ def _call_local(slot: Slot, number: str, rows: NumberRows) -> None:
     slot.elapsed_s += time.monotonic() - started
 
 
-def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float) -> None:
-    """Use the cached answers, and call the vendors for the others. `version`: the number's cache version."""
+def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float, paused: frozenset[str]) -> None:
+    """Use the cached answers, and call the vendors for the others, except those that are paused. `version`: the
+    number's cache version."""
     due = [member for slot in slots for _, member in slot.due(remote=True)]
     keys = {member.name: member.guard.key(number, version) for member in due if member.guard}
-    cached = cache.answers.get(list(keys.values()))
+    cached: dict[str, Answer] = {keys[name]: pauses.PAUSED for name in keys.keys() & paused}
+    cached |= cache.answers.get(list(keys.values()))
     for slot in slots:
         for index, member in slot.due(remote=True):
             if (answer := cached.get(keys[member.name])) is None:
@@ -173,7 +179,7 @@ async def _at_once(
 async def _call_in_turn(
     slot: Slot, number: str, keys: Mapping[str, str], cached: Mapping[str, Answer], deadline: float
 ) -> None:
-    """Call the slot's vendors, one after the other. `keys`: of cached answers, by member."""
+    """Call the slot's vendors, one after the other. `keys`: by member. `cached`: the answers that need no call."""
     for index, member in slot.due(remote=True):
         asked_at = time.monotonic()
         if (answer := cached.get(keys[member.name])) is not None:

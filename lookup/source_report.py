@@ -9,7 +9,7 @@ from django.conf import settings
 from core import periods
 from lookup import statistics
 from lookup.connectors.registry import BUILT_IN, Member
-from lookup.models import SourceResult
+from lookup.models import SourcePause, SourceResult
 from lookup.search import SLOTS, members
 from lookup.slot import RULES_SOURCE
 from lookup.statistics import BreakerUsage, SourceUsage
@@ -23,17 +23,24 @@ FAILING_PERCENT = 10
 @dataclass(frozen=True, slots=True)
 class Source:
     """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `price`: of
-    one call, in CURRENCY; None if none is set. `breaker`: events of all processes."""
+    one call, in CURRENCY; None if none is set. `breaker`: events of all processes. `pause`: None unless an operator has
+    paused it."""
 
     usage: SourceUsage
     member: Member | None
     remote: bool
     price: Decimal | None
     breaker: BreakerUsage
+    pause: SourcePause | None
 
     @property
     def configured(self) -> bool:
         return self.member is not None or self.usage.connector == RULES_SOURCE
+
+    @property
+    def has_page(self) -> bool:
+        """Whether the console has a page about it."""
+        return self.usage.connector != RULES_SOURCE
 
     @property
     def cost(self) -> Decimal | None:
@@ -61,12 +68,13 @@ class Report:
 
 
 def report(since: datetime) -> Report:
-    """The sources of each slot in the hours from `since` on. One statement.
+    """The sources of each slot in the hours from `since` on. Two statements.
 
     In this order: the operator rules, if one supplied a field; the configured sources, called or not, in the order in
     which they are called; sources that were called and are no longer configured.
     """
     usages, breakers = statistics.by_source(since)
+    paused = SourcePause.objects.in_bulk()
     sources = []
     for slot, (setting, _) in SLOTS.items():
         configured = {member.name: member for member in members(slot)}
@@ -83,6 +91,7 @@ def report(since: datetime) -> Report:
                 remote=remote,
                 price=prices.get(name, prices.get("*")) if remote else Decimal(0),
                 breaker=breakers.get(name) or BreakerUsage(name),
+                pause=paused.get(name),
             )
             sources.append(source)
     return Report(sources, settings.CURRENCY)
@@ -99,18 +108,25 @@ class FailingSource:
 
 def failing(now: datetime) -> list[FailingSource]:
     """The configured sources that failed within RECENT and have not answered since, or that failed FAILING_PERCENT of
-    the calls of the current hour. Statistics are up to counters.FLUSH_INTERVAL_S old. Two statements."""
+    the calls of the current hour; not those that an operator has paused. Statistics are up to
+    counters.FLUSH_INTERVAL_S old. Three statements."""
     answered, recent = statistics.last_results(now - RECENT)
     usages, _ = statistics.by_source(periods.hour(now))
+    paused = set(SourcePause.objects.values_list("connector", flat=True))
     last = {failure.connector: failure for failure in reversed(recent)}
     found = []
     for name in dict.fromkeys(member.name for slot in SLOTS for member in members(slot)):
-        if name not in last:
+        if name not in last or name in paused:
             continue
         used = [usage for usage in usages.values() if usage.connector == name]
         failed = sum(usage.failed for usage in used)
         total = failed + sum(usage.found + usage.not_found for usage in used)
-        answered_since = name in answered and answered[name] > last[name].at
-        if not answered_since or 100 * failed >= FAILING_PERCENT * total > 0:
+        if is_failing(last[name].at, answered.get(name), failed, total):
             found.append(FailingSource(last[name], failed, total))
     return found
+
+
+def is_failing(failed_at: datetime, answered_at: datetime | None, failed: int, total: int) -> bool:
+    """Whether a source that failed within RECENT is called failing. `failed` of `total`: in the current hour."""
+    answered_since = answered_at is not None and answered_at > failed_at
+    return not answered_since or 100 * failed >= FAILING_PERCENT * total > 0

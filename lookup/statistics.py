@@ -35,7 +35,7 @@ _ANSWERED = {"found", "not_found"}
 #: Answers without a call.
 _CACHED = {"cached_found", "cached_not_found"}
 #: Failures without a call.
-_NOT_CALLED = {"breaker", "busy", "no_time"}
+_NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
 #: Prefix of failures whose call was another search's.
 _SHARED = "shared_"
 _EVENTS = {"breaker_opened", "breaker_closed"}

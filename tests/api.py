@@ -13,7 +13,7 @@ from accounts import idempotency, tokens
 from accounts.models import ApiToken, CreditEntry
 from callerid_project import health
 from core import counters, redis
-from lookup import throttling
+from lookup import pauses, throttling
 from lookup.combined_query import NumberRows
 from lookup.connectors import registry
 from lookup.vendors import cache
@@ -74,6 +74,7 @@ def _fresh_counters() -> Iterator[None]:
     Statistics stay in memory: no thread writes into a test's database unasked."""
     registry.reset()
     NumberRows.separate_until = 0.0
+    pauses.process_pauses = pauses.PausedSources()
     cache.answers = cache.AnswerCache()
     throttling.request_log = throttling.create_log()
     counters.process_counters = counters.Counters(flush_interval_s=None)

@@ -5,7 +5,6 @@ import shutil
 import ssl
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,8 @@ import redis
 from django.apps import apps
 from django.core.management.commands import flush
 from django.db import connections
+from django.db.migrations import RunPython
+from django.db.migrations.loader import MigrationLoader
 
 from callerid_project import pages
 from core import counters
@@ -111,14 +112,17 @@ def ledger_without_triggers(connection: Any) -> Iterator[None]:
 def _flush_past_the_ledger_triggers() -> Iterator[None]:
     """After a transactional test Django empties the tables, on SQLite by DELETE and on PostgreSQL by TRUNCATE. The
     ledger's triggers refuse both, and the roles that a migration created must be there for the next test."""
-    roles = import_module("callerid_project.migrations.0001_roles")
+    migrations = MigrationLoader(None).disk_migrations
+    ours = [migrations[key] for key in sorted(migrations) if key[0] == "callerid_project"]
+    steps: list[Any] = [step for each in ours for step in each.operations if isinstance(step, RunPython)]
     flush_all = flush.Command.handle
 
     def handle(self: flush.Command, **options: Any) -> None:
         connection = connections[options["database"]]
         with ledger_without_triggers(connection):
             flush_all(self, **options)
-        roles.create_roles(apps, SimpleNamespace(connection=connection))
+        for step in steps:
+            step.code(apps, SimpleNamespace(connection=connection))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flush.Command, "handle", handle)

@@ -1,30 +1,23 @@
-import time
+from dataclasses import asdict
 from typing import Any
 
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
 from core.commands import JSONCommand
-from lookup import numbers
-from lookup.answers import Failed, Found
+from lookup import numbers, source_actions
 from lookup.connectors import registry
-from lookup.connectors.base import call_connector, covers
-from lookup.connectors.registry import Member
 from lookup.search import SLOTS, members
-from lookup.vendors import event_loop, preset, preset_samples
-from lookup.vendors.guard import call_remote
-
-# Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
-NUMBER = "12025550123"
+from lookup.source_actions import NUMBER
+from lookup.vendors import preset, preset_samples
 
 
 class Command(JSONCommand):
     help = (
         "Look up one number in every source of SOURCE_A and SOURCE_B, and print each answer, how long it took and what "
-        "to fix. The calls are real, without cache and circuit breaker: a vendor may bill them. With --samples nothing "
-        "is sent: every preset, shipped and yours, is tested with its own samples, which must reach each of its rules. "
-        "Fails if anything failed."
+        "to fix. The calls are real, without cache and circuit breaker, and paused sources are called too: a vendor "
+        "may bill them. With --samples nothing is sent: every preset, shipped and yours, is tested with its own "
+        "samples, which must reach each of its rules. Fails if anything failed."
     )
     requires_system_checks = []  # this command reports the same problems
     json_help = "Print one JSON object per line."
@@ -58,7 +51,7 @@ class Command(JSONCommand):
         rows: dict[str, dict[str, Any]] = {}
         for _, member in bound:  # a source of both slots is called, and billed, once
             if member.name not in rows:
-                rows[member.name] = _call(member, number)
+                rows[member.name] = asdict(source_actions.call(member, number))
         return [{"slot": slot, **rows[member.name]} for slot, member in bound]
 
     def _samples(self) -> list[dict[str, Any]]:
@@ -74,29 +67,6 @@ class Command(JSONCommand):
                 results, wrong = [], [str(error)]
             rows.append({"preset": name, "samples": len(results), "ok": not wrong, "problem": "; ".join(wrong)})
         return rows
-
-
-def _call(member: Member, number: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"source": member.name, "ok": True, "ms": None, "answer": {}, "fix": ""}
-    if not covers(member.name, member.connector, number):
-        return {**row, "outcome": "not covered", "fix": "not called for this number; try --number"}
-    started = time.monotonic()
-    if member.guard:
-        answer = event_loop.run(call_remote(member.name, member.connector, number))
-    else:
-        timeout_s = settings.SEARCH_DEADLINE_S
-        answer = call_connector(member.name, member.connector.lookup, number, timeout_s=timeout_s)
-    elapsed_s = time.monotonic() - started
-    row["ms"] = round(elapsed_s * 1000, 1)
-    if isinstance(answer, Failed):
-        return {**row, "outcome": answer.reason, "ok": False, "fix": answer.hint}
-    if elapsed_s > (max_wait_s := min(settings.SEARCH_DEADLINE_S, member.connector.max_wait_s or 60.0)):
-        row |= {"ok": False, "fix": f"too slow: a search waits {max_wait_s:g} s"}
-    if isinstance(answer, Found):
-        return {**row, "outcome": "found", "answer": answer.known()}
-    if answer.reason == "invalid_number":
-        row["fix"] = row["fix"] or "the source rejects the number; try --number"
-    return {**row, "outcome": answer.reason.replace("_", " ")}
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -25,10 +25,10 @@ from tests.callerid_project.console.dashboard_rows import (
 from tests.console import figures, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
-#: For a superuser: session, user, TOTP device; then search hours, sources, credit days, outstanding, running out; and
-#: for health the tables, the migrations, the numbering plan, the sources' results, this hour's sums, and on PostgreSQL
-#: the settings of its log.
-STATEMENTS = 3 + 11 + (connection.vendor == "postgresql")
+#: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, outstanding,
+#: running out; and for health the tables, the migrations, the numbering plan, the pauses, the sources' results, this
+#: hour's sums, the pauses again, and on PostgreSQL the settings of its log.
+STATEMENTS = 3 + 14 + (connection.vendor == "postgresql")
 
 
 @pytest.fixture

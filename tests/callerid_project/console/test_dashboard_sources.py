@@ -11,7 +11,7 @@ from django.test import Client
 from core.postgresql import server_log
 from lookup import search
 from lookup.imports.numbering_plan import NUMBERING_PLAN, installed_version
-from lookup.models import Dataset
+from lookup.models import Dataset, SourcePause
 from lookup.slot import RULES_SOURCE
 from tests.callerid_project.console.dashboard_rows import (
     NOW,
@@ -57,6 +57,23 @@ def test_failing_source_is_unhealthy_before_its_breaker_opens(admin_client: Clie
         "unhealthy Failing: tests.connectors.RemoteKnows, 3 of 100 this hour, last at 14:20:20 UTC "
         "(auth: Check the key)."
     )
+
+
+def test_paused_source_is_not_failing(admin_client: Client, settings: Any) -> None:
+    configure(settings, "Knows,RemoteKnows")
+    connector = "tests.connectors.RemoteKnows"
+    add_result("auth", seconds_ago=10, connector=connector)
+    SourcePause.objects.create(connector=connector, reason="invoice", paused_by="olga", paused_at=NOW)
+    assert sources_finding(admin_client) == (
+        "healthy Paused by an operator: tests.connectors.RemoteKnows (since 2026-03-09 14:20 UTC by olga (invoice))."
+    )
+
+
+def test_slot_without_a_source_is_unhealthy(admin_client: Client, settings: Any) -> None:
+    configure(settings, "Knows,RemoteKnows")
+    for name in ("Knows", "RemoteKnows"):
+        SourcePause.objects.create(connector=f"tests.connectors.{name}", reason="r", paused_by="olga", paused_at=NOW)
+    assert sources_finding(admin_client).startswith("unhealthy All sources of source_a are paused: resume one.")
 
 
 def test_source_that_recovered_is_healthy(admin_client: Client) -> None:

@@ -96,7 +96,8 @@ def migrate() -> Iterator[Any]:
         MigrationExecutor(connection).migrate([("callerid_project", name)])
 
     yield to
-    to("0001_roles")
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes("callerid_project"))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -123,3 +124,19 @@ def test_existing_group_with_a_role_name_gets_no_permission(migrate: Any) -> Non
     migrate("0001_roles")
     assert theirs.permissions.count() == 0
     assert Group.objects.get(name="viewer").permissions.count() > 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_new_permissions_go_to_roles_that_lost_none(migrate: Any) -> None:
+    def has(role: str, codename: str) -> bool:
+        return Group.objects.get(name=role).permissions.filter(codename=codename).exists()
+
+    migrate("0001_roles")
+    support = Group.objects.get(name="support")
+    support.permissions.remove(support.permissions.get(codename="refund_creditentry"))
+    migrate("0002_source_permissions")
+    assert not has("support", "test_lookup")
+    assert all(has("operator", codename) for codename in ("check_source", "pause_source", "test_lookup"))
+    assert not any(has("viewer", codename) for codename in ("check_source", "pause_source", "test_lookup"))
+    migrate("0001_roles")
+    assert not has("operator", "pause_source")

@@ -1,0 +1,190 @@
+"""What operators do with a source: pause and resume it, and check it by a real call."""
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from core import history
+from core.db import release_connection
+from lookup import pauses, statistics
+from lookup.answers import Failed, Found, clean_text
+from lookup.connectors.base import call_connector, covers
+from lookup.connectors.registry import Member
+from lookup.models import SourceCheck, SourcePause
+from lookup.search import SLOTS, members
+from lookup.vendors import event_loop, preset, preset_samples
+from lookup.vendors.guard import call_remote
+
+# Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
+NUMBER = "12025550123"
+#: How long a check waits for a call at most. CALL_LIFETIME_S ends the call earlier, but for a thread that hangs.
+MAX_CALL_S = 30.0
+#: A source is checked from the console at most once in this time: a double click must not make two calls.
+CHECK_INTERVAL = timedelta(seconds=10)
+
+
+class UnknownSource(ValueError):
+    """Neither slot is configured with this source."""
+
+
+class AlreadyPaused(ValueError):
+    """The source is paused. `pause`: since when, by whom and why."""
+
+    def __init__(self, pause: SourcePause) -> None:
+        super().__init__(f"{pause.connector} is already paused: {described(pause)}.")
+        self.pause = pause
+
+
+class NotPaused(ValueError):
+    """The source is not paused."""
+
+
+def configured() -> dict[str, Member]:
+    """The sources of both slots, by name."""
+    return {member.name: member for slot in SLOTS for member in members(slot)}
+
+
+def described(pause: SourcePause) -> str:
+    """Since when, by whom and why."""
+    return f"since {pause.paused_at:%Y-%m-%d %H:%M} UTC by {pause.paused_by} ({pause.reason})"
+
+
+def slots_without_others(name: str, paused: set[str]) -> list[str]:
+    """The slots in which no source is called any more once `name` is paused beside those that are."""
+    bound = {slot: {member.name for member in members(slot)} for slot in SLOTS}
+    return [slot for slot, names in bound.items() if name in names and names <= {*paused, name}]
+
+
+def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> SourcePause:
+    """Pause the source in all processes, and record it in the History. `user` None: whoever runs this command.
+
+    Raises UnknownSource and AlreadyPaused, which change nothing, and ValueError without a reason.
+    """
+    if name not in configured():
+        raise UnknownSource(f"{name} is not configured. Sources: {', '.join(configured())}.")
+    if not (reason := clean_text(reason)):
+        raise ValueError("Enter a reason.")
+    actor = user.get_username() if user else history.command_actor()
+    with transaction.atomic():
+        row, is_new = SourcePause.objects.get_or_create(
+            connector=name, defaults={"reason": reason, "paused_by": actor, "paused_at": timezone.now()}
+        )
+        if not is_new:
+            raise AlreadyPaused(row)
+        _record(name, f"Paused. {reason}", user)
+        transaction.on_commit(pauses.process_pauses.expire)
+    return row
+
+
+def resume(*, name: str, reason: str = "", user: AbstractBaseUser | None = None) -> None:
+    """Have the source called again, and record it in the History. It may be one that is no longer configured.
+
+    Raises NotPaused.
+    """
+    with transaction.atomic():
+        if not SourcePause.objects.filter(pk=name).delete()[0]:
+            raise NotPaused(f"{name} is not paused.")
+        _record(name, f"Resumed. {clean_text(reason)}".strip(), user)
+        transaction.on_commit(pauses.process_pauses.expire)
+
+
+def _record(name: str, message: str, user: AbstractBaseUser | None) -> None:
+    history.record(action=history.Action.CHANGE, model=SourcePause, name=name, message=message, user=user)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """`ok`: whether a search could use the answer. `ms`: None if no call was made. `answer`: the known fields. `fix`:
+    what an operator can do; may be empty."""
+
+    source: str
+    outcome: str
+    ok: bool
+    ms: float | None
+    answer: dict[str, Any]
+    fix: str
+
+
+def call(member: Member, number: str = NUMBER) -> CheckResult:
+    """Look `number` up by a real call, without cache, circuit breaker and pause; the vendor may bill it. Takes at most
+    MAX_CALL_S if the source is remote."""
+    name, connector = member.name, member.connector
+    if not covers(name, connector, number):
+        return CheckResult(name, "not covered", True, None, {}, "not called for this number; try --number")
+    started = time.monotonic()
+    if member.guard:
+        try:
+            answer = event_loop.run(call_remote(name, connector, number), MAX_CALL_S)
+        except TimeoutError:
+            answer = Failed("unavailable", f"no answer within {MAX_CALL_S:g} s")
+    else:
+        timeout_s = settings.SEARCH_DEADLINE_S
+        answer = call_connector(name, connector.lookup, number, timeout_s=timeout_s)
+    elapsed_s = time.monotonic() - started
+    ms = round(elapsed_s * 1000, 1)
+    if isinstance(answer, Failed):
+        return CheckResult(name, answer.reason, False, ms, {}, answer.hint)
+    max_wait_s = min(settings.SEARCH_DEADLINE_S, connector.max_wait_s or 60.0)
+    fix = f"too slow: a search waits {max_wait_s:g} s" if elapsed_s > max_wait_s else ""
+    if isinstance(answer, Found):
+        return CheckResult(name, "found", not fix, ms, answer.known(), fix)
+    if answer.reason == "invalid_number":
+        hint = fix or "the source rejects the number; try --number"
+        return CheckResult(name, "invalid number", not fix, ms, {}, hint)
+    return CheckResult(name, answer.reason.replace("_", " "), not fix, ms, {}, fix)
+
+
+class CheckedRecently(Exception):
+    """A check of this source is under way or has just ended."""
+
+
+def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
+    """Call the source once, run its preset's samples, and keep the result in SourceCheck, for the console.
+
+    The check is claimed in the database before the call, so that concurrent ones, in any process, make no second call.
+    No transaction is open and no connection is held during the call. Raises UnknownSource and CheckedRecently, before
+    any call.
+    """
+    if (member := configured().get(name)) is None:
+        raise UnknownSource(f"{name} is not configured.")
+    now, actor = timezone.now(), user.get_username()
+    long_ago = now - timedelta(days=1)
+    first = SourceCheck(connector=name, started_by=actor, started_at=long_ago, finished_at=long_ago)
+    SourceCheck.objects.bulk_create([first], ignore_conflicts=True)
+    abandoned = Q(finished_at=None, started_at__lt=now - timedelta(seconds=MAX_CALL_S) - CHECK_INTERVAL)
+    free = SourceCheck.objects.filter(Q(finished_at__lt=now - CHECK_INTERVAL) | abandoned, pk=name)
+    if not free.update(started_by=actor, started_at=now, finished_at=None, result={}):
+        raise CheckedRecently(name)
+    release_connection()
+    result = call(member)
+    kept = {
+        "outcome": statistics.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),
+        "ok": result.ok,
+        "ms": result.ms,
+        "fields": sorted(result.answer),
+        "fix": statistics.clean_hint(result.fix),
+        "samples": _samples(member),
+    }
+    with transaction.atomic():
+        SourceCheck.objects.filter(pk=name, started_at=now).update(finished_at=timezone.now(), result=kept)
+        duration = "" if result.ms is None else f" in {result.ms:,.1f} ms"
+        _record(name, f"Checked by a call: {kept['outcome']}{duration}.", user)
+    return result
+
+
+def _samples(member: Member) -> list[dict[str, Any]]:
+    """The title of each of a preset's samples, and what is wrong with it."""
+    loaded = getattr(member.connector, "preset", None)
+    if not isinstance(loaded, preset.Preset):
+        return []
+    results = preset_samples.run(loaded)
+    return [
+        {"title": each.sample.title, "problem": statistics.clean_hint("; ".join(each.problems))} for each in results
+    ]

@@ -1,0 +1,218 @@
+"""Sources that operators pause: not called by any process, counted as failed, and read without a statement more."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.db import DatabaseError, connection
+from django.test.utils import CaptureQueriesContext
+
+from core import counters, history
+from lookup import pauses, rules, source_actions, source_report
+from lookup.answers import Found, NotFound
+from lookup.combined_query import NumberRows
+from lookup.models import Contact, NumberRule, SourceHour, SourcePause, SourceResult
+from lookup.pauses import PausedSources
+from lookup.search import SearchResult, search
+from tests import connectors
+from tests.api import NUMBER, Integrator
+
+pytestmark = pytest.mark.django_db
+
+T = "tests.connectors."
+
+
+@pytest.fixture
+def ask(settings: Any) -> Callable[..., SearchResult]:
+    """Binds both slots, pauses sources, and searches."""
+
+    def bound(source_a: str, source_b: str, *, paused: str) -> SearchResult:
+        settings.SOURCE_A, settings.SOURCE_B = source_a, source_b
+        for name in paused.split(","):
+            SourcePause.objects.create(connector=name, reason="invoice unpaid", paused_by="olga")
+        pauses.process_pauses.expire()
+        return search(NUMBER)
+
+    return bound
+
+
+def outcomes(result: SearchResult, slot: str = "source_a") -> list[tuple[str, str]]:
+    return [(call.connector.removeprefix(T), call.outcome) for call in result.slots[slot].calls]
+
+
+@pytest.mark.parametrize("first", ["KnowsName", "RemoteKnowsName"])
+def test_paused_source_is_not_called_and_the_next_is(ask: Any, first: str) -> None:
+    result = ask(f"{T}{first},{T}RemoteKnows", f"{T}KnowsNothing", paused=T + first)
+    assert outcomes(result) == [(first, "paused"), ("RemoteKnows", "found")]
+    assert result.slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
+    assert getattr(connectors, first).calls == []
+
+
+@pytest.mark.parametrize("name", ["Knows", "RemoteKnows"])
+def test_slot_of_paused_sources_failed_and_is_never_not_found(ask: Any, name: str) -> None:
+    result = ask(f"{T}{name},{T}KnowsNothing", f"{T}KnowsNothing", paused=T + name)
+    assert result.slots["source_a"].answer == pauses.PAUSED
+    assert result.slots["source_b"].answer == NotFound()
+    assert result.degraded
+
+
+def test_all_sources_paused_is_a_500_and_not_charged(ask: Any, settings: Any) -> None:
+    integrator = Integrator()
+    ask(T + "Knows", T + "RemoteKnowsToo", paused=f"{T}Knows,{T}RemoteKnowsToo")
+    response = integrator.search()
+    assert response.status_code == 500
+    assert "failed" in response.headers["Server-Timing"]
+    assert (integrator.debits(), integrator.balance()) == (0, 10)
+
+
+def test_cached_answers_of_a_paused_source_are_used(ask: Any, settings: Any) -> None:
+    settings.SOURCE_A = settings.SOURCE_B = T + "RemoteKnows"
+    search(NUMBER)
+    result = ask(T + "RemoteKnows", T + "KnowsNothing", paused=T + "RemoteKnows")
+    assert outcomes(result) == [("RemoteKnows", "cached_found")]
+    assert connectors.RemoteKnows.calls == [NUMBER]
+
+
+@pytest.mark.parametrize(("name", "field"), [("directory", "name"), ("complaints", "spam"), ("geography", "location")])
+def test_built_in_sources_can_be_paused(ask: Any, name: str, field: str) -> None:
+    Contact.objects.create(number=int(NUMBER), name="Example Bakery", location="Berlin")
+    slots = (T + "KnowsNothing", name) if field == "spam" else (name, T + "KnowsNothing")
+    result = ask(*slots, paused=name)
+    assert outcomes(result, "source_b" if field == "spam" else "source_a") == [(name, "paused")]
+
+
+def test_operator_rules_answer_for_a_paused_source(ask: Any) -> None:
+    NumberRule.objects.create(number=int(NUMBER), name="By Rule", spam=True)
+    result = ask(T + "Knows", T + "Knows", paused=T + "Knows")
+    assert result.slots["source_a"].answer == Found(name="By Rule")
+    assert result.slots["source_b"].answer == Found(name="By Rule", spam=True)
+
+
+def test_pause_counts_as_a_failure_without_call(ask: Any) -> None:
+    ask(T + "RemoteKnows", T + "KnowsNothing", paused=T + "RemoteKnows")
+    counters.process_counters.flush()
+    rows = SourceHour.objects.filter(connector=T + "RemoteKnows")
+    (usage,) = [
+        each.usage for each in source_report.report(rows.get().hour).sources if "Remote" in each.usage.connector
+    ]
+    assert (usage.calls, usage.failures, usage.mean_ms) == (0, {"paused": 1}, None)
+    assert not SourceResult.objects.filter(connector=T + "RemoteKnows").exists()
+
+
+# --- How a process knows ----------------------------------------------------------------------------------------------
+
+
+def test_pauses_add_no_statement_to_a_search(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = "directory", "complaints"
+    counts = []
+    for _ in range(3):  # the first one reads the pauses
+        with CaptureQueriesContext(connection) as captured:
+            search(NUMBER)
+        counts.append(["lookup_sourcepause" in query["sql"] for query in captured.captured_queries])
+    assert counts == [[True], [False], [False]]
+
+
+def test_pause_is_noticed_after_the_interval_and_not_before() -> None:
+    now = 0.0
+    copy = PausedSources(clock=lambda: now)
+
+    def read() -> frozenset[str]:
+        rows = NumberRows(NUMBER, copy.queries())
+        rows.started_at = now
+        return copy.read(rows)
+
+    assert read() == frozenset()
+    SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
+    SourcePause.objects.create(connector="yelp", reason="r", paused_by="olga")
+    now = pauses.REFRESH_S - 0.1
+    assert read() == frozenset()
+    now = pauses.REFRESH_S
+    assert read() == {"twilio", "yelp"}
+
+
+def test_read_that_began_before_a_change_is_ignored() -> None:
+    now = 1.0
+    copy = PausedSources(clock=lambda: now)
+    before = NumberRows(NUMBER, copy.queries())
+    before.started_at = now
+    SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
+    now = 2.0
+    copy.expire()
+    assert copy.read(before) == frozenset()
+    after = NumberRows(NUMBER, copy.queries())
+    after.started_at = now
+    assert copy.read(after) == {"twilio"}
+
+
+def test_last_known_state_stays_while_the_table_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
+    SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
+    now = 0.0
+    copy = PausedSources(clock=lambda: now)
+    rows = NumberRows(NUMBER, copy.queries())
+    rows.started_at = now
+    assert copy.read(rows) == {"twilio"}
+
+    class Unreadable(NumberRows):
+        def get(self, query: Any) -> Any:
+            raise DatabaseError("secret")
+
+    for now in (10.0, 20.0, 30.0):  # noqa: B007  (the clock's)
+        assert copy.read(Unreadable(NUMBER, [rules.QUERY])) == {"twilio"}
+    assert copy.queries() == []  # a fault of this table does not disable the combined query
+    assert [record.message for record in caplog.records] == [
+        "the paused sources cannot be read, the last known stay paused (DatabaseError)"
+    ]
+    SourcePause.objects.all().delete()
+    now = 40.0
+    assert copy.read(NumberRows(NUMBER, [rules.QUERY])) == frozenset()
+
+
+# --- Pausing and resuming ---------------------------------------------------------------------------------------------
+
+
+def test_pause_and_resume_are_recorded_in_the_history(settings: Any, django_capture_on_commit_callbacks: Any) -> None:
+    settings.SOURCE_A = settings.SOURCE_B = T + "Knows"
+    olga = User.objects.create_user("olga")
+    search(NUMBER)
+    with django_capture_on_commit_callbacks(execute=True):
+        source_actions.pause(name=T + "Knows", reason=" the invoice\nis unpaid ", user=olga)
+    assert search(NUMBER).failed
+    with django_capture_on_commit_callbacks(execute=True):
+        source_actions.resume(name=T + "Knows")
+    assert search(NUMBER).found == 2
+    entries = LogEntry.objects.order_by("pk").values_list("user__username", "object_repr", "change_message")
+    assert list(entries) == [
+        ("olga", T + "Knows", "Paused. the invoice is unpaid"),
+        (history.command_actor(), T + "Knows", "Resumed."),
+    ]
+
+
+def test_invalid_pauses_change_nothing(settings: Any) -> None:
+    settings.SOURCE_A = settings.SOURCE_B = "directory"
+    with pytest.raises(source_actions.UnknownSource, match="twilio is not configured"):
+        source_actions.pause(name="twilio", reason="r")
+    with pytest.raises(ValueError, match="Enter a reason"):
+        source_actions.pause(name="directory", reason="\n")
+    with pytest.raises(source_actions.NotPaused):
+        source_actions.resume(name="directory")
+    source_actions.pause(name="directory", reason="first")
+    with pytest.raises(source_actions.AlreadyPaused, match=r"already paused: since .* \(first\)"):
+        source_actions.pause(name="directory", reason="second")
+    assert [pause.reason for pause in SourcePause.objects.all()] == ["first"]
+    assert LogEntry.objects.count() == 1
+
+
+def test_source_that_is_no_longer_configured_can_be_resumed() -> None:
+    SourcePause.objects.create(connector="gone", reason="r", paused_by="olga")
+    source_actions.resume(name="gone")
+    assert not SourcePause.objects.exists()
+
+
+def test_slots_that_lose_their_last_source_are_named(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = "directory,geography", "complaints,directory"
+    assert source_actions.slots_without_others("directory", set()) == []
+    assert source_actions.slots_without_others("directory", {"geography"}) == ["source_a"]
+    assert source_actions.slots_without_others("directory", {"geography", "complaints"}) == ["source_a", "source_b"]
+    assert source_actions.slots_without_others("geography", {"complaints"}) == []
