@@ -88,6 +88,16 @@ class Environment(environ.Env):
             raise ImproperlyConfigured(f"{name} must be a URL such as https://mirror.example.org/file{containing}.")
         return url
 
+    def origin(self, name: str) -> str:
+        """Scheme, host and port of a URL, without a slash at the end; empty if it is unset."""
+        url = self.ENVIRON.get(name, "").strip().removesuffix("/")
+        parts = urlsplit(url) if _valid_url(url, "http", "https") else None
+        if url and not (parts and parts.hostname and url == f"{parts.scheme}://{parts.netloc}" and "@" not in url):
+            raise ImproperlyConfigured(
+                f"{name} must be scheme and host, for example {name}=https://callerid.example.org."
+            )
+        return url
+
     def database(self, name: str) -> dict[str, Any]:
         """Django's database settings of a URL; empty if it cannot be parsed.
 

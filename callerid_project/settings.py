@@ -160,6 +160,12 @@ if LOW_BALANCE_NOTICES and not (env.str("EMAIL_URL", "") and env.str("EMAIL_FROM
     )
 vars().update(env.mail_server("EMAIL_URL"))
 DEFAULT_FROM_EMAIL = env.str("EMAIL_FROM", "callerid@localhost")
+EMAIL_IS_CONFIGURED = bool(env.str("EMAIL_URL", "") and env.str("EMAIL_FROM", ""))
+# The start of links in e-mails: scheme and host, without a path.
+PUBLIC_URL = env.origin("PUBLIC_URL")
+# How long the link of an invitation works. Django's generator of links for passwords counts in seconds.
+INVITATION_DAYS = env.number("INVITATION_DAYS", 3, most=30)
+PASSWORD_RESET_TIMEOUT = INVITATION_DAYS * 24 * 3600
 
 # --- Applications and middleware ---------------------------------------------------------------------------------
 

@@ -27,6 +27,11 @@ def count_password(request: HttpRequest) -> None:
     _count(request, "admin-password", key="user")
 
 
+def count_link(request: HttpRequest) -> None:
+    """Count a request with the link of an invitation. Raises throttling.TooManyAttempts."""
+    _count(request, "admin-invitation")
+
+
 def count_code(request: HttpRequest) -> None:
     """Count an authentication code by client address and by user. Raises throttling.TooManyAttempts."""
     _count(request, "admin-code")
@@ -37,7 +42,9 @@ def _count(request: HttpRequest, group: str, **key: Any) -> None:
     throttling.count_attempt(request, group=group, rate=settings.ADMIN_LOGIN_RATE, **key)
 
 
-def limited(what: Literal["password", "code"]) -> Callable[[Callable[..., HttpResponse]], Callable[..., HttpResponse]]:
+def limited(
+    what: Literal["password", "code", "link"],
+) -> Callable[[Callable[..., HttpResponse]], Callable[..., HttpResponse]]:
     """Decorator for views of the admin site: log TooManyAttempts and respond with 429 and Retry-After."""
 
     def decorate(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

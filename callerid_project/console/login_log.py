@@ -27,8 +27,8 @@ def connect() -> None:
     user_login_failed.connect(_login_failed)
 
 
-def log_throttled(request: HttpRequest, what: Literal["password", "code"]) -> None:
-    """Log an attempt that was refused before its password or code was checked."""
+def log_throttled(request: HttpRequest, what: Literal["password", "code", "link"]) -> None:
+    """Log an attempt that was refused before its password, code or link was checked."""
     name = request.user.get_username() or _existing(request.POST.get("username", ""))
     log.warning("too many attempts: user=%s address=%s what=%s", name, client_address(request), what)
 

@@ -16,6 +16,7 @@ import django_otp
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.utils import timezone
 from django_otp.models import Device
@@ -23,6 +24,7 @@ from django_otp.oath import TOTP
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
+from callerid_project.models import Invitation
 from core.throttling import TooManyAttempts
 
 RECOVERY_CODES = 10
@@ -41,6 +43,11 @@ def is_set_up(user: User) -> bool:
     return TOTPDevice.objects.filter(user_id=user.pk, confirmed=True).exists()
 
 
+def is_required(user: User) -> bool:
+    """Whether the user may not be without a device: everybody with REQUIRE_2FA, and always those who were invited."""
+    return settings.REQUIRE_2FA or Invitation.objects.filter(user_id=user.pk).exists()
+
+
 def is_satisfied(request: HttpRequest) -> bool:
     """Whether this session may open the console: it is verified, or its user has no device and needs none.
 
@@ -51,9 +58,12 @@ def is_satisfied(request: HttpRequest) -> bool:
         return True
     if settings.REQUIRE_2FA:
         return False
-    if not hasattr(request, "second_factor_is_set_up"):
-        request.second_factor_is_set_up = is_set_up(user)  # type: ignore[attr-defined]
-    return not request.second_factor_is_set_up  # type: ignore[attr-defined]
+    if not hasattr(request, "second_factor_is_needed"):
+        device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
+        invitation = Invitation.objects.filter(user=OuterRef("pk"))
+        needed = User.objects.filter(Exists(device) | Exists(invitation), pk=user.pk).exists()
+        request.second_factor_is_needed = needed  # type: ignore[attr-defined]
+    return not request.second_factor_is_needed  # type: ignore[attr-defined]
 
 
 def is_needed_after_password(request: HttpRequest, user: User) -> bool:
@@ -61,7 +71,7 @@ def is_needed_after_password(request: HttpRequest, user: User) -> bool:
 
     False if the session was verified before: Django keeps a session when the same user logs in again.
     """
-    if not settings.REQUIRE_2FA and not is_set_up(user):
+    if not is_set_up(user) and not is_required(user):
         return False
     device = Device.from_persistent_id(request.session.get(django_otp.DEVICE_ID_SESSION_KEY) or "")
     return device is None or device.user_id != user.pk

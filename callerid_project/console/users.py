@@ -1,6 +1,8 @@
-"""The console's pages of users and roles (Django's groups)."""
+"""The console's pages of users, invitations and roles (Django's groups)."""
 
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.apps import apps
@@ -10,17 +12,25 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path
+from django.utils import timezone
+from django.utils.cache import add_never_cache_headers
 from django_otp.plugins.otp_static.admin import StaticDevice
 from django_otp.plugins.otp_totp.admin import TOTPDevice
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminEmailInputWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
 
-from callerid_project.console import login_log, second_factor
+from callerid_project.console import invitations, login_log, second_factor
+from callerid_project.models import Invitation
 from core.admin import LargeTableAdmin, column, require
 
 # Titles, messages and breadcrumbs use the names of the sidebar.
@@ -51,6 +61,34 @@ class SuperuserOnlyAdmin(LargeTableAdmin):
         """Use checkboxes: in a multiple select, one click without Ctrl deselects everything else."""
         kwargs.setdefault("widget", UnfoldAdminCheckboxSelectMultipleWidget())
         return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+
+class InvitationForm(forms.ModelForm):
+    """A user to invite. Rules of names and e-mail addresses are the model's."""
+
+    email = forms.EmailField(
+        label="E-mail address",
+        max_length=254,
+        widget=UnfoldAdminEmailInputWidget(attrs={"autocomplete": "off"}),
+        help_text="The link to set a password is sent to this address.",
+    )
+    groups = forms.ModelMultipleChoiceField(
+        Group.objects.order_by("name"), label="Roles", required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget()
+    )
+
+    class Meta:
+        model = User
+        fields = ("username", "email", "groups", "is_superuser")
+        widgets: ClassVar = {
+            "username": UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "autocapitalize": "none"}),
+            "is_superuser": UnfoldBooleanWidget(),
+        }
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        if not self.errors and not data["groups"] and not data["is_superuser"]:
+            self.add_error("groups", "Select at least one role, or superuser status.")
+        return data
 
 
 @admin.register(User)
@@ -96,12 +134,102 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         """Users are deactivated, never deleted: their history entries would be deleted with them."""
         return False
 
+    # --- Invitations ---------------------------------------------------------------------------------------------
+
+    def invitations_view(self, request: HttpRequest) -> HttpResponse:
+        """Invitations whose users have not set a password."""
+        require(self.has_view_permission(request))
+        now = timezone.now()
+        listed = [
+            {
+                "user": invitation.user,
+                "by": invitation.invited_by,
+                "roles": ", ".join(group.name for group in invitation.user.groups.all())
+                or ("superuser" if invitation.user.is_superuser else "-"),
+                "sent_at": invitation.sent_at,
+                "state": invitations.state(invitation, now),
+                "expires_at": invitations.expires_at(invitation),
+            }
+            for invitation in invitations.pending()[: invitations.MAX_LISTED]
+        ]
+        context = {"listed": listed, "may_invite": self.has_add_permission(request), "title": "Invitations"}
+        return self._invitation_page(request, "invitations", **context)
+
+    def invite_view(self, request: HttpRequest) -> HttpResponse:
+        require(self.has_add_permission(request))
+        form = InvitationForm(request.POST if request.method == "POST" else None)
+        if form.is_bound and form.is_valid():
+            data = {**form.cleaned_data, "groups": list(form.cleaned_data["groups"])}
+            try:
+                invitation = invitations.invite(**data, by=cast(User, request.user))
+            except IntegrityError:  # another request has just taken the name
+                form.add_error("username", "A user with that username already exists.")
+            else:
+                return self._deliver(request, invitation)
+        return self._invitation_page(request, "invite", title="Invite a user", form=form)
+
+    def invite_again_view(self, request: HttpRequest, user_id: int) -> HttpResponse:
+        require(self.has_add_permission(request))
+        user = self._pending_user(user_id)
+        if request.method == "POST":
+            try:
+                return self._deliver(request, invitations.renew(user, by=cast(User, request.user)))
+            except invitations.NotPending as error:
+                raise Http404 from error
+        return self._invitation_page(request, "invite_again", title="Send a new invitation", original=user)
+
+    def withdraw_invitation_view(self, request: HttpRequest, user_id: int) -> HttpResponse:
+        require(self.has_add_permission(request))
+        user = self._pending_user(user_id)
+        if request.method != "POST":
+            return self._invitation_page(request, "withdraw_invitation", title="Withdraw the invitation", original=user)
+        try:
+            invitations.withdraw(user, by=cast(User, request.user))
+        except invitations.NotPending as error:
+            raise Http404 from error
+        self.message_user(request, f"The invitation of {user} was withdrawn.", messages.SUCCESS)
+        return redirect("admin:auth_user_invitations")
+
+    def _pending_user(self, user_id: int) -> User:
+        return get_object_or_404(invitations.pending(), pk=user_id).user
+
+    def _deliver(self, request: HttpRequest, invitation: Invitation) -> HttpResponse:
+        """Send the link. If that is not possible, show it once, on this page: messages would be stored."""
+        url = invitations.link(invitation, f"{request.scheme}://{request.get_host()}")
+        if settings.EMAIL_IS_CONFIGURED:
+            with suppress(invitations.NotSent):
+                invitations.send(invitation, url)
+                message = f"The invitation was sent to {invitation.user.email}."
+                self.message_user(request, message, messages.SUCCESS)
+                return redirect("admin:auth_user_invitations")
+        response = self._invitation_page(
+            request,
+            "invitation_link",
+            title="Hand over this link",
+            original=invitation.user,
+            url=url,
+            expires_at=invitations.expires_at(invitation),
+        )
+        add_never_cache_headers(response)
+        return response
+
+    def _invitation_page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
+        context |= {"email_is_configured": settings.EMAIL_IS_CONFIGURED, "days": settings.INVITATION_DAYS}
+        return self.render_page(request, f"{template}.html", **context)
+
     # --- Two-factor authentication -------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.reset_second_factor_view)
-        name = "auth_user_reset_second_factor"
-        return [path("<int:user_id>/reset-second-factor/", view, name=name), *super().get_urls()]
+        pages: dict[str, tuple[str, Callable[..., HttpResponse]]] = {
+            "invitations/": ("invitations", self.invitations_view),
+            "invite/": ("invite", self.invite_view),
+            "<int:user_id>/invite-again/": ("invite_again", self.invite_again_view),
+            "<int:user_id>/withdraw-invitation/": ("withdraw_invitation", self.withdraw_invitation_view),
+            "<int:user_id>/reset-second-factor/": ("reset_second_factor", self.reset_second_factor_view),
+        }
+        view = self.admin_site.admin_view
+        own = [path(at, view(page), name=f"auth_user_{name}") for at, (name, page) in pages.items()]
+        return [*own, *super().get_urls()]
 
     def can_reset_second_factor(self, request: HttpRequest, user: User) -> bool:
         """Whether the page is offered: not for users themselves, who need a password or a code (console.site)."""
@@ -116,7 +244,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
                 "reset_second_factor.html",
                 title="Reset two-factor authentication",
                 original=user,
-                required=settings.REQUIRE_2FA,
+                required=second_factor.is_required(user),
             )
         with transaction.atomic():
             removed = second_factor.remove(user)
@@ -130,7 +258,10 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         return redirect("admin:auth_user_change", user.pk)
 
     def page_context(self, request: HttpRequest, obj: User) -> dict[str, Any]:
-        return {"may_reset": self.can_reset_second_factor(request, obj) and second_factor.is_set_up(obj)}
+        return {
+            "may_reset": self.can_reset_second_factor(request, obj) and second_factor.is_set_up(obj),
+            "is_invited": not obj.has_usable_password() and Invitation.objects.filter(pk=obj.pk).exists(),
+        }
 
     @admin.display(description="two-factor authentication", boolean=True)
     def has_second_factor(self, user: Any) -> bool:

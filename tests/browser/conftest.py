@@ -20,6 +20,7 @@ from tests import plugin
 from tests.browser.watch import Watch
 from tests.servers import Unavailable, fresh_database, required
 from tests.service import Service, serving
+from tests.smtp import Mailbox, mail_server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -43,7 +44,14 @@ def browser() -> Iterator["Browser"]:
 
 
 @pytest.fixture(scope="package")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def mailbox() -> Iterator[Mailbox]:
+    """The mail server of the service."""
+    with mail_server() as mailbox:
+        yield mailbox
+
+
+@pytest.fixture(scope="package")
+def service(tmp_path_factory: pytest.TempPathFactory, mailbox: Mailbox) -> Iterator[Service]:
     """With the sample data and one superuser. No test empties its database: each creates the tokens it needs."""
     from tests.browser.pages import ADMIN, PASSWORD
 
@@ -54,7 +62,11 @@ load_sample_data()
 get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
 """
     with ExitStack() as opened:
-        environment = {"RATE_LIMIT": "1000/m"}
+        environment = {
+            "RATE_LIMIT": "1000/m",
+            "EMAIL_URL": f"smtp://127.0.0.1:{mailbox.port}",
+            "EMAIL_FROM": "callerid@example.org",
+        }
         if plugin.production():
             environment["DATABASE_URL"] = opened.enter_context(fresh_database(plugin.named["DATABASE_URL"]))
             environment["REDIS_URL"] = plugin.named["REDIS_URL"]

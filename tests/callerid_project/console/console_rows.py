@@ -12,17 +12,20 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from accounts import credits, notices, tokens
 from accounts.models import Notice
+from callerid_project.models import Invitation
 from lookup.models import ComplaintDay, Contact, NumberRule, Usage
 
 NUMBER = 493023125042
 
 
 def one_of_each() -> dict[str, Model]:
-    """By `app.model`. The ledger entry is a refundable search; the notice was given up and can be sent again."""
+    """By `app.model`. The ledger entry is a refundable search; the notice was given up and can be sent again; the user
+    is invited."""
     token = tokens.issue(name="pbx", initial_credits=100, actor="boss").token
     credits.charge(token=token, request_id="r1", number=str(NUMBER), answer={})
     now = datetime.now(UTC)
-    user = User.objects.create_user("somebody", password="A long enough one", email="somebody@example.org")
+    user = User.objects.create_user("somebody", email="somebody@example.org")
+    Invitation.objects.create(user=user, invited_by="boss", sent_at=now)
     TOTPDevice.objects.create(user=user, name="Authenticator app")
     return {
         "accounts.apitoken": token,

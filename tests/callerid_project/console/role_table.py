@@ -85,6 +85,10 @@ auth.user change                 -      -       -        -         -        yes
 auth.user delete                 -      -       -        -         -        -
 auth.user password_change        -      -       -        -         -        yes
 auth.user reset_second_factor    -      -       -        -         -        yes
+auth.user invitations            -      -       -        -         yes      yes
+auth.user invite                 -      -       -        -         -        yes
+auth.user invite_again           -      -       -        -         -        yes
+auth.user withdraw_invitation    -      -       -        -         -        yes
 
 auth.group list                  -      -       -        -         yes      yes
 auth.group view                  -      -       -        -         yes      yes
@@ -136,6 +140,9 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("auth.user", "change"): {"email": "new@example.org", "is_superuser": "on"},
     ("auth.user", "password_change"): {"password1": "Another long one", "password2": "Another long one"},
     ("auth.user", "reset_second_factor"): {},
+    ("auth.user", "invite"): {"username": "new", "email": "new@example.org", "is_superuser": "on"},
+    ("auth.user", "invite_again"): {},
+    ("auth.user", "withdraw_invitation"): {},
     ("auth.group", "add"): {"name": "new"},
     ("auth.group", "change"): {"name": "renamed"},
     ("admin.logentry", "add"): {"object_repr": "x", "action_flag": 1},
@@ -146,7 +153,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
 OF_THE_SITE = {
     *("index", "app_list", "search", "login", "logout", "jsi18n", "autocomplete", "view_on_site"),
     *("password_change", "password_change_done", "second_factor", "second_factor_verify", "second_factor_set_up"),
-    *("second_factor_recovery_codes", "second_factor_remove"),
+    *("second_factor_recovery_codes", "second_factor_remove", "invitation"),
 }
 
 
@@ -192,6 +199,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("GET", url("changelist"))
         case "export":
             yield Request("POST", url(verb))
+        case "invitations":
+            yield Request("GET", url(verb))
         case "view":
             yield Request("GET", url("change", key(row)))
         case "history":
@@ -208,6 +217,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         case "send_again":
             yield Request("POST", url(verb, key(row)))
             yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
+        case "invite":
+            yield from form(url(verb))
         case "top_up_selected":
             yield from form(url(verb), tokens=str(row.pk))
         case _:

@@ -13,6 +13,8 @@ from django.test import Client
 from django.urls import reverse
 from django.urls.resolvers import RoutePattern
 
+from callerid_project.console import invitations
+from callerid_project.models import Invitation
 from tests.callerid_project.console.console_rows import database, one_of_each
 from tests.lookup.admin.pages import address as key
 
@@ -36,6 +38,9 @@ def addresses(patterns: list[Any], rows: dict[str, Model], prefix: str = "") -> 
         elif pattern.name == "view_on_site":
             user = rows["auth.user"]
             yield f"r/{ContentType.objects.get_for_model(user).pk}/{user.pk}/"
+        elif pattern.name == "invitation":
+            invitation = Invitation.objects.get()
+            yield invitations.link(invitation, "").removeprefix(reverse("admin:index"))
         elif isinstance(pattern.pattern, RoutePattern):
             yield prefix + re.sub("<.*?>", lambda part: key(row) if row else part[0], str(pattern.pattern))
         else:

@@ -1,0 +1,182 @@
+"""Invitations of staff by e-mail: a user without a password, and a signed link with which the person sets one.
+
+A link works once, for INVITATION_DAYS, and only the newest one of a user: its signature covers the (unusable) password,
+the e-mail address and the time of the last invitation, so that a change of any of them makes it invalid.
+"""
+
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.contrib.auth.models import Group, User
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.core.mail import EmailMessage, get_connection
+from django.db import transaction
+from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+
+from callerid_project.models import Invitation
+from core import history
+
+log = logging.getLogger(__name__)
+
+#: The timeout of the mail server: the page waits for it.
+TIMEOUT_S = 10
+MAX_LISTED = 500
+
+
+class NotPending(Exception):
+    """The user was not invited, or has set a password."""
+
+
+class NotSent(Exception):
+    """The mail server did not accept the e-mail."""
+
+
+class _Links(PasswordResetTokenGenerator):
+    key_salt = __name__
+
+    def _make_hash_value(self, user: User, timestamp: int) -> str:
+        sent_at = Invitation.objects.values_list("sent_at", flat=True).get(pk=user.pk)
+        return f"{super()._make_hash_value(user, timestamp)}{sent_at.isoformat() if sent_at else None}"
+
+
+links = _Links()
+
+
+def invite(
+    *, username: str, email: str, groups: Iterable[Group], is_superuser: bool, by: User | None = None
+) -> Invitation:
+    """Create a user without a password, with these roles. `by`: the superuser; None: whoever runs this command."""
+    roles = sorted(group.name for group in groups)
+    with transaction.atomic():
+        user = User(username=username, email=email, is_staff=True, is_superuser=is_superuser)
+        user.set_unusable_password()
+        user.save()
+        user.groups.set(groups)
+        invitation = Invitation.objects.create(user=user, invited_by=_name(by), sent_at=timezone.now())
+        given = [*roles, *(["superuser status"] if is_superuser else [])]
+        history.record(
+            action=history.Action.ADDITION,
+            target=user,
+            user=by,
+            message=f"Invited, with {', '.join(given) or 'no role'}.",
+        )
+    return invitation
+
+
+def renew(user: User, *, by: User | None = None) -> Invitation:
+    """Make a new link valid and the earlier one invalid; activates a user whose invitation was withdrawn. Raises
+    NotPending."""
+    with transaction.atomic():
+        invitation = _lock(user)
+        invitation.sent_at, invitation.invited_by = timezone.now(), _name(by)
+        invitation.save()
+        User.objects.filter(pk=user.pk).update(is_active=True)
+        history.record(action=history.Action.CHANGE, target=user, user=by, message="Invited again, with a new link.")
+    return invitation
+
+
+def withdraw(user: User, *, by: User | None = None) -> None:
+    """Make the link invalid and deactivate the user. Raises NotPending."""
+    with transaction.atomic():
+        invitation = _lock(user)
+        invitation.sent_at = None
+        invitation.save()
+        User.objects.filter(pk=user.pk).update(is_active=False)
+        history.record(action=history.Action.CHANGE, target=user, user=by, message="Withdrew the invitation.")
+
+
+def pending() -> QuerySet[Invitation]:
+    """The invitations whose users have not set a password, the newest first."""
+    waiting = Invitation.objects.filter(user__password__startswith=UNUSABLE_PASSWORD_PREFIX)
+    return waiting.select_related("user").prefetch_related("user__groups").order_by("-user_id")
+
+
+def state(invitation: Invitation, now: datetime) -> str:
+    """`withdrawn`, `expired` or `waiting`."""
+    expiry = expires_at(invitation)
+    if expiry is None or not invitation.user.is_active:
+        return "withdrawn"
+    return "expired" if expiry <= now else "waiting"
+
+
+def expires_at(invitation: Invitation) -> datetime | None:
+    """When the link stops working; None if it was withdrawn."""
+    return invitation.sent_at and invitation.sent_at + timedelta(days=settings.INVITATION_DAYS)
+
+
+def is_valid(user: User, token: str) -> bool:
+    """Whether `token` is that of the user's link, and can still be used."""
+    return (
+        user.is_active
+        and not user.has_usable_password()
+        and Invitation.objects.filter(pk=user.pk, sent_at__isnull=False).exists()
+        and links.check_token(user, token)
+    )
+
+
+def link(invitation: Invitation, origin: str) -> str:
+    """The URL with which the user sets a password; `origin`: scheme and host."""
+    user_id = urlsafe_base64_encode(force_bytes(invitation.pk))
+    path = reverse("admin:invitation", args=[user_id, links.make_token(invitation.user)])
+    return f"{settings.PUBLIC_URL or origin}{path}"
+
+
+def send(invitation: Invitation, url: str) -> None:
+    """Send the link to the user. Raises NotSent. Call it outside transactions: the mail server may be slow."""
+    user, site = invitation.user, settings.UNFOLD["SITE_TITLE"]
+    message = EmailMessage(
+        subject=f"Invitation to the {site} console",
+        body=(
+            f"{invitation.invited_by} has invited you to the {site} console as {user.username}.\n\n"
+            f"Set your password here:\n{url}\n\n"
+            f"The link works once, until {expires_at(invitation):%Y-%m-%d %H:%M} UTC. Then set up two-factor\n"
+            "authentication, for which you need an authenticator app.\n\n"
+            "If you do not expect this invitation, ignore this e-mail.\n"
+        ),
+        to=[user.email],
+    )
+    try:
+        with get_connection(timeout=TIMEOUT_S) as server:
+            server.send_messages([message])
+    except Exception as error:  # its text may contain the address, so only its type is logged
+        log.warning("invitation not sent: user=%s %s", user.username, type(error).__name__)
+        raise NotSent from None
+
+
+def _lock(user: User) -> Invitation:
+    """The invitation of `user`, locked together with the user. Raises NotPending."""
+    locked: Any = User.objects.select_for_update(no_key=True).filter(pk=user.pk).first()
+    invitation = Invitation.objects.filter(pk=user.pk).first()
+    if locked is None or invitation is None or locked.has_usable_password():
+        raise NotPending
+    return invitation
+
+
+def accept(user: User, token: str, password: str) -> bool:
+    """Set the password of `user` if `token` is still valid, and return whether it was: of two concurrent uses of a
+    link, the second fails."""
+    with transaction.atomic():
+        locked = User.objects.select_for_update(no_key=True).get(pk=user.pk)
+        if not is_valid(locked, token):
+            return False
+        locked.set_password(password)
+        locked.save(update_fields=["password"])
+        history.record(
+            action=history.Action.CHANGE,
+            target=locked,
+            user=locked,
+            message="Accepted the invitation and set a password.",
+        )
+    return True
+
+
+def _name(by: User | None) -> str:
+    return by.get_username() if by else history.command_actor()

@@ -1,0 +1,98 @@
+"""A superuser invites a user, who opens the e-mail's link, sets a password and a device, and sees the dashboard."""
+
+import re
+
+import pytest
+
+from tests import totp
+from tests.browser.pages import Page, assert_accessible, assert_not_cut, assert_title_not_cut, expect, screenshots
+from tests.browser.watch import Watch
+from tests.smtp import Mailbox
+
+pytestmark = pytest.mark.once
+
+PASSWORD = "a password of her own"
+
+
+def look_at(page: Page, name: str) -> None:
+    assert_accessible(page)
+    assert_not_cut(page)
+    assert_title_not_cut(page)
+    screenshots(page, name)
+
+
+def test_invitation_from_the_form_to_the_dashboard(
+    admin_page: Page, page: Page, mailbox: Mailbox, watch: Watch
+) -> None:
+    admin_page.goto("/admin/auth/user/")
+    admin_page.get_by_role("link", name="Invite a user").click()
+    look_at(admin_page, "invite")
+    admin_page.get_by_role("button", name="Invite").click()
+    expect(admin_page.locator(".errornote")).to_be_focused()
+    look_at(admin_page, "invite-errors")
+    admin_page.get_by_label("Username").fill("olga")
+    admin_page.get_by_label("E-mail address").fill("olga@example.org")
+    admin_page.get_by_label("operator").check()
+    admin_page.get_by_role("button", name="Invite").click()
+    expect(admin_page.get_by_text("The invitation was sent to olga@example.org.")).to_be_visible()
+    expect(admin_page.get_by_role("row").filter(has_text="olga")).to_contain_text("Waiting")
+    look_at(admin_page, "invitations")
+
+    message = next(message for message in mailbox.messages if message["To"] == "olga@example.org")
+    link = re.search(r"http\S+/admin/invitation/\S+", message.get_content())
+    assert link
+    page.goto(link[0])
+    expect(page).to_have_url(re.compile("/set-password/$"))
+    expect(page.get_by_text("You were invited as olga.")).to_be_visible()
+    look_at(page, "invitation")
+    page.get_by_label("New password", exact=True).fill("short")
+    page.get_by_label("New password confirmation").fill("short")
+    page.get_by_role("button", name="Set password").click()
+    expect(page.get_by_text("This password is too short.")).to_be_visible()
+    look_at(page, "invitation-refused")
+    page.get_by_label("New password", exact=True).fill(PASSWORD)
+    page.get_by_label("New password confirmation").fill(PASSWORD)
+    page.get_by_role("button", name="Set password").click()
+    expect(page).to_have_url("/admin/second-factor/set-up/")
+    look_at(page, "invitation-two-factor")
+    page.goto("/admin/")
+    expect(page).to_have_url(re.compile("/admin/second-factor/set-up/"))
+    secret = page.get_by_label("Or enter this secret").inner_text()
+    page.get_by_label("Password", exact=True).fill(PASSWORD)
+    page.get_by_label("Code", exact=True).fill(totp.code(secret))
+    page.get_by_role("button", name="Turn on").click()
+    page.get_by_role("link", name="I have saved the codes").click()
+    expect(page).to_have_url("/admin/")
+    expect(page.get_by_role("heading", name="Dashboard")).to_be_visible()
+
+    watch.expect_status(404)
+    page.get_by_role("button", name="olga").press("Enter")
+    page.get_by_role("button", name="Log out").click()
+    page.goto(link[0])
+    expect(page.get_by_text("This link does not work", exact=True)).to_be_visible()
+    look_at(page, "invitation-invalid")
+    admin_page.goto("/admin/auth/user/invitations/")
+    expect(admin_page.get_by_text("No pending invitations.")).to_be_visible()
+
+
+def test_invitation_is_renewed_and_withdrawn(admin_page: Page, mailbox: Mailbox) -> None:
+    page = admin_page
+    page.goto("/admin/auth/user/invite/")
+    page.get_by_label("Username").fill("ivan")
+    page.get_by_label("E-mail address").fill("ivan@example.org")
+    page.get_by_label("viewer").check()
+    mailbox.refuse["RCPT"] = "550 no such user"
+    page.get_by_role("button", name="Invite").click()
+    expect(page.get_by_text("The mail server did not accept the e-mail to ivan@example.org.")).to_be_visible()
+    look_at(page, "invitation-link")
+    del mailbox.refuse["RCPT"]
+    page.get_by_role("link", name="I have copied it").click()
+    page.get_by_role("link", name="Invite again: ivan").click()
+    look_at(page, "invite-again")
+    page.get_by_role("button", name="Invite again").click()
+    expect(page.get_by_text("The invitation was sent to ivan@example.org.")).to_be_visible()
+    page.get_by_role("link", name="Withdraw: ivan").click()
+    look_at(page, "withdraw-invitation")
+    page.get_by_role("button", name="Withdraw").click()
+    expect(page.get_by_text("The invitation of ivan was withdrawn.")).to_be_visible()
+    expect(page.get_by_role("row").filter(has_text="ivan")).to_contain_text("Withdrawn")
