@@ -25,7 +25,7 @@ RETRY_INTERVAL_S = 0.05
 
 _DEDUCT_CREDIT = """
 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
-WHERE id = %s AND credits >= 1 RETURNING id, credits, low_balance_at, contact
+WHERE id = %s AND credits >= 1 RETURNING id, credits, low_balance_at, contact, customer_id
 """
 _WRITE_ENTRY = """
 INSERT INTO accounts_creditentry

@@ -14,11 +14,53 @@ from django.utils import timezone
 JWT_PREFIX = "eyJhbGci"
 
 
+class Customer(models.Model):
+    """A person or company that owns tokens. The rules are in customers.py."""
+
+    name = models.CharField(max_length=100)
+    note = models.TextField(blank=True)
+    # Links to the customer's page that were signed with another version are refused.
+    links_version = models.PositiveIntegerField(default=1, editable=False)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    def __str__(self) -> str:
+        return f"{self.name} (#{self.pk})"
+
+
+class CustomerContact(models.Model):
+    """Whom to write to about a customer's tokens."""
+
+    customer = models.ForeignKey(Customer, on_delete=models.CASCADE, related_name="contacts")
+    name = models.CharField(max_length=100, blank=True)
+    email = models.EmailField("e-mail address")
+    low_balance = models.BooleanField(
+        "low-balance notices",
+        default=True,
+        help_text="Gets the notices of the customer's tokens that have no contact of their own.",
+    )
+
+    class Meta:
+        default_permissions = ()  # those of the customer
+        constraints = [
+            models.UniqueConstraint(
+                fields=["customer", "email"],
+                name="customercontact_email_once",
+                violation_error_message="This customer has a contact with this address already.",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Contact {self.pk}"  # the history quotes it, and must not keep the address of a deleted one
+
+
 class ApiToken(models.Model):
     """One integrator's API token: its JWT is known only by `jti`, its balance only changes in credits.py. A test token
     (lookup.test_mode) has no credits."""
 
     name = models.CharField(max_length=100)
+    customer = models.ForeignKey(
+        Customer, on_delete=models.PROTECT, null=True, db_constraint=False, db_index=False, related_name="tokens"
+    )
     note = models.TextField(blank=True)
     # Set when the token is issued, and never changed.
     is_test = models.BooleanField("test token", default=False, db_default=False, editable=False)
@@ -51,7 +93,10 @@ class ApiToken(models.Model):
             ("rotate_apitoken", "Can rotate a token"),
             ("revoke_apitoken", "Can revoke a token"),
         ]
-        indexes = [models.Index(fields=["last_four"], name="apitoken_last_four")]
+        indexes = [
+            models.Index(fields=["last_four"], name="apitoken_last_four"),
+            models.Index(fields=["customer"], name="apitoken_customer"),
+        ]
         constraints = [models.CheckConstraint(condition=Q(credits__gte=0), name="apitoken_credits_not_negative")]
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from accounts.models import ApiToken, Notice
+from accounts.models import ApiToken, CustomerContact, Notice
 from core.db import run
 from core.retention import delete_in_batches, oldest_kept
 
@@ -35,12 +35,15 @@ FAILED = Q(sent_at=None) & (Q(outcome=GIVEN_UP) | Q(outcome__startswith="failed"
 
 
 #: The low-balance rule: a notice is due when a change takes the balance from above the threshold down to it or below.
-#: `{debited}`: the token after the change. Parameters: created_at, due_at, the change, whether notices
-#: are on.
+#: The token's contact is notified, or else those of its customer. `{debited}`: the token after the change. Parameters:
+#: created_at, due_at, the change, whether notices are on.
 WRITE_IF_LOW = """
 INSERT INTO accounts_notice (token_id, threshold, balance, created_at, due_at, attempts, outcome)
 SELECT id, low_balance_at, credits, %s, %s, 0, '' FROM {debited}
-WHERE credits <= low_balance_at AND low_balance_at < credits - %s AND contact <> '' AND %s
+WHERE credits <= low_balance_at AND low_balance_at < credits - %s AND (contact <> '' OR EXISTS (
+    SELECT 1 FROM accounts_customercontact AS notified
+    WHERE notified.customer_id = {debited}.customer_id AND notified.low_balance
+)) AND %s
 """
 _WRITE_IF_TOKEN_LOW = WRITE_IF_LOW.format(debited="accounts_apitoken") + "AND id = %s"
 
@@ -85,7 +88,8 @@ def claim_next(now: datetime) -> Notice | None:
 def _send(notice: Notice) -> tuple[str, bool]:
     """The outcome, and whether the mail server is unavailable."""
     token = ApiToken.objects.get(pk=notice.token_id)
-    if not token.contact or token.revoked_at is not None or token.credits > notice.threshold:
+    to = recipients(token)
+    if not to or token.revoked_at is not None or token.credits > notice.threshold:
         return _settle(notice, "not needed"), False
     if notice.attempts > len(BACK_OFF) + 1:
         return _settle(notice, GIVEN_UP), False
@@ -93,7 +97,7 @@ def _send(notice: Notice) -> tuple[str, bool]:
     try:
         with get_connection(timeout=TIMEOUT_S) as server:  # closed even when the login fails
             unavailable = False
-            server.send_messages([message(token, notice)])
+            server.send_messages([message(token, notice, to)])
     except Exception as error:  # its text may contain the address, so only its type is logged
         unavailable = unavailable or isinstance(error, TimeoutError | SMTPServerDisconnected)
         log.warning("notice not sent: token=%d attempt=%d %s", token.pk, notice.attempts, type(error).__name__)
@@ -128,7 +132,15 @@ def prune() -> int:
     return delete_in_batches(Notice.objects.filter(due_at=None, created_at__lt=oldest_kept()), 5_000)
 
 
-def message(token: ApiToken, notice: Notice) -> EmailMessage:
+def recipients(token: ApiToken) -> list[str]:
+    """The token's contact or, if it has none, the contacts of its customer that get low-balance notices."""
+    if token.contact:
+        return [token.contact]
+    contacts = CustomerContact.objects.filter(customer=token.customer_id, low_balance=True)
+    return list(contacts.order_by("pk").values_list("email", flat=True))
+
+
+def message(token: ApiToken, notice: Notice, to: list[str]) -> EmailMessage:
     """Plain text with the token's name and balance, and no secret. Names have no line break: tokens.clean_name."""
     return EmailMessage(
         subject=f"Low balance: {token.name}",
@@ -137,5 +149,5 @@ def message(token: ApiToken, notice: Notice) -> EmailMessage:
             f"{notice.created_at:%Y-%m-%d at %H:%M} UTC. It has {token.credits} now.\n\n"
             "A search costs one credit; without any left, searches are refused with 403.\n"
         ),
-        to=[token.contact],
+        to=to,
     )

@@ -11,10 +11,10 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.db import connection
-from django.db.models import F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import BigIntegerField, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay
+from accounts.models import ApiToken, CreditDay, CreditEntry, Customer, SearchHour, TokenDay
 from core import counters, metrics
 from core.counters import PRUNE_ROWS, CounterTable, Key, hour_number, hour_to_columns, log_exceptions
 from core.periods import midnight
@@ -103,6 +103,12 @@ def by_day(token: ApiToken, since: date) -> dict[date, dict[str, int]]:
     return _by_period(token.days.filter(day__gte=since).values_list("day", "outcome", "count"))
 
 
+def by_day_of_customer(customer: Customer, since: date) -> dict[date, dict[str, int]]:
+    """Like `by_day`, summed over the customer's tokens."""
+    days = TokenDay.objects.filter(token__customer=customer, day__gte=since)
+    return _by_period(days.values_list("day", "outcome").annotate(total=Sum("count")).order_by())
+
+
 def _by_period(rows: Iterable[tuple[Any, str, int]]) -> dict[Any, dict[str, int]]:
     periods: dict[Any, dict[str, int]] = defaultdict(dict)
     for period, outcome, count in rows:
@@ -116,6 +122,24 @@ def with_activity(tokens: QuerySet[ApiToken], now: datetime) -> QuerySet[ApiToke
     return tokens.annotate(
         searches_30d=_sum((*SEARCHES, "test"), now.date() - timedelta(days=29)),
         charged=_sum(CHARGED, _rate_since(now)),
+    )
+
+
+def with_customer_activity(customers: QuerySet[Customer], now: datetime) -> QuerySet[Customer]:
+    """Annotates `token_count`, `balance` (the sum over usable tokens) and `searches_30d`, as in `with_activity`."""
+    tokens = ApiToken.objects.filter(customer=OuterRef("pk")).order_by().values("customer")
+    days = TokenDay.objects.filter(
+        token__customer=OuterRef("pk"), day__gte=now.date() - timedelta(days=29), outcome__in=SEARCHES
+    )
+
+    def subquery(rows: Any) -> Any:
+        return Coalesce(Subquery(rows, output_field=BigIntegerField()), 0)
+
+    usable = tokens.filter(revoked_at=None, expires_at__gt=now)
+    return customers.annotate(
+        token_count=subquery(tokens.annotate(total=Count("pk")).values("total")),
+        balance=subquery(usable.annotate(total=Sum("credits")).values("total")),
+        searches_30d=subquery(days.order_by().values("token__customer").annotate(total=Sum("count")).values("total")),
     )
 
 

@@ -25,8 +25,8 @@ from django.utils import timezone
 from rest_framework_simplejwt.backends import TokenBackend
 from rest_framework_simplejwt.exceptions import TokenBackendError
 
-from accounts import credits
-from accounts.models import JWT_PREFIX, ApiToken, CreditEntry
+from accounts import credits, customers
+from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
 from core.db import fetch_one, retry_on_new_connection
 
 MAX_LENGTH = 2048
@@ -81,10 +81,7 @@ def _backend(key: str) -> TokenBackend:
 
 def clean_name(name: str) -> str:
     """The name in one line. Raises ValueError when it is empty, over 100 characters or not printable."""
-    name = " ".join(name.split())
-    if not name or len(name) > 100 or not name.isprintable():
-        raise ValueError("A token needs a name of 1 to 100 printable characters.")
-    return name
+    return customers.clean_name(name, of="token")
 
 
 def clean_contact(contact: str) -> str:
@@ -122,14 +119,17 @@ def issue(
     note: str = "",
     contact: str = "",
     low_balance_at: int | None = None,
+    customer: Customer | None = None,
 ) -> Issued:
     """A new token with `initial_credits` (0 or more), valid for `days` (default TOKEN_DAYS).
 
     A `reference` issues once, so that a form submitted twice creates one token. `contact`: an e-mail address, which
     gets a notice when the balance falls to `low_balance_at` credits. `is_test`: a test token, which has no balance, and
     so no credits, contact or threshold. Raises AlreadyIssued, and ValueError for an invalid name, amount, lifetime,
-    contact or threshold.
+    contact or threshold, and for a customer that has customers.MAX_TOKENS.
     """
+    if customer is not None:
+        customers.require_room(customer)
     name, contact = clean_name(name), clean_contact(contact)
     if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
         raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
@@ -144,6 +144,7 @@ def issue(
         with transaction.atomic():
             token = ApiToken.objects.create(
                 name=name,
+                customer=customer,
                 note=note,
                 is_test=is_test,
                 contact=contact,

@@ -1,5 +1,5 @@
 """The console's pages of tokens, ledger and notices."""
 
-from accounts.admin import ledger, notices, tokens
+from accounts.admin import customers, ledger, notices, tokens
 
-__all__ = ["ledger", "notices", "tokens"]
+__all__ = ["customers", "ledger", "notices", "tokens"]

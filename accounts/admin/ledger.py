@@ -65,6 +65,11 @@ class LedgerChangeList(IndexedChangeList):
                 f"More entries match. Only the newest {ledger_queries.MAX_MATCHES} searches and as many other entries "
                 "are listed. Choose fewer days, or open a token's ledger from its page and search there."
             )
+        if self.selection.customer_truncated:
+            notes.append(
+                f"Only the newest {ledger_queries.MAX_OF_CUSTOMER:,} matching entries of this customer are listed. "
+                "Choose days or one token to see others. The export has all."
+            )
         return notes
 
 

@@ -38,16 +38,20 @@ def file_name(selection: LedgerSelection) -> str:
     data = selection.form.cleaned_data
     days = [f"{word}-{data[name]}" for word, name in (("from", "since"), ("to", "until")) if data[name]]
     token = f"token-{selection.token.pk}" if selection.token else ""
-    return "-".join(filter(None, ["ledger", token, data["kind__exact"], *days])) + ".csv"
+    customer = f"customer-{selection.customer.pk}" if selection.customer else ""
+    return "-".join(filter(None, ["ledger", customer, token, data["kind__exact"], *days])) + ".csv"
 
 
 def as_csv(selection: LedgerSelection) -> Iterator[str]:
-    """The selected entries, newest first, a page of lines at a time. The first page is read at once.
+    """The selected entries, newest first, a page of lines at a time; those of a customer token by token. The first page
+    is read at once.
 
     Entries written meanwhile are newer than the first page, so none is repeated. When a later page fails, the response
     has begun, and granian ends it as if it were complete: the last line then says that it is not.
     """
-    return _pages(selection, _read(selection))
+    parts = selection.parts()
+    first = next(parts, None)
+    return _pages(first, _read(first) if first else [], parts)
 
 
 def _read(selection: LedgerSelection, before: tuple[datetime, int] | None = None) -> list[tuple[Any, ...]]:
@@ -55,14 +59,20 @@ def _read(selection: LedgerSelection, before: tuple[datetime, int] | None = None
     return list(rows[:PAGE_ROWS])
 
 
-def _pages(selection: LedgerSelection, page: list[tuple[Any, ...]]) -> Iterator[str]:
+def _pages(
+    part: LedgerSelection | None, page: list[tuple[Any, ...]], others: Iterator[LedgerSelection]
+) -> Iterator[str]:
     yield _lines([tuple(COLUMNS)])
-    while page:
+    while part is not None:
         release_connection()
-        yield _lines(tuple(map(_cell, row)) for row in page)
-        entry_id, created_at, *_ = page[-1]
+        if page:
+            yield _lines(tuple(map(_cell, row)) for row in page)
         try:
-            page = _read(selection, (created_at, entry_id)) if len(page) == PAGE_ROWS else []
+            if len(page) == PAGE_ROWS:
+                entry_id, created_at, *_ = page[-1]
+                page = _read(part, (created_at, entry_id))
+            elif part := next(others, None):
+                page = _read(part)
         except Exception:
             log.exception("the ledger export ended early")
             yield _lines([(INCOMPLETE,)])

@@ -4,24 +4,30 @@ The ledger may have hundreds of millions of rows, and each statement must end wi
 is resolved first, to one token or to a few entries, and every condition is one that an index serves in order of time.
 """
 
+import copy
 import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, time
 from typing import Any
 
 from django import forms
 from django.db.models import BigIntegerField, Case, CharField, DateTimeField, F, Field, Func, Q, QuerySet, Value, When
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
+from django.utils.functional import cached_property
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
 from accounts import tokens
 from accounts.admin import base
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import ApiToken, CreditEntry, Customer
+from accounts.newest import NEWEST_FIRST, newest_ids
 
 #: Callers choose request ids and may send the same one with every search: at most so many entries of one request id are
 #: listed, the newest, and as many of one reference.
 MAX_MATCHES = 100
 #: A choice of `kind__exact` beside the kinds: what operators did.
 EXCEPT_SEARCHES = "booked"
+#: How many entries of a customer are listed at most, the newest.
+MAX_OF_CUSTOMER = 1_000
 
 
 def _date_field(label: str) -> forms.DateField:
@@ -55,6 +61,7 @@ class LedgerForm(forms.Form):
     since = _date_field("From (UTC)")
     until = _date_field("To (UTC)")
     token__id__exact = forms.ModelChoiceField(ApiToken.objects.all(), required=False, widget=forms.HiddenInput)
+    customer = forms.ModelChoiceField(Customer.objects.all(), required=False, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
@@ -95,16 +102,21 @@ class LedgerSelection:
         self.form = form
         #: Only this token's entries are selected.
         self.token: ApiToken | None = None
+        #: Only the entries of this customer's tokens are selected.
+        self.customer: Customer | None = None
         #: Only these entries are selected: those that the text matches.
         self.entry_ids: list[int] | None = None
         #: Tokens that the text matches, at most MAX_CANDIDATES, for the operator to choose from.
         self.candidates: list[ApiToken] = []
         #: Whether the text matches more entries than MAX_MATCHES.
         self.truncated = False
+        #: Whether the customer has more entries than MAX_OF_CUSTOMER.
+        self.customer_truncated = False
         #: Whether names were only searched among the newest tokens (accounts.admin.base).
         self.scan_limited = False
         if form.is_valid():
             self.token = form.cleaned_data["token__id__exact"]
+            self.customer = form.cleaned_data["customer"]
             if text := form.cleaned_data["q"]:
                 self._resolve(text)
 
@@ -135,11 +147,10 @@ class LedgerSelection:
         if before is not None:
             last = before[0]
             entries = entries.filter(Q(created_at__lt=last) | Q(pk__lt=before[1]))
+        entries = self._of_kind(entries)
         searches, kind = CreditEntry.Kind.SEARCH, self.form.cleaned_data["kind__exact"]
-        if kind not in ("", searches):
-            entries = entries.exclude(kind=searches)  # the condition of the partial indexes of operators' entries
-        if kind not in ("", EXCEPT_SEARCHES):
-            entries = entries.filter(kind=kind)
+        if self.entry_ids is None and self.token is None and self.customer is not None:
+            return entries.filter(pk__in=self._newest_of_customer).order_by(*NEWEST_FIRST)
         if self.entry_ids is None and self.token is not None and kind in ("", searches):
             entries = _in_range(entries, "token_id", Value(self.token.pk, BigIntegerField()), first, last)
             return entries.order_by("-token_id", "-created_at", "-pk")
@@ -150,6 +161,37 @@ class LedgerSelection:
         if self.token is not None:  # operators' entries of one token have an index of their own, and are few
             entries = entries.filter(token=self.token)
         return entries.order_by("-created_at", "-pk")
+
+    def parts(self) -> Iterator["LedgerSelection"]:
+        """Selections that are read one after the other, each from one index, and together select all entries: those of
+        a customer's tokens, for `entries` only selects the newest of a customer."""
+        if self.customer is None or self.token is not None or self.entry_ids is not None:
+            yield self
+            return
+        for token in self.customer.tokens.order_by("-pk"):
+            part = copy.copy(self)
+            part.token = token
+            yield part
+
+    def _of_kind(self, entries: QuerySet[CreditEntry]) -> QuerySet[CreditEntry]:
+        searches, kind = CreditEntry.Kind.SEARCH, self.form.cleaned_data["kind__exact"]
+        if kind not in ("", searches):
+            entries = entries.exclude(kind=searches)  # the condition of the partial indexes of operators' entries
+        if kind not in ("", EXCEPT_SEARCHES):
+            entries = entries.filter(kind=kind)
+        return entries
+
+    @cached_property
+    def _newest_of_customer(self) -> list[int]:
+        """The ids of the newest entries of the customer within the form's kind and days, at most MAX_OF_CUSTOMER."""
+        first, last = self._period()
+        entries = self._of_kind(CreditEntry.objects.filter(created_at__gte=first, created_at__lte=last))
+        ids = newest_ids(entries, self._token_ids(), MAX_OF_CUSTOMER + 1)
+        self.customer_truncated = len(ids) > MAX_OF_CUSTOMER
+        return ids[:MAX_OF_CUSTOMER]
+
+    def _token_ids(self) -> list[int]:
+        return list(ApiToken.objects.filter(customer=self.customer).values_list("pk", flat=True))
 
     def _period(self) -> tuple[datetime, datetime]:
         """The first and the last moment of the selected days."""
@@ -180,9 +222,12 @@ class LedgerSelection:
         entries = _in_range(CreditEntry.objects.all(), name, Value(text, CharField()), *self._period())
         if name == "reference":
             entries = entries.exclude(reference="")  # the condition of the index of references
+        # No index has a sum, so PostgreSQL has to use the one of column `name`.
+        entries = entries.alias(id_of_token=F("token_id") + 0)
         if self.token is not None:
-            # No index has a sum, so PostgreSQL has to use the one of column `name`.
-            entries = entries.alias(id_of_token=F("token_id") + 0).filter(id_of_token=self.token.pk)
+            entries = entries.filter(id_of_token=self.token.pk)
+        elif self.customer is not None:
+            entries = entries.filter(id_of_token__in=self._token_ids())
         return entries.order_by(f"-{name}", "-created_at")
 
     def _tokens(self, text: str) -> list[ApiToken]:
@@ -193,7 +238,10 @@ class LedgerSelection:
             floor_id = base.scan_floor_id()
             self.scan_limited = floor_id > 0
             condition |= Q(name__icontains=text, pk__gt=floor_id)
-        return list(ApiToken.objects.filter(condition).order_by("name", "pk")[: self.MAX_CANDIDATES])
+        tokens_found = ApiToken.objects.filter(condition)
+        if self.customer is not None:
+            tokens_found = tokens_found.filter(customer=self.customer)
+        return list(tokens_found.order_by("name", "pk")[: self.MAX_CANDIDATES])
 
 
 def _in_range(

@@ -15,18 +15,55 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from unfold import widgets
 
-from accounts import credits, tokens
-from accounts.models import ApiToken, CreditEntry
+from accounts import credits, customers, tokens
+from accounts.models import ApiToken, CreditEntry, Customer
 
 MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
 #: A day for the customer to switch over.
 DEFAULT_GRACE_MINUTES = 24 * 60
 #: How many tokens one page tops up.
 MAX_AT_ONCE = 900
+#: How many customers a form suggests.
+MAX_SUGGESTED = 1_000
 
 _integer = partial(forms.IntegerField, widget=widgets.UnfoldAdminIntegerFieldWidget)
 _text = partial(forms.CharField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
 _checkbox = partial(forms.BooleanField, widget=widgets.UnfoldBooleanWidget)
+
+
+class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
+    """A text field that suggests the newest customers."""
+
+    template_name = "admin/accounts/customer_field.html"
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        context = super().get_context(name, value, {**(attrs or {}), "list": f"{name}_list", "autocomplete": "off"})
+        return {**context, "suggestions": Customer.objects.order_by("-pk")[:MAX_SUGGESTED]}
+
+
+class CustomerField(forms.ModelChoiceField):
+    """A customer by name or id (customers.named): there may be too many for a list."""
+
+    widget = CustomerWidget
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(Customer.objects.all(), required=False, **options)
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, int):
+            value = Customer.objects.filter(pk=value).first()
+        return value if value is None else str(value)
+
+    def to_python(self, value: Any) -> Customer | None:
+        if value in self.empty_values or not str(value).strip():
+            return None
+        try:
+            return customers.named(str(value))
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return (self.prepare_value(initial) or "") != (data or "").strip()
 
 
 class OnceForm(forms.Form):
@@ -36,16 +73,31 @@ class OnceForm(forms.Form):
 
 
 class ApiTokenForm(forms.ModelForm):
+    customer = CustomerField(help_text="Name or #id of the customer who owns the token.")
+
     class Meta:
         model = ApiToken
-        fields = ("name", "note", "contact", "low_balance_at")
+        fields = ("name", "customer", "note", "contact", "low_balance_at")
         widgets = {
             "name": widgets.UnfoldAdminTextInputWidget,
             "note": widgets.UnfoldAdminTextareaWidget(attrs={"rows": 3}),
             "contact": widgets.UnfoldAdminEmailInputWidget,
             "low_balance_at": widgets.UnfoldAdminIntegerFieldWidget,
         }
-        help_texts = {"name": "Customer or app name.", "note": "Shown to operators only."}
+        help_texts = {
+            "name": "Name of the app or site. The customer sees it.",
+            "note": "Shown to operators only.",
+            "contact": "Gets an e-mail when the balance is low, instead of the customer's contacts.",
+        }
+
+    def clean_customer(self) -> Customer | None:
+        customer: Customer | None = self.cleaned_data["customer"]
+        if customer is not None and customer.pk != self.instance.customer_id:
+            try:
+                customers.require_room(customer)
+            except ValueError as error:
+                raise forms.ValidationError(str(error)) from error
+        return customer
 
     def clean_name(self) -> str:
         try:
@@ -63,7 +115,7 @@ class IssueForm(ApiTokenForm, OnceForm):
     initial_credits = _integer(initial=0)
     days = _integer(initial=lambda: settings.TOKEN_DAYS, help_text="Days until expiry; rotating restarts it.")
     reason = _text(help_text="Shown in the ledger, such as an order number.")
-    field_order = ("name", "is_test", "initial_credits", "days", "reason")
+    field_order = ("name", "customer", "is_test", "initial_credits", "days", "reason")
 
 
 class TopUpForm(OnceForm):

@@ -1,5 +1,6 @@
 """The list of tokens: its filters, its search, and how many tokens they scan."""
 
+from datetime import datetime
 from typing import Any
 
 from django.contrib import admin, messages
@@ -37,6 +38,19 @@ def state_label(token: ApiToken) -> dict[str, str]:
     """The state and its colour, for unfold/helpers/label.html."""
     state = shown_state(token)
     return {"text": state, "type": STATE_LABELS[state]}
+
+
+def runs_out(token: Any, now: datetime) -> str:
+    """When the token runs out. `token` must come from statistics.with_activity."""
+    if token.is_test or token.state_at(now) in ("revoked", "expired"):
+        return "-"
+    return end_of_credits(statistics.runs_out(token, token.charged, now), now)
+
+
+def end_of_credits(at: datetime | None, now: datetime) -> str:
+    if at is None:
+        return "No end date at current usage"
+    return f"{at:%Y-%m-%d}" if at > now else OUT_OF_CREDITS
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -117,5 +131,5 @@ class TokenList(IndexedChangeList):
         """Annotates the figures of the page's tokens alone: the database would count them for every token scanned."""
         super().get_results(request)
         ids = [token.pk for token in self.result_list]
-        rows = statistics.with_activity(ApiToken.objects.all(), timezone.now()).in_bulk(ids)
+        rows = statistics.with_activity(ApiToken.objects.select_related("customer"), timezone.now()).in_bulk(ids)
         self.result_list = [rows[pk] for pk in ids if pk in rows]

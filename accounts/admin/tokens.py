@@ -35,7 +35,7 @@ from accounts.admin.token_actions import (
     Result,
 )
 from accounts.models import ApiToken, CreditEntry
-from core.admin import column, require
+from core.admin import column, html_link, require
 
 log = logging.getLogger(__name__)
 
@@ -66,11 +66,21 @@ def _not_topped_up(token: ApiToken) -> str:
 class ApiTokenAdmin(TokenSearchAdmin):
     form = ApiTokenForm
     changelist_class = token_list.TokenList
-    fields = ("name", "note", "contact", "low_balance_at")
-    list_display = ("name", "hint", "balance", "state_label", "last_charged", "searches", "runs_out", "expires")
+    fields = ("name", "customer", "note", "contact", "low_balance_at")
+    list_display = (
+        "name",
+        "hint",
+        "customer_link",
+        "balance",
+        "state_label",
+        "last_charged",
+        "searches",
+        "runs_out",
+        "expires",
+    )
     sortable_by = ("name", "balance", "last_charged", "expires")
     list_filter = (token_list.StateFilter, token_list.ModeFilter, token_list.RunsOutFilter)
-    lookups_allowed = ("state", "mode", "runs_out")
+    lookups_allowed = ("state", "mode", "runs_out", "customer__id__exact")
     search_fields = ("name", "note", "contact")
     search_help_text = "Name, note, contact, #id or the token's last 4 characters"
     ordering = ("-pk",)
@@ -79,6 +89,14 @@ class ApiTokenAdmin(TokenSearchAdmin):
     # --- The list ------------------------------------------------------------------------------------------------
 
     hint = column(lambda token: token.hint or "–", "token")
+    customer_link = column(
+        lambda token: (
+            html_link(reverse("admin:accounts_customer_change", args=[token.customer_id]), token.customer.name)
+            if token.customer
+            else "–"
+        ),
+        "customer",
+    )
     balance = column(lambda token: _test_badge() if token.is_test else f"{token.credits:,}", "balance", "credits")
     last_charged = column(
         lambda token: f"{token.last_charged_at:%Y-%m-%d %H:%M}" if token.last_charged_at else "-",
@@ -94,13 +112,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
 
     def runs_out(self, token: Any) -> str:
         """When the token runs out. `token` must come from statistics.with_activity."""
-        now = timezone.now()
-        if token.is_test or token.state_at(now) in ("revoked", "expired"):
-            return "-"
-        at = statistics.runs_out(token, token.charged, now)
-        if at is None:
-            return "No end date at current usage"
-        return f"{at:%Y-%m-%d}" if at > now else token_list.OUT_OF_CREDITS
+        return token_list.runs_out(token, timezone.now())
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[ApiToken], search_term: str
@@ -116,7 +128,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
     # --- The token's page ----------------------------------------------------------------------------------------
 
     def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> tuple[str, ...]:
-        return self.fields[:2] if obj is not None and obj.is_test else self.fields  # without those of the balance
+        return self.fields[:3] if obj is not None and obj.is_test else self.fields  # without those of the balance
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Tokens are revoked, never deleted: their ledger is kept."""
@@ -129,7 +141,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
 
     def page_context(self, request: HttpRequest, obj: ApiToken) -> dict[str, Any]:
         now = timezone.now()
-        token = statistics.with_activity(ApiToken.objects.all(), now).get(pk=obj.pk)
+        token = statistics.with_activity(ApiToken.objects.select_related("customer"), now).get(pk=obj.pk)
         buttons = [
             {"title": action.title, "variant": action.variant, "url": _address(slug, obj.pk)}
             for slug, action in ACTIONS.items()
@@ -168,7 +180,8 @@ class ApiTokenAdmin(TokenSearchAdmin):
         def perform(data: dict[str, Any]) -> HttpResponse:
             return self._shown_once(request, self._issue(request, data), title="API token issued")
 
-        form = IssueForm(request.POST if request.method == "POST" else None)
+        customer_id = base.id_in(request.GET.get("customer", ""))  # from the customer's page
+        form = IssueForm(request.POST if request.method == "POST" else None, initial={"customer": customer_id})
         explanation = "You will see the token once, after issuing."
         return self.form_page(
             request, form, perform, title="Issue an API token", button="Issue", explanation=explanation

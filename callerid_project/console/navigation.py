@@ -13,6 +13,7 @@ from django.urls import reverse
 _SIDEBAR: dict[str, list[tuple[str, str, str, str | None]]] = {
     "": [("Dashboard", "monitoring", "index", None)],
     "Tokens and credits": [
+        ("Customers", "groups", "accounts_customer_changelist", "accounts.view_customer"),
         ("API tokens", "key", "accounts_apitoken_changelist", "accounts.view_apitoken"),
         ("Ledger", "receipt_long", "accounts_creditentry_changelist", "accounts.view_creditentry"),
         ("Notices", "mail", "accounts_notice_changelist", "accounts.view_notice"),

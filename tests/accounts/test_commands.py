@@ -39,7 +39,8 @@ def test_create_token_quiet_prints_nothing_else() -> None:
 
 def test_create_token_json_has_the_documented_keys() -> None:
     made = run_json("create_token", "pbx", "--credits", 100, "--days", 2)
-    assert made.keys() == {"id", "name", "hint", "test", "credits", "state", "expires_at", "created_at", "api_key"}
+    keys = "id name hint customer test credits state expires_at created_at api_key"
+    assert made.keys() == set(keys.split())
     assert (made["name"], made["test"], made["credits"], made["state"]) == ("pbx", False, 100, "active")
     assert isinstance(made["id"], int)
     assert MOMENT.fullmatch(made["created_at"])

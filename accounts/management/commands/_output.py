@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from accounts.models import ApiToken
+from accounts.models import ApiToken, Customer
 from core.commands import JSONCommand
 
 if TYPE_CHECKING:  # importing the JWT library would slow every other command's start
@@ -41,11 +41,21 @@ def as_json(token: ApiToken) -> dict[str, Any]:
         "id": token.pk,
         "name": token.name,
         "hint": token.hint,
+        "customer": token.customer_id,
         "test": token.is_test,
         "credits": token.credits,
         "state": token.state,
         "expires_at": _utc(token.expires_at),
         "created_at": _utc(token.created_at),
+    }
+
+
+def customer_as_json(customer: Customer) -> dict[str, Any]:
+    return {
+        "id": customer.pk,
+        "name": customer.name,
+        "contacts": [contact.email for contact in customer.contacts.all()],
+        "created_at": _utc(customer.created_at),
     }
 
 

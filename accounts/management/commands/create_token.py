@@ -3,7 +3,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
-from accounts import tokens
+from accounts import customers, tokens
 from accounts.management.commands._output import JWTCommand
 from core import history
 
@@ -15,7 +15,7 @@ class Command(JWTCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("name", help="the customer or app, for operators")
+        parser.add_argument("name", help="the app or site that uses it")
         kind = parser.add_mutually_exclusive_group(required=True)
         kind.add_argument("--credits", type=int, help="initial credits, 0 or more; a search costs one")
         kind.add_argument(
@@ -23,6 +23,7 @@ class Command(JWTCommand):
             action="store_true",
             help="a test token: never charged, and answered by number (docs/test-mode.md)",
         )
+        parser.add_argument("--customer", help="the id or name of the customer who owns it")
         parser.add_argument("--days", type=int, help="days until it expires (default: TOKEN_DAYS)")
         parser.add_argument("--contact", default="", help="e-mail address for low-balance notices")
         parser.add_argument("--low-balance-at", type=int, help="the balance, in credits, at which a notice is sent")
@@ -38,6 +39,7 @@ class Command(JWTCommand):
                     actor=history.command_actor(),
                     contact=options["contact"],
                     low_balance_at=options["low_balance_at"],
+                    customer=customers.named(options["customer"]) if options["customer"] else None,
                 )
                 token = issued.token
                 kind = "no credits (a test token)" if token.is_test else f"{token.credits} credits"

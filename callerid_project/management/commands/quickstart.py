@@ -14,13 +14,15 @@ from django.core.management import BaseCommand, CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
-from accounts import credits, tokens
+from accounts import credits, customers, tokens
+from accounts.models import Customer
 from callerid_project.announce import demo_token_file
 from core.database_errors import describe
 from lookup.imports.numbering_plan import load_numbering_plan
 from lookup.imports.sample_data import load_sample_data
 
 DEMO_CREDITS = 1_000
+DEMO_CUSTOMER = "Example customer"
 ACTOR = "quickstart"
 
 
@@ -71,7 +73,10 @@ class Command(BaseCommand):
         except (FileNotFoundError, ValueError, tokens.InvalidToken):
             # Written before the commit. If the commit fails, the next run replaces the file.
             with transaction.atomic():
-                issued = tokens.issue(name="demo", initial_credits=DEMO_CREDITS, actor=ACTOR, reason="demo token")
+                customer = Customer.objects.filter(name=DEMO_CUSTOMER).first() or customers.create(name=DEMO_CUSTOMER)
+                issued = tokens.issue(
+                    name="demo", customer=customer, initial_credits=DEMO_CREDITS, actor=ACTOR, reason="demo token"
+                )
                 path.touch(mode=0o600)
                 path.chmod(0o600)  # the file may have existed
                 path.write_text(issued.api_key + "\n", encoding="ascii")

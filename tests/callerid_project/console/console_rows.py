@@ -10,7 +10,7 @@ from django.contrib.sessions.models import Session
 from django.db.models import Model
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from accounts import credits, notices, tokens
+from accounts import credits, customers, notices, tokens
 from accounts.models import Notice
 from callerid_project.models import Invitation
 from lookup.models import ComplaintDay, Contact, NumberRule, Usage
@@ -29,6 +29,7 @@ def one_of_each() -> dict[str, Model]:
     TOTPDevice.objects.create(user=user, name="Authenticator app")
     return {
         "accounts.apitoken": token,
+        "accounts.customer": customers.create(name="Example Ltd", contacts=["owner@example.org"]),
         "accounts.creditentry": token.entries.get(kind="search"),
         "accounts.notice": Notice.objects.create(token=token, threshold=10, balance=9, outcome=notices.GIVEN_UP),
         "lookup.usage": Usage.objects.create(hour=now, connector="x", outcome="found", count=1),
@@ -51,6 +52,8 @@ def filled(page: Any, **fields: Any) -> dict[str, Any]:
     """What a browser submits from the form on this page, with `fields` changed; only `fields` if there is no form."""
     context = page.context or {}
     form = context["adminform"].form if "adminform" in context else context.get("form")
-    values = {bound.html_name: bound.value() for bound in form} if form is not None else {}
+    inlines = [inline.formset for inline in context.get("inline_admin_formsets", ())]
+    forms = [form, *(each for formset in inlines for each in (formset.management_form, *formset.initial_forms))]
+    values = {bound.html_name: bound.value() for each in forms if each is not None for bound in each}
     values = {name: value for name, value in values.items() if value is not None and value is not False}
     return {**values, **fields}

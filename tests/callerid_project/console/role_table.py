@@ -31,6 +31,13 @@ accounts.apitoken rotate         -      -       -        yes       -        yes
 accounts.apitoken revoke         -      -       -        yes       -        yes
 accounts.apitoken top_up_selected  -  -        yes      yes       -        yes
 
+accounts.customer list           -      yes     yes      yes       yes      yes
+accounts.customer view           -      yes     yes      yes       yes      yes
+accounts.customer history        -      -       -        -         yes      yes
+accounts.customer add            -      -       -        yes       -        yes
+accounts.customer change         -      -       -        yes       -        yes
+accounts.customer delete         -      -       -        yes       -        yes
+
 accounts.creditentry list        -      -       yes      yes       yes      yes
 accounts.creditentry view        -      -       yes      yes       yes      yes
 accounts.creditentry history     -      -       -        -         yes      yes
@@ -116,6 +123,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.apitoken", "adjust"): {"amount": -5, "reason": "mistake", "confirmed": "on"},
     ("accounts.apitoken", "rotate"): {"reason": "leaked"},
     ("accounts.apitoken", "revoke"): {"reason": "lost", "confirmed": "on"},
+    ("accounts.customer", "add"): {"name": "new"},
+    ("accounts.customer", "change"): {"name": "renamed"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
     ("accounts.creditentry", "number"): {"number": "493023125042"},
     ("accounts.creditentry", "add"): {"amount": 5, "kind": "top-up", "reason": "x"},

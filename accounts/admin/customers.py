@@ -1,0 +1,154 @@
+"""The customers in the console: what each owns, has spent and has left, over all its tokens."""
+
+from datetime import UTC, timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from unfold import widgets
+from unfold.admin import TabularInline
+
+from accounts import customers, statistics, tokens
+from accounts.admin import base, token_list
+from accounts.admin.base import TokenSearchAdmin
+from accounts.admin.charts import requests_chart
+from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact
+from accounts.newest import NEWEST_FIRST, newest_ids
+from core.admin import IndexedChangeList, column
+
+CHART_DAYS = 30
+NEWEST_ENTRIES = 20
+#: How many tokens the page of a customer lists.
+MAX_SHOWN = 100
+
+
+class CustomerForm(forms.ModelForm):
+    class Meta:
+        model = Customer
+        fields = ("name", "note")
+        widgets = {
+            "name": widgets.UnfoldAdminTextInputWidget,
+            "note": widgets.UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+        }
+        help_texts = {"name": "Person or company.", "note": "Shown to operators only."}
+
+    def clean_name(self) -> str:
+        try:
+            return customers.clean_name(self.cleaned_data["name"])
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+
+
+class ContactInline(TabularInline):
+    """The contacts, with the permissions of the customer."""
+
+    model = CustomerContact
+    extra = 0
+    verbose_name_plural = "contacts"
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("accounts.view_customer")
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("accounts.change_customer" if obj else "accounts.add_customer")
+
+    has_add_permission = has_delete_permission = has_change_permission
+
+
+class CustomerList(IndexedChangeList):
+    """Sorting and search cover the newest customers, as in the list of tokens."""
+
+    scan_limited = False
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Customer]:
+        found: QuerySet[Customer] = super().get_queryset(request, exclude_parameters)
+        newest = Customer.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
+        self.scan_limited = bool(self.params or self.query) and newest > base.MAX_SCANNED
+        if not self.scan_limited:
+            return found
+        return found.filter(Q(pk__gt=newest - base.MAX_SCANNED) | Q(pk=base.id_in(self.query)))
+
+    def notes(self) -> list[str]:
+        limit = f"Among the newest {base.MAX_SCANNED:,} customers; #id finds any customer."
+        return [limit] * self.scan_limited + super().notes()
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Annotates the figures of the page's customers alone."""
+        super().get_results(request)
+        ids = [customer.pk for customer in self.result_list]
+        rows = statistics.with_customer_activity(Customer.objects.prefetch_related("contacts"), timezone.now())
+        found = rows.in_bulk(ids)
+        self.result_list = [found[pk] for pk in ids if pk in found]
+
+
+@admin.register(Customer)
+class CustomerAdmin(TokenSearchAdmin):
+    form = CustomerForm
+    inlines = (ContactInline,)
+    changelist_class = CustomerList
+    list_display = ("name", "contact", "token_count", "balance", "searches")
+    sortable_by = ("name",)
+    search_fields = ("name",)
+    search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
+    ordering = ("-pk",)
+
+    contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "–", "contacts")
+    token_count = column(lambda customer: f"{customer.token_count:,}", "tokens")
+    balance = column(lambda customer: f"{customer.balance:,}", "balance")
+    searches = column(lambda customer: f"{customer.searches_30d:,}", "searches (30 days)")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Customer], search_term: str
+    ) -> tuple[QuerySet[Customer], bool]:
+        """By name, contact, id, or a token: its name, or what tokens.find knows of it."""
+        text = search_term.strip()
+        if not text:
+            return queryset, False
+        customer_id = base.id_in(text)
+        if customer_id is not None and text.startswith("#"):
+            return queryset.filter(pk=customer_id), False
+        owners = {token.customer_id for token in tokens.find(text)}
+        owned = ApiToken.objects.filter(name__icontains=text, customer__isnull=False, pk__gt=base.scan_floor_id())
+        contacts = CustomerContact.objects.filter(Q(email__icontains=text) | Q(name__icontains=text))
+        condition = Q(name__icontains=text) | Q(pk__in=contacts.values("customer")) | Q(pk__in=owned.values("customer"))
+        return queryset.filter(condition | Q(pk__in={customer_id, *owners} - {None})), False
+
+    def page_context(self, request: HttpRequest, obj: Customer) -> dict[str, Any]:
+        now = timezone.now()
+        rows: list[Any] = list(statistics.with_activity(obj.tokens.order_by("-pk"), now))
+        usable = [token for token in rows if token.state_at(now) in ("active", "in grace")]
+        days = [now.astimezone(UTC).date() - timedelta(days=back) for back in reversed(range(CHART_DAYS))]
+        by_day = statistics.by_day_of_customer(obj, days[0])
+        ends = [at for token in usable if not token.is_test and (at := statistics.runs_out(token, token.charged, now))]
+        shown = sorted(rows, key=lambda token: token not in usable)[:MAX_SHOWN]
+        entries = CreditEntry.objects.none()
+        if request.user.has_perm("accounts.view_creditentry"):
+            ids = newest_ids(CreditEntry.objects.all(), [token.pk for token in rows], NEWEST_ENTRIES)
+            entries = CreditEntry.objects.filter(pk__in=ids).select_related("token").order_by(*NEWEST_FIRST)
+        return {
+            "customer": obj,
+            "balance": sum(token.credits for token in usable),
+            "usable": len(usable),
+            "token_count": len(rows),
+            "searches_30d": sum(token.searches_30d for token in rows if not token.is_test),
+            "runs_out": token_list.end_of_credits(min(ends, default=None), now) if usable else "–",
+            "rows": [
+                {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
+                for token in shown
+            ],
+            "more": len(rows) > len(shown),
+            "chart": requests_chart([(day, by_day.get(day, {})) for day in days], label="%b %d", by="day"),
+            "entries": entries,
+            "buttons": self._buttons(request, obj),
+        }
+
+    def _buttons(self, request: HttpRequest, customer: Customer) -> list[dict[str, str]]:
+        buttons = []
+        if request.user.has_perm("accounts.add_apitoken"):
+            url = f"{reverse('admin:accounts_apitoken_add')}?customer={customer.pk}"
+            buttons.append({"title": "Issue a token", "variant": "primary", "url": url})
+        return buttons

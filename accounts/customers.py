@@ -1,0 +1,61 @@
+"""Customers: their contacts, and the tokens that they own."""
+
+import re
+from collections.abc import Iterable
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import EmailField
+
+from accounts.models import ApiToken, Customer, CustomerContact
+
+#: How many tokens a customer has at most: the customer's pages read all of them.
+MAX_TOKENS = 1_000
+
+
+def clean_name(name: str, *, of: str = "customer") -> str:
+    """The name in one line. Raises ValueError when it is empty, over 100 characters or not printable."""
+    name = " ".join(name.split())
+    if not name or len(name) > 100 or not name.isprintable():
+        raise ValueError(f"A {of} needs a name of 1 to 100 printable characters.")
+    return name
+
+
+def create(*, name: str, note: str = "", contacts: Iterable[str] = ()) -> Customer:
+    """A new customer. `contacts`: e-mail addresses, which get low-balance notices.
+
+    Raises ValueError for an invalid name or address.
+    """
+    name = clean_name(name)
+    addresses = list(dict.fromkeys(contacts))
+    try:
+        for address in addresses:
+            EmailField().clean(address, None)
+    except ValidationError as error:
+        raise ValueError("A contact must be an e-mail address of 254 characters at most.") from error
+    with transaction.atomic():
+        customer = Customer.objects.create(name=name, note=note)
+        CustomerContact.objects.bulk_create(CustomerContact(customer=customer, email=address) for address in addresses)
+    return customer
+
+
+def named(text: str) -> Customer:
+    """The customer that `text` means: `12`, `#12`, `Example Ltd (#12)`, or the whole name, in any case, if only one
+    customer has it. Raises ValueError for anything else; the message says what to enter."""
+    text = text.strip()
+    if match := re.fullmatch(r"#?([0-9]{1,18})|.*\(#([0-9]{1,18})\)", text, re.DOTALL):
+        customer = Customer.objects.filter(pk=match[1] or match[2]).first()
+        if customer is None:
+            raise ValueError("There is no customer with this id.")
+        return customer
+    found = Customer.objects.filter(name__iexact=text)[:2]
+    if len(found) != 1:
+        problem = "Several customers have this name" if found else "There is no customer with this name"
+        raise ValueError(f"{problem}. Enter the customer's id, such as #12.")
+    return found[0]
+
+
+def require_room(customer: Customer) -> None:
+    """Raises ValueError if the customer may not get another token."""
+    if ApiToken.objects.filter(customer=customer).count() >= MAX_TOKENS:
+        raise ValueError(f"A customer has at most {MAX_TOKENS:,} tokens, and {customer} has as many.")

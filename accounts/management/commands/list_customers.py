@@ -1,0 +1,26 @@
+from typing import Any
+
+from django.utils import timezone
+
+from accounts import statistics
+from accounts.management.commands._output import customer_as_json
+from accounts.models import Customer
+from core.commands import JSONCommand
+
+
+class Command(JSONCommand):
+    help = "List all customers with their number of tokens and the balance of their usable tokens."
+    requires_system_checks = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        found: Any = statistics.with_customer_activity(Customer.objects.prefetch_related("contacts"), timezone.now())
+        rows = [
+            {**customer_as_json(customer), "tokens": customer.token_count, "credits": customer.balance}
+            for customer in found.order_by("pk").iterator(chunk_size=1_000)
+        ]
+        if options["json"]:
+            self.write_json(rows)
+            return
+        self.stdout.write(f"{'ID':>6}  {'TOKENS':>6}  {'CREDITS':>10}  NAME")
+        for row in rows:
+            self.stdout.write(f"{row['id']:>6}  {row['tokens']:>6}  {row['credits']:>10}  {row['name']}")

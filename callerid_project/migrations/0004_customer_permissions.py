@@ -1,0 +1,44 @@
+"""Grants the permissions on customers to the roles, unless an operator took permissions from them."""
+
+from importlib import import_module
+
+from django.apps import apps as installed
+from django.contrib.auth.management import create_permissions
+from django.db import migrations
+
+_ROLES = import_module("callerid_project.migrations.0001_roles").ROLES
+GRANTS = {
+    "viewer": ["view_customer"],
+    "support": ["view_customer"],
+    "operator": ["view_customer", "add_customer", "change_customer", "delete_customer"],
+    "auditor": ["view_customer"],
+}
+
+
+def _groups(apps, editor):
+    """The groups of GRANTS that have all that 0001_roles gave them, and their new permissions."""
+    alias = editor.connection.alias
+    groups = apps.get_model("auth", "Group").objects.using(alias)
+    permissions = apps.get_model("auth", "Permission").objects.using(alias)
+    for group in groups.filter(name__in=GRANTS):
+        names = group.permissions.values_list("content_type__app_label", "codename")
+        if _ROLES[group.name] <= {f"{app}.{codename}" for app, codename in names}:
+            yield group, permissions.filter(content_type__app_label="accounts", codename__in=GRANTS[group.name])
+
+
+def grant(apps, editor):
+    # Django makes permissions after all migrations: too late for a group that is to have them.
+    create_permissions(installed.get_app_config("accounts"), verbosity=0, using=editor.connection.alias, apps=apps)
+    for group, permissions in _groups(apps, editor):
+        group.permissions.add(*permissions)
+
+
+def revoke(apps, editor):
+    for group, permissions in _groups(apps, editor):
+        group.permissions.remove(*permissions)
+
+
+class Migration(migrations.Migration):
+    dependencies = [("callerid_project", "0003_invitation"), ("accounts", "0006_customers")]
+    safe_because = "the version before ignores permissions that it does not know"
+    operations = [migrations.RunPython(grant, revoke)]

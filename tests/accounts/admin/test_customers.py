@@ -1,0 +1,221 @@
+"""The console's pages of customers: list, page, the form of their tokens, and their ledger."""
+
+import csv
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+from django.utils import timezone
+
+from accounts import credits, customers, tokens
+from accounts.models import ApiToken, Customer, TokenDay
+from tests.accounts.admin.pages import LEDGER, LIST, issue, issue_token, listed_entries, page, query_count, submit
+
+pytestmark = pytest.mark.django_db
+
+CUSTOMERS = "/admin/accounts/customer/"
+
+
+@pytest.fixture
+def customer() -> Customer:
+    return customers.create(name="Example Ltd", contacts=["owner@example.org"])
+
+
+def token_of(customer: Customer, name: str, initial_credits: int = 30, **options: Any) -> ApiToken:
+    return tokens.issue(name=name, initial_credits=initial_credits, actor="test", customer=customer, **options).token
+
+
+def page_of(customer: Customer) -> str:
+    return f"{CUSTOMERS}{customer.pk}/change/"
+
+
+def listed(client: Client, **query: Any) -> list[str]:
+    return [row.name for row in client.get(CUSTOMERS, query).context["cl"].result_list]
+
+
+def form(*contacts: dict[str, Any], kept: int = 0, **fields: Any) -> dict[str, Any]:
+    """What a browser submits from a customer's page; the first `kept` contacts exist."""
+    inlines = {f"contacts-{n}-{name}": value for n, one in enumerate(contacts) for name, value in one.items()}
+    return {
+        "name": "Example Ltd",
+        "note": "",
+        "contacts-TOTAL_FORMS": len(contacts),
+        "contacts-INITIAL_FORMS": kept,
+        **inlines,
+        **fields,
+    }
+
+
+# --- The list -----------------------------------------------------------------------------------------------------
+
+
+def test_list_finds_customers_by_what_is_known_of_them(admin_client: Client, customer: Customer) -> None:
+    customers.create(name="Other Ltd", contacts=["other@example.org"])
+    api_key = tokens.issue(name="till", actor="test", customer=customer).api_key
+    for text in ("example ltd", "OWNER@", "till", f"#{customer.pk}", str(customer.pk), api_key[-4:]):
+        assert listed(admin_client, q=text) == ["Example Ltd"], text
+    assert listed(admin_client) == ["Other Ltd", "Example Ltd"]
+    assert listed(admin_client, q="nobody") == []
+    assert admin_client.get(CUSTOMERS, {"q": api_key})["Location"] == f"{CUSTOMERS}?"
+
+
+def test_list_shows_tokens_balance_searches_and_contacts(admin_client: Client, customer: Customer) -> None:
+    token, revoked = token_of(customer, "a", 1_000), token_of(customer, "b", 7)
+    token_of(customer, "test", 0, is_test=True)
+    tokens.revoke(token=revoked)
+    TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_both", count=1_234)
+    TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="invalid", count=9)
+    text = admin_client.get(CUSTOMERS).text
+    for name, value in (("token_count", "3"), ("balance", "1,000"), ("searches", "1,234"), ("contact", "owner@")):
+        assert re.search(rf"field-{name}[^>]*>(<[^>]*>|\s)*{value}", text), name
+
+
+def test_list_and_page_have_a_constant_number_of_queries(admin_client: Client, customer: Customer) -> None:
+    def queries() -> list[int]:
+        return [query_count(admin_client, url) for url in (CUSTOMERS, page_of(customer))]
+
+    token_of(customer, "first")
+    few = queries()
+    for n in range(9):
+        token_of(customer, f"more {n}")
+        other = customers.create(name=f"other {n}", contacts=[f"{n}@example.org"])
+        token_of(other, "x")
+    assert queries() == few
+
+
+# --- The page -----------------------------------------------------------------------------------------------------
+
+
+def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer) -> None:
+    spent, other, revoked = token_of(customer, "spent", 70), token_of(customer, "other", 5), token_of(customer, "gone")
+    issue_token("of nobody", 900)
+    ApiToken.objects.update(created_at=timezone.now() - timedelta(days=90))
+    tokens.revoke(token=revoked)
+    for token, count in ((spent, 70), (other, 0), (revoked, 30)):
+        TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=count)
+    response = admin_client.get(page_of(customer))
+    context = response.context
+    assert (context["balance"], context["usable"], context["token_count"]) == (75, 2, 3)
+    assert context["searches_30d"] == 100
+    assert [row["token"].name for row in context["rows"]] == ["other", "spent", "gone"]
+    assert context["runs_out"] == context["rows"][1]["runs_out"] != "No end date at current usage"
+    assert dict(context["chart"]["legend"])["one source matched"] == 100
+    assert f"{LEDGER}?customer={customer.pk}" in response.text
+    assert {entry.token.name for entry in context["entries"]} == {"spent", "other", "gone"}
+
+
+def test_page_of_a_new_customer_has_no_figures(admin_client: Client, customer: Customer) -> None:
+    text = admin_client.get(page_of(customer)).text
+    assert "No tokens." in text
+    assert "No ledger entries." in text
+
+
+def test_contacts_are_added_and_deleted_without_a_trace(admin_client: Client, customer: Customer) -> None:
+    kept = customer.contacts.get()
+    added = form(
+        {"id": kept.pk, "customer": customer.pk, "email": "owner@example.org", "low_balance": "on"},
+        {"customer": customer.pk, "email": "new@example.org"},
+        kept=1,
+    )
+    assert admin_client.post(page_of(customer), added).status_code == 302
+    assert customer.contacts.filter(email="new@example.org", low_balance=False).exists()
+    removed = form({"id": kept.pk, "customer": customer.pk, "email": "owner@example.org", "DELETE": "on"}, kept=1)
+    assert admin_client.post(page_of(customer), removed).status_code == 302
+    assert customer.contacts.count() == 1
+    assert "@" not in "".join(f"{row.object_repr} {row.get_change_message()}" for row in LogEntry.objects.all())
+
+
+def test_same_address_twice_is_refused(admin_client: Client, customer: Customer) -> None:
+    twice = [{"customer": customer.pk, "email": "new@example.org"}] * 2
+    assert admin_client.post(page_of(customer), form(*twice)).status_code == 200
+    assert customer.contacts.count() == 1
+
+
+# --- The customer of a token ---------------------------------------------------------------------------------------
+
+
+def test_customers_page_leads_to_a_token_of_the_customer(admin_client: Client, customer: Customer) -> None:
+    [button] = admin_client.get(page_of(customer)).context["buttons"][:1]
+    assert f'value="{customer}"' in admin_client.get(button["url"]).text
+    issue(admin_client, customer=str(customer))
+    assert ApiToken.objects.get().customer == customer
+
+
+def test_customer_of_a_token_is_changed_on_its_page(admin_client: Client, customer: Customer, token: ApiToken) -> None:
+    fields = {"name": "pbx", "note": "", "contact": "", "low_balance_at": ""}
+    for text, owner in (("example ltd", customer), (str(customer), customer), ("", None)):
+        submit(admin_client, page(token, "change"), **fields, customer=text)
+        token.refresh_from_db()
+        assert token.customer == owner
+        assert ("Example Ltd" in admin_client.get(LIST).text) == (owner is not None)
+    response = submit(admin_client, page(token, "change"), **fields, customer="nobody")
+    assert "There is no customer with this name. Enter the customer&#x27;s id, such as #12." in response.text
+
+
+def test_full_customer_gets_no_further_token(
+    admin_client: Client, customer: Customer, token: ApiToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.customers.MAX_TOKENS", 0)
+    assert "has at most 0 tokens" in issue(admin_client, customer=str(customer)).text
+    assert "has at most 0 tokens" in submit(admin_client, page(token, "change"), name="x", customer=str(customer)).text
+
+
+# --- The ledger of a customer --------------------------------------------------------------------------------------
+
+
+def test_ledger_of_a_customer_has_all_its_tokens(admin_client: Client, customer: Customer) -> None:
+    first, second = token_of(customer, "first", 1), token_of(customer, "second", 2)
+    issue_token("of nobody")
+    credits.top_up(token=first, amount=3, actor="op", reason="paid", reference="2026-17")
+    credits.charge(token=second, request_id="r1", number="493023125042", answer={})
+    assert listed_entries(admin_client, customer=customer.pk) == [
+        "second search -1",
+        "first top-up 3",
+        "second issue 2",
+        "first issue 1",
+    ]
+    assert listed_entries(admin_client, customer=customer.pk, kind__exact="booked") == [
+        "first top-up 3",
+        "second issue 2",
+        "first issue 1",
+    ]
+    assert listed_entries(admin_client, customer=customer.pk, q="2026-17") == ["first top-up 3"]
+    assert listed_entries(admin_client, customer=customer.pk, q="r1") == ["second search -1"]
+    assert listed_entries(admin_client, customer=customer.pk, q="second") == ["second search -1", "second issue 2"]
+    assert listed_entries(admin_client, customer=customer.pk, q="of nobody") == []
+    assert listed_entries(admin_client, customer=customer.pk, until="2020-01-01") == []
+    assert "This customer does not exist." in admin_client.get(LEDGER, {"customer": 999}).text
+
+
+def test_ledger_of_a_customer_lists_the_newest_and_says_so(
+    admin_client: Client, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.admin.ledger_queries.MAX_OF_CUSTOMER", 2)
+    token_of(customer, "a"), token_of(customer, "b")
+    assert "Only the newest 2" not in admin_client.get(LEDGER, {"customer": customer.pk}).text
+    token_of(customer, "c")
+    assert listed_entries(admin_client, customer=customer.pk) == ["c issue 30", "b issue 30"]
+    assert "Only the newest 2 matching entries" in admin_client.get(LEDGER, {"customer": customer.pk}).text
+
+
+def test_export_of_a_customer_has_all_entries_by_token(
+    admin_client: Client, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("accounts.admin.ledger_queries.MAX_OF_CUSTOMER", 2)
+    monkeypatch.setattr("accounts.admin.ledger_export.PAGE_ROWS", 2)
+    first, second = token_of(customer, "first", 1), token_of(customer, "second", 2)
+    issue_token("of nobody")
+    for n in range(3):
+        credits.top_up(token=first, amount=1, actor="op", reason=f"r{n}")
+    for query, expected in (
+        (f"customer={customer.pk}", ["second", *["first"] * 4]),
+        (f"customer={customer.pk}&token__id__exact={second.pk}", ["second"]),
+        (f"customer={customer.pk}&kind__exact=top-up", ["first"] * 3),
+    ):
+        response: Any = admin_client.post(f"{LEDGER}export/?{query}")
+        rows = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))
+        assert [row["token"] for row in rows] == expected
+        assert f"ledger-customer-{customer.pk}" in response["Content-Disposition"]
