@@ -4,6 +4,7 @@ To add a page: register a ModelAdmin in the `admin` package of its app (or in `c
 Django's own), and add it to `_SIDEBAR`. tests/callerid_project/console/role_table.py says which role may open it.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.http import HttpRequest
@@ -30,6 +31,28 @@ _SIDEBAR: dict[str, list[tuple[str, str, str, str | None]]] = {
         ("History", "history", "admin_logentry_changelist", "admin.view_logentry"),
     ],
 }
+
+
+#: The other pages that the search of the console finds: (title, URL name, permission).
+_OTHERS: list[tuple[str, str, str | None]] = [
+    ("Issue an API token", "accounts_apitoken_add", "accounts.add_apitoken"),
+    ("Add a rule", "lookup_numberrule_add", "lookup.add_numberrule"),
+    ("Add a contact", "lookup_contact_add", "lookup.add_contact"),
+    ("Invitations", "auth_user_invitations", "auth.view_user"),
+    ("Invite a user", "auth_user_invite", "auth.add_user"),
+    ("Change password", "password_change", None),
+    ("Two-factor authentication", "second_factor", None),
+]
+
+
+def pages(request: HttpRequest) -> Iterator[tuple[str, str, str]]:
+    """Title, URL and section of every page that this operator may open without choosing an object first."""
+    for section in sidebar(request):
+        for item in section["items"]:
+            yield item["title"], item["link"], section["title"]
+    for title, name, permission in _OTHERS:
+        if permission is None or request.user.has_perm(permission):
+            yield title, reverse(f"admin:{name}"), ""
 
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:

@@ -116,6 +116,7 @@ class ThrottledAdminSite(UnfoldAdminSite):
             # Django's requires has_permission; staff who cannot enter a code must be able to log out too.
             path("logout/", self.logout, name="logout"),
             path("invitation/<uidb64>/<token>/", self.invitation, name="invitation"),
+            path("find/", verified(self.find), name="find"),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),
@@ -260,6 +261,11 @@ class ThrottledAdminSite(UnfoldAdminSite):
         )
 
     # --- In the console ------------------------------------------------------------------------------------------
+
+    def find(self, request: HttpRequest) -> HttpResponse:
+        from callerid_project.console import find_page  # which needs the admin modules, and they this one
+
+        return find_page.view(self, request)
 
     def overview(self, request: HttpRequest) -> HttpResponse:
         return self._page(

@@ -32,6 +32,7 @@ UNFOLD = {
     "SCRIPTS": [
         lambda request: static("callerid/charts.js"),
         lambda request: static("callerid/accessible.js"),
+        lambda request: static("callerid/find.js"),
     ],
     "DASHBOARD_CALLBACK": "callerid_project.console.dashboard.context",
     "ACCOUNT": {

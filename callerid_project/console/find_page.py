@@ -1,0 +1,67 @@
+"""The page of the console's search."""
+
+from django import forms
+from django.contrib.admin import AdminSite
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.utils.http import urlencode
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from accounts import tokens
+from callerid_project.console import finding
+from lookup.admin.encrypted_urls import decrypt, encrypt
+
+
+class FindForm(forms.Form):
+    q = forms.CharField(
+        label="Search the console",
+        max_length=finding.MAX_LENGTH,
+        widget=UnfoldAdminTextInputWidget(
+            attrs={"type": "search", "autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
+        ),
+        error_messages={"required": "Enter what you are looking for."},
+    )
+
+    def clean(self) -> None:
+        """A whole token is refused whatever its length, and not shown again."""
+        try:
+            tokens.require_no_token(self.data.get("q", ""))
+        except tokens.WholeToken as error:
+            self.data = {}
+            self.errors.pop("q", None)
+            self.add_error("q", str(error))
+
+
+def view(site: AdminSite, request: HttpRequest) -> HttpResponse:
+    """The text may be a number: it is sent by POST, and the URL of the results has it encrypted. A single result opens
+    at once."""
+    form, groups = FindForm(), None
+    if request.method == "POST":
+        form = FindForm(request.POST)
+        if form.is_valid():
+            return redirect(f"{request.path}?{urlencode({'q': encrypt(form.cleaned_data['q'])})}")
+    elif text := _decrypted(request.GET.get("q", "")):
+        form = FindForm({"q": text})
+        if form.is_valid():
+            groups = finding.find(request, form.cleaned_data["q"])
+            results = [result for group in groups for result in group.results]
+            if len(results) == 1 and not any(group.timed_out for group in groups):
+                return redirect(results[0].url)
+    context = {
+        "form": form,
+        "groups": groups,
+        "total": sum(len(group.results) for group in groups or ()),
+        "has_more": any(group.has_more for group in groups or ()),
+        "searchable": finding.searchable(request),
+        "title": "Search",
+    }
+    return TemplateResponse(request, "admin/find.html", {**site.each_context(request), **context})
+
+
+def _decrypted(text: str) -> str:
+    """The text that was encrypted for a URL; empty for any other."""
+    try:
+        return decrypt(text)
+    except ValueError:
+        return ""
