@@ -189,10 +189,16 @@ def _change_once(
 
 @dataclass(frozen=True, slots=True)
 class ChargedAnswer:
-    """`body`: the whole answer, with `credits_remaining`. `replayed`: it was paid for by an earlier request."""
+    """`body`: the whole answer, with `credits_remaining`. `replayed`: it was paid for by an earlier request.
+
+    `entry_id`: of the ledger entry that this request paid with; None also when its connection was lost. `number_hash`:
+    the number's keyed hash in that entry.
+    """
 
     body: dict[str, Any]
     replayed: bool = False
+    entry_id: int | None = None
+    number_hash: bytes | None = None
 
 
 def charge(
@@ -223,7 +229,7 @@ def charge(
         return taken
 
     try:
-        charged = _complete(answer, claim, take_credit)
+        charged = _complete(answer, claim, take_credit, debit.number_hash)
     except (OperationalError, InterfaceError):
         if session is None or not session.lost:
             raise
@@ -232,7 +238,7 @@ def charge(
         )
         if balance is None:
             raise
-        charged = ChargedAnswer({**answer, "credits_remaining": balance})
+        charged = ChargedAnswer({**answer, "credits_remaining": balance}, number_hash=debit.number_hash)
     if not charged.replayed:
         CREDITS.inc("search")
     return charged
@@ -255,11 +261,15 @@ def answer_without_charge(
 
 
 def _complete(
-    answer: dict[str, Any], claim: idempotency.Claim | None, pay: Callable[[], tuple[int | None, int]]
+    answer: dict[str, Any],
+    claim: idempotency.Claim | None,
+    pay: Callable[[], tuple[int | None, int]],
+    number_hash: bytes | None = None,
 ) -> ChargedAnswer:
     """Call `pay` for the ledger entry's id and the balance, and store the answer, in one transaction."""
     if claim is None:
-        return ChargedAnswer({**answer, "credits_remaining": pay()[1]})
+        entry_id, balance = pay()
+        return ChargedAnswer({**answer, "credits_remaining": balance}, False, entry_id, number_hash)
     while True:
         try:
             with transaction.atomic():
@@ -270,7 +280,8 @@ def _complete(
                     balance = CreditEntry.objects.values_list("balance_after", flat=True).get(pk=entry_id)
                 body = {**answer, "credits_remaining": balance}
                 if idempotency.finish(claim=claim, entry_id=entry_id, body=body):
-                    return ChargedAnswer(body, replayed=claim.entry_id is not None)
+                    replayed = claim.entry_id is not None
+                    return ChargedAnswer(body, replayed, None if replayed else entry_id, number_hash)
                 transaction.set_rollback(True)
         except NoCreditsLeft:
             if idempotency.release(claim):

@@ -65,6 +65,7 @@ class RequestMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
+        received = request.META.setdefault("callerid.received_at", started)  # set by wsgi.py, before the queue
         request.request_id = request_id_for(request.META.get("HTTP_X_REQUEST_ID", ""))  # type: ignore[attr-defined]
         reset = request_id.set(request.request_id)  # type: ignore[attr-defined]
         try:
@@ -79,7 +80,6 @@ class RequestMiddleware:
             response.headers.setdefault("X-Content-Type-Options", "nosniff")
             response.headers.setdefault("Cache-Control", "no-store")
             ended = time.perf_counter()
-            received = request.META.get("callerid.received_at", started)
             log_facts = getattr(request, "log_facts", {})
             in_test_mode = "test" in log_facts
             metrics.observe_request(view_name, response.status_code, ended - received, in_test_mode=in_test_mode)

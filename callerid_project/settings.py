@@ -103,6 +103,8 @@ if COMPLAINT_KEPT_DAYS < COMPLAINT_WINDOW_DAYS:
         "COMPLAINT_KEPT_DAYS is less than COMPLAINT_WINDOW_DAYS: complaints that still count would be deleted. "
         f"Set COMPLAINT_KEPT_DAYS={COMPLAINT_WINDOW_DAYS} or more, or leave it unset."
     )
+# How long each request is listed in the console; 0: not at all.
+REQUEST_LOG_DAYS = env.number("REQUEST_LOG_DAYS", 7, least=0, most=366)
 # What refresh_data downloads, and from where instead of the publisher.
 REFRESH_SOURCES = env.words("REFRESH_SOURCES", [])
 if unknown := set(REFRESH_SOURCES) - {"ftc", "fcc", "phoneblock"}:

@@ -9,7 +9,7 @@ from django.db import connection, transaction
 
 from accounts import erasure as accounts_erasure
 from core.replica import wait_until_replayed
-from lookup import cache_versions, suppression
+from lookup import cache_versions, request_log, suppression
 from lookup.address_books import store as address_books
 from lookup.imports.complaints import COMPLAINTS, drop_unused_subjects
 from lookup.imports.contacts import CONTACTS
@@ -23,7 +23,8 @@ _NUMBER = re.compile(r"(?<![0-9])[1-9][0-9]{6,14}(?![0-9])")
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """Numbers of rows deleted, ledger entries and stored answers cleared, and history entries changed."""
+    """Numbers of rows deleted, of ledger entries, stored answers and rows of the request log cleared, and of history
+    entries changed."""
 
     contacts: int
     address_book_contacts: int
@@ -32,6 +33,7 @@ class Erased:
     ledger_entries: int
     stored_answers: int
     admin_entries: int
+    requests: int
     #: Complaint subjects that no other number has: they may be free text about this one.
     subjects: int
     #: On SQLite: whether nothing is left in the database's files; a concurrent reader may prevent it. Otherwise None.
@@ -65,6 +67,7 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> Erased:
         ledger_entries=emptied.ledger_entries,
         stored_answers=emptied.stored_answers,
         admin_entries=admin_entries,
+        requests=request_log.erase(numbers),
         subjects=subjects,
         overwritten=_truncate_wal(),
     )

@@ -15,7 +15,7 @@ from rest_framework.views import APIView
 from accounts import credits, idempotency, statistics
 from accounts.authentication import BodyTokenAuthentication
 from accounts.models import ApiToken
-from lookup import numbers, test_mode, throttling
+from lookup import numbers, request_log, test_mode, throttling
 from lookup.parsers import require_json
 from lookup.schema import SearchSchema, search_schema
 from lookup.search import AllSourcesFailed, SearchResult, search
@@ -35,6 +35,9 @@ class SearchView(APIView):
     token: ApiToken | None = None
     number: str | None = None
     result: SearchResult | None = None
+    #: Set once a credit was taken.
+    charge: credits.ChargedAnswer | None = None
+    replayed = False
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Check method (405), content type (415), body (400, 413); then, as DRF does, token (401), rate limit (429)."""
@@ -90,6 +93,8 @@ class SearchView(APIView):
                 answer = credits.answer_without_charge(token=token, answer=body, claim=claim)
         if answer.replayed:
             return self._replay(answer.body)
+        if charged:
+            self.charge = answer
         self.outcome = statistics.answer_outcome(found=result.found, degraded=result.degraded, charged=charged)
         # A refused charge has none: it would disclose whether the number was found, which was not paid for.
         self.headers["Server-Timing"] = server_timing(result)
@@ -103,12 +108,12 @@ class SearchView(APIView):
             raise
 
     def _replay(self, body: dict[str, Any]) -> JsonResponse:
-        self.outcome = "replayed"
+        self.outcome, self.replayed = "replayed", True
         self.headers["Idempotent-Replayed"] = "true"
         return _json(body)
 
     def finalize_response(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> Any:
-        """Count the request, and hand its facts to the log line and the metrics."""
+        """Count and log the request, and hand its facts to the log line and the metrics."""
         facts: dict[str, Any] = {}
         if self.token is not None:
             facts["token"] = self.token.pk
@@ -119,6 +124,19 @@ class SearchView(APIView):
             facts["number"] = numbers.mask(self.number)
         if self.result is not None:
             facts |= {slot: result.status for slot, result in self.result.slots.items()}
+        if self.token is not None:
+            request_log.record(
+                token_id=self.token.pk,
+                request_id=request._request.request_id,  # type: ignore[attr-defined]
+                status=response.status_code,
+                outcome=self.outcome,
+                replayed=self.replayed,
+                elapsed_s=time.perf_counter() - request.META["callerid.received_at"],
+                number=self.number,
+                number_mask=facts.get("number", ""),
+                charge=self.charge,
+                result=self.result,
+            )
         request._request.log_facts = facts  # type: ignore[attr-defined]
         # DRF's request refers to itself there: the garbage collector would have to find each search's objects.
         request.parser_context.clear()

@@ -13,7 +13,7 @@ from accounts import idempotency, tokens
 from accounts.models import ApiToken, CreditEntry
 from callerid_project import health
 from core import counters, redis
-from lookup import pauses, throttling
+from lookup import pauses, request_log, throttling
 from lookup.combined_query import NumberRows
 from lookup.connectors import registry
 from lookup.vendors import cache
@@ -71,13 +71,14 @@ def quiet_sources(settings: Any) -> None:
 def _fresh_counters() -> Iterator[None]:
     """No test sees another's limits, outages, cached answers, circuit breakers, statistics or recorded calls.
 
-    Statistics stay in memory: no thread writes into a test's database unasked."""
+    Statistics and the request log stay in memory: no thread writes into a test's database unasked."""
     registry.reset()
     NumberRows.separate_until = 0.0
     pauses.process_pauses = pauses.PausedSources()
     cache.answers = cache.AnswerCache()
     throttling.request_log = throttling.create_log()
     counters.process_counters = counters.Counters(flush_interval_s=None)
+    request_log.process_log = request_log.RequestLog(flush_interval_s=None)
     redis.availability = redis.Availability()
     health.readiness = health.Readiness()
     if settings.REDIS_URL:

@@ -19,11 +19,11 @@ from django.utils import timezone
 from accounts.models import IdempotencyRecord
 from core import counters
 from core.retention import KEPT_DAYS
-from lookup import cache_versions, statistics
+from lookup import cache_versions, request_log, statistics
 from lookup.answers import Found
 from lookup.connectors.complaints import Complaints
 from lookup.imports import complaints as complaint_imports
-from lookup.models import CacheVersion, ComplaintDay, Usage
+from lookup.models import CacheVersion, ComplaintDay, RequestLogEntry, Usage
 from tests.api import NUMBER, Integrator
 from tests.callerid_project.test_settings import manage, show
 
@@ -35,14 +35,16 @@ def prune() -> dict[str, Any]:
 
 
 NOTHING = dict.fromkeys(
-    ("idempotency_records", "usage_rows", "notices", "complaint_days", "subjects", "marks", "sessions"), 0
+    ("requests", "idempotency_records", "usage_rows", "notices", "complaint_days", "subjects", "marks", "sessions"), 0
 )
 
 
 def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
     integrator.search(Idempotency_Key="k")
     counters.process_counters.flush()
+    request_log.process_log.flush()
     assert prune() == NOTHING
+    RequestLogEntry.objects.update(created_at=timezone.now() - timedelta(days=7, minutes=1))
     IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
     monkeypatch.setattr(statistics, "PRUNE_ROWS", 1)
     Usage.objects.update(hour=timezone.now() - timedelta(days=KEPT_DAYS, hours=1))
@@ -55,6 +57,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         expires = timezone.now() + timedelta(hours=hours)
         Session.objects.create(session_key=key, session_data="", expire_date=expires)
     assert prune() == {
+        "requests": 1,
         "idempotency_records": 1,
         "usage_rows": 2,
         "notices": 0,
@@ -68,8 +71,8 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     out = StringIO()
     call_command("prune", stdout=out)
     assert out.getvalue() == (
-        "Deleted 0 idempotency records, 0 rows of statistics, 0 settled notices, 0 days of complaints, 0 unused "
-        "complaint subjects, 0 cache versions and 0 expired sessions.\n"
+        "Deleted 0 requests of the request log, 0 idempotency records, 0 rows of statistics, 0 settled notices, 0 days "
+        "of complaints, 0 unused complaint subjects, 0 cache versions and 0 expired sessions.\n"
     )
 
 

@@ -17,17 +17,17 @@ from django.utils import timezone
 
 from accounts import audit, tokens
 from accounts.models import CreditEntry, IdempotencyRecord
-from lookup import cache_versions, erasure, suppression
+from lookup import cache_versions, erasure, request_log, suppression
 from lookup.admin.encrypted_urls import encrypt
 from lookup.erasure import Erased
-from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
+from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule, RequestLogEntry
 from lookup.search import search
 from tests import connectors, plugin
 from tests.api import NUMBER, Integrator
 from tests.lookup.rows import cache_version_of
 
 OTHER = "493023125043"
-NOTHING = Erased(0, 0, 0, 0, 0, 0, 0, subjects=0, overwritten=None)
+NOTHING = Erased(0, 0, 0, 0, 0, 0, 0, 0, subjects=0, overwritten=None)
 T = "tests.connectors."
 
 
@@ -47,6 +47,7 @@ def test_erase_deletes_everything_about_that_number_only(integrator: Integrator)
     for number in (NUMBER, OTHER):
         known(number)
         integrator.search(number, Idempotency_Key=number)
+    request_log.process_log.flush()
     assert erasure.erase([NUMBER]) == Erased(
         contacts=1,
         address_book_contacts=0,
@@ -55,9 +56,12 @@ def test_erase_deletes_everything_about_that_number_only(integrator: Integrator)
         ledger_entries=1,
         stored_answers=1,
         admin_entries=0,
+        requests=1,
         subjects=0,
         overwritten=None,
     )
+    logged = RequestLogEntry.objects.order_by("pk").values_list("number_mask", "number_hash")
+    assert [(mask, bool(number_hash)) for mask, number_hash in logged] == [("", False), ("49********43", True)]
     assert rows() == [1, 1, 2]
     assert CreditEntry.objects.filter(kind="search", number_hash=None).count() == 1
     assert [bool(answer) for answer in IdempotencyRecord.objects.order_by("pk").values_list("answer", flat=True)] == (

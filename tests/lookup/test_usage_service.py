@@ -1,4 +1,4 @@
-"""Statistics of processes as they are run: what was counted is in the table when they have ended."""
+"""Statistics and request log of processes as they are run: all of it is in the tables when they have ended."""
 
 import json
 import os
@@ -55,6 +55,8 @@ def search_and_end(service: Service, end: Callable[[Service], int]) -> None:
         assert response.status_code == HTTPStatus.OK
     assert end(service) == 0
     assert counted(service) == {f"{slot} {KNOWS}": SEARCHES for slot in ("source_a", "source_b")}
+    logged = "from lookup.models import RequestLogEntry; print(RequestLogEntry.objects.filter(charged=True).count())"
+    assert int(shell(service, logged)) == SEARCHES
     assert "Traceback" not in service.log()
 
 

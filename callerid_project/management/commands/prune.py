@@ -10,27 +10,29 @@ from accounts import idempotency, notices, task_runs
 from accounts import statistics as request_statistics
 from core.commands import JSONCommand
 from core.retention import KEPT_DAYS
-from lookup import cache_versions
+from lookup import cache_versions, request_log
 from lookup import statistics as source_statistics
 from lookup.imports.complaints import drop_unused_subjects, prune_complaints
 
 RESULT = (
-    "Deleted {idempotency_records} idempotency records, {usage_rows} rows of statistics, {notices} settled notices, "
-    "{complaint_days} days of complaints, {subjects} unused complaint subjects, {marks} cache versions and {sessions} "
-    "expired sessions."
+    "Deleted {requests} requests of the request log, {idempotency_records} idempotency records, {usage_rows} rows of "
+    "statistics, {notices} settled notices, {complaint_days} days of complaints, {subjects} unused complaint subjects, "
+    "{marks} cache versions and {sessions} expired sessions."
 )
 
 
 class Command(JSONCommand):
     help = (
-        f"Delete idempotency records after 24 hours, statistics and settled notices after {KEPT_DAYS} days, complaints "
-        f"after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, cache versions "
-        f"after {cache_versions.KEPT.days} days, and expired sessions. Safe while serving; run it daily from cron."
+        f"Delete requests from the request log after {settings.REQUEST_LOG_DAYS} days (REQUEST_LOG_DAYS), idempotency "
+        f"records after 24 hours, statistics and settled notices after {KEPT_DAYS} days, complaints after "
+        f"{settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, cache versions after "
+        f"{cache_versions.KEPT.days} days, and expired sessions. Safe while serving; run it daily from cron."
     )
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         deleted = {
+            "requests": request_log.prune(),
             "idempotency_records": idempotency.prune(),
             "usage_rows": source_statistics.prune() + request_statistics.prune(),
             "notices": notices.prune(),

@@ -37,7 +37,7 @@ def test_output_counts_deletions_without_number_or_name() -> None:
     assert said == (
         "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
         "complaint days 0 (subjects 0), rules 0. "
-        "Cleared: ledger entries 0, stored answers 0, history entries 0.\n"
+        "Cleared: ledger entries 0, stored answers 0, requests in the request log 0, history entries 0.\n"
     )
     assert not Contact.objects.exists()
 
@@ -54,6 +54,7 @@ def test_json_output() -> None:
         "ledger_entries": 0,
         "stored_answers": 0,
         "admin_entries": 0,
+        "requests": 0,
         "blocked": 0,
     }
 
