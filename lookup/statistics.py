@@ -8,7 +8,7 @@ import math
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -116,9 +116,37 @@ class SourceUsage:
     total_us: int = 0
     buckets: list[int] = field(default_factory=lambda: [0] * len(BUCKETS))
 
+    def add(self, outcome: str, sums: Sequence[int]) -> None:
+        """Add what was counted with one outcome, which is no event. `sums`: as _SUMS lists them."""
+        count, total_us, *buckets = sums
+        if outcome in _CACHED:
+            self.cached += count
+            return
+        if outcome == "found":
+            self.found += count
+        elif outcome == "not_found":
+            self.not_found += count
+        else:
+            reason = outcome.removeprefix(_SHARED)
+            self.failures[reason] = self.failures.get(reason, 0) + count
+        if outcome not in _NOT_CALLED and not outcome.startswith(_SHARED):
+            self.calls += count
+            self.total_us += total_us
+            self.buckets = [a + b for a, b in zip(self.buckets, buckets, strict=True)]
+
     @property
     def failed(self) -> int:
         return sum(self.failures.values())
+
+    @property
+    def failed_calls(self) -> int:
+        """Failures of calls, its own and shared ones."""
+        return self.failed - self.not_called
+
+    @property
+    def not_called(self) -> int:
+        """Failures without a call: paused, or one of the guard's."""
+        return sum(count for reason, count in self.failures.items() if reason in _NOT_CALLED)
 
     @property
     def mean_ms(self) -> float | None:
@@ -178,21 +206,16 @@ def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict
                 breakers[connector] = BreakerUsage(connector, total, row["last"])
             continue
         source = sources.setdefault((slot, connector), SourceUsage(slot, connector))
-        if outcome in _CACHED:
-            source.cached += total
-            continue
-        if outcome == "found":
-            source.found = total
-        elif outcome == "not_found":
-            source.not_found = total
-        else:
-            reason = outcome.removeprefix(_SHARED)
-            source.failures[reason] = source.failures.get(reason, 0) + total
-        if outcome not in _NOT_CALLED and not outcome.startswith(_SHARED):
-            source.calls += total
-            source.total_us += row["sum_total_us"]
-            source.buckets = [a + row[f"sum_{name}"] for a, name in zip(source.buckets, BUCKETS, strict=True)]
+        source.add(outcome, [row[f"sum_{column}"] for column in _SUMS])
     return sources, breakers
+
+
+def of_source(connector: str, since: datetime) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:
+    """Hour, slot, outcome and what SourceUsage.add takes, of the hours from `since` on, without events. One
+    statement."""
+    rows = SourceHour.objects.filter(hour__gte=since, connector=connector).exclude(outcome__in=_EVENTS)
+    for hour, slot, outcome, *sums in rows.values_list("hour", "slot", "outcome", *_SUMS).iterator():
+        yield hour, slot, outcome, sums
 
 
 def failures_by_hour(since: datetime, limit: int) -> list[Any]:

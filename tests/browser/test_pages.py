@@ -28,7 +28,7 @@ from django.contrib.auth.models import User
 from django.contrib.admin.models import CHANGE, LogEntry
 from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry, Notice, SearchHour, TokenDay
-from lookup.models import Dataset, NumberRule, SourceHour, SourceResult
+from lookup.models import Dataset, NumberRule, SourceCheck, SourceHour, SourcePause, SourceResult
 now = timezone.now().replace(minute=0, second=0, microsecond=0)
 boss = User.objects.get(is_superuser=True)
 name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
@@ -62,6 +62,29 @@ TokenDay.objects.bulk_create(
 )
 for outcome, count in {"found": 80, "late": 15, "auth": 5}.items():
     SourceHour.objects.create(hour=now, slot="source_b", connector="complaints", outcome=outcome, count=count)
+SourceHour.objects.bulk_create(
+    (
+        SourceHour(
+            hour=now - timedelta(hours=back), slot="source_b", connector="complaints", outcome=outcome, count=count,
+            total_us=count * 30_000, ms_25=count // 2, ms_50=count - count // 2 - back % 3, ms_250=back % 3,
+        )
+        for back in range(1, 24 * 30)
+        for outcome, count in (("found", 30 + back % 17), ("not_found", 20 + back % 23), ("late", 5 + back % 4))
+    ),
+)
+SourcePause.objects.create(
+    connector="geography", paused_by="admin", reason="The numbering plan has wrong places since the last upgrade."
+)
+SourceCheck.objects.create(
+    connector="complaints", started_by="admin", started_at=now, finished_at=now,
+    result={
+        "outcome": "auth", "ok": False, "ms": 212.5, "fields": [], "samples": [
+            {"title": "a caller with a name", "problem": ""},
+            {"title": "a key that is rejected", "problem": "is unavailable instead of auth"},
+        ],
+        "fix": "401: the key is rejected; check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN.",
+    },
+)
 for reason, hint in {"auth": "The key is refused: check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN.", "late": ""}.items():
     last_ms = int(timezone.now().timestamp() * 1000)
     SourceResult.objects.create(connector="complaints", reason=reason, hint=hint, last_ms=last_ms)
@@ -92,6 +115,11 @@ PAGES = {
     "refund": "/admin/accounts/creditentry/{other}/refund/",
     "notices": "/admin/accounts/notice/",
     "sources": "/admin/lookup/usage/",
+    "source": "/admin/lookup/usage/source/complaints/",
+    "source-7-days": "/admin/lookup/usage/source/complaints/?period=7d",
+    "source-paused": "/admin/lookup/usage/source/geography/",
+    "source-pause": "/admin/lookup/usage/source/directory/pause/",
+    "source-resume": "/admin/lookup/usage/source/geography/resume/",
     "rules": "/admin/lookup/numberrule/",
     "rule-add": "/admin/lookup/numberrule/add/",
     "contacts": "/admin/lookup/contact/",

@@ -13,9 +13,11 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from accounts import credits, customers, notices, tokens
 from accounts.models import Notice
 from callerid_project.models import Invitation
-from lookup.models import ComplaintDay, Contact, NumberRule, Usage
+from lookup.models import ComplaintDay, Contact, NumberRule, SourcePause, Usage
 
 NUMBER = 493023125042
+#: A source that is paused.
+PAUSED = "directory"
 
 
 def one_of_each() -> dict[str, Model]:
@@ -26,6 +28,7 @@ def one_of_each() -> dict[str, Model]:
     now = datetime.now(UTC)
     user = User.objects.create_user("somebody", email="somebody@example.org")
     Invitation.objects.create(user=user, invited_by="boss", sent_at=now)
+    SourcePause.objects.create(connector=PAUSED, reason="invoice", paused_by="olga")
     TOTPDevice.objects.create(user=user, name="Authenticator app")
     return {
         "accounts.apitoken": token,

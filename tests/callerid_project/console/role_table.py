@@ -11,7 +11,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-from tests.callerid_project.console.console_rows import database, filled
+from tests.callerid_project.console.console_rows import PAUSED, database, filled
 from tests.lookup.admin.pages import address as key
 
 # "staff" can log in and has no role. Users who are not staff can open only the login page.
@@ -62,6 +62,10 @@ lookup.usage history             -      -       -        -         yes      yes
 lookup.usage add                 -      -       -        -         -        -
 lookup.usage change              -      -       -        -         -        -
 lookup.usage delete              -      -       -        -         -        -
+lookup.usage source              -      yes     yes      yes       yes      yes
+lookup.usage check               -      -       -        yes       -        yes
+lookup.usage pause               -      -       -        yes       -        yes
+lookup.usage resume              -      -       -        yes       -        yes
 
 lookup.numberrule list           -      -       yes      yes       yes      yes
 lookup.numberrule view           -      -       yes      yes       yes      yes
@@ -133,6 +137,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.notice", "change"): {"threshold": 5, "outcome": "x"},
     ("lookup.usage", "add"): {"connector": "x", "outcome": "found"},
     ("lookup.usage", "change"): {"count": 7},
+    ("lookup.usage", "pause"): {"reason": "invoice"},
+    ("lookup.usage", "resume"): {"reason": "paid"},
     ("lookup.numberrule", "add"): {"number": "493023125043", "spam": "true"},
     ("lookup.numberrule", "change"): {"spam": "true"},
     ("lookup.contact", "add"): {"number": "493023125043", "name": "x"},
@@ -223,6 +229,14 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("GET", url("delete", key(row)))
             yield Request("POST", url("delete", key(row)), {"post": "yes"})
             yield Request("POST", url("changelist"), selected)
+        case "source":
+            yield Request("GET", url(verb, "complaints"))
+        case "check":
+            yield Request("POST", url(verb, "complaints"))
+        case "pause":
+            yield from form(url(verb, "complaints"))
+        case "resume":
+            yield from form(url(verb, PAUSED))
         case "send_again":
             yield Request("POST", url(verb, key(row)))
             yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})

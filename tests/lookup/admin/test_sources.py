@@ -95,7 +95,7 @@ def test_configured_sources_without_calls_are_listed(admin_client: Client) -> No
     add(hours_ago=100)
     text = admin_client.get(URL).text
     assert rows(admin_client) == []
-    assert text.count("tests.connectors.Knows<small>") == 2
+    assert text.count("tests.connectors.Knows</a><small>") == 2
 
 
 def test_page_runs_a_fixed_number_of_queries(admin_client: Client) -> None:
