@@ -1,0 +1,116 @@
+"""Webhooks: POST requests signed as Standard Webhooks describes (https://www.standardwebhooks.com/)."""
+
+import base64
+import hashlib
+import hmac
+import re
+import ssl
+from collections.abc import Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+#: The limit for the whole request, name resolution and TLS included.
+TIMEOUT_S = 10.0
+SECRET_PREFIX = "whsec_"  # noqa: S105
+SECRET_BYTES = range(24, 65)
+HOW_TO_CREATE_A_KEY = (
+    "Create one with python3 -c "
+    "'import base64, secrets; print(\"whsec_\" + base64.b64encode(secrets.token_bytes(32)).decode())'"
+)
+
+
+class WebhookFailed(Exception):
+    """The receiver did not accept the message. The text names no URL and nothing that the receiver sent.
+
+    `unreachable`: no answer arrived, so another message would not be accepted now either.
+    """
+
+    unreachable = False
+
+
+class WebhookUnreachable(WebhookFailed):
+    unreachable = True
+
+
+class WebhookGone(WebhookFailed):
+    """The receiver answered 410 Gone: it wants no more messages."""
+
+
+def secret_bytes(secret: str) -> bytes:
+    """The key in `whsec_…`. Raises ValueError unless it is Base64 of 24 to 64 bytes."""
+    key = base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)  # binascii.Error is a ValueError
+    if not secret.startswith(SECRET_PREFIX) or len(key) not in SECRET_BYTES:
+        raise ValueError
+    return key
+
+
+def require_url(url: str) -> None:
+    """Raises ValueError unless `url` is HTTPS, or HTTP to localhost or to a private address."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if not host or parts.port == 0 or re.search(r"\s", url) or parts.fragment:
+        raise ValueError
+    if parts.scheme == "http" and host != "localhost" and not ip_address(host).is_private:
+        raise ValueError
+    if parts.scheme not in ("http", "https"):
+        raise ValueError
+
+
+def label(url: str) -> str:
+    """Identifies the URL without its path, query and password, which may be secret: `hooks.example.org (3f9a1c2b)`."""
+    return f"{(urlsplit(url).hostname or '')[:200]} ({hashlib.sha256(url.encode()).hexdigest()[:8]})"
+
+
+def signature(*, secret: str, message_id: str, timestamp: int, body: bytes) -> str:
+    """`v1,…`: one entry of the header `webhook-signature`."""
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    digest = hmac.new(secret_bytes(secret), signed, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def post(*, url: str, secrets: Sequence[str], message_id: str, timestamp: int, body: bytes, ca_bundle: str) -> None:
+    """Send a JSON `body`, signed with each of `secrets`. Returns when the receiver has answered with 2xx.
+
+    Raises WebhookFailed otherwise: redirects are not followed, and of the response only the status is read.
+    `timestamp`: now, in seconds since 1970. `ca_bundle`: a PEM file of certificate authorities; empty for certifi's.
+    """
+    signatures = (signature(secret=secret, message_id=message_id, timestamp=timestamp, body=body) for secret in secrets)
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "callerid-webhooks",
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(signatures),
+    }
+    import asyncio  # settings import this module, and few processes send
+
+    status = asyncio.run(_status(url, headers, body, ca_bundle))
+    if status == 410:
+        raise WebhookGone("HTTP 410")
+    if not 200 <= status < 300:
+        raise WebhookFailed(f"HTTP {status}")
+
+
+async def _status(url: str, headers: dict[str, str], body: bytes, ca_bundle: str) -> int:
+    # Only the command that sends needs them; the serving process has aiohttp already where it calls vendors.
+    import aiohttp
+    import certifi
+
+    # Unlike that of `requests`, this timeout also ends a response that arrives byte by byte.
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    try:
+        tls = ssl.create_default_context(cafile=ca_bundle or certifi.where())
+        async with (
+            aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
+            session.post(url, data=body, headers=headers, ssl=tls, allow_redirects=False) as response,
+        ):
+            response.close()  # the body, which may be endless, is not read
+            return response.status
+    except TimeoutError:
+        raise WebhookUnreachable("Timeout") from None
+    except aiohttp.ClientConnectorCertificateError:
+        raise WebhookUnreachable("Certificate not trusted") from None
+    except (ssl.SSLError, aiohttp.ClientSSLError):
+        raise WebhookUnreachable("TLS handshake failed") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:  # their texts contain the URL
+        raise WebhookUnreachable(type(error).__name__) from None
