@@ -55,7 +55,7 @@ class Debit:
         take = [created_at, self.token_id]
         entry = [self.request_id, self.number_hash, created_at]
         if database.vendor == "postgresql":
-            notice = [created_at, created_at, -1, settings.LOW_BALANCE_NOTICES]
+            notice = [created_at, created_at, -1, *notices.low_balance_parameters()]
             row = fetch_one(_POSTGRESQL_DEBIT, [*take, *notice, *entry])
         else:
             # SQLite has no WITH … UPDATE: separate statements, in one transaction or in the caller's.

@@ -1,14 +1,18 @@
-"""Low-balance notices: a transactional outbox, written with the change of the balance and sent by `send_notices`.
+"""The outbox of low-balance notices and alerts: written in the transaction of what they are about, and sent by
+`send_notices`, by e-mail and webhook.
 
-No request waits for a mail server. A sender claims a notice for CLAIM before it sends it, so that two senders share the
-work. One that dies after the mail server accepted a notice and before it recorded that causes a second e-mail: each
-notice is sent at least once.
+No request waits for a mail server or a receiver. A sender claims a notice for CLAIM before it sends it, so that two
+senders share the work. One that dies after a server accepted a notice and before it recorded that causes a second
+message: each notice is sent at least once. A webhook's receiver recognizes it by the header `webhook-id`.
 """
 
+import json
 import logging
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from smtplib import SMTPServerDisconnected
+from typing import Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
@@ -16,7 +20,8 @@ from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from accounts.models import ApiToken, CustomerContact, Notice
+from accounts.models import ApiToken, CustomerContact, Incident, Notice
+from core import webhooks
 from core.db import run
 from core.retention import delete_in_batches, oldest_kept
 
@@ -25,7 +30,7 @@ log = logging.getLogger(__name__)
 CLAIM = timedelta(minutes=10)
 #: The wait after the n-th failure; the failure after the last one is final.
 BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 240, 720, 1440))
-#: The timeout of the mail server.
+#: The timeout of the mail server. That of a webhook is webhooks.TIMEOUT_S.
 TIMEOUT_S = 20
 #: The `outcome` while a sender has claimed it; for CLAIM at most, if that sender dies.
 SENDING = "being sent"
@@ -36,11 +41,11 @@ FAILED = Q(sent_at=None) & (Q(outcome=GIVEN_UP) | Q(outcome__startswith="failed"
 
 #: The low-balance rule: a notice is due when a change takes the balance from above the threshold down to it or below.
 #: The token's contact is notified, or else those of its customer. `{debited}`: the token after the change. Parameters:
-#: created_at, due_at, the change, whether notices are on.
+#: created_at, due_at, the change, whether a webhook is notified too, whether notices are on.
 WRITE_IF_LOW = """
 INSERT INTO accounts_notice (token_id, threshold, balance, created_at, due_at, attempts, outcome)
 SELECT id, low_balance_at, credits, %s, %s, 0, '' FROM {debited}
-WHERE credits <= low_balance_at AND low_balance_at < credits - %s AND (contact <> '' OR EXISTS (
+WHERE credits <= low_balance_at AND low_balance_at < credits - %s AND (contact <> '' OR %s OR EXISTS (
     SELECT 1 FROM accounts_customercontact AS notified
     WHERE notified.customer_id = {debited}.customer_id AND notified.low_balance
 )) AND %s
@@ -55,60 +60,162 @@ def write_if_low(*, token_id: int, change: int, at: datetime) -> None:
     """
     if settings.LOW_BALANCE_NOTICES:
         now = connection.ops.adapt_datetimefield_value(at)
-        run(_WRITE_IF_TOKEN_LOW, [now, now, change, True, token_id])
+        run(_WRITE_IF_TOKEN_LOW, [now, now, change, *low_balance_parameters(), token_id])
+
+
+def low_balance_parameters() -> tuple[bool, bool]:
+    """The last two parameters of WRITE_IF_LOW."""
+    return bool(settings.ALERT_WEBHOOK_URLS), settings.LOW_BALANCE_NOTICES
+
+
+def alert_targets() -> list[tuple[str, str]]:
+    """Channel and `target` of everything that gets alerts: ALERT_EMAILS, ALERT_WEBHOOK_URLS."""
+    return [*((Notice.Channel.EMAIL, address) for address in settings.ALERT_EMAILS), *_webhook_targets()]
+
+
+def _webhook_targets() -> list[tuple[str, str]]:
+    return [(Notice.Channel.WEBHOOK, webhooks.label(url)) for url in settings.ALERT_WEBHOOK_URLS]
+
+
+def write_alert(*, event: str, data: dict[str, Any], at: datetime, incident: Incident | None = None) -> list[Notice]:
+    """Write a notice to each of `alert_targets`, due now. Call it in the transaction of what it is about."""
+    return _write(alert_targets(), event, data, at, incident)
+
+
+def _write(
+    targets: Collection[tuple[str, str]], event: str, data: dict[str, Any], at: datetime, incident: Incident | None
+) -> list[Notice]:
+    payload = json.dumps({"type": event, "timestamp": iso(at), "data": data}, ensure_ascii=False)
+    return Notice.objects.bulk_create(
+        Notice(
+            event=event,
+            channel=channel,
+            target=target,
+            payload=payload,
+            incident=incident,
+            created_at=at,
+            due_at=at,
+        )
+        for channel, target in targets
+    )
+
+
+def iso(at: datetime) -> str:
+    """As in payloads: `2026-01-31T12:00:00Z`."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def send_due() -> Iterator[str]:
     """Send the notices that are due, the oldest first, and yield each outcome: `sent`, `not needed`, `failed` or
     `given up`.
 
-    Stops when the mail server is unavailable: every other notice would wait for the timeout and use up an attempt.
+    What goes to a mail server or a webhook that is unavailable is left for the next run: every other notice would wait
+    for the timeout and use up an attempt.
     """
-    while (notice := claim_next(timezone.now())) is not None:
+    unavailable: set[tuple[str, str]] = set()
+    while (notice := claim_next(timezone.now(), unavailable)) is not None:
         outcome, server_unavailable = _send(notice)
         yield outcome
         if server_unavailable:
-            return
+            unavailable.add(_server(notice))
 
 
-def claim_next(now: datetime) -> Notice | None:
-    """The oldest notice that is due, claimed, or None.
+def _server(notice: Notice) -> tuple[str, str]:
+    """Channel, and the target if each has a server of its own."""
+    return notice.channel, notice.target if notice.channel == Notice.Channel.WEBHOOK else ""
+
+
+def claim_next(now: datetime, unavailable: Collection[tuple[str, str]] = ()) -> Notice | None:
+    """The oldest notice that is due, claimed, or None. Without those to a server in `unavailable`.
 
     The attempt is counted here, so that a notice that kills its sender every time is given up too.
     """
+    due = Notice.objects.filter(due_at__lte=now)
+    if not settings.LOW_BALANCE_NOTICES:
+        due = due.exclude(event=Notice.Event.BALANCE_LOW)
+    for channel, target in unavailable:
+        due = due.exclude(Q(channel=channel) & (Q(target=target) if target else Q()))
     with transaction.atomic():
-        due = Notice.objects.select_for_update(skip_locked=True).filter(due_at__lte=now).order_by("due_at", "pk")
-        notice = due.first()
+        notice = due.select_for_update(skip_locked=True).order_by("due_at", "pk").first()
         if notice is not None:
             notice.due_at, notice.outcome, notice.attempts = now + CLAIM, SENDING, notice.attempts + 1
-            notice.save(update_fields=["due_at", "outcome", "attempts"])
+            if notice.token_id is not None and not notice.has_webhooks:
+                data = {"token_id": notice.token_id, "balance": notice.balance, "threshold": notice.threshold}
+                _write(_webhook_targets(), Notice.Event.BALANCE_LOW, data, notice.created_at, None)
+                notice.has_webhooks = True
+            notice.save(update_fields=["due_at", "outcome", "attempts", "has_webhooks"])
     return notice
 
 
 def _send(notice: Notice) -> tuple[str, bool]:
-    """The outcome, and whether the mail server is unavailable."""
-    token = ApiToken.objects.get(pk=notice.token_id)
-    to = recipients(token)
-    if not to or token.revoked_at is not None or token.credits > notice.threshold:
+    """The outcome, and whether the server is unavailable."""
+    send = _sender(notice)
+    if send is None:
         return _settle(notice, "not needed"), False
     if notice.attempts > len(BACK_OFF) + 1:
         return _settle(notice, GIVEN_UP), False
-    unavailable = True
     try:
-        with get_connection(timeout=TIMEOUT_S) as server:  # closed even when the login fails
-            unavailable = False
-            server.send_messages([message(token, notice, to)])
-    except Exception as error:  # its text may contain the address, so only its type is logged
-        unavailable = unavailable or isinstance(error, TimeoutError | SMTPServerDisconnected)
-        log.warning("notice not sent: token=%d attempt=%d %s", token.pk, notice.attempts, type(error).__name__)
-        if notice.attempts > len(BACK_OFF):
+        send()
+    except Exception as error:  # its text may contain an address, so only its type is logged
+        unavailable = isinstance(error, MailServerUnavailable | webhooks.WebhookUnreachable)
+        cause = error.__cause__ if isinstance(error, MailServerUnavailable) and error.__cause__ else error
+        reason = str(cause) if isinstance(cause, webhooks.WebhookFailed) else type(cause).__name__
+        log.warning(
+            "notice not sent: id=%d channel=%s attempt=%d %s", notice.pk, notice.channel, notice.attempts, reason
+        )
+        if notice.attempts > len(BACK_OFF) or isinstance(error, webhooks.WebhookGone):
             return _settle(notice, GIVEN_UP), unavailable
         notice.due_at = timezone.now() + BACK_OFF[notice.attempts - 1]
-        notice.outcome = f"failed: {type(error).__name__}"[:100]
+        notice.outcome = f"failed: {reason}"[:100]
         notice.save(update_fields=["due_at", "outcome"])
         return "failed", unavailable
     notice.sent_at = timezone.now()
     return _settle(notice, "sent"), False
+
+
+def _sender(notice: Notice) -> Callable[[], None] | None:
+    """What sends the notice; None if it is not needed any more."""
+    if notice.token_id is not None:  # the e-mail to a token's contact
+        token = ApiToken.objects.get(pk=notice.token_id)
+        to = recipients(token)
+        is_obsolete = token.revoked_at is not None or token.credits > (notice.threshold or 0)
+        return None if not to or is_obsolete else lambda: _send_email(message(token, notice, to))
+    # An incident that has ended is told by the notice of its end, which must not come first.
+    opened = notice.event == Notice.Event.INCIDENT_OPENED
+    if opened and notice.incident is not None and notice.incident.closed_at is not None:
+        return None
+    if notice.channel == Notice.Channel.EMAIL:
+        return partial(_send_email, alert_message(notice)) if notice.target in settings.ALERT_EMAILS else None
+    urls = {webhooks.label(url): url for url in settings.ALERT_WEBHOOK_URLS}
+    return partial(_post, notice, urls[notice.target]) if notice.target in urls else None
+
+
+class MailServerUnavailable(Exception):
+    """The `__cause__` says why."""
+
+
+def _send_email(email: EmailMessage) -> None:
+    """Raises MailServerUnavailable, or what the mail server answered."""
+    connected = False
+    try:
+        with get_connection(timeout=TIMEOUT_S) as server:  # closed even when the login fails
+            connected = True
+            server.send_messages([email])
+    except Exception as error:
+        if not connected or isinstance(error, TimeoutError | SMTPServerDisconnected):
+            raise MailServerUnavailable from error
+        raise
+
+
+def _post(notice: Notice, url: str) -> None:
+    webhooks.post(
+        url=url,
+        secrets=settings.ALERT_WEBHOOK_SECRETS,
+        message_id=f"msg_{notice.pk}_{int(notice.created_at.timestamp())}",
+        timestamp=int(timezone.now().timestamp()),
+        body=notice.payload.encode(),
+        ca_bundle=settings.CA_BUNDLE,
+    )
 
 
 def _settle(notice: Notice, outcome: str) -> str:
@@ -150,4 +257,23 @@ def message(token: ApiToken, notice: Notice, to: list[str]) -> EmailMessage:
             "A search costs one credit; without any left, searches are refused with 403.\n"
         ),
         to=to,
+    )
+
+
+def alert_message(notice: Notice) -> EmailMessage:
+    """Plain text with what the payload says. No part of a payload has a line break."""
+    payload = json.loads(notice.payload)
+    data = payload["data"]
+    resolved = notice.event == Notice.Event.INCIDENT_RESOLVED
+    lines = [f"{data['title']}.", data["summary"], data["hint"], data["url"]]
+    times = [
+        f"{what} {data[key].replace('T', ' ').replace('Z', ' UTC')}"
+        for what, key in (("Since", "opened_at"), ("Until", "closed_at"))
+        if data[key]
+    ]
+    return EmailMessage(
+        subject=f"[Caller ID] {'Resolved: ' if resolved else ''}{data['title']}",
+        body="\n\n".join([*(["This incident has ended."] if resolved else []), *filter(None, lines), "\n".join(times)])
+        + "\n",
+        to=[notice.target],
     )

@@ -2,8 +2,10 @@
 
 import logging
 from contextlib import suppress
+from datetime import datetime, timedelta
 
 from django.db import DatabaseError, InterfaceError, connection
+from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
 from accounts.models import TaskRun
@@ -15,6 +17,13 @@ log = logging.getLogger(__name__)
 PRUNE, AUDIT, AUDIT_SINCE = "prune", "audit_credits", "audit_credits --since"
 #: Succeeds if all address books were synchronized. Only where there are any.
 SYNC_CONTACTS = "sync_contacts"
+#: The check of all conditions that alerts report, by `send_notices`. Only where alerts are on.
+ALERTS = "alerts"
+
+#: `prune` runs daily, the audit of the whole ledger weekly. As in deploy/prometheus/alerts.yml.
+OVERDUE = {PRUNE: timedelta(days=2), AUDIT: timedelta(days=9)}
+#: `send_notices` runs every minute.
+ALERTS_OVERDUE = timedelta(minutes=15)
 
 LAST_SUCCESS = metrics.Gauge(
     "callerid_task_last_success_timestamp_seconds",
@@ -49,6 +58,24 @@ def forget(name: str) -> None:
 def all_runs() -> dict[str, TaskRun]:
     """By name; a run that never ended is not among them."""
     return TaskRun.objects.in_bulk()
+
+
+def overdue(now: datetime) -> dict[str, datetime | None]:
+    """The tasks of OVERDUE that have not succeeded for too long, or since the installation, and when they last did."""
+    runs = all_runs()
+    found: dict[str, datetime | None] = {}
+    for name, after in OVERDUE.items():
+        run = runs.get(name)
+        at = run.succeeded_at if run else None
+        if (at or _installed_at() or now) < now - after:
+            found[name] = at
+    return found
+
+
+def _installed_at() -> datetime | None:
+    """When the first migration was applied."""
+    migrations = MigrationRecorder.Migration.objects.order_by("applied")
+    return migrations.values_list("applied", flat=True).first()
 
 
 @metrics.sampler

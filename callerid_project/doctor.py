@@ -10,7 +10,6 @@ from types import FrameType
 from django.conf import settings
 from django.core import checks as system_checks
 from django.db import DatabaseError, InterfaceError, connection
-from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
 from accounts import audit, notices, task_runs
@@ -26,8 +25,8 @@ TIME_LIMIT_S = 5
 MAX_CLOCK_DIFFERENCE_S = 1.0
 #: What the audit covers here; `audit_credits` checks the whole ledger.
 AUDITED = timedelta(hours=1)
-#: `prune` runs daily, `send_notices` every minute.
-PRUNE_OVERDUE, NOTICE_OVERDUE = timedelta(days=2), timedelta(minutes=15)
+#: `send_notices` runs every minute.
+NOTICE_OVERDUE = timedelta(minutes=15)
 
 
 class TimeLimitExceeded(Exception):
@@ -184,24 +183,31 @@ def _audit() -> HealthCheck:
 
 
 def _notices() -> HealthCheck:
+    now = timezone.now()
+    if not (settings.LOW_BALANCE_NOTICES or settings.ALERTS):
+        return HealthCheck("Notices", True, "Off (LOW_BALANCE_NOTICES, ALERT_EMAILS, ALERT_WEBHOOK_URLS).")
+    checked = task_runs.all_runs().get(task_runs.ALERTS)
+    checked_at = checked.succeeded_at if checked else None
+    if settings.ALERTS and (checked_at is None or checked_at < now - task_runs.ALERTS_OVERDUE):
+        when = f"were last checked at {_shown(checked_at)}" if checked_at else "were never checked"
+        return HealthCheck("Notices", False, f"Alerts {when}: run manage.py send_notices every minute.")
+    due = Notice.objects.filter(due_at__isnull=False)
     if not settings.LOW_BALANCE_NOTICES:
-        return HealthCheck("Notices", True, "Off (LOW_BALANCE_NOTICES).")
-    if overdue := Notice.objects.filter(due_at__lt=timezone.now() - NOTICE_OVERDUE).count():
+        due = due.exclude(event=Notice.Event.BALANCE_LOW)
+    if overdue := due.filter(due_at__lt=now - NOTICE_OVERDUE).count():
         return HealthCheck("Notices", False, f"{overdue} are overdue: run manage.py send_notices every minute.")
-    failed = Notice.objects.filter(notices.FAILED, due_at__isnull=False).count()
+    failed = due.filter(notices.FAILED).count()
     if failed:
-        advice = "Correct EMAIL_URL, or the contacts (Notices in the console has the errors)."
+        advice = "Correct EMAIL_URL, the webhooks or the contacts (Notices in the console has the errors)."
         return HealthCheck("Notices", False, f"{failed} could not be sent and will be tried again. {advice}")
-    waiting = Notice.objects.filter(due_at__isnull=False).count()
     given_up = Notice.objects.filter(outcome=notices.GIVEN_UP).count()
-    return HealthCheck("Notices", True, f"{waiting} wait to be sent; {given_up} were given up.")
+    return HealthCheck("Notices", True, f"{due.count()} wait to be sent; {given_up} were given up.")
 
 
 def _prune() -> HealthCheck:
     last = task_runs.all_runs().get(task_runs.PRUNE)
     at = last.succeeded_at if last else None
-    installed_at = MigrationRecorder.Migration.objects.order_by("applied").values_list("applied", flat=True).first()
-    if (at or installed_at or timezone.now()) < timezone.now() - PRUNE_OVERDUE:
+    if task_runs.PRUNE in task_runs.overdue(timezone.now()):
         when = f"It last succeeded at {_shown(at)}" if at else "It never ran"
         return HealthCheck("Prune", False, f"{when}, and expired data is kept: run manage.py prune daily, from cron.")
     return HealthCheck("Prune", True, f"It last succeeded at {_shown(at)}." if at else "Not due yet.")

@@ -8,9 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import environ
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.validators import validate_email
 
-from core import redis_sentinel
+from core import redis_sentinel, webhooks
 
 
 class Environment(environ.Env):
@@ -97,6 +98,41 @@ class Environment(environ.Env):
                 f"{name} must be scheme and host, for example {name}=https://callerid.example.org."
             )
         return url
+
+    def addresses(self, name: str) -> list[str]:
+        """E-mail addresses, separated by commas."""
+        found = self.words(name, [])
+        try:
+            for address in found:
+                validate_email(address)
+        except ValidationError:
+            raise ImproperlyConfigured(
+                f"{name} must be e-mail addresses, separated by commas: {name}=ops@example.org,desk@example.org."
+            ) from None
+        return list(dict.fromkeys(found))
+
+    def webhook_urls(self, name: str) -> list[str]:
+        urls = self.words(name, [])
+        try:
+            for url in urls:
+                webhooks.require_url(url)
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name} must be URLs, separated by commas, that start with https://, or with http:// where the host "
+                f"is localhost or a private address: {name}=https://hooks.example.org/callerid."
+            ) from None
+        return list(dict.fromkeys(urls))
+
+    def webhook_secret(self, name: str) -> str:
+        secret = self.ENVIRON.get(name, "").strip()
+        try:
+            if secret:
+                webhooks.secret_bytes(secret)
+        except ValueError:
+            raise ImproperlyConfigured(
+                f"{name} must be whsec_ and the Base64 of 24 to 64 random bytes. {webhooks.HOW_TO_CREATE_A_KEY}"
+            ) from None
+        return secret
 
     def database(self, name: str) -> dict[str, Any]:
         """Django's database settings of a URL; empty if it cannot be parsed.

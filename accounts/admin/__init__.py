@@ -1,5 +1,5 @@
-"""The console's pages of tokens, ledger and notices."""
+"""The console's pages of tokens, ledger, notices and alerts."""
 
-from accounts.admin import customers, ledger, notices, tokens
+from accounts.admin import customers, incidents, ledger, notices, tokens
 
-__all__ = ["customers", "ledger", "notices", "tokens"]
+__all__ = ["customers", "incidents", "ledger", "notices", "tokens"]

@@ -67,7 +67,7 @@ class TokenSearchAdmin(LargeTableAdmin):
 class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):
     """Read-only rows about tokens, with `token` and `created_at`."""
 
-    list_select_related = ("token",)
+    list_select_related: tuple[str, ...] = ("token",)
     list_per_page = 50
     sortable_by = ()
 

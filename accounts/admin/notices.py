@@ -1,5 +1,6 @@
-"""The low-balance notices: which were sent, which are pending, and sending failed ones again."""
+"""The notices: which were sent, which are pending, and sending failed ones again."""
 
+import json
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path
 from django.utils import timezone
+from django.utils.html import format_html
 from django.views.decorators.http import require_POST
 
 from accounts import notices
@@ -18,35 +20,56 @@ from accounts.models import Notice
 from core.admin import column, require
 
 
+def notice_state(notice: Notice) -> str:
+    """What happened to the notice, and what happens next."""
+    attempts = f"{notice.attempts} attempt{'' if notice.attempts == 1 else 's'}"
+    if notice.sent_at is not None:
+        return f"Sent {notice.sent_at:%Y-%m-%d %H:%M:%S} UTC"
+    if notice.due_at is None:
+        return f"Given up after {attempts}" if notice.outcome == notices.GIVEN_UP else "No longer needed"
+    waits = notice.due_at > timezone.now()
+    if notice.outcome == notices.SENDING and waits:
+        return "Sending"
+    due = f"{notice.due_at:%Y-%m-%d %H:%M:%S} UTC" if waits else "now"
+    if notice.attempts:
+        return f"Failed after {attempts}, next attempt {due}"
+    return f"Queued until {due}" if waits else "Queued"
+
+
 @admin.register(Notice)
 class NoticeAdmin(TokenRowsAdmin):
-    list_display = ("token_name", "when", "threshold_credits", "balance_credits", "state")
+    list_display = ("when", "event", "about", "channel", "recipient", "state")
     list_before_template = "admin/accounts/notice/off.html"
+    list_select_related = ("token", "incident")
     ordering = ("-pk",)
     lookups_allowed = ("token__id__exact",)
-    fields = ("token_link", "when", "threshold_credits", "balance_credits", "state", "attempts", "last_failure")
     actions = ("send_again",)
+
+    def get_fields(self, request: HttpRequest, obj: Notice | None = None) -> tuple[str, ...]:
+        about = ("token_link", "threshold_credits", "balance_credits") if obj and obj.token_id else ("about", "content")
+        return ("event", *about, "channel", "recipient", "when", "state", "attempts", "last_failure")
 
     def has_send_again_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perms(["accounts.view_notice", "accounts.change_notice"])
 
     threshold_credits = column(lambda notice: f"{notice.threshold:,}", "threshold")
     balance_credits = column(lambda notice: f"{notice.balance:,}", "balance at that time")
+    recipient = column(lambda notice: notice.target or "the token's contact", "recipient")
 
-    def state(self, notice: Notice) -> str:
-        """What happened to the notice, and what happens next."""
-        attempts = f"{notice.attempts} attempt{'' if notice.attempts == 1 else 's'}"
-        if notice.sent_at is not None:
-            return f"Sent {notice.sent_at:%Y-%m-%d %H:%M:%S} UTC"
-        if notice.due_at is None:
-            return f"Given up after {attempts}" if notice.outcome == notices.GIVEN_UP else "No longer needed"
-        waits = notice.due_at > timezone.now()
-        if notice.outcome == notices.SENDING and waits:
-            return "Sending"
-        due = f"{notice.due_at:%Y-%m-%d %H:%M:%S} UTC" if waits else "now"
-        if notice.attempts:
-            return f"Failed after {attempts}, next attempt {due}"
-        return f"Queued until {due}" if waits else "Queued"
+    @admin.display(description="about")
+    def about(self, notice: Notice) -> str:
+        if notice.token is not None:
+            return str(notice.token)
+        if notice.incident is not None:
+            return notice.incident.title
+        token_id = json.loads(notice.payload)["data"].get("token_id")
+        return f"API token #{token_id}" if token_id else "-"
+
+    @admin.display(description="message")
+    def content(self, notice: Notice) -> str:
+        return format_html("<pre>{}</pre>", json.dumps(json.loads(notice.payload), indent=2, ensure_ascii=False))
+
+    state = column(notice_state, "state")
 
     def last_failure(self, notice: Notice) -> str:
         return notice.outcome.removeprefix("failed: ") if notice.outcome.startswith("failed") else "-"

@@ -12,7 +12,10 @@ from django.urls import reverse
 
 #: Section → (title, Material symbol, URL name, permission to view the page).
 _SIDEBAR: dict[str, list[tuple[str, str, str, str | None]]] = {
-    "": [("Dashboard", "monitoring", "index", None)],
+    "": [
+        ("Dashboard", "monitoring", "index", None),
+        ("Alerts", "notifications", "accounts_incident_changelist", "accounts.view_incident"),
+    ],
     "Tokens and credits": [
         ("Customers", "groups", "accounts_customer_changelist", "accounts.view_customer"),
         ("API tokens", "key", "accounts_apitoken_changelist", "accounts.view_apitoken"),

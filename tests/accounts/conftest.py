@@ -1,14 +1,17 @@
 """Fixtures of the tests of tokens and of their admin pages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from django.utils import timezone
 
 from accounts import tokens
 from accounts.models import ApiToken
+from tests.smtp import Mailbox, mail_server
 
 
 @pytest.fixture
@@ -33,3 +36,28 @@ def staff(client: Client, db: None) -> Callable[..., Client]:
 @pytest.fixture
 def notices_on(settings: Any) -> None:
     settings.LOW_BALANCE_NOTICES = True
+
+
+@pytest.fixture
+def mailbox(settings: Any, notices_on: None) -> Iterator[Mailbox]:
+    with mail_server() as mailbox:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", mailbox.port
+        settings.DEFAULT_FROM_EMAIL = "callerid@example.org"
+        yield mailbox
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = timezone.now()
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time, which stands still until a test advances it."""
+    clock = Clock()
+    monkeypatch.setattr(timezone, "now", clock)
+    return clock

@@ -16,7 +16,7 @@ from tests.api import claim
 pytestmark = pytest.mark.django_db
 
 
-def written() -> list[tuple[int, int]]:
+def written() -> list[tuple[int | None, int | None]]:
     """Threshold and balance of each notice."""
     return list(Notice.objects.order_by("pk").values_list("threshold", "balance"))
 
@@ -103,6 +103,7 @@ def test_charge_and_adjustment_write_the_same_notice(notices_on: None) -> None:
     for notice in (by_sql, by_orm):
         assert notice.due_at == notice.created_at
         assert notice.due_at <= timezone.now()
+    assert by_sql.token is not None
     assert by_sql.created_at == by_sql.token.entries.get(kind="search").created_at
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from accounts import task_runs
 from accounts.models import CreditEntry, Notice, TaskRun
-from callerid_project import doctor, proxies
+from callerid_project import proxies
 from core import counters, metrics, redis
 from lookup import statistics
 from tests.api import Integrator
@@ -83,7 +83,7 @@ def test_an_audit_that_failed_before_is_a_problem(sound: Integrator) -> None:
 def test_a_prune_that_no_longer_runs_is_a_problem(sound: Integrator) -> None:
     call_command("prune", stdout=StringIO())
     assert problems() == {}
-    TaskRun.objects.update(succeeded_at=timezone.now() - doctor.PRUNE_OVERDUE - timedelta(hours=1))
+    TaskRun.objects.update(succeeded_at=timezone.now() - task_runs.OVERDUE[task_runs.PRUNE] - timedelta(hours=1))
     assert "run manage.py prune" in problems()["Prune"]
 
 
@@ -95,6 +95,15 @@ def test_notices_that_nobody_sends_are_a_problem(sound: Integrator, settings: An
     notice.due_at, notice.outcome = timezone.now() + timedelta(hours=1), "failed: SMTPException"
     notice.save()
     assert "EMAIL_URL" in problems()["Notices"]
+
+
+def test_alerts_that_nobody_checks_are_a_problem(sound: Integrator, settings: Any) -> None:
+    settings.ALERTS = True
+    assert problems()["Notices"].startswith("Alerts were never checked: run manage.py send_notices")
+    task_runs.record(task_runs.ALERTS, succeeded=True)
+    assert problems() == {}
+    TaskRun.objects.update(succeeded_at=timezone.now() - task_runs.ALERTS_OVERDUE - timedelta(minutes=1))
+    assert problems()["Notices"].startswith("Alerts were last checked at ")
 
 
 def test_a_failing_source_and_its_breaker_are_shown(sound: Integrator, settings: Any) -> None:

@@ -35,7 +35,11 @@ def prune() -> dict[str, Any]:
 
 
 NOTHING = dict.fromkeys(
-    ("requests", "idempotency_records", "usage_rows", "notices", "complaint_days", "subjects", "marks", "sessions"), 0
+    (
+        *("requests", "idempotency_records", "usage_rows", "notices", "alerts", "complaint_days"),
+        *("subjects", "marks", "sessions"),
+    ),
+    0,
 )
 
 
@@ -61,6 +65,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         "idempotency_records": 1,
         "usage_rows": 2,
         "notices": 0,
+        "alerts": 0,
         "complaint_days": 1,
         "subjects": 0,
         "marks": 1,
@@ -71,8 +76,8 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     out = StringIO()
     call_command("prune", stdout=out)
     assert out.getvalue() == (
-        "Deleted 0 requests of the request log, 0 idempotency records, 0 rows of statistics, 0 settled notices, 0 days "
-        "of complaints, 0 unused complaint subjects, 0 cache versions and 0 expired sessions.\n"
+        "Deleted 0 requests of the request log, 0 idempotency records, 0 rows of statistics, 0 settled notices, "
+        "0 alerts, 0 days of complaints, 0 unused complaint subjects, 0 cache versions and 0 expired sessions.\n"
     )
 
 

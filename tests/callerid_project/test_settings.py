@@ -91,6 +91,20 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
             for bad in ("free", "-1", "nan", "snan", "Infinity", "1e9", "twilio=", "twilio:1", "0.1,trestle=x")
         ),
         ({"SOURCE_B_PRICE": "-0.1"}, "SOURCE_B_PRICE must be a price"),
+        *(
+            ({"ALERT_WEBHOOK_SECRET": bad}, "ALERT_WEBHOOK_SECRET must be whsec_ and the Base64 of 24 to 64")
+            for bad in ("short", "whsec_c2hvcnQ=", f"whsec_{'s' * 33}", "x" * 40)
+        ),
+        ({"ALERT_WEBHOOK_PREVIOUS_SECRET": "x"}, "ALERT_WEBHOOK_PREVIOUS_SECRET must be whsec_"),
+        *(
+            ({"ALERT_WEBHOOK_URLS": bad}, "ALERT_WEBHOOK_URLS must be URLs")
+            for bad in ("hooks.example.org", "http://hooks.example.org/", "https://h/,ftp://h/", "https://")
+        ),
+        ({"ALERT_WEBHOOK_URLS": "https://hunter2.test/"}, "requires ALERT_WEBHOOK_SECRET. Create one with"),
+        ({"ALERT_EMAILS": "ops"}, "ALERT_EMAILS must be e-mail addresses"),
+        ({"ALERT_EMAILS": "ops@example.org"}, "ALERT_EMAILS is set, which requires a mail server"),
+        ({"ALERT_SLOW_MS": "0"}, "ALERT_SLOW_MS must be a whole number"),
+        ({"ALERT_DEGRADED_PERCENT": "101"}, "ALERT_DEGRADED_PERCENT must be a number from 0.1 to 100"),
         ({"SOURCE_A": "directory,nowhere"}, "there is no source 'nowhere'"),
         ({"SOURCE_B": "complaints,,directory"}, "SOURCE_B must name a source"),
         ({"SOURCE_A": "no.such.Thing"}, "cannot be imported"),

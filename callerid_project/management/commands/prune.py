@@ -6,7 +6,7 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from accounts import idempotency, notices, task_runs
+from accounts import alerts, idempotency, notices, task_runs
 from accounts import statistics as request_statistics
 from core.commands import JSONCommand
 from core.retention import KEPT_DAYS
@@ -16,15 +16,15 @@ from lookup.imports.complaints import drop_unused_subjects, prune_complaints
 
 RESULT = (
     "Deleted {requests} requests of the request log, {idempotency_records} idempotency records, {usage_rows} rows of "
-    "statistics, {notices} settled notices, {complaint_days} days of complaints, {subjects} unused complaint subjects, "
-    "{marks} cache versions and {sessions} expired sessions."
+    "statistics, {notices} settled notices, {alerts} alerts, {complaint_days} days of complaints, {subjects} unused "
+    "complaint subjects, {marks} cache versions and {sessions} expired sessions."
 )
 
 
 class Command(JSONCommand):
     help = (
         f"Delete requests from the request log after {settings.REQUEST_LOG_DAYS} days (REQUEST_LOG_DAYS), idempotency "
-        f"records after 24 hours, statistics and settled notices after {KEPT_DAYS} days, complaints after "
+        f"records after 24 hours, statistics, settled notices and alerts after {KEPT_DAYS} days, complaints after "
         f"{settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, cache versions after "
         f"{cache_versions.KEPT.days} days, and expired sessions. Safe while serving; run it daily from cron."
     )
@@ -36,6 +36,7 @@ class Command(JSONCommand):
             "idempotency_records": idempotency.prune(),
             "usage_rows": source_statistics.prune() + request_statistics.prune(),
             "notices": notices.prune(),
+            "alerts": alerts.prune(),
             "complaint_days": prune_complaints(),
             "subjects": drop_unused_subjects(),
             "marks": cache_versions.prune(),

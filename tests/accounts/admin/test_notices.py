@@ -69,9 +69,9 @@ def test_page_shows_the_token_and_the_last_failure(admin_client: Client, token: 
 
 def test_banner_shows_when_notices_are_off(admin_client: Client, token: ApiToken, settings: Any) -> None:
     urls = [NOTICES, f"{NOTICES}{write(token).pk}/change/"]
-    assert all("Notices are off" in admin_client.get(url).text for url in urls)
+    assert all("notices are off" in admin_client.get(url).text for url in urls)
     settings.LOW_BALANCE_NOTICES = True
-    assert not any("Notices are off" in admin_client.get(url).text for url in urls)
+    assert not any("notices are off" in admin_client.get(url).text for url in urls)
 
 
 @pytest.mark.parametrize("way", ["page", "list"])

@@ -11,7 +11,7 @@ from django.db.models import Model
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from accounts import credits, customers, notices, tokens
-from accounts.models import Notice
+from accounts.models import Incident, Notice
 from callerid_project.models import Invitation
 from lookup.models import ComplaintDay, Contact, NumberRule, SourcePause, Usage
 
@@ -35,6 +35,14 @@ def one_of_each() -> dict[str, Model]:
         "accounts.customer": customers.create(name="Example Ltd", contacts=["owner@example.org"]),
         "accounts.creditentry": token.entries.get(kind="search"),
         "accounts.notice": Notice.objects.create(token=token, threshold=10, balance=9, outcome=notices.GIVEN_UP),
+        "accounts.incident": Incident.objects.create(
+            kind="token.expiring",
+            subject=str(token.pk),
+            title="An API token expires soon",
+            first_seen_at=now,
+            last_seen_at=now,
+            opened_at=now,
+        ),
         "lookup.usage": Usage.objects.create(hour=now, connector="x", outcome="found", count=1),
         "lookup.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),
         "lookup.contact": Contact.objects.create(number=NUMBER, name="Example Bakery"),

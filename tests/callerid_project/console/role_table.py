@@ -56,6 +56,14 @@ accounts.notice change           -      -       -        -         -        -
 accounts.notice delete           -      -       -        -         -        -
 accounts.notice send_again       -      -       -        yes       -        yes
 
+accounts.incident list           -      yes     yes      yes       yes      yes
+accounts.incident view           -      yes     yes      yes       yes      yes
+accounts.incident history        -      -       -        -         yes      yes
+accounts.incident add            -      -       -        -         -        -
+accounts.incident change         -      -       -        -         -        -
+accounts.incident delete         -      -       -        -         -        -
+accounts.incident send_test      -      -       -        yes       -        yes
+
 lookup.usage list                -      yes     yes      yes       yes      yes
 lookup.usage view                -      yes     yes      yes       yes      yes
 lookup.usage history             -      -       -        -         yes      yes
@@ -135,6 +143,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.creditentry", "change"): {"amount": 5, "reason": "x"},
     ("accounts.notice", "add"): {"threshold": 5, "balance": 1},
     ("accounts.notice", "change"): {"threshold": 5, "outcome": "x"},
+    ("accounts.incident", "add"): {"kind": "x", "title": "x"},
+    ("accounts.incident", "change"): {"title": "x"},
     ("lookup.usage", "add"): {"connector": "x", "outcome": "found"},
     ("lookup.usage", "change"): {"count": 7},
     ("lookup.usage", "pause"): {"reason": "invoice"},
@@ -229,6 +239,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("GET", url("delete", key(row)))
             yield Request("POST", url("delete", key(row)), {"post": "yes"})
             yield Request("POST", url("changelist"), selected)
+        case "send_test":  # alerts are off, so none is written
+            yield Request("POST", url(verb), read_only=True)
         case "source":
             yield Request("GET", url(verb, "complaints"))
         case "check":

@@ -1,0 +1,141 @@
+"""The Alerts page: which conditions are open, which have ended, what was sent about each, and a test alert."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.timesince import timesince
+from django.views.decorators.http import require_POST
+from unfold.decorators import display
+
+from accounts import alerts, task_runs
+from accounts.admin.notices import notice_state
+from accounts.models import Incident
+from core.admin import LargeTableAdmin, ReadOnlyAdmin, column, require
+
+#: Notices on the page of an alert: one for each address and webhook when it opens, and when it closes.
+MAX_NOTICES = 200
+#: State → unfold's type of its label.
+STATE_LABELS = {"open": "danger", "resolved": "success"}
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return [("open", "open"), ("resolved", "resolved")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
+        if self.value() in ("open", "resolved"):
+            return queryset.filter(closed_at__isnull=self.value() == "open")
+        return queryset
+
+
+class KindFilter(admin.SimpleListFilter):
+    title = "kind"
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        kinds = Incident.objects.order_by("kind").values_list("kind", flat=True).distinct()
+        return [(kind, kind) for kind in kinds]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:
+    """URL and name of the page that shows more about the incident, if there is one that the user may view."""
+    pages = {
+        "token": ("accounts.view_apitoken", "accounts_apitoken", f"API token #{incident.subject}"),
+        "source": ("lookup.view_usage", "lookup_usage", "Sources"),
+        "searches": ("lookup.view_usage", "lookup_usage", "Sources"),
+        "data": ("lookup.view_usage", "lookup_usage", "Sources"),
+        "address_book": ("lookup.view_usage", "lookup_usage", "Sources"),
+    }
+    permission, model, name = pages.get(incident.kind.partition(".")[0], ("", "", ""))
+    if not permission or not request.user.has_perm(permission):
+        return None
+    if model == "accounts_apitoken" and incident.subject.isdigit():
+        return reverse(f"admin:{model}_change", args=[incident.subject]), name
+    return reverse(f"admin:{model}_changelist"), "API tokens" if model == "accounts_apitoken" else name
+
+
+def checked(request: HttpRequest) -> dict[str, Any]:
+    """Whether alerts are on, and when their conditions were last checked. One statement."""
+    run = task_runs.all_runs().get(task_runs.ALERTS)
+    at = run.succeeded_at if run else None
+    return {
+        "alerts_on": settings.ALERTS,
+        "alerts_checked_at": at,
+        "alerts_overdue": at is None or at < timezone.now() - task_runs.ALERTS_OVERDUE,
+        "may_send_test_alert": settings.ALERTS and request.user.has_perm("accounts.change_notice"),
+    }
+
+
+@admin.register(Incident)
+class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
+    list_display = ("alert", "state", "since", "duration", "summary")
+    list_before_template = "admin/accounts/incident/checked.html"
+    list_filter = (StateFilter, KindFilter)
+    lookups_allowed = ("state", "kind")
+    list_per_page = 50
+    ordering = ("-pk",)
+    sortable_by = ()
+    fields = ("kind", "state", "summary", "hint", "since", "until")
+
+    alert = column(lambda incident: incident.title, "alert")
+    since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
+    until = column(
+        lambda incident: f"{incident.closed_at:%Y-%m-%d %H:%M}" if incident.closed_at else "-", "until (UTC)"
+    )
+
+    @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
+    def state(self, incident: Incident) -> str:
+        return "resolved" if incident.closed_at else "open"
+
+    @admin.display(description="duration")
+    def duration(self, incident: Incident) -> str:
+        now = timezone.now()
+        return timesince(incident.opened_at or now, incident.closed_at or now, depth=1)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Incident]:
+        """Without conditions that have not lasted long enough yet."""
+        return super().get_queryset(request).filter(opened_at__isnull=False)
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(require_POST(self.send_test_view))
+        return [path("send-test/", view, name="accounts_incident_send_test"), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {**checked(request), **(extra_context or {})})
+
+    def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
+        can_view_notices = request.user.has_perm("accounts.view_notice")
+        notices = obj.notices.order_by("pk")[:MAX_NOTICES] if can_view_notices else []
+        return {
+            "title": obj.title,
+            "related": related_page(request, obj),
+            "can_view_notices": can_view_notices,
+            "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
+        }
+
+    def send_test_view(self, request: HttpRequest) -> HttpResponse:
+        require(request.user.has_perms(["accounts.view_incident", "accounts.change_notice"]))
+        if settings.ALERTS:
+            with transaction.atomic():
+                for notice in alerts.write_test_alert():
+                    self.log_addition(request, notice, "Test alert queued.")
+            self.message_user(
+                request, "Test alert queued: send_notices sends it within a minute. Notices shows the result.",
+                messages.SUCCESS,
+            )  # fmt: skip
+        else:
+            self.message_user(request, "Alerts are off.", messages.WARNING)
+        return redirect("admin:accounts_incident_changelist")

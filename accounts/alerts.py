@@ -1,0 +1,161 @@
+"""Incidents: conditions that need an operator. Each is reported once when it begins and once when it ends.
+
+A checker passes the conditions that it sees now to `report`, as often as it likes. Two may do so at the same time, on
+two hosts: each change of an incident is a guarded UPDATE, and the transaction in which it changed the row writes the
+notices.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.urls import reverse
+from django.utils import timezone
+
+from accounts import notices
+from accounts.models import Incident, Notice
+from core.retention import delete_in_batches, oldest_kept
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a checker sees now. `title`, `summary` and `hint` (what an operator can do): one line each, without a number
+    or name.
+
+    `opens`: False if it only keeps an incident open that is open already. A condition at its limit would otherwise open
+    and close incidents all the time.
+    """
+
+    kind: str
+    subject: str
+    title: str
+    summary: str = ""
+    hint: str = ""
+    opens: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How long a condition lasts before its incident opens, and is absent before it closes."""
+
+    open_after: timedelta = timedelta()
+    close_after: timedelta = timedelta()
+
+
+def report(*, conditions: Iterable[Condition], delays: Mapping[str, Delays], now: datetime) -> tuple[int, int]:
+    """Open, update and close incidents of the kinds in `delays`, which were all checked; returns how many opened and
+    how many closed."""
+    present = {(each.kind, each.subject): each for each in conditions}
+    known = {(each.kind, each.subject): each for each in current().filter(kind__in=delays)}
+    opened = closed = 0
+    for key, condition in sorted(present.items()):
+        incident = known.get(key) or (_begin(condition, now) if condition.opens else None)
+        if incident is not None:
+            opened += _continue(incident, condition, delays[condition.kind], now)
+    for key, incident in sorted(known.items()):
+        if key not in present:
+            closed += _end(incident, delays[incident.kind], now)
+    return opened, closed
+
+
+def current() -> QuerySet[Incident]:
+    """Incidents that have not closed, including those that have not opened yet."""
+    return Incident.objects.filter(closed_at=None)
+
+
+def open_incidents() -> QuerySet[Incident]:
+    """The newest first."""
+    return current().filter(opened_at__isnull=False).order_by("-opened_at", "-pk")
+
+
+def _begin(condition: Condition, now: datetime) -> Incident | None:
+    """A new incident that has not opened yet; None if another checker has just created it."""
+    incident = Incident(kind=condition.kind, subject=condition.subject, first_seen_at=now, last_seen_at=now)
+    try:
+        with transaction.atomic():
+            incident.save(force_insert=True)
+    except IntegrityError:
+        return current().filter(kind=condition.kind, subject=condition.subject).first()
+    return incident
+
+
+def _continue(incident: Incident, condition: Condition, delays: Delays, now: datetime) -> bool:
+    """Update the incident; returns whether it has opened now."""
+    incident.title, incident.summary, incident.hint = (
+        condition.title[:250],
+        condition.summary[:500],
+        condition.hint[:500],
+    )
+    seen = {"title": incident.title, "summary": incident.summary, "hint": incident.hint, "last_seen_at": now}
+    mine = current().filter(pk=incident.pk)
+    mine.update(**seen)
+    if incident.opened_at is not None or not condition.opens or now - incident.first_seen_at < delays.open_after:
+        return False
+    with transaction.atomic():
+        if not mine.filter(opened_at=None).update(opened_at=now):
+            return False
+        incident.opened_at = now
+        _notify(Notice.Event.INCIDENT_OPENED, incident, now)
+    return True
+
+
+def _end(incident: Incident, delays: Delays, now: datetime) -> bool:
+    """Close the incident if its condition has been absent for long enough; returns whether it has closed now."""
+    # Unless another checker has seen the condition meanwhile.
+    mine = current().filter(pk=incident.pk, last_seen_at=incident.last_seen_at)
+    if incident.opened_at is None:
+        mine.filter(opened_at=None).delete()
+        return False
+    if now - incident.last_seen_at < delays.close_after:
+        return False
+    with transaction.atomic():
+        if not mine.update(closed_at=now):
+            return False
+        incident.closed_at = now
+        _notify(Notice.Event.INCIDENT_RESOLVED, incident, now)
+    return True
+
+
+def _notify(event: str, incident: Incident, now: datetime) -> None:
+    data: dict[str, Any] = {
+        "id": incident.pk,
+        "kind": incident.kind,
+        "subject": incident.subject,
+        "title": incident.title,
+        "summary": incident.summary,
+        "hint": incident.hint,
+        "opened_at": notices.iso(incident.opened_at) if incident.opened_at else None,
+        "closed_at": notices.iso(incident.closed_at) if incident.closed_at else None,
+        "url": _url(reverse("admin:accounts_incident_change", args=[incident.pk])),
+    }
+    notices.write_alert(event=event, data=data, at=now, incident=incident)
+
+
+def _url(path: str) -> str | None:
+    return f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None
+
+
+def write_test_alert() -> list[Notice]:
+    """A test alert to everything that gets alerts, due now."""
+    now = timezone.now()
+    data = {
+        "id": None,
+        "kind": "test",
+        "subject": "",
+        "title": "Test alert",
+        "summary": "Alerts of this service arrive here.",
+        "hint": "",
+        "opened_at": notices.iso(now),
+        "closed_at": None,
+        "url": _url(reverse("admin:accounts_incident_changelist")),
+    }
+    return notices.write_alert(event=Notice.Event.TEST, data=data, at=now)
+
+
+def prune() -> int:
+    """Delete incidents that closed more than KEPT_DAYS ago, with their notices; returns how many rows."""
+    return delete_in_batches(Incident.objects.filter(closed_at__lt=oldest_kept()), 1_000)

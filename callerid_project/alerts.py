@@ -1,0 +1,346 @@
+"""The conditions that alerts report, and the check that `send_notices` makes each minute. docs/alerts.md lists them.
+
+They are read from what all processes and hosts write to the database, so that any host can check. A condition that has
+several limits opens an incident at the first and keeps it open until it is below the second.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from accounts import alerts, task_runs
+from accounts import statistics as request_statistics
+from accounts.alerts import Condition, Delays
+from accounts.models import ApiToken
+from accounts.statistics import DEGRADED, NEW_ANSWERS
+from callerid_project import health
+from core import periods
+from lookup import source_report, statistics
+from lookup.address_books import status as address_books_status
+from lookup.imports import data_sets
+from lookup.models import SourcePause
+from lookup.search import SLOTS, members
+from lookup.statistics import SourceUsage
+
+log = logging.getLogger(__name__)
+
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+#: A source that is called rarely is failing after so many failures without an answer.
+FAILED_ALWAYS = 3
+#: An incident stays open until a percentage has fallen to half of what opens it, a duration to four fifths.
+STAYS_OPEN, STAYS_SLOW = 0.5, 0.8
+#: Incidents about single tokens of one kind that may open at the same time; one more is about all others.
+MAX_TOKENS = 20
+#: An expired token that was neither rotated nor revoked is reported for so long.
+EXPIRED_FOR = timedelta(days=30)
+#: An address book is synchronized each hour: one failure is not reported.
+BOOK_FAILING = timedelta(hours=3)
+
+
+def check() -> tuple[int, int]:
+    """Open and close incidents for the conditions that hold now; returns how many opened and closed.
+
+    A check that fails is logged, and its incidents stay as they are.
+    """
+    now = timezone.now()
+    conditions: list[Condition] = []
+    delays: dict[str, Delays] = {}
+    lasting = Delays(
+        timedelta(minutes=settings.ALERT_OPEN_AFTER_MIN), timedelta(minutes=settings.ALERT_CLOSE_AFTER_MIN)
+    )
+    complete = True
+    for kinds, find, changes_quickly in CHECKS:
+        try:
+            found = list(find(now))
+        except Exception:
+            log.exception("alerts: the check of %s failed", ", ".join(kinds))
+            complete = False
+        else:
+            conditions += found
+            delays |= dict.fromkeys(kinds, lasting if changes_quickly else Delays())
+    changed = alerts.report(conditions=conditions, delays=delays, now=now)
+    task_runs.record(task_runs.ALERTS, succeeded=complete)
+    return changed
+
+
+# --- Sources and searches ----------------------------------------------------------------------------------------
+
+
+def _sources(now: datetime) -> Iterable[Condition]:
+    answered, failures = statistics.last_results(now - DAY)
+    last_failures = {failure.connector: failure for failure in reversed(failures)}
+    this_hour, both_hours = (statistics.by_source(periods.hour(now) - ago)[0] for ago in (timedelta(), HOUR))
+    paused = set(SourcePause.objects.values_list("connector", flat=True))
+    for name in dict.fromkeys(member.name for slot in SLOTS for member in members(slot)):
+        if name in paused:
+            continue
+        usage = _usage(this_hour, name)
+        if _total(usage) < settings.ALERT_MIN_COUNT:
+            usage = _usage(both_hours, name)
+        yield from _slow(name, usage)
+        if last := last_failures.get(name):
+            failed, total = _failed(usage), _total(usage)
+            percent = 100 * failed / total if total >= settings.ALERT_MIN_COUNT else 0.0
+            is_recent = last.at > now - source_report.RECENT
+            unanswered = name not in answered or answered[name] < last.at
+            opens = unanswered and (is_recent or failed == total >= FAILED_ALWAYS)
+            opens = opens or (is_recent and percent >= source_report.FAILING_PERCENT)
+            if opens or unanswered or (is_recent and percent >= source_report.FAILING_PERCENT * STAYS_OPEN):
+                count = f"{failed:,} of {total:,} lookups failed. " if failed else ""
+                yield Condition(
+                    kind="source.failing",
+                    subject=name,
+                    title=f"Source failing: {name}",
+                    summary=f"{count}Last failure: {last.reason}, at {_shown(last.at)}.",
+                    hint=_sentence(last.hint) or "Run manage.py check_sources, which says what to correct.",
+                    opens=opens,
+                )
+
+
+def _slow(name: str, usage: SourceUsage) -> Iterable[Condition]:
+    p95_ms = usage.p95_ms
+    if usage.calls >= settings.ALERT_MIN_COUNT and p95_ms and p95_ms > settings.ALERT_SLOW_MS * STAYS_SLOW:
+        duration = f"{p95_ms:,.0f}" if p95_ms < statistics.BOUNDS_MS[-1] else f"more than {statistics.BOUNDS_MS[-1]:,}"
+        yield Condition(
+            kind="source.slow",
+            subject=name,
+            title=f"Source slow: {name}",
+            summary=f"5 % of {usage.calls:,} calls took {duration} ms or longer. A search waits at most "
+            f"{settings.SEARCH_DEADLINE_S * 1000:,.0f} ms.",
+            hint="Compare with the vendor's status page; if it stays slow, remove the source.",
+            opens=p95_ms > settings.ALERT_SLOW_MS,
+        )
+
+
+def _usage(usages: dict[tuple[str, str], SourceUsage], name: str) -> SourceUsage:
+    """The sums of all slots."""
+    total = SourceUsage("", name)
+    for usage in usages.values():
+        if usage.connector == name:
+            total.calls += usage.calls
+            total.found += usage.found
+            total.not_found += usage.not_found
+            total.failures = dict(Counter(total.failures) + Counter(usage.failures))
+            total.buckets = [a + b for a, b in zip(total.buckets, usage.buckets, strict=True)]
+    return total
+
+
+def _failed(usage: SourceUsage) -> int:
+    """Without lookups while an operator had paused the source."""
+    return usage.failed - usage.failures.get("paused", 0)
+
+
+def _total(usage: SourceUsage) -> int:
+    return usage.found + usage.not_found + _failed(usage)
+
+
+def _searches(now: datetime) -> Iterable[Condition]:
+    hours = request_statistics.by_hour(periods.hour(now) - HOUR)
+    counts = Counter(hours.get(periods.hour(now), {}))
+    if _answers(counts) + counts["failed"] < settings.ALERT_MIN_COUNT:
+        counts = sum(map(Counter, hours.values()), Counter[str]())
+    answers, failed = _answers(counts), counts["failed"]
+    degraded = sum(counts[outcome] for outcome in DEGRADED)
+    yield from _share(
+        Condition(
+            kind="searches.degraded",
+            subject="",
+            title="Answers are degraded",
+            summary=f"{degraded:,} of {answers:,} new answers lack one source, which failed.",
+            hint="See which source fails on the Sources page.",
+        ),
+        degraded,
+        answers,
+        settings.ALERT_DEGRADED_PERCENT,
+    )
+    yield from _share(
+        Condition(
+            kind="searches.failing",
+            subject="",
+            title="Searches fail",
+            summary=f"{failed:,} of {answers + failed:,} searches were answered with 500. They were not charged.",
+            hint="Both sources failed, or the database: run manage.py doctor, and see the log.",
+        ),
+        failed,
+        answers + failed,
+        settings.ALERT_FAILED_PERCENT,
+    )
+
+
+def _answers(counts: Counter[str]) -> int:
+    return sum(counts[outcome] for outcome in NEW_ANSWERS)
+
+
+def _share(condition: Condition, part: int, total: int, limit_percent: float) -> Iterable[Condition]:
+    percent = 100 * part / total if total >= settings.ALERT_MIN_COUNT else 0.0
+    if percent > limit_percent * STAYS_OPEN:
+        yield replace(condition, opens=percent > limit_percent)
+
+
+def _redis(now: datetime) -> Iterable[Condition]:
+    check = health.redis_server()
+    if not check.healthy:
+        yield Condition(kind="redis.unavailable", subject="", title="Redis is unavailable", summary=check.detail)
+
+
+# --- Tokens ------------------------------------------------------------------------------------------------------
+
+
+def _expiring_tokens(now: datetime) -> Iterable[Condition]:
+    days = settings.ALERT_EXPIRY_DAYS
+    if not days:
+        return []
+    tokens = (
+        ApiToken.objects.filter(revoked_at=None, is_test=False)
+        .filter(expires_at__gt=now - EXPIRED_FOR, expires_at__lte=now + timedelta(days=days))
+        .order_by("expires_at", "pk")
+        .values_list("pk", "expires_at")
+    )
+    conditions = [
+        Condition(
+            kind="token.expiring",
+            subject=str(pk),
+            title=f"API token #{pk} {'expires soon' if expires_at > now else 'has expired'}",
+            summary=f"It {'expires' if expires_at > now else 'expired'} at {_shown(expires_at)}.",
+            hint="Rotate it, which renews its lifetime, or revoke it.",
+        )
+        for pk, expires_at in tokens
+    ]
+    return _capped(conditions, f"expire within {days} days or have expired")
+
+
+def _credits(now: datetime) -> Iterable[Condition]:
+    days = settings.ALERT_RUNNING_OUT_DAYS
+    if not days:
+        return []
+    empty, soon = [], []
+    for each in request_statistics.running_out(now, within_days=2 * days):
+        pk = each.token.pk
+        if not each.token.credits:
+            empty.append(
+                Condition(
+                    kind="token.out_of_credits",
+                    subject=str(pk),
+                    title=f"API token #{pk} is out of credits",
+                    summary="Its searches are refused with 403.",
+                    hint="Top it up.",
+                )
+            )
+        soon.append(
+            Condition(
+                kind="token.running_out",
+                subject=str(pk),
+                title=f"API token #{pk} runs out of credits",
+                summary=f"It has {each.token.credits:,} credits, and uses {each.rate_a_day:,.1f} a day.",
+                hint="Top it up.",
+                opens=each.token.credits > 0 and each.at <= now + timedelta(days=days),
+            )
+        )
+    return [*_capped(empty, "are out of credits"), *_capped(soon, "run out of credits")]
+
+
+def _capped(conditions: list[Condition], what: str) -> Iterable[Condition]:
+    """No more than MAX_TOKENS of them open incidents of their own; one incident is about all others."""
+    opening = [each for each in conditions if each.opens]
+    others = opening[MAX_TOKENS:]
+    yield from (each for each in conditions if not each.opens)
+    yield from opening[:MAX_TOKENS]
+    yield from (replace(each, opens=False) for each in others)
+    if others:
+        yield Condition(
+            kind=others[0].kind,
+            subject="others",
+            title=f"More API tokens {what}",
+            summary=f"{len(others):,} more API tokens {what}.",
+            hint="See the list of API tokens.",
+        )
+
+
+# --- Data and maintenance ----------------------------------------------------------------------------------------
+
+
+def _audits(now: datetime) -> Iterable[Condition]:
+    runs = task_runs.all_runs()
+    for name in (task_runs.AUDIT, task_runs.AUDIT_SINCE):
+        run = runs.get(name)
+        if run and run.failed_at and (run.succeeded_at is None or run.failed_at > run.succeeded_at):
+            yield Condition(
+                kind="audit.failed",
+                subject=name,
+                title="Balances and the ledger disagree",
+                summary=f"{name} found it at {_shown(run.failed_at)}.",
+                hint=f"Run manage.py {task_runs.AUDIT}, which lists the tokens.",
+            )
+
+
+def _data_sets(now: datetime) -> Iterable[Condition]:
+    plan = health.numbering_plan()
+    if not plan.healthy:
+        yield Condition(kind="data.stale", subject="numbering_plan", title="Numbering plan", summary=plan.detail)
+    if "complaints" not in {member.name for slot in SLOTS for member in members(slot)}:
+        return
+    loaded = data_sets.loaded(now)
+    old = {each.source: f"The newest data is {each.age_days:,} days old." for each in loaded if each.is_stale}
+    never = set(settings.REFRESH_SOURCES) - {each.source for each in loaded}
+    for source, summary in {**old, **dict.fromkeys(sorted(never), "It was never loaded.")}.items():
+        yield Condition(
+            kind="data.stale",
+            subject=source,
+            title=f"Complaint data is stale: {source}",
+            summary=summary,
+            hint="Run manage.py refresh_data, and daily from a timer or cron.",
+        )
+
+
+def _address_books(now: datetime) -> Iterable[Condition]:
+    for book in address_books_status.statuses(now):
+        if book.is_configured and (book.is_stale or book.error):
+            synced = f"Last synchronized at {_shown(book.synced_at)}." if book.synced_at else "Never synchronized."
+            yield Condition(
+                kind="address_book.failing",
+                subject=book.name,
+                title=f"Address book not synchronized: {book.name}",
+                summary=f"{synced} {_sentence(book.error)}".strip(),
+                hint="Run manage.py sync_contacts, and hourly from a timer or cron.",
+                opens=book.is_stale or (book.age or DAY) > BOOK_FAILING,
+            )
+
+
+def _tasks(now: datetime) -> Iterable[Condition]:
+    for name, at in task_runs.overdue(now).items():
+        yield Condition(
+            kind="task.overdue",
+            subject=name,
+            title=f"Maintenance overdue: {name}",
+            summary=f"It last succeeded at {_shown(at)}." if at else "It never succeeded.",
+            hint=f"Run manage.py {name}, and check its timer or cron.",
+        )
+
+
+def _shown(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if not text or text.endswith(".") else f"{text}."
+
+
+#: Kinds, what finds their conditions, and whether they change so quickly that an incident opens and closes with delay.
+CHECKS: tuple[tuple[tuple[str, ...], Callable[[datetime], Iterable[Condition]], bool], ...] = (
+    (("source.failing", "source.slow"), _sources, True),
+    (("searches.degraded", "searches.failing"), _searches, True),
+    (("redis.unavailable",), _redis, True),
+    (("token.expiring",), _expiring_tokens, False),
+    (("token.running_out", "token.out_of_credits"), _credits, False),
+    (("audit.failed",), _audits, False),
+    (("data.stale",), _data_sets, False),
+    (("address_book.failing",), _address_books, False),
+    (("task.overdue",), _tasks, False),
+)
+KINDS = tuple(kind for kinds, _, _ in CHECKS for kind in kinds)
