@@ -1,4 +1,4 @@
-"""The console's first page: service health, searches, credits, tokens that run out, and sources.
+"""The console's first page: service health, open alerts, searches, credits, tokens that run out, and sources.
 
 The number of statements is fixed, and none of them reads the searches in the ledger.
 """
@@ -12,7 +12,8 @@ from django.db import OperationalError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts import statistics
+from accounts import alerts, statistics
+from accounts.admin import incidents
 from accounts.admin.charts import requests_chart
 from accounts.models import CreditEntry
 from accounts.statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
@@ -23,6 +24,7 @@ from lookup import source_report
 
 RUNNING_OUT_DAYS = 7
 MAX_RUNNING_OUT = 10
+MAX_ALERTS = 10
 
 
 def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
@@ -44,6 +46,8 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         blocks["credits"] = _credits(total, since)
     if can_view_tokens:
         blocks["tokens"] = _tokens(now)
+    if request.user.has_perm("accounts.view_incident"):
+        blocks["alerts"] = _alerts(request)
     if blocks:
         blocks["health"] = health.checks(request)
     return {**context, "now": now, "periods": periods.ALL, "period": period, "since": since, **blocks}
@@ -51,6 +55,16 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 def _by_hour(request: HttpRequest, period: Period) -> bool:
     return period is periods.DAY or (period is periods.WEEK and request.GET.get("by") == "hour")
+
+
+def _alerts(request: HttpRequest) -> dict[str, Any]:
+    """The open alerts, each with the page that shows more, if there is one."""
+    rows = list(alerts.open_incidents()[: MAX_ALERTS + 1])
+    return {
+        "rows": [{"incident": each, "page": incidents.related_page(request, each)} for each in rows[:MAX_ALERTS]],
+        "more": len(rows) > MAX_ALERTS,
+        **incidents.checked(request),
+    }
 
 
 def _searches(total: Counter[str]) -> dict[str, Any]:

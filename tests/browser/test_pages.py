@@ -27,7 +27,7 @@ from django.utils import timezone
 from django.contrib.auth.models import User
 from django.contrib.admin.models import CHANGE, LogEntry
 from accounts import credits, tokens
-from accounts.models import ApiToken, CreditEntry, Notice, SearchHour, TokenDay
+from accounts.models import ApiToken, CreditEntry, Incident, Notice, SearchHour, TokenDay
 from lookup.models import Dataset, NumberRule, SourceCheck, SourceHour, SourcePause, SourceResult
 now = timezone.now().replace(minute=0, second=0, microsecond=0)
 boss = User.objects.get(is_superuser=True)
@@ -92,10 +92,30 @@ Dataset.objects.create(name="complaints ftc", version=f"{now - timedelta(days=21
 Dataset.objects.create(name="list phoneblock", version="42", rows=11_193)
 Notice.objects.create(token=token, threshold=100, balance=100, due_at=now)
 Notice.objects.create(token=token, threshold=50, balance=50, attempts=8, outcome="given up")
+def alert(kind, subject, title, summary, hint, back, ended=None):
+    at = now - timedelta(hours=back)
+    closed_at = ended and now - timedelta(hours=ended)
+    times = {"first_seen_at": at, "last_seen_at": at, "opened_at": at, "closed_at": closed_at}
+    made = Incident.objects.create(kind=kind, subject=subject, title=title, summary=summary, hint=hint, **times)
+    data = {"id": made.pk, "kind": kind, "subject": subject, "title": title, "summary": summary, "hint": hint}
+    for channel, target in (("email", "operations@example.org"), ("webhook", "hooks.example.org (3f9a1c2b)")):
+        payload = json.dumps({"type": "incident.opened", "timestamp": "2026-01-31T12:00:00Z", "data": data})
+        values = {"event": "incident.opened", "channel": channel, "target": target, "payload": payload}
+        Notice.objects.create(incident=made, created_at=at, sent_at=at, outcome="sent", attempts=1, **values)
+    return made
+for hours in range(30, 48):
+    expired = f"API token #{hours} expires soon"
+    alert("token.expiring", str(hours), expired, "It expires soon.", "Rotate it.", hours, ended=hours - 1)
+rotate = "Rotate it, which renews its lifetime, or revoke it."
+alert("token.expiring", str(token.pk), f"API token #{token.pk} expires soon", "It expires in May.", rotate, 7)
+failing = "15 of 95 lookups failed. Last failure: auth, at 2026-01-31 12:00 UTC."
+hint = "The key is refused: check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN."
+incident = alert("source.failing", "twilio", "Source failing: twilio", failing, hint, 2)
 NumberRule.objects.create(number=493023125042, spam=False, name="Example Bakery", note="called twice")
 LogEntry.objects.log_actions(boss.pk, [token], CHANGE, "Added ledger entry 1, +40 credits.", single_object=True)
 other = token.entries.filter(kind="search").latest("pk")
-print(json.dumps({"token": token.pk, "test_token": test_token.pk, "search": search.pk, "other": other.pk}))
+print(json.dumps({"token": token.pk, "test_token": test_token.pk, "search": search.pk, "other": other.pk,
+    "incident": incident.pk, "notice": incident.notices.earliest("pk").pk}))
 """
 
 PAGES = {
@@ -114,6 +134,9 @@ PAGES = {
     "ledger-row": "/admin/accounts/creditentry/{search}/change/",
     "refund": "/admin/accounts/creditentry/{other}/refund/",
     "notices": "/admin/accounts/notice/",
+    "notice": "/admin/accounts/notice/{notice}/change/",
+    "alerts": "/admin/accounts/incident/",
+    "alert": "/admin/accounts/incident/{incident}/change/",
     "sources": "/admin/lookup/usage/",
     "source": "/admin/lookup/usage/source/complaints/",
     "source-7-days": "/admin/lookup/usage/source/complaints/?period=7d",

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")
 #: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, outstanding,
 #: running out; and for health the tables, the migrations, the numbering plan, the pauses, the sources' results, this
 #: hour's sums, the pauses again, and on PostgreSQL the settings of its log.
-STATEMENTS = 3 + 14 + (connection.vendor == "postgresql")
+STATEMENTS = 3 + 16 + (connection.vendor == "postgresql")
 
 
 @pytest.fixture
