@@ -319,7 +319,7 @@ class Notice(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_event_display()}: #{self.pk}"
+        return f"Notice #{self.pk}"
 
 
 class TaskRun(models.Model):

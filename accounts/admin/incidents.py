@@ -52,19 +52,16 @@ class KindFilter(admin.SimpleListFilter):
 
 def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:
     """URL and name of the page that shows more about the incident, if there is one that the user may view."""
-    pages = {
-        "token": ("accounts.view_apitoken", "accounts_apitoken", f"API token #{incident.subject}"),
-        "source": ("lookup.view_usage", "lookup_usage", "Sources"),
-        "searches": ("lookup.view_usage", "lookup_usage", "Sources"),
-        "data": ("lookup.view_usage", "lookup_usage", "Sources"),
-        "address_book": ("lookup.view_usage", "lookup_usage", "Sources"),
-    }
-    permission, model, name = pages.get(incident.kind.partition(".")[0], ("", "", ""))
-    if not permission or not request.user.has_perm(permission):
-        return None
-    if model == "accounts_apitoken" and incident.subject.isdigit():
-        return reverse(f"admin:{model}_change", args=[incident.subject]), name
-    return reverse(f"admin:{model}_changelist"), "API tokens" if model == "accounts_apitoken" else name
+    area, subject = incident.kind.partition(".")[0], incident.subject
+    if area == "token" and request.user.has_perm("accounts.view_apitoken"):
+        if subject.isdigit():
+            return reverse("admin:accounts_apitoken_change", args=[subject]), f"API token #{subject}"
+        return reverse("admin:accounts_apitoken_changelist"), "API tokens"
+    if area == "source" and request.user.has_perm("lookup.view_usage"):
+        return reverse("admin:lookup_usage_source", args=[subject]), f"Source {subject}"
+    if area in ("searches", "data", "address_book") and request.user.has_perm("lookup.view_usage"):
+        return reverse("admin:lookup_usage_changelist"), "Sources"
+    return None
 
 
 def checked(request: HttpRequest) -> dict[str, Any]:
@@ -88,9 +85,11 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     list_per_page = 50
     ordering = ("-pk",)
     sortable_by = ()
-    fields = ("kind", "state", "summary", "hint", "since", "until")
+    fields = ("kind_name", "state", "summary", "what_to_do", "since", "until")
 
     alert = column(lambda incident: incident.title, "alert")
+    kind_name = column(lambda incident: incident.kind, "kind")
+    what_to_do = column(lambda incident: incident.hint or "-", "what to do")
     since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
     until = column(
         lambda incident: f"{incident.closed_at:%Y-%m-%d %H:%M}" if incident.closed_at else "-", "until (UTC)"

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.views.decorators.http import require_POST
@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST
 from accounts import notices
 from accounts.admin.base import TokenRowsAdmin
 from accounts.models import Notice
-from core.admin import column, require
+from core.admin import column, html_link, require
 
 
 def notice_state(notice: Notice) -> str:
@@ -38,7 +38,7 @@ def notice_state(notice: Notice) -> str:
 
 @admin.register(Notice)
 class NoticeAdmin(TokenRowsAdmin):
-    list_display = ("when", "event", "about", "channel", "recipient", "state")
+    list_display = ("when", "about", "channel_name", "recipient", "state")
     list_before_template = "admin/accounts/notice/off.html"
     list_select_related = ("token", "incident")
     ordering = ("-pk",)
@@ -46,28 +46,36 @@ class NoticeAdmin(TokenRowsAdmin):
     actions = ("send_again",)
 
     def get_fields(self, request: HttpRequest, obj: Notice | None = None) -> tuple[str, ...]:
-        about = ("token_link", "threshold_credits", "balance_credits") if obj and obj.token_id else ("about", "content")
-        return ("event", *about, "channel", "recipient", "when", "state", "attempts", "last_failure")
+        about = ("token_link", "threshold_credits", "balance_credits") if obj and obj.token_id else ("alert", "content")
+        return (*about, "channel_name", "recipient", "when", "state", "attempts", "last_failure")
 
     def has_send_again_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perms(["accounts.view_notice", "accounts.change_notice"])
 
     threshold_credits = column(lambda notice: f"{notice.threshold:,}", "threshold")
     balance_credits = column(lambda notice: f"{notice.balance:,}", "balance at that time")
-    recipient = column(lambda notice: notice.target or "the token's contact", "recipient")
+    channel_name = column(lambda notice: notice.get_channel_display(), "channel")
+    recipient = column(lambda notice: notice.target or "the token's contacts", "recipient")
 
     @admin.display(description="about")
     def about(self, notice: Notice) -> str:
-        if notice.token is not None:
-            return str(notice.token)
-        if notice.incident is not None:
-            return notice.incident.title
-        token_id = json.loads(notice.payload)["data"].get("token_id")
-        return f"API token #{token_id}" if token_id else "-"
+        if notice.event == Notice.Event.BALANCE_LOW:
+            token = notice.token or f"API token #{json.loads(notice.payload)['data']['token_id']}"
+            return f"Low balance: {token}"
+        what = "resolved" if notice.event == Notice.Event.INCIDENT_RESOLVED else "opened"
+        return f"{notice.incident.title} ({what})" if notice.incident is not None else notice.get_event_display()
+
+    @admin.display(description="about")
+    def alert(self, notice: Notice) -> str:
+        """Like `about`, with a link. Whoever may view notices may view alerts, unless an operator changed the roles."""
+        if notice.incident_id is None:
+            return self.about(notice)
+        return html_link(reverse("admin:accounts_incident_change", args=[notice.incident_id]), self.about(notice))
 
     @admin.display(description="message")
     def content(self, notice: Notice) -> str:
-        return format_html("<pre>{}</pre>", json.dumps(json.loads(notice.payload), indent=2, ensure_ascii=False))
+        text = json.dumps(json.loads(notice.payload), indent=2, ensure_ascii=False)
+        return format_html('<pre class="notice-message">{}</pre>', text)
 
     state = column(notice_state, "state")
 
@@ -79,13 +87,15 @@ class NoticeAdmin(TokenRowsAdmin):
         return [path("<int:notice_id>/send-again/", view, name="accounts_notice_send_again"), *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return super().changelist_view(request, {"off": not settings.LOW_BALANCE_NOTICES, **(extra_context or {})})
+        return super().changelist_view(
+            request, {"off": not (settings.LOW_BALANCE_NOTICES or settings.ALERTS), **(extra_context or {})}
+        )
 
     def page_context(self, request: HttpRequest, obj: Notice) -> dict[str, Any]:
         failed = Notice.objects.filter(notices.FAILED, pk=obj.pk).exists()
         return {
             "title": "Notice",
-            "off": not settings.LOW_BALANCE_NOTICES,
+            "off": obj.token_id is not None and not settings.LOW_BALANCE_NOTICES,
             "may_send_again": failed and self.has_send_again_permission(request),
         }
 

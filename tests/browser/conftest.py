@@ -66,6 +66,7 @@ get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
             "RATE_LIMIT": "1000/m",
             "EMAIL_URL": f"smtp://127.0.0.1:{mailbox.port}",
             "EMAIL_FROM": "callerid@example.org",
+            "ALERT_EMAILS": "operations@example.org",
         }
         if plugin.production():
             environment["DATABASE_URL"] = opened.enter_context(fresh_database(plugin.named["DATABASE_URL"]))

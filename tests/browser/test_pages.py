@@ -26,7 +26,7 @@ from datetime import timedelta
 from django.utils import timezone
 from django.contrib.auth.models import User
 from django.contrib.admin.models import CHANGE, LogEntry
-from accounts import credits, tokens
+from accounts import credits, task_runs, tokens
 from accounts.models import ApiToken, CreditEntry, Incident, Notice, SearchHour, TokenDay
 from lookup.models import Dataset, NumberRule, SourceCheck, SourceHour, SourcePause, SourceResult
 now = timezone.now().replace(minute=0, second=0, microsecond=0)
@@ -103,6 +103,7 @@ def alert(kind, subject, title, summary, hint, back, ended=None):
         values = {"event": "incident.opened", "channel": channel, "target": target, "payload": payload}
         Notice.objects.create(incident=made, created_at=at, sent_at=at, outcome="sent", attempts=1, **values)
     return made
+task_runs.record(task_runs.ALERTS, succeeded=True)
 for hours in range(30, 48):
     expired = f"API token #{hours} expires soon"
     alert("token.expiring", str(hours), expired, "It expires soon.", "Rotate it.", hours, ended=hours - 1)

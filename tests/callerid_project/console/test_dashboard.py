@@ -11,8 +11,8 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts import tokens
-from accounts.models import ApiToken, CreditEntry
+from accounts import task_runs, tokens
+from accounts.models import ApiToken, CreditEntry, Incident
 from tests.callerid_project.console.dashboard_rows import (
     NOW,
     URL,
@@ -26,8 +26,8 @@ from tests.console import figures, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 #: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, outstanding,
-#: running out; and for health the tables, the migrations, the numbering plan, the pauses, the sources' results, this
-#: hour's sums, the pauses again, and on PostgreSQL the settings of its log.
+#: running out, open alerts and their last check; and for health the tables, the migrations, the numbering plan, the
+#: pauses, the sources' results, this hour's sums, the pauses again, and on PostgreSQL the settings of its log.
 STATEMENTS = 3 + 16 + (connection.vendor == "postgresql")
 
 
@@ -329,3 +329,26 @@ def test_page_shows_its_time_and_describes_its_chart(admin_client: Client) -> No
     assert re.findall(r'<div role="img" aria-label="(.*?)"', text) == [
         "Requests by hour and outcome. The table below has the same figures."
     ]
+
+
+def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: Any) -> None:
+    settings.ALERTS = True
+    task_runs.record(task_runs.ALERTS, succeeded=True)
+    assert "<p>None.</p>" in admin_client.get(URL).text
+    seen = {"first_seen_at": NOW, "last_seen_at": NOW}
+    values = {"kind": "source.failing", "hint": "Check the key.", **seen}
+    for n in range(12):
+        Incident.objects.create(subject=f"s{n}", title=f"Source failing: s{n}", opened_at=NOW, **values)
+    Incident.objects.create(subject="pending", title="Source failing: pending", **values)
+    Incident.objects.create(subject="past", title="Source failing: past", opened_at=NOW, closed_at=NOW, **values)
+    text = admin_client.get(URL).text
+    assert set(re.findall(r"Source failing: (\w+)", text)) == {f"s{n}" for n in range(2, 12)}
+    assert "Check the key." in text
+    assert "/admin/lookup/usage/source/s11/" in text
+    assert "All open alerts" in text
+
+
+def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, settings: Any) -> None:
+    assert "Alerts are off." in admin_client.get(URL).text
+    settings.ALERTS = True
+    assert "Alerts are not checked: run send_notices every minute." in admin_client.get(URL).text
