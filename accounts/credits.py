@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, timedelta
+from decimal import Decimal
 from typing import Any, cast
 
 from django.conf import settings
@@ -21,6 +22,8 @@ from core.hashing import keyed_hash
 
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
+MAX_PRICE = 10**9
+_PRICE_STEP = Decimal("0.0001")
 #: `credits_remaining` in every answer to a test token, which has no balance.
 TEST_BALANCE = 1_000
 
@@ -59,8 +62,10 @@ def change_balance(
     reason: str,
     reference: str = "",
     refunds: CreditEntry | None = None,
+    price: Decimal | None = None,
 ) -> CreditEntry:
-    """Add `amount` (or subtract) and write the ledger entry, the day's sum and, when due, the low-balance notice.
+    """Add `amount` (or subtract) and write the ledger entry, the day's sums and, when due, the low-balance notice.
+    `price`: what the customer pays for it in total; None if unknown.
 
     Raises ChangeRefused when the balance would leave its range, for a top-up of a revoked token, even one revoked at
     the same moment, and for a test token unless `amount` is 0. Locks the token's row, then the day's: use one
@@ -90,32 +95,63 @@ def change_balance(
             reason=reason,
             reference=reference,
             refunds=refunds,
+            price=price,
         )
         day: dict[str, Any] = {"day": entry.created_at.astimezone(UTC).date(), "kind": kind}
         CreditDay.objects.get_or_create(**day)
-        CreditDay.objects.filter(**day).update(amount=F("amount") + amount)
+        sums: dict[str, Any] = {"amount": F("amount") + amount}
+        if price is not None:
+            sums |= {"price": F("price") + price, "priced_amount": F("priced_amount") + amount}
+        CreditDay.objects.filter(**day).update(**sums)
         notices.write_if_low(token_id=token.pk, change=amount, at=entry.created_at)
         label = f"adjustment-{'up' if amount > 0 else 'down'}" if kind == CreditEntry.Kind.ADJUSTMENT else kind.value
         transaction.on_commit(lambda: CREDITS.inc(label, by=abs(amount)))
         return entry
 
 
-def top_up(*, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "") -> CreditEntry:
+def top_up(
+    *, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "", price: Decimal | None = None
+) -> CreditEntry:
     """Add `amount` (1 or more) credits. A repeated `reference` adds nothing: the existing entry is returned.
 
-    Raises ChangeRefused, also for a reference of another amount or kind. Adjustments and refunds of a revoked token are
+    `price`: what the customer pays in total; by default the amount times CREDIT_PRICE, if that is set. Raises
+    ChangeRefused, also for a reference of another amount, kind or price. Adjustments and refunds of a revoked token are
     allowed, because they correct its ledger.
     """
     if amount < 1:
         raise ChangeRefused("A top-up is 1 credit or more.")
-    return _change_once(token, amount, CreditEntry.Kind.TOP_UP, actor, reason, reference)
+    return _change_once(token, amount, CreditEntry.Kind.TOP_UP, actor, reason, reference, price)
 
 
-def adjust(*, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "") -> CreditEntry:
-    """Correct the balance by `amount`, up or down, but not below 0. References and errors as in `top_up`."""
+def adjust(
+    *, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "", price: Decimal | None = None
+) -> CreditEntry:
+    """Correct the balance by `amount`, up or down, but not below 0. References and errors as in `top_up`.
+
+    `price`: the correction of what was paid, negative for a negative amount; by default none.
+    """
     if amount == 0:
         raise ChangeRefused("An adjustment of 0 changes nothing.")
-    return _change_once(token, amount, CreditEntry.Kind.ADJUSTMENT, actor, reason, reference)
+    return _change_once(token, amount, CreditEntry.Kind.ADJUSTMENT, actor, reason, reference, price)
+
+
+def sale_price(amount: int, price: Decimal | None) -> Decimal | None:
+    """What `amount` credits cost the customer in total: `price`, or else the amount times CREDIT_PRICE, if that is set.
+    Raises ChangeRefused for an invalid price."""
+    if price is None and settings.CREDIT_PRICE is not None:
+        price = amount * settings.CREDIT_PRICE
+    return _clean_price(amount, price)
+
+
+def _clean_price(amount: int, price: Decimal | None) -> Decimal | None:
+    """`price` with its sign checked: that of `amount`, or 0."""
+    if price is None:
+        return None
+    if not price.is_finite() or abs(price) >= MAX_PRICE:
+        raise ChangeRefused(f"A price is a number below {MAX_PRICE:,}.")
+    if price * amount < 0 or (amount == 0 and price):
+        raise ChangeRefused("The price must have the sign of the credits, or be 0.")
+    return price.quantize(_PRICE_STEP)
 
 
 def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:
@@ -164,21 +200,29 @@ def _clean_reason(text: str) -> str:
 
 
 def _change_once(
-    token: ApiToken, amount: int, kind: CreditEntry.Kind, actor: str, reason: str, reference: str
+    token: ApiToken,
+    amount: int,
+    kind: CreditEntry.Kind,
+    actor: str,
+    reason: str,
+    reference: str,
+    price: Decimal | None,
 ) -> CreditEntry:
     reason, reference = _clean_reason(reason), reference.strip()
+    given = price is not None
+    price = sale_price(amount, price) if kind == CreditEntry.Kind.TOP_UP else _clean_price(amount, price)
     if len(reference) > 100:
         raise ValueError("A reference has at most 100 characters.")
 
     def existing() -> CreditEntry | None:
         entry = CreditEntry.objects.filter(token_id=token.pk, reference=reference).first() if reference else None
-        if entry is not None and (entry.amount, entry.kind) != (amount, kind):
+        if entry is not None and ((entry.amount, entry.kind) != (amount, kind) or (given and entry.price != price)):
             raise ChangeRefused("This reference was used for another entry of this token.")
         return entry
 
     try:
         return existing() or change_balance(
-            token=token, amount=amount, kind=kind, actor=actor, reason=reason, reference=reference
+            token=token, amount=amount, kind=kind, actor=actor, reason=reason, reference=reference, price=price
         )
     except IntegrityError:
         # Two calls with one reference at once: the unique constraint admitted the other one.

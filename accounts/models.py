@@ -141,6 +141,13 @@ class CreditEntry(models.Model):
     reference = models.CharField(
         max_length=100, blank=True, help_text="The operator's own reference, unique per token."
     )
+    price = models.DecimalField(
+        max_digits=14,
+        decimal_places=4,
+        null=True,
+        editable=False,
+        help_text="What the customer paid for these credits in total, in CURRENCY; empty if unknown.",
+    )
     request_id = models.CharField(max_length=64, blank=True)
     number_hash = models.BinaryField(max_length=32, null=True)
     refunds = models.ForeignKey(
@@ -212,6 +219,9 @@ class CreditDay(models.Model):
     day = models.DateField()
     kind = models.CharField(max_length=10, choices=CreditEntry.Kind)
     amount = models.BigIntegerField(default=0)
+    # Of the entries with a price: what was paid, and for how many credits.
+    price = models.DecimalField(max_digits=14, decimal_places=4, default=0, db_default=0)
+    priced_amount = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["day", "kind"], name="creditday_day_kind_once")]

@@ -5,7 +5,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -103,9 +103,9 @@ def by_day(token: ApiToken, since: date) -> dict[date, dict[str, int]]:
     return _by_period(token.days.filter(day__gte=since).values_list("day", "outcome", "count"))
 
 
-def by_day_of_customer(customer: Customer, since: date) -> dict[date, dict[str, int]]:
-    """Like `by_day`, summed over the customer's tokens."""
-    days = TokenDay.objects.filter(token__customer=customer, day__gte=since)
+def by_day_of_tokens(token_ids: Collection[int], since: date) -> dict[date, dict[str, int]]:
+    """Like `by_day`, summed over these tokens."""
+    days = TokenDay.objects.filter(token__in=token_ids, day__gte=since)
     return _by_period(days.values_list("day", "outcome").annotate(total=Sum("count")).order_by())
 
 

@@ -12,6 +12,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, cast
 from uuid import uuid4
@@ -120,12 +121,14 @@ def issue(
     contact: str = "",
     low_balance_at: int | None = None,
     customer: Customer | None = None,
+    price: Decimal | None = None,
 ) -> Issued:
     """A new token with `initial_credits` (0 or more), valid for `days` (default TOKEN_DAYS).
 
     A `reference` issues once, so that a form submitted twice creates one token. `contact`: an e-mail address, which
     gets a notice when the balance falls to `low_balance_at` credits. `is_test`: a test token, which has no balance, and
-    so no credits, contact or threshold. Raises AlreadyIssued, and ValueError for an invalid name, amount, lifetime,
+    so no credits, contact or threshold. `price`: what the customer pays for the initial credits, as in credits.top_up.
+    Raises AlreadyIssued, and ValueError for an invalid name, amount, lifetime,
     contact or threshold, and for a customer that has customers.MAX_TOKENS.
     """
     if customer is not None:
@@ -135,6 +138,9 @@ def issue(
         raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
     if is_test and (contact or low_balance_at is not None):
         raise ValueError("A test token has no balance, so nobody can be notified of it: omit contact and threshold.")
+    if is_test and price:
+        raise ValueError("A test token has no credits that could be paid for: omit the price.")
+    price = credits.sale_price(initial_credits, price) if initial_credits > 0 or price else None
     days = settings.TOKEN_DAYS if days is None else days
     lifetime = _lifetime(days)
     now = timezone.now()
@@ -162,6 +168,7 @@ def issue(
                 actor=actor,
                 reason=reason,
                 reference=reference,
+                price=price,
             )
             token.refresh_from_db()
     except IntegrityError as error:

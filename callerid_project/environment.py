@@ -62,15 +62,21 @@ class Environment(environ.Env):
         found = {}
         for item in self.words(name, []):
             source, _, amount = item.rpartition("=")
-            try:
-                found[source.strip() or "*"] = price = Decimal(amount.strip())
-            except InvalidOperation:
-                price = Decimal(-1)
-            if not (price.is_finite() and 0 <= price < 1_000_000):
+            price = _price(amount)
+            if price is None:
                 raise ImproperlyConfigured(
                     f"{name} must be a price, or prices by source: {name}=twilio=0.008,trestle=0.07"
                 )
+            found[source.strip() or "*"] = price
         return found
+
+    def price(self, name: str) -> Decimal | None:
+        """A price; None if the variable is unset."""
+        given = self.ENVIRON.get(name)
+        price = None if given is None else _price(given)
+        if given is not None and price is None:
+            raise ImproperlyConfigured(f"{name} must be a price from 0 to below 1,000,000, such as {name}=0.02.")
+        return price
 
     def redis(self, name: str) -> str:
         url = str(self.str(name, "")).strip()
@@ -159,6 +165,15 @@ class Environment(environ.Env):
             raise ImproperlyConfigured(
                 f"{name} must be smtp+tls://user:password@host:587, or smtp:// or smtp+ssl://."
             ) from None
+
+
+def _price(text: str) -> Decimal | None:
+    """None if it is not a price."""
+    try:
+        price = Decimal(text.strip())
+    except InvalidOperation:
+        return None
+    return price if price.is_finite() and 0 <= price < 1_000_000 else None
 
 
 def _valid_url(url: str, *schemes: str) -> bool:

@@ -133,6 +133,8 @@ ANSWER_KEPT_AT_MOST_S = 365 * 24 * 3600
 SOURCE_A_PRICE = env.prices("SOURCE_A_PRICE")
 SOURCE_B_PRICE = env.prices("SOURCE_B_PRICE")
 CURRENCY = env.str("CURRENCY", "USD")
+# What a customer pays for a credit, unless the operator enters another price.
+CREDIT_PRICE = env.price("CREDIT_PRICE")
 MAX_BODY_BYTES = 16 * 1024
 # The operator's own presets, the call timeout, and the certificate authorities for HTTPS (a PEM file).
 PRESET_DIR = env.str("PRESET_DIR", "")

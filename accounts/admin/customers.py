@@ -4,6 +4,7 @@ from datetime import UTC, timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
@@ -12,18 +13,19 @@ from django.utils import timezone
 from unfold import widgets
 from unfold.admin import TabularInline
 
-from accounts import customers, statistics, tokens
+from accounts import customers, sales, statistics, tokens
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenSearchAdmin
 from accounts.admin.charts import requests_chart
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact
 from accounts.newest import NEWEST_FIRST, newest_ids
+from core import periods
 from core.admin import IndexedChangeList, column
 
 CHART_DAYS = 30
 NEWEST_ENTRIES = 20
 #: How many tokens the page of a customer lists.
-MAX_SHOWN = 100
+MAX_SHOWN = 50
 
 
 class CustomerForm(forms.ModelForm):
@@ -120,14 +122,17 @@ class CustomerAdmin(TokenSearchAdmin):
     def page_context(self, request: HttpRequest, obj: Customer) -> dict[str, Any]:
         now = timezone.now()
         rows: list[Any] = list(statistics.with_activity(obj.tokens.order_by("-pk"), now))
-        usable = [token for token in rows if token.state_at(now) in ("active", "in grace")]
+        unusable = [token for token in rows if token.state_at(now) in ("revoked", "expired")]
+        usable = [token for token in rows if token.state_at(now) not in ("revoked", "expired")]
         days = [now.astimezone(UTC).date() - timedelta(days=back) for back in reversed(range(CHART_DAYS))]
-        by_day = statistics.by_day_of_customer(obj, days[0])
+        by_day = statistics.by_day_of_tokens([token.pk for token in rows], days[0])
+        charged = sum(counts.get(outcome, 0) for counts in by_day.values() for outcome in statistics.CHARGED)
         ends = [at for token in usable if not token.is_test and (at := statistics.runs_out(token, token.charged, now))]
-        shown = sorted(rows, key=lambda token: token not in usable)[:MAX_SHOWN]
-        entries = CreditEntry.objects.none()
+        shown = [*usable, *unusable][:MAX_SHOWN]
+        entries, bought = CreditEntry.objects.none(), None
         if request.user.has_perm("accounts.view_creditentry"):
             ids = newest_ids(CreditEntry.objects.all(), [token.pk for token in rows], NEWEST_ENTRIES)
+            bought = sales.of_tokens([token.pk for token in rows], periods.MONTH.since(now))
             entries = CreditEntry.objects.filter(pk__in=ids).select_related("token").order_by(*NEWEST_FIRST)
         return {
             "customer": obj,
@@ -143,6 +148,9 @@ class CustomerAdmin(TokenSearchAdmin):
             "more": len(rows) > len(shown),
             "chart": requests_chart([(day, by_day.get(day, {})) for day in days], label="%b %d", by="day"),
             "entries": entries,
+            "bought": bought,
+            "revenue": bought.period.revenue(charged - bought.refunded) if bought else None,
+            "currency": settings.CURRENCY,
             "buttons": self._buttons(request, obj),
         }
 

@@ -3,6 +3,7 @@
 import hmac
 from typing import Any, cast
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.db.models import Prefetch, QuerySet
@@ -97,6 +98,7 @@ class CreditEntryAdmin(TokenRowsAdmin, TokenSearchAdmin):
         "details",
     )
     refunded = column(lambda entry: "yes" if entry.refunded_by.all() else "-", "refunded")
+    paid = column(lambda entry: f"{entry.price.normalize():,f} {settings.CURRENCY}", "price")
     number = column(
         lambda entry: (
             "Erased: it can no longer be checked."
@@ -116,7 +118,8 @@ class CreditEntryAdmin(TokenRowsAdmin, TokenSearchAdmin):
         if obj is not None and obj.kind == CreditEntry.Kind.SEARCH:
             return (*fields, "request_id", "number", "refund_link")
         refund = obj is not None and obj.kind == CreditEntry.Kind.REFUND
-        return (*fields, "actor", "reason", "search_link" if refund else "reference")
+        priced = () if obj is None or obj.price is None else ("paid",)
+        return (*fields, *priced, "actor", "reason", "search_link" if refund else "reference")
 
     # --- Pages ----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import io
 import logging
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from accounts.admin.ledger_queries import LedgerSelection
@@ -28,6 +29,7 @@ COLUMNS = {
     "reason": "reason",
     "reference": "reference",
     "refunds_row": "refunds_id",
+    "price": "price",
 }
 INCOMPLETE = "INCOMPLETE: a database error occurred here and older entries are missing. Export again."
 #: A spreadsheet takes a text that starts with one of these for a formula (OWASP, "CSV injection").
@@ -84,7 +86,7 @@ def _cell(value: Any) -> Any:
         return ""
     if isinstance(value, str):
         return f"'{value}" if value.startswith(_FORMULA) else value
-    if isinstance(value, int):
+    if isinstance(value, int | Decimal):
         return value
     return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 

@@ -13,6 +13,7 @@ from uuid import uuid4
 from django import forms
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.utils.functional import lazy
 from unfold import widgets
 
 from accounts import credits, customers, tokens
@@ -29,6 +30,29 @@ MAX_SUGGESTED = 1_000
 _integer = partial(forms.IntegerField, widget=widgets.UnfoldAdminIntegerFieldWidget)
 _text = partial(forms.CharField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
 _checkbox = partial(forms.BooleanField, widget=widgets.UnfoldBooleanWidget)
+
+
+def _price(help_text: str) -> forms.DecimalField:
+    return forms.DecimalField(
+        required=False,
+        max_digits=14,
+        decimal_places=4,
+        widget=widgets.UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal"}),
+        help_text=help_text,
+    )
+
+
+_PAID = "Paid for these credits in total, in {currency}. {default}; 0 if they are free."
+
+
+def _paid() -> str:
+    """The help text of a price, by the settings."""
+    default = (
+        "Leave empty if it is unknown"
+        if settings.CREDIT_PRICE is None
+        else f"Leave empty for {settings.CREDIT_PRICE} per credit"
+    )
+    return _PAID.format(currency=settings.CURRENCY, default=default)
 
 
 class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
@@ -113,13 +137,15 @@ class IssueForm(ApiTokenForm, OnceForm):
         help_text="Never charged, and answered by number from a fixed table. Needs no credits, contact or threshold.",
     )
     initial_credits = _integer(initial=0)
+    price = _price(lazy(_paid, str)())
     days = _integer(initial=lambda: settings.TOKEN_DAYS, help_text="Days until expiry; rotating restarts it.")
     reason = _text(help_text="Shown in the ledger, such as an order number.")
-    field_order = ("name", "customer", "is_test", "initial_credits", "days", "reason")
+    field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")
 
 
 class TopUpForm(OnceForm):
     amount = _integer(help_text="Credits to add.")
+    price = _price(lazy(_paid, str)())
     reason = _text(help_text="Shown in the ledger.")
     own_reference = _text(
         label="Reference",
@@ -150,6 +176,7 @@ class BulkTopUpForm(TopUpForm):
 
 class AdjustForm(TopUpForm):
     amount = _integer(help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.")
+    price = _price("Only if the correction changes what the customer has paid: negative for a negative amount.")
     confirmed = _checkbox(label="Change the balance of this token now. The ledger entry is permanent.")
 
 
@@ -200,7 +227,7 @@ class Action:
 
 def _record(service: Callable[..., CreditEntry], token: ApiToken, data: dict[str, Any]) -> Result:
     repeated = token.entries.filter(reference=data["reference"]).exists()
-    fields = {name: data[name] for name in ("amount", "actor", "reason", "reference")}
+    fields = {name: data[name] for name in ("amount", "price", "actor", "reason", "reference")}
     entry = service(token=token, **fields)
     what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+d} credits"
     if repeated:

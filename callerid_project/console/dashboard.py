@@ -6,16 +6,19 @@ The number of statements is fixed, and none of them reads the searches in the le
 from collections import Counter
 from contextlib import suppress
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
+from django.conf import settings
 from django.db import OperationalError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts import alerts, statistics
+from accounts import alerts, sales, statistics
 from accounts.admin import incidents
 from accounts.admin.charts import requests_chart
 from accounts.models import CreditEntry
+from accounts.sales import Sales
 from accounts.statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from callerid_project import health
 from core import periods
@@ -43,7 +46,9 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         blocks["chart"] = _chart(hours, period, now, by_hour=_by_hour(request, period))
         blocks["report"] = source_report.report(since)
     if can_view_ledger:
-        blocks["credits"] = _credits(total, since)
+        blocks["credits"] = figures = _credits(total, since)
+        cost = blocks["report"].cost if can_view_usage else None
+        blocks["money"] = _money(sales.of_all_tokens(since), figures["spent"] - figures["refunded"], cost)
     if can_view_tokens:
         blocks["tokens"] = _tokens(now)
     if request.user.has_perm("accounts.view_incident"):
@@ -90,6 +95,20 @@ def _credits(total: Counter[str], since: datetime) -> dict[str, Any]:
         "refunded": amounts[CreditEntry.Kind.REFUND],
         "adjusted": amounts[CreditEntry.Kind.ADJUSTMENT],
         "spent": sum(total[outcome] for outcome in CHARGED),
+    }
+
+
+def _money(sold: Sales, spent: int, cost: Decimal | None) -> dict[str, Any]:
+    """`spent`: credits, less those refunded. `cost`: of the sources; None if this operator may not view it."""
+    revenue = sold.revenue(spent)
+    margin = None if revenue is None or cost is None else revenue - cost
+    return {
+        "currency": settings.CURRENCY,
+        "sales": sold.total.quantize(Decimal("0.01")),
+        "average_price": None if sold.average_price is None else sold.average_price.normalize(),
+        "revenue": revenue,
+        "margin": margin,
+        "margin_percent": f"{100 * margin / revenue:.0f}" if margin is not None and revenue else None,
     }
 
 

@@ -90,6 +90,7 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
             ({"SOURCE_A_PRICE": bad}, "SOURCE_A_PRICE must be a price")
             for bad in ("free", "-1", "nan", "snan", "Infinity", "1e9", "twilio=", "twilio:1", "0.1,trestle=x")
         ),
+        *(({"CREDIT_PRICE": bad}, "such as CREDIT_PRICE=0.02") for bad in ("free", "-1", "nan", "1e9", "a=0.1")),
         ({"SOURCE_B_PRICE": "-0.1"}, "SOURCE_B_PRICE must be a price"),
         *(
             ({"ALERT_WEBHOOK_SECRET": bad}, "ALERT_WEBHOOK_SECRET must be whsec_ and the Base64 of 24 to 64")
@@ -206,6 +207,11 @@ def test_production_is_strict(tmp_path: Path) -> None:
 def test_the_forwarded_scheme_is_trusted_only_behind_a_proxy(tmp_path: Path) -> None:
     shown = show(tmp_path, "settings.SECURE_PROXY_SSL_HEADER", TRUSTED_PROXIES="1", **PRODUCTION, **generated_keys())
     assert shown == "('HTTP_X_FORWARDED_PROTO', 'https')"
+
+
+def test_credit_price_is_exact(tmp_path: Path) -> None:
+    assert show(tmp_path, "settings.CREDIT_PRICE") == "None"
+    assert show(tmp_path, "settings.CREDIT_PRICE", CREDIT_PRICE=" 0.02 ") == "0.02"
 
 
 @pytest.mark.parametrize(

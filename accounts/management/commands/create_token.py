@@ -4,7 +4,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from accounts import customers, tokens
-from accounts.management.commands._output import JWTCommand
+from accounts.management.commands._output import JWTCommand, price
 from core import history
 
 
@@ -24,6 +24,7 @@ class Command(JWTCommand):
             help="a test token: never charged, and answered by number (docs/test-mode.md)",
         )
         parser.add_argument("--customer", help="the id or name of the customer who owns it")
+        parser.add_argument("--price", type=price, help="paid in total (default: the credits x CREDIT_PRICE)")
         parser.add_argument("--days", type=int, help="days until it expires (default: TOKEN_DAYS)")
         parser.add_argument("--contact", default="", help="e-mail address for low-balance notices")
         parser.add_argument("--low-balance-at", type=int, help="the balance, in credits, at which a notice is sent")
@@ -35,6 +36,7 @@ class Command(JWTCommand):
                     name=options["name"],
                     initial_credits=options["credits"] or 0,
                     is_test=options["test"],
+                    price=options["price"],
                     days=options["days"],
                     actor=history.command_actor(),
                     contact=options["contact"],

@@ -4,7 +4,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from accounts import credits
-from accounts.management.commands._output import TokenCommand, as_json
+from accounts.management.commands._output import TokenCommand, as_json, price
 from accounts.models import ApiToken
 from core import history
 
@@ -16,6 +16,7 @@ class Command(TokenCommand):
         super().add_arguments(parser)
         parser.add_argument("id", type=int)
         parser.add_argument("amount", type=int, help="how many credits, 1 or more")
+        parser.add_argument("--price", type=price, help="paid in total (default: the amount x CREDIT_PRICE)")
         parser.add_argument("--note", required=True, help="the reason, shown in the ledger")
         parser.add_argument("--reference", default="", help="invoice or order number; repeating it adds nothing")
 
@@ -33,6 +34,7 @@ class Command(TokenCommand):
                     actor=history.command_actor(),
                     reason=options["note"],
                     reference=reference,
+                    price=options["price"],
                 )
                 if not repeated:
                     message = (

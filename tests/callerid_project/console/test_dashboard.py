@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -12,12 +13,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts import task_runs, tokens
-from accounts.models import ApiToken, CreditEntry, Incident
+from accounts.models import ApiToken, CreditDay, CreditEntry, Incident
 from tests.callerid_project.console.dashboard_rows import (
     NOW,
     URL,
     add_credits,
     chart,
+    configure,
     count_calls,
     count_requests,
     issue_long_ago,
@@ -25,10 +27,10 @@ from tests.callerid_project.console.dashboard_rows import (
 from tests.console import figures, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
-#: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, outstanding,
-#: running out, open alerts and their last check; and for health the tables, the migrations, the numbering plan, the
-#: pauses, the sources' results, this hour's sums, the pauses again, and on PostgreSQL the settings of its log.
-STATEMENTS = 3 + 16 + (connection.vendor == "postgresql")
+#: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, sales (2),
+#: outstanding, running out, open alerts and their last check; and for health the tables, the migrations, the numbering
+#: plan, the pauses, the sources' results, this hour's sums, the pauses again, and on PostgreSQL its log's settings.
+STATEMENTS = 3 + 18 + (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -199,6 +201,37 @@ def test_credits_and_searches_cover_the_same_24_hours(admin_client: Client) -> N
     assert (shown["Issued and topped up"], shown["Spent"], shown["Answered"]) == ("101", "7", "7")
 
 
+def test_margin_is_revenue_less_the_cost_of_sources(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A_PRICE, settings.CREDIT_PRICE, settings.CURRENCY = {"*": Decimal("0.5")}, None, "EUR"
+    configure(settings, "RemoteKnows")
+    text = admin_client.get(URL, {"period": "7d"}).text
+    assert (figures(text)["Sales"], figures(text)["Revenue"], figures(text)["Margin"]) == ("0.00 EUR", "-", "-")
+    assert "Set <code>CREDIT_PRICE</code>" in text
+    for days_ago, price in ((0, "60"), (8, "40.00")):  # 2,000 credits for 100
+        CreditDay.objects.create(
+            day=NOW.date() - timedelta(days=days_ago),
+            kind="top-up",
+            amount=1_500,
+            priced_amount=1_000,
+            price=Decimal(price),
+        )
+    add_credits("refund", 3)
+    count_requests("found_one", 103)
+    count_calls("found", 3)
+    text = admin_client.get(URL, {"period": "7d"}).text
+    shown = figures(text)
+    assert (shown["Sales"], shown["Revenue"]) == ("60.00 EUR", "5.00 EUR, at 0.05 per credit")
+    assert (shown["Cost of sources"], shown["Margin"]) == ("1.50 EUR", "3.50 EUR, 70% of revenue")
+    assert "Set <code>CREDIT_PRICE</code>" not in text
+
+
+def test_margin_is_for_those_who_may_view_ledger_and_sources(seen: Callable[..., str]) -> None:
+    assert "Sales and margin" not in seen("accounts.view_apitoken", "lookup.view_usage")
+    ledger = seen("accounts.view_creditentry")
+    assert "<dt>Revenue</dt>" in ledger
+    assert "<dt>Margin</dt>" not in ledger
+
+
 def test_outstanding_credits_exclude_unusable_tokens(admin_client: Client) -> None:
     issue_long_ago("a", 1000)
     tokens.revoke(token=issue_long_ago("b", 200), reason="test")
@@ -298,7 +331,7 @@ def test_statement_count_is_fixed_and_skips_ledger_searches(admin_client: Client
     assert len(with_much) == STATEMENTS
     ledger = [sql for sql in with_much if "accounts_creditentry" in sql]
     # Only entries of operators, and only if the period does not begin at midnight.
-    assert len(ledger) == (0 if query else 1)
+    assert len(ledger) == (0 if query else 2)
     assert all("NOT (" in sql and "'search'" in sql for sql in ledger)
 
 

@@ -1,0 +1,78 @@
+"""What customers paid for credits, and what the credits that they spent were worth.
+
+Sales are the prices of ledger entries in a period. Revenue is recognized when credits are spent: the credits spent,
+less those refunded, times the average price of all credits sold so far (the weighted average cost method). Entries
+without a price are not part of the average; free credits, with a price of 0, are.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from django.conf import settings
+from django.db.models import Q, Sum
+
+from accounts.models import CreditDay, CreditEntry
+from core.periods import midnight
+
+_CENT = Decimal("0.01")
+#: Of an average price. Revenue is calculated with the rounded average, so that it can be checked by hand.
+_AVERAGE_STEP = Decimal("0.000001")
+
+
+@dataclass(frozen=True, slots=True)
+class Sales:
+    """`total`: what was paid in the period. `average_price`: of a credit, of all sales until now, or CREDIT_PRICE if
+    nothing was sold with a price; None if neither is known."""
+
+    total: Decimal
+    average_price: Decimal | None
+
+    def revenue(self, credits: int) -> Decimal | None:
+        """The value of `credits` spent."""
+        return None if self.average_price is None else (credits * self.average_price).quantize(_CENT)
+
+
+def of_all_tokens(since: datetime) -> Sales:
+    """The sales from `since` (UTC) on. Two statements, neither of which reads the ledger unless the period begins
+    within a day."""
+    if since == midnight(since):
+        total = CreditDay.objects.filter(day__gte=since.date()).aggregate(total=Sum("price"))["total"]
+    else:
+        entries = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH).filter(created_at__gte=since)
+        total = entries.aggregate(total=Sum("price"))["total"]
+    sums = CreditDay.objects.aggregate(paid=Sum("price"), credits=Sum("priced_amount"))
+    return Sales(total or Decimal(0), _average(sums["paid"], sums["credits"]))
+
+
+@dataclass(frozen=True, slots=True)
+class CustomerSales:
+    """`period`: from a time on. `total`: paid so far; None if no entry has a price. `refunded`: credits refunded in the
+    period."""
+
+    period: Sales
+    total: Decimal | None
+    refunded: int
+
+
+def of_tokens(token_ids: Collection[int], since: datetime) -> CustomerSales:
+    """The sales of these tokens from `since` on. One statement."""
+    sums = (
+        CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH)
+        .filter(token__in=token_ids)
+        .aggregate(
+            total=Sum("price"),
+            priced=Sum("amount", filter=Q(price__isnull=False)),
+            in_period=Sum("price", filter=Q(created_at__gte=since)),
+            refunded=Sum("amount", filter=Q(kind=CreditEntry.Kind.REFUND, created_at__gte=since)),
+        )
+    )
+    period = Sales(sums["in_period"] or Decimal(0), _average(sums["total"], sums["priced"]))
+    return CustomerSales(period, sums["total"], sums["refunded"] or 0)
+
+
+def _average(price: Decimal | None, amount: int | None) -> Decimal | None:
+    if price is None or not amount or amount < 0:
+        return settings.CREDIT_PRICE
+    return (price / amount).quantize(_AVERAGE_STEP)

@@ -1,0 +1,171 @@
+"""What customers paid is recorded with the credits; sales, revenue and averages are exact sums of it."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, transaction
+from django.test import Client
+from django.utils import timezone
+
+from accounts import credits, customers, sales, tokens
+from accounts.models import ApiToken, CreditDay, CreditEntry, TokenDay
+from tests.accounts.admin.pages import LEDGER, entry_page, issue, issue_token, page, select, submit
+
+pytestmark = pytest.mark.django_db
+
+
+def top_up(token: ApiToken, amount: int, price: str | None = None, **options: Any) -> CreditEntry:
+    paid = None if price is None else Decimal(price)
+    return credits.top_up(token=token, amount=amount, price=paid, actor="op", reason="paid", **options)
+
+
+def month() -> datetime:
+    return timezone.now().astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=29)
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "stored"),
+    [(None, None, None), (None, "12.5", "12.5"), ("0.02", None, "2"), ("0.02", "1.5", "1.5"), ("0.02", "0", "0")],
+)
+def test_price_is_what_is_entered_or_the_settings(
+    settings: Any, token: ApiToken, setting: str | None, given: str | None, stored: str | None
+) -> None:
+    settings.CREDIT_PRICE = None if setting is None else Decimal(setting)
+    expected = None if stored is None else Decimal(stored)
+    assert top_up(token, 100, given).price == expected
+    paid = None if given is None else Decimal(given)
+    issued = tokens.issue(name="x", initial_credits=100, price=paid, actor="op").token
+    assert issued.entries.get().price == expected
+
+
+def test_price_of_a_later_setting_does_not_change_a_sale(settings: Any, token: ApiToken) -> None:
+    settings.CREDIT_PRICE = Decimal("0.02")
+    entry = top_up(token, 100)
+    settings.CREDIT_PRICE = Decimal("0.05")
+    entry.refresh_from_db()
+    assert entry.price == 2
+    assert top_up(token, 100, reference="r").price == 5
+
+
+@pytest.mark.parametrize("price", ["-1", "1000000000", "NaN", "Infinity"])
+def test_invalid_price_is_refused(token: ApiToken, price: str) -> None:
+    with pytest.raises(credits.ChangeRefused, match=r"[Pp]rice"):
+        top_up(token, 10, price)
+    with pytest.raises(credits.ChangeRefused, match=r"[Pp]rice"):
+        credits.adjust(token=token, amount=-1, price=Decimal(1), actor="op", reason="x")
+    assert list(CreditEntry.objects.exclude(kind="issue")) == []
+
+
+def test_test_token_has_no_price(settings: Any) -> None:
+    settings.CREDIT_PRICE = Decimal("0.02")
+    assert tokens.issue(name="x", is_test=True, actor="op").token.entries.get().price is None
+    with pytest.raises(ValueError, match="test token"):
+        tokens.issue(name="x", is_test=True, price=Decimal(1), actor="op")
+
+
+def test_repeated_reference_with_another_price_is_refused(token: ApiToken) -> None:
+    first = top_up(token, 10, "1", reference="2026-17")
+    assert top_up(token, 10, "1.0000", reference="2026-17") == top_up(token, 10, reference="2026-17") == first
+    with pytest.raises(credits.ChangeRefused, match="was used for another entry"):
+        top_up(token, 10, "2", reference="2026-17")
+
+
+def test_price_of_an_entry_cannot_be_changed(token: ApiToken) -> None:
+    entry = top_up(token, 10, "1")
+    search = CreditEntry.objects.create(
+        token=token, amount=-1, balance_after=1, kind="search", number_hash=b"h" * 32, request_id="r"
+    )
+    for row, values in ((entry, {"price": 2}), (search, {"price": 2, "number_hash": None})):
+        with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
+            CreditEntry.objects.filter(pk=row.pk).update(**values)
+    CreditEntry.objects.filter(pk=search.pk).update(number_hash=None)
+
+
+def test_average_price_weighs_sales_by_their_credits(settings: Any, token: ApiToken) -> None:
+    settings.CREDIT_PRICE = None
+    assert sales.of_all_tokens(month()) == sales.Sales(Decimal(0), None)
+    top_up(token, 500)  # without a price: not part of the average
+    assert sales.of_all_tokens(month()).average_price is None
+    settings.CREDIT_PRICE = Decimal("0.05")
+    assert sales.of_all_tokens(month()).average_price == Decimal("0.05")
+    top_up(token, 100, "3")
+    top_up(token, 200, "3")
+    credits.adjust(token=token, amount=-100, price=Decimal("-1.50"), actor="op", reason="wrong invoice")
+    found = sales.of_all_tokens(month())
+    assert found == sales.Sales(Decimal("4.5"), Decimal("0.0225"))
+    assert found.revenue(1000) == Decimal("22.50")
+    assert sales.of_all_tokens(timezone.now() + timedelta(hours=1)).total == 0
+    assert sales.of_all_tokens(timezone.now() - timedelta(hours=1)).total == Decimal("4.5")
+    top_up(token, 300, "0")
+    assert sales.of_all_tokens(month()).average_price == Decimal("0.0090")
+
+
+def test_sales_of_a_customer_are_those_of_its_tokens(token: ApiToken) -> None:
+    other = issue_token("of somebody else")
+    top_up(token, 100, "3")
+    top_up(other, 100, "7")
+    found = sales.of_tokens([token.pk], month())
+    assert found == sales.CustomerSales(sales.Sales(Decimal(3), Decimal("0.03")), Decimal(3), 0)
+    assert sales.of_tokens([token.pk], timezone.now() + timedelta(hours=1)).period.total == 0
+    assert sales.of_tokens([], month()).total is None
+
+
+def test_day_sums_are_those_of_the_entries(token: ApiToken) -> None:
+    top_up(token, 100, "3")
+    top_up(token, 50)
+    day = CreditDay.objects.get(kind="top-up")
+    assert (day.amount, day.price, day.priced_amount) == (150, Decimal(3), 100)
+
+
+# --- Commands and console -----------------------------------------------------------------------------------------
+
+
+def test_commands_take_a_price(token: ApiToken) -> None:
+    def run(*words: object) -> None:
+        call_command(*map(str, words), stdout=StringIO(), stderr=StringIO())
+
+    run("top_up", token.pk, 10, "--note", "x", "--price", "1.25")
+    run("create_token", "new", "--credits", 10, "--price", 2)
+    assert list(CreditEntry.objects.order_by("-pk").values_list("price", flat=True)[:2]) == [2, Decimal("1.25")]
+    with pytest.raises(CommandError, match="is not a price"):
+        run("top_up", token.pk, 10, "--note", "x", "--price", "much")
+
+
+def test_forms_take_a_price_and_say_what_empty_means(admin_client: Client, settings: Any, token: ApiToken) -> None:
+    settings.CREDIT_PRICE = None
+    assert "in USD. Leave empty if it is unknown; 0" in admin_client.get(page(token, "top-up")).text
+    settings.CREDIT_PRICE = Decimal("0.02")
+    assert "Leave empty for 0.02 per credit; 0" in admin_client.get(page(token, "top-up")).text
+    submit(admin_client, page(token, "top-up"), amount=10, reason="x", price="1.25")
+    submit(admin_client, page(token, "top-up"), amount=10, reason="x")
+    submit(admin_client, page(token, "adjust"), amount=-5, reason="x", price="-0.50")
+    issue(admin_client, initial_credits=10, price="0")
+    select(admin_client, token)
+    prices = CreditEntry.objects.exclude(token=token, kind="issue").order_by("pk").values_list("price", flat=True)
+    assert list(prices) == [Decimal("1.25"), Decimal("0.2"), Decimal("-0.5"), 0]
+    assert "Enter a number." in submit(admin_client, page(token, "top-up"), amount=1, reason="x", price="much").text
+
+
+def test_entry_and_export_show_the_price(admin_client: Client, settings: Any, token: ApiToken) -> None:
+    settings.CURRENCY = "EUR"
+    assert "EUR" not in admin_client.get(entry_page(token.entries.get(), "change")).text
+    assert "1,250.5 EUR" in admin_client.get(entry_page(top_up(token, 10, "1250.50"), "change")).text
+    response: Any = admin_client.post(f"{LEDGER}export/")
+    lines = b"".join(response.streaming_content).decode().splitlines()
+    assert [line.rpartition(",")[2] for line in lines] == ["price", "1250.5000", ""]
+
+
+def test_page_of_a_customer_shows_sales_and_revenue(admin_client: Client) -> None:
+
+    customer = customers.create(name="Example Ltd")
+    url = f"/admin/accounts/customer/{customer.pk}/change/"
+    token = tokens.issue(name="x", initial_credits=100, price=Decimal(3), actor="op", customer=customer).token
+    credits.charge(token=token, request_id="r", number="493023125042", answer={})
+    credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="x")
+    TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=41)
+    context = admin_client.get(url).context
+    assert (context["bought"].total, context["revenue"]) == (3, Decimal("1.20"))
