@@ -20,6 +20,9 @@ from accounts import notices
 from accounts.models import Incident, Notice
 from core.retention import delete_in_batches, oldest_kept
 
+#: A condition that has not opened an incident begins anew if nobody has checked for so long.
+MAX_GAP = timedelta(minutes=15)
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -85,12 +88,17 @@ def _begin(condition: Condition, now: datetime) -> Incident | None:
 
 def _continue(incident: Incident, condition: Condition, delays: Delays, now: datetime) -> bool:
     """Update the incident; returns whether it has opened now."""
-    incident.title, incident.summary, incident.hint = (
-        condition.title[:250],
-        condition.summary[:500],
-        condition.hint[:500],
-    )
-    seen = {"title": incident.title, "summary": incident.summary, "hint": incident.hint, "last_seen_at": now}
+    if incident.opened_at is None and now - incident.last_seen_at > MAX_GAP:
+        incident.first_seen_at = now
+    seen: dict[str, Any] = {
+        "title": _line(condition.title, 250),
+        "summary": _line(condition.summary, 500),
+        "hint": _line(condition.hint, 500),
+        "first_seen_at": incident.first_seen_at,
+        "last_seen_at": now,
+    }
+    for name, value in seen.items():
+        setattr(incident, name, value)
     mine = current().filter(pk=incident.pk)
     mine.update(**seen)
     if incident.opened_at is not None or not condition.opens or now - incident.first_seen_at < delays.open_after:
@@ -101,6 +109,11 @@ def _continue(incident: Incident, condition: Condition, delays: Delays, now: dat
         incident.opened_at = now
         _notify(Notice.Event.INCIDENT_OPENED, incident, now)
     return True
+
+
+def _line(text: str, length: int) -> str:
+    """Without line breaks, which a subject of an e-mail must not have."""
+    return " ".join(text.split())[:length]
 
 
 def _end(incident: Incident, delays: Delays, now: datetime) -> bool:

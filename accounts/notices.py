@@ -185,7 +185,7 @@ def _sender(notice: Notice) -> Callable[[], None] | None:
     if opened and notice.incident is not None and notice.incident.closed_at is not None:
         return None
     if notice.channel == Notice.Channel.EMAIL:
-        return partial(_send_email, alert_message(notice)) if notice.target in settings.ALERT_EMAILS else None
+        return (lambda: _send_email(alert_message(notice))) if notice.target in settings.ALERT_EMAILS else None
     urls = {webhooks.label(url): url for url in settings.ALERT_WEBHOOK_URLS}
     return partial(_post, notice, urls[notice.target]) if notice.target in urls else None
 

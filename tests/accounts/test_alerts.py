@@ -118,6 +118,21 @@ def test_flapping_condition_is_reported_once_at_most(by_email: None, clock: Cloc
     assert events() == ["incident.opened"]
 
 
+def test_condition_that_nobody_checked_meanwhile_begins_anew(by_email: None, clock: Clock) -> None:
+    report(failing(), delays=LASTING)
+    clock.now += timedelta(hours=1)
+    assert report(failing(), delays=LASTING) == (0, 0)
+    clock.now += timedelta(minutes=5)
+    assert report(failing(), delays=LASTING) == (1, 0)
+
+
+def test_line_breaks_of_a_condition_reach_no_header(mailbox: Mailbox, by_email: None) -> None:
+    report(Condition(KIND, "twilio", "Source failing:\r\nBcc: x@example.org", "a\nb"))
+    assert sent() == ["sent"]
+    assert mailbox.messages[0]["Subject"] == "[Caller ID] Source failing: Bcc: x@example.org"
+    assert mailbox.messages[0]["Bcc"] is None
+
+
 def test_condition_below_its_limit_only_keeps_an_incident_open(by_email: None) -> None:
     assert report(failing(opens=False)) == (0, 0)
     assert Incident.objects.count() == 0
