@@ -154,6 +154,17 @@ def _pattern(code: str, plan: PhoneMetadata, code_length: int) -> Fits:
     return re.compile(f"(?=(?:{one_of})$){code}(?:{description.national_number_pattern})", re.ASCII).fullmatch
 
 
+def formatted(digits: str) -> str:
+    """`digits` for people, in groups as the number's country writes them: `+1 212 555 0100`. Without a known country:
+    `+` and the digits."""
+    if country_code(digits) is None:
+        return f"+{digits}"
+    text = phonenumbers.format_number(_parsed(digits), phonenumbers.PhoneNumberFormat.INTERNATIONAL)
+    grouped = " ".join(_SEPARATORS.sub(" ", text).split())
+    # Never another number than it is: what libphonenumber leaves out or adds is not lost.
+    return grouped if grouped.replace(" ", "") == f"+{digits}" else f"+{digits}"
+
+
 def mask(digits: str) -> str:
     """`digits` for a log: all but the country code and the last two replaced by `*`."""
     shown = len(country_code(digits) or "")

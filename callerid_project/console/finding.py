@@ -132,19 +132,23 @@ def _rules(request: HttpRequest, search: _Search) -> Iterator[Result]:
     for rule in NumberRule.objects.filter(number=search.number) if search.number else ():
         spam = {True: "spam", False: "not spam", None: ""}[rule.spam]
         url = reverse("admin:lookup_numberrule_change", args=[encrypt(str(rule.pk))])
-        yield Result(f"Rule for {rule.number}", url, ", ".join(filter(None, [spam, rule.name])))
+        yield Result(f"Rule for {numbers.formatted(str(rule.number))}", url, ", ".join(filter(None, [spam, rule.name])))
 
 
 def _contacts(request: HttpRequest, search: _Search) -> Iterator[Result]:
     for contact in Contact.objects.filter(number=search.number) if search.number else ():
         url = reverse("admin:lookup_contact_change", args=[encrypt(str(contact.pk))])
-        yield Result(f"Contact {contact.number}", url, ", ".join(filter(None, [contact.name, contact.location])))
+        yield Result(
+            f"Contact {numbers.formatted(str(contact.number))}",
+            url,
+            ", ".join(filter(None, [contact.name, contact.location])),
+        )
 
 
 def _complaints(request: HttpRequest, search: _Search) -> Iterator[Result]:
     if search.number and ComplaintDay.objects.filter(number=search.number).exists():
         url = f"{reverse('admin:lookup_complaintday_changelist')}?{urlencode({'q': encrypt(str(search.number))})}"
-        yield Result(f"Complaints about {search.number}", url)
+        yield Result(f"Complaints about {numbers.formatted(str(search.number))}", url)
 
 
 def _users(request: HttpRequest, search: _Search) -> Iterator[Result]:
@@ -161,7 +165,7 @@ def _sources(request: HttpRequest, search: _Search) -> Iterator[Result]:
             slots.setdefault(member.name, []).append(slot)
     for name, of in slots.items():
         if search.text.casefold() in name.casefold():
-            yield Result(name, reverse("admin:lookup_usage_changelist"), ", ".join(of))
+            yield Result(name, reverse("admin:lookup_usage_source", args=[name]), ", ".join(of))
 
 
 _KINDS = (

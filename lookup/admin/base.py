@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.text import capfirst
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from core.admin import IndexedChangeList, LargeTableAdmin
+from core.admin import IndexedChangeList, LargeTableAdmin, column
 from lookup import numbers
 from lookup.admin.encrypted_urls import decrypt, encrypt
 from lookup.answers import clean_text
@@ -114,6 +114,7 @@ class NumberAdmin(LargeTableAdmin):
     form: type[forms.ModelForm] = PhoneNumberForm
     changelist_class = NumberChangeList
     key: tuple[str, ...] = ("number",)
+    phone = column(lambda row: numbers.formatted(str(row.number)), "number", "number")
 
     def with_url_key(self, row: Any) -> Any:
         return EncryptedKeyRow(row) if self.opts.pk.name == "number" else row

@@ -38,7 +38,7 @@ class ImportedAdmin(NumberAdmin):
     """Rows that imports write, possibly millions: they are searched only by number. A correction invalidates the cached
     vendor answers of its number."""
 
-    sortable_by = search_fields = ("number",)
+    sortable_by, search_fields = ("phone",), ("number",)
     search_help_text = "Number prefix, e.g. 4930"
     warning = (
         "A later import of this number overwrites your changes and restores what you delete. "
@@ -84,7 +84,7 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
     changes."""
 
     form = ContactForm
-    list_display = ("number", "name", "location", "address_book", "updated")
+    list_display = ("phone", "name", "location", "address_book", "updated")
     warning = (
         f"{ImportedAdmin.warning} Address books never change what you save here; what you delete returns if one has it."
     )
@@ -100,7 +100,7 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
 class RuleAdmin(DatedNumberAdmin):
     form = RuleForm
     fields = ("number", "spam", "name", "note")
-    list_display = ("number", "spam_label", "name", "note", "updated")
+    list_display = ("phone", "spam_label", "name", "note", "updated")
     list_filter = ("spam",)
     lookups_allowed = ("spam__exact", "spam__isnull")
     search_fields = ("name",)
@@ -116,7 +116,7 @@ class ComplaintDayAdmin(ImportedAdmin):
     form = ComplaintDayForm
     key = ("number", "source", "day", "subject")
     ordering = ("number", "source", "day")
-    list_display = ("number", "source", "date", "total", "robocalls", "subject")
+    list_display = ("phone", "source", "date", "total", "robocalls", "subject")
     date = column(lambda row: f"{row.day:%Y-%m-%d}", "day", "day")
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:

@@ -1,10 +1,11 @@
-"""Template filters for times and money."""
+"""Template filters for times, money and phone numbers."""
 
 import math
 from decimal import Decimal
 
 from django import template
 
+from lookup import numbers
 from lookup.statistics import BOUNDS_MS
 
 register = template.Library()
@@ -25,3 +26,9 @@ def money(value: Decimal) -> str:
     exponent = value.as_tuple().exponent
     decimals = -exponent if isinstance(exponent, int) else 0
     return f"{value:,.{max(2, decimals)}f}"
+
+
+@register.filter
+def phone(digits: str | int) -> str:
+    """`+1 212 555 0100`."""
+    return numbers.formatted(str(digits))

@@ -182,3 +182,25 @@ def test_national_digits_are_read_as_phonenumbers_reads_them(region: str) -> Non
         except InvalidNumber:
             assert not (7 <= len(parsed) <= 15 and in_plan(parsed))
     assert quick > 50
+
+
+@pytest.mark.parametrize(
+    ("digits", "text"),
+    [
+        ("12125550100", "+1 212 555 0100"),
+        ("493023125042", "+49 30 23125042"),
+        ("390669812345", "+39 06 6981 2345"),
+        ("5491123456789", "+54 9 11 2345 6789"),
+        ("999123456789", "+999123456789"),
+        ("4930231", "+49 30 231"),
+    ],
+)
+def test_numbers_are_formatted_for_people(digits: str, text: str) -> None:
+    assert numbers.formatted(digits) == text
+
+
+def test_formatted_number_has_all_digits_and_no_others() -> None:
+    random.seed(4)
+    for _ in range(SAMPLES // 10):
+        digits = str(random.randrange(10**6, 10**15))
+        assert numbers.formatted(digits).replace(" ", "") == f"+{digits}"
