@@ -15,7 +15,7 @@ _MAX_SUDO_USER = 64
 
 
 class Action(IntegerChoices):
-    """Django's action flags, and three that it lacks, with their names in the console."""
+    """Django's action flags, and those that it lacks, with their names in the console."""
 
     ADDITION = ADDITION, "added"
     CHANGE = CHANGE, "changed"
@@ -23,6 +23,7 @@ class Action(IntegerChoices):
     EXPORT = 4, "exported"
     IMPORT = 5, "imported"
     LOGIN = 6, "logged in"
+    LOOKUP = 7, "looked up"
 
 
 def command_actor() -> str:

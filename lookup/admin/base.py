@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 from django import forms
@@ -126,6 +127,13 @@ class NumberAdmin(LargeTableAdmin):
             except ValueError:
                 return None
         return super().get_object(request, object_id, from_field)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """As Django's, from the URL; but a number only if it is encrypted there."""
+        initial: dict[str, Any] = dict(super().get_changeform_initial_data(request))
+        with suppress(ValueError):
+            initial["number"] = numbers.formatted(decrypt(initial.pop("number", "")))
+        return initial
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.method == "POST" and "search_term" in request.POST:

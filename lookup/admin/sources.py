@@ -17,6 +17,7 @@ from core import periods
 from core.admin import ReadOnlyAdmin, require
 from lookup import source_actions, source_details, source_report, statistics
 from lookup.address_books import status as address_books
+from lookup.admin import tester
 from lookup.imports import data_sets
 from lookup.models import SourcePause, Usage
 
@@ -52,6 +53,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             return path(route, self.admin_site.admin_view(view), name=f"lookup_usage_{name}")
 
         return [
+            page("test/", self.test_view, "test"),
             page("source/<path:name>/check/", self.check_view, "check"),
             page("source/<path:name>/pause/", self.pause_view, "pause"),
             page("source/<path:name>/resume/", self.resume_view, "resume"),
@@ -77,6 +79,9 @@ class SourcesAdmin(ReadOnlyAdmin):
             last_failures=statistics.last_results(since)[1][:MAX_FAILURES],
             failures_by_hour=statistics.failures_by_hour(since, MAX_FAILURES),
         )
+
+    def test_view(self, request: HttpRequest) -> HttpResponse:
+        return tester.respond(self, request)
 
     def source_view(self, request: HttpRequest, name: str) -> HttpResponse:
         require(self.has_view_permission(request))

@@ -144,6 +144,7 @@ PAGES = {
     "source-paused": "/admin/lookup/usage/source/geography/",
     "source-pause": "/admin/lookup/usage/source/directory/pause/",
     "source-resume": "/admin/lookup/usage/source/geography/resume/",
+    "test-a-number": "/admin/lookup/usage/test/",
     "rules": "/admin/lookup/numberrule/",
     "rule-add": "/admin/lookup/numberrule/add/",
     "contacts": "/admin/lookup/contact/",

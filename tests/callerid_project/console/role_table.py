@@ -74,6 +74,7 @@ lookup.usage source              -      yes     yes      yes       yes      yes
 lookup.usage check               -      -       -        yes       -        yes
 lookup.usage pause               -      -       -        yes       -        yes
 lookup.usage resume              -      -       -        yes       -        yes
+lookup.usage test                -      -       yes      yes       -        yes
 
 lookup.numberrule list           -      -       yes      yes       yes      yes
 lookup.numberrule view           -      -       yes      yes       yes      yes
@@ -147,6 +148,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.incident", "change"): {"title": "x"},
     ("lookup.usage", "add"): {"connector": "x", "outcome": "found"},
     ("lookup.usage", "change"): {"count": 7},
+    ("lookup.usage", "test"): {"number": "+1 212 555 0100"},
     ("lookup.usage", "pause"): {"reason": "invoice"},
     ("lookup.usage", "resume"): {"reason": "paid"},
     ("lookup.numberrule", "add"): {"number": "493023125043", "spam": "true"},
@@ -247,6 +249,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("POST", url(verb, "complaints"))
         case "pause":
             yield from form(url(verb, "complaints"))
+        case "test":
+            yield from form(url(verb))
         case "resume":
             yield from form(url(verb, PAUSED))
         case "send_again":

@@ -1,0 +1,166 @@
+"""The console's page "Test a number": what a search would answer, and which source supplied what."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django import forms
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from core import history, throttling
+from core.admin import ConsoleAdmin, require
+from lookup import numbers
+from lookup.admin.encrypted_urls import encrypt
+from lookup.answers import Failed, Found
+from lookup.models import Contact, NumberRule
+from lookup.search import SearchResult, members, search
+from lookup.serializers import search_data
+from lookup.slot import RULES_SOURCE, MemberCall
+
+#: Numbers that one user may test, and in how many seconds: as many as a token may search by default.
+RATE = (30, 60)
+_PERMISSION = "lookup.test_lookup"
+
+
+class TestForm(forms.Form):
+    __test__ = False  # no test class for pytest
+
+    number = forms.CharField(
+        max_length=40,
+        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "tel", "autocomplete": "off"}),
+        help_text="With country code, e.g. +49 30 23125042.",
+    )
+
+    def clean_number(self) -> str:
+        try:
+            return numbers.parse_typed(self.cleaned_data["number"])
+        except numbers.InvalidNumber as error:
+            message = f"Invalid phone number ({error}). Enter it with its country code, e.g. +49 30 23125042."
+            raise forms.ValidationError(message) from error
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """What one source did. `supplied`: the fields of the answer that came from it. `has_page`: see source_report."""
+
+    slot: str
+    name: str
+    outcome: str
+    failed: bool
+    elapsed_ms: float | None
+    supplied: str
+    hint: str
+
+    @property
+    def has_page(self) -> bool:
+        return self.name != RULES_SOURCE
+
+
+def respond(model_admin: ConsoleAdmin, request: HttpRequest) -> HttpResponse:
+    """The page; after a POST, with the result, which is in this response only: no URL, log line or table has the
+    number."""
+    require(request.user.has_perm(_PERMISSION))
+    context: dict[str, Any] = {"title": "Test a number", "form": TestForm()}
+    status, headers = 200, {}
+    if request.method == "POST":
+        context["form"] = form = TestForm(request.POST)
+        try:
+            throttling.count_attempt(request, group="lookup-test", rate=RATE, key="user")
+        except throttling.TooManyAttempts as error:
+            context["problem"] = f"Too many numbers tested. Try again in {error.wait_s} s."
+            status, headers = 429, {"Retry-After": str(error.wait_s)}
+        else:
+            if form.is_valid():
+                context |= _result(request, form.cleaned_data["number"])
+    response = model_admin.render_page(request, "tester.html", **context)
+    response.status_code = status
+    for name, value in headers.items():
+        response[name] = value
+    return response
+
+
+def _result(request: HttpRequest, number: str) -> dict[str, Any]:
+    result = search(number)
+    statuses = ", ".join(f"{slot} {outcome.status}" for slot, outcome in result.slots.items())
+    # Masked, as in logs: the History outlives an erasure.
+    history.record(
+        user=cast(User, request.user),
+        action=history.Action.LOOKUP,
+        name=f"number {numbers.mask(number)}",
+        message=f"Tested in the console: {statuses}.",
+    )
+    return {
+        "number": number,
+        "result": result,
+        "phone": _phone(result),
+        "json": json.dumps(search_data(result), ensure_ascii=False, indent=2),
+        "rows": [row for slot in result.slots for row in _rows(slot, result)],
+        "slots": [(slot, each.status, each.elapsed_s * 1000) for slot, each in result.slots.items()],
+        "links": _links(request, number),
+    }
+
+
+def _phone(result: SearchResult) -> dict[str, Any]:
+    """What a telephone would show. `state`: `spam`, `fine` or `none`, if no source says either."""
+    data = search_data(result)
+    a, b = data["source_a"], data["source_b"]
+    spam = b.get("spam")
+    return {
+        "name": a.get("name") or b.get("name", ""),
+        "location": a.get("location", ""),
+        "state": "none" if spam is None else "spam" if spam else "fine",
+        "sources": [(slot, _words(data[slot]) or _nothing(result, slot)) for slot in result.slots],
+    }
+
+
+def _words(known: dict[str, Any]) -> str:
+    words = {True: "spam", False: "not spam"}
+    return ", ".join(words[value] if isinstance(value, bool) else value for value in known.values())
+
+
+def _nothing(result: SearchResult, slot: str) -> str:
+    answer = result.slots[slot].answer
+    return f"failed ({answer.reason})" if isinstance(answer, Failed) else "not found"
+
+
+def _rows(slot: str, result: SearchResult) -> list[MemberRow]:
+    """The operator rule, then every configured source, called or not."""
+    outcome = result.slots[slot]
+    suppliers = outcome.suppliers()
+    calls = {call.connector: call for call in outcome.calls}
+    names = [name for name in calls if name == RULES_SOURCE] + [member.name for member in members(slot)]
+    rows = []
+    for name in names:
+        if (call := calls.get(name)) is None:
+            hint = "not needed: its fields were known before it, or it does not cover the number"
+            rows.append(MemberRow(slot, name, "not called", False, None, "", hint))
+            continue
+        supplied = ", ".join(field for field, by in suppliers.items() if by == name)
+        elapsed_ms = None if call.elapsed_s is None else call.elapsed_s * 1000
+        failed = isinstance(call.answer, Failed)
+        rows.append(MemberRow(slot, name, _outcome(call), failed, elapsed_ms, supplied, call.hint))
+    return rows
+
+
+def _outcome(call: MemberCall) -> str:
+    if isinstance(call.answer, Failed):
+        return f"failed: {call.answer.reason}"
+    found = "found" if isinstance(call.answer, Found) else "not found"
+    return found + (" (cached)" if call.cached else " (call of another search)" if call.joined else "")
+
+
+def _links(request: HttpRequest, number: str) -> list[tuple[str, str]]:
+    """Title and URL of the number's rule and contact, or of the pages that add them. The URLs have it encrypted."""
+    links = []
+    for model, name in ((NumberRule, "rule"), (Contact, "contact")):
+        page = f"lookup_{model._meta.model_name}"
+        key = encrypt(number)
+        if model._default_manager.filter(pk=int(number)).exists():
+            if request.user.has_perm(f"lookup.view_{model._meta.model_name}"):
+                links.append((f"Open the {name}", reverse(f"admin:{page}_change", args=[key])))
+        elif request.user.has_perm(f"lookup.add_{model._meta.model_name}"):
+            links.append((f"Save as {name}", f"{reverse(f'admin:{page}_add')}?number={key}"))
+    return links
