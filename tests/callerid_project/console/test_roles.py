@@ -140,3 +140,15 @@ def test_new_permissions_go_to_roles_that_lost_none(migrate: Any) -> None:
     assert not any(has("viewer", codename) for codename in ("check_source", "pause_source", "test_lookup"))
     migrate("0001_roles")
     assert not has("operator", "pause_source")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_roles_that_lost_no_permission_may_view_alerts(migrate: Any) -> None:
+    migrate("0004_customer_permissions")
+    support = Group.objects.get(name="support")
+    support.permissions.remove(support.permissions.get(codename="refund_creditentry"))
+    migrate("0005_alert_permission")
+    may = Group.objects.filter(permissions__codename="view_incident").values_list("name", flat=True)
+    assert set(may) == {"viewer", "operator", "auditor"}
+    migrate("0004_customer_permissions")
+    assert not Group.objects.filter(permissions__codename="view_incident").exists()
