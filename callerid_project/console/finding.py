@@ -1,4 +1,4 @@
-"""Search over the whole console: pages, tokens, ledger entries, numbers, users and sources.
+"""Search over the whole console: pages, customers, tokens, ledger entries, numbers, users and sources.
 
 Every kind of result needs the permission of its page, reads a table through an index (names of tokens: among the newest
 only), and shows at most MAX_SHOWN results.
@@ -10,15 +10,16 @@ from itertools import islice
 
 from django.contrib.auth.models import User
 from django.db import OperationalError
-from django.db.models import Q
+from django.db.models import Max, Q
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from accounts import tokens
+from accounts.admin import base
 from accounts.admin.ledger_queries import LedgerForm, LedgerSelection
 from accounts.admin.token_list import shown_state
-from accounts.models import CreditEntry
+from accounts.models import CreditEntry, Customer, CustomerContact
 from callerid_project.console import navigation
 from lookup import numbers
 from lookup.admin.encrypted_urls import encrypt
@@ -114,6 +115,18 @@ def _tokens(request: HttpRequest, search: _Search) -> Iterator[Result]:
         yield Result(str(token), reverse("admin:accounts_apitoken_change", args=[token.pk]), detail)
 
 
+def _customers(request: HttpRequest, search: _Search) -> Iterator[Result]:
+    """By id; by name and contact among the newest."""
+    text = search.text
+    condition = Q(pk=base.id_in(text))
+    if not text.startswith("#"):
+        floor_id = (Customer.objects.aggregate(newest=Max("pk"))["newest"] or 0) - base.MAX_SCANNED
+        contacts = CustomerContact.objects.filter(email__icontains=text, customer_id__gt=floor_id)
+        condition |= Q(pk__gt=floor_id) & (Q(name__icontains=text) | Q(pk__in=contacts.values("customer")))
+    for customer in Customer.objects.filter(condition).order_by("name", "pk")[: MAX_SHOWN + 1]:
+        yield Result(str(customer), reverse("admin:accounts_customer_change", args=[customer.pk]))
+
+
 def _entries(request: HttpRequest, search: _Search) -> Iterator[Result]:
     ids = search.selection.entry_ids
     if not ids:
@@ -170,6 +183,13 @@ def _sources(request: HttpRequest, search: _Search) -> Iterator[Result]:
 
 _KINDS = (
     _Kind("Pages", "title", None, _pages),
+    _Kind(
+        "Customers",
+        "name, #id or contact's e-mail address",
+        "accounts.view_customer",
+        _customers,
+        "accounts_customer_changelist",
+    ),
     _Kind(
         "API tokens",
         "name, #id or last four characters",

@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from accounts import credits, tokens
+from accounts import credits, customers, tokens
 from accounts.models import ApiToken, CreditEntry
 from callerid_project.console import finding
 from lookup.admin.encrypted_urls import encrypt
@@ -55,13 +55,21 @@ def test_single_result_opens_at_once(boss: Client, rows: dict[str, Model]) -> No
     token, entry = rows["accounts.apitoken"], rows["accounts.creditentry"]
     assert isinstance(token, ApiToken)
     assert opened(boss, "PBX") == change("accounts_apitoken", token.pk)
-    assert opened(boss, f"#{token.pk}") == change("accounts_apitoken", token.pk)
     assert opened(boss, f" {token.hint} ") == change("accounts_apitoken", token.pk)
     assert opened(boss, "r1") == change("accounts_creditentry", entry.pk)
     assert opened(boss, "somebody@") == change("auth_user", rows["auth.user"].pk)
     assert opened(boss, "ledger") == reverse("admin:accounts_creditentry_changelist")
     assert opened(boss, "two-factor") == reverse("admin:second_factor")
     assert opened(boss, "geogr") == reverse("admin:lookup_usage_source", args=["geography"])
+    customer = change("accounts_customer", rows["accounts.customer"].pk)
+    assert (opened(boss, "example LTD"), opened(boss, "owner@")) == (customer, customer)
+
+
+def test_id_finds_a_customer_and_a_token(boss: Client) -> None:
+    customer = customers.create(name="Example Ltd")
+    token = tokens.issue(name="pbx", initial_credits=0, actor="boss").token
+    assert titles(boss, f"#{token.pk}")["API tokens"] == [str(token)]
+    assert titles(boss, f"#{customer.pk}")["Customers"] == [str(customer)]
 
 
 def test_reference_finds_the_top_up(boss: Client) -> None:
@@ -88,12 +96,12 @@ def test_number_is_found_and_in_no_url(boss: Client, rows: dict[str, Model], typ
 
 def test_each_role_finds_only_what_it_may_open(rows: dict[str, Model], clients: dict[str, Client]) -> None:
     kinds = {"PBX": "API tokens", "r1": "Ledger", "geography": "Sources", "somebody": "Users"}
-    kinds |= {str(NUMBER): "Rules", "Contacts": "Pages"}
+    kinds |= {str(NUMBER): "Rules", "Contacts": "Pages", "example ltd": "Customers"}
     may = {
         "staff": set[str](),
-        "viewer": {"API tokens", "Sources"},
-        "support": {"API tokens", "Sources", "Ledger", "Rules"},
-        "operator": {"API tokens", "Sources", "Ledger", "Rules", "Pages"},
+        "viewer": {"Customers", "API tokens", "Sources"},
+        "support": {"Customers", "API tokens", "Sources", "Ledger", "Rules"},
+        "operator": {"Customers", "API tokens", "Sources", "Ledger", "Rules", "Pages"},
         "auditor": set(kinds.values()),
         "superuser": set(kinds.values()),
     }
