@@ -22,12 +22,14 @@ __all__ = [
     "ADMIN",
     "PASSWORD",
     "SCHEMES",
+    "SETTLED",
     "Page",
     "assert_accessible",
     "assert_not_cut",
     "assert_title_not_cut",
     "expect",
     "login",
+    "restored",
     "screenshots",
     "set_scheme",
 ]
@@ -37,7 +39,7 @@ WIDTHS = (1440, 1280, 390)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 # Axe would measure colours in the middle of a transition. Endless animations are not waited for.
-_SETTLED = """async () => {
+SETTLED = """async () => {
     await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
     const ending = document.getAnimations().filter(a => a.effect.getComputedTiming().endTime !== Infinity);
     await Promise.allSettled(ending.map(a => a.finished));
@@ -66,7 +68,8 @@ def set_scheme(page: Page, scheme: Literal["light", "dark", "null"]) -> None:
 
 
 @contextmanager
-def _restored(page: Page) -> Iterator[None]:
+def restored(page: Page) -> Iterator[None]:
+    """Afterwards the page has its size and the browser's default colour scheme again."""
     size = page.viewport_size
     assert size is not None
     try:
@@ -82,10 +85,10 @@ def assert_accessible(page: Page) -> None:
     It runs through the browser's debugger, so the page keeps its content security policy.
     """
     found: dict[str, None] = {}
-    with _restored(page):
+    with restored(page):
         for scheme in SCHEMES:
             set_scheme(page, scheme)
-            page.evaluate(_SETTLED)
+            page.evaluate(SETTLED)
             violations: list[dict[str, Any]] = Axe().run(page).response["violations"]
             for violation in violations:
                 if violation["impact"] in ("serious", "critical"):
@@ -96,17 +99,17 @@ def assert_accessible(page: Page) -> None:
 
 def assert_not_cut(page: Page) -> None:
     """The page does not scroll horizontally at any width."""
-    with _restored(page):
+    with restored(page):
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
-            page.evaluate(_SETTLED)
+            page.evaluate(SETTLED)
             wide, room = page.evaluate("[document.scrollingElement.scrollWidth, innerWidth]")
             assert wide <= room, f"{page.url} is {wide} pixels wide in a window of {room}"
 
 
 def assert_title_not_cut(page: Page) -> None:
     """On a phone the title wraps instead of ending in dots."""
-    with _restored(page):
+    with restored(page):
         page.set_viewport_size({"width": 390, "height": 900})
         cut = page.evaluate(
             "[...document.querySelectorAll('h1, h1 *')].filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth)"
@@ -119,10 +122,10 @@ def screenshots(page: Page, name: str) -> None:
     """Save the whole page at every width, light and dark, in SCREENSHOTS_DIR, if that is set."""
     if not (directory := os.environ.get("SCREENSHOTS_DIR")):
         return
-    with _restored(page):
+    with restored(page):
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             for scheme in SCHEMES:
                 set_scheme(page, scheme)
-                page.evaluate(_SETTLED)
+                page.evaluate(SETTLED)
                 page.screenshot(path=Path(directory) / f"{name}-{width}-{scheme}.png", full_page=True)

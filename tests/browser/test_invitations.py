@@ -5,7 +5,8 @@ import re
 import pytest
 
 from tests import totp
-from tests.browser.pages import Page, assert_accessible, assert_not_cut, assert_title_not_cut, expect, screenshots
+from tests.browser.conformance import assert_conforms
+from tests.browser.pages import Page, assert_not_cut, assert_title_not_cut, expect, screenshots
 from tests.browser.watch import Watch
 from tests.smtp import Mailbox
 
@@ -15,7 +16,7 @@ PASSWORD = "a password of her own"
 
 
 def look_at(page: Page, name: str) -> None:
-    assert_accessible(page)
+    assert_conforms(page)
     assert_not_cut(page)
     assert_title_not_cut(page)
     screenshots(page, name)

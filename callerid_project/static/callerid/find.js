@@ -8,8 +8,10 @@
     const link = document.getElementById("console-find");
     if (!link || event.altKey || event.isComposing) return;
     const withControl = event.key.toLowerCase() === "k" && !event.shiftKey && event.ctrlKey !== event.metaKey;
-    const slash = event.key === "/" && !event.ctrlKey && !event.metaKey && slashIsOn() && !isTyping(event.target);
-    if (!withControl && !slash) return;
+    const slash = event.key === "/" && !event.ctrlKey && !event.metaKey && !isTyping(event.target);
+    if (slash && !slashIsOn()) event.stopPropagation(); // unfold's shortcut for the search of a list
+    // In a list with a search of its own, unfold's shortcut focuses that.
+    if (!withControl && !(slash && slashIsOn() && !document.getElementById("searchbar"))) return;
     event.preventDefault();
     const field = location.pathname === link.pathname && document.getElementById("id_q");
     if (field) {
