@@ -78,7 +78,7 @@ TRUSTED_PROXIES = env.number("TRUSTED_PROXIES", 0, least=0, most=100)
 # Who may read /metrics.
 METRICS_NETWORKS = env.networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
 ADMIN_PATH = env.str("ADMIN_PATH", "admin").strip().strip("/")
-_RESERVED = ("callerid", "schema", "docs", "livez", "readyz", "metrics", "static")
+_RESERVED = ("callerid", "customer", "schema", "docs", "livez", "readyz", "metrics", "static")
 if not re.fullmatch(r"[A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*", ADMIN_PATH) or ADMIN_PATH.partition("/")[0] in _RESERVED:
     raise ImproperlyConfigured(
         "ADMIN_PATH must consist of letters, digits, '-' and '_', with slashes between, and must not start with "
@@ -156,6 +156,8 @@ REQUIRE_2FA = env.flag("REQUIRE_2FA", not EMBEDDED)
 OTP_TOTP_ISSUER = theme.UNFOLD["SITE_TITLE"]
 # How many credits a user with the Support role may add to tokens within 24 hours, refunds included.
 SUPPORT_CREDITS_PER_DAY = env.number("SUPPORT_CREDITS_PER_DAY", 1_000, least=0)
+# Whether customers can open their own page, by a link that an operator makes.
+CUSTOMER_PAGES = env.flag("CUSTOMER_PAGES", False)
 # Low-balance notices are written and sent only if this is on. EMAIL_URL: smtp+tls://user:password@host:587.
 LOW_BALANCE_NOTICES = env.flag("LOW_BALANCE_NOTICES", False)
 # Where alerts go to. Incidents are looked for only if there is an address or a webhook.

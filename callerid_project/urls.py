@@ -3,6 +3,7 @@ from django.contrib import admin
 from django.urls import path, re_path
 
 from callerid_project import errors, health, metrics
+from callerid_project.customer_page import CustomerPage
 from callerid_project.pages import Docs, Home, Schema
 from lookup.views import SearchView
 
@@ -13,6 +14,7 @@ urlpatterns = [
     path("callerid/search/", SearchView.as_view(schema=None), name="search-slash"),
     re_path(r"^schema/?$", Schema.as_view(), name="schema"),
     re_path(r"^docs/?$", Docs.as_view(), name="docs"),
+    re_path(r"^customer/(?P<link>[A-Za-z0-9_:-]+)/?$", CustomerPage.as_view(), name="customer"),
     re_path(r"^livez/?$", health.Livez.as_view(), name="livez"),
     re_path(r"^readyz/?$", health.Readyz.as_view(), name="readyz"),
     re_path(r"^metrics/?$", metrics.view, name="metrics"),

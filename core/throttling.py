@@ -24,9 +24,9 @@ UNKNOWN_ADDRESS = "0.0.0.0"  # noqa: S104  (nobody binds to it: all peers withou
 
 FAILED_AUTHENTICATIONS = metrics.Counter(
     "callerid_failed_authentications",
-    "API tokens, and passwords and codes of the console, that were refused.",
+    "API tokens, passwords and codes of the console, and links to customer pages, that were refused.",
     ("credential",),
-    zeros=[("token",), ("password",), ("code",)],
+    zeros=[("token",), ("password",), ("code",), ("link",)],
 )
 FALLBACKS = metrics.Counter(
     "callerid_rate_limit_fallbacks",

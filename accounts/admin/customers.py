@@ -5,23 +5,25 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
-from django.urls import reverse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from unfold import widgets
 from unfold.admin import TabularInline
 
-from accounts import customers, sales, statistics, tokens
+from accounts import customer_links, customers, sales, statistics, tokens
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenSearchAdmin
 from accounts.admin.charts import requests_chart
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact
 from accounts.newest import NEWEST_FIRST, newest_ids
 from core import periods
-from core.admin import IndexedChangeList, column
+from core.admin import IndexedChangeList, column, require
 
+_PAGES = "accounts_customer"
 CHART_DAYS = 30
 NEWEST_ENTRIES = 20
 #: How many tokens the page of a customer lists.
@@ -45,11 +47,42 @@ class CustomerForm(forms.ModelForm):
             raise forms.ValidationError(str(error)) from error
 
 
+class ContactForm(forms.ModelForm):
+    """The fields have labels of their own, because the table's headings do not name them to screen readers."""
+
+    class Meta:
+        model = CustomerContact
+        fields = ("name", "email", "low_balance")
+        widgets = {
+            "name": widgets.UnfoldAdminTextInputWidget(attrs={"aria-label": "Name"}),
+            "email": widgets.UnfoldAdminEmailInputWidget(attrs={"aria-label": "E-mail address"}),
+            "low_balance": widgets.UnfoldBooleanWidget(attrs={"aria-label": "Low-balance notices"}),
+        }
+
+
+class LinkForm(forms.Form):
+    days = forms.IntegerField(
+        min_value=1,
+        max_value=customer_links.MAX_DAYS,
+        initial=customer_links.DEFAULT_DAYS,
+        widget=widgets.UnfoldAdminIntegerFieldWidget,
+        help_text=f"Days until the link expires, 1 to {customer_links.MAX_DAYS}.",
+    )
+
+
+class RevokeLinksForm(forms.Form):
+    confirmed = forms.BooleanField(
+        label="Revoke all links to this customer's page.", widget=widgets.UnfoldBooleanWidget
+    )
+
+
 class ContactInline(TabularInline):
     """The contacts, with the permissions of the customer."""
 
     model = CustomerContact
+    form = ContactForm
     extra = 0
+    verbose_name = "contact"
     verbose_name_plural = "contacts"
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -159,4 +192,80 @@ class CustomerAdmin(TokenSearchAdmin):
         if request.user.has_perm("accounts.add_apitoken"):
             url = f"{reverse('admin:accounts_apitoken_add')}?customer={customer.pk}"
             buttons.append({"title": "Issue a token", "variant": "primary", "url": url})
+        if settings.CUSTOMER_PAGES and request.user.has_perm("accounts.change_customer"):
+            for title, page in (("Make a link", "link"), ("Revoke links", "revoke_links")):
+                buttons.append({"title": title, "variant": "default", "url": _address(page, customer.pk)})
         return buttons
+
+    # --- Links to the customer's own page --------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        def page(route: str, view: Any, name: str) -> URLPattern:
+            return path(f"<int:customer_id>/{route}/", self.admin_site.admin_view(view), name=f"{_PAGES}_{name}")
+
+        return [
+            page("link", self.link_view, "link"),
+            page("revoke-links", self.revoke_links_view, "revoke_links"),
+            *super().get_urls(),
+        ]
+
+    def link_view(self, request: HttpRequest, customer_id: int) -> HttpResponse:
+        """Make a link, which is shown once, in the response to the POST."""
+        customer = self._sharable(request, customer_id)
+
+        def perform(data: dict[str, Any]) -> HttpResponse:
+            link = customer_links.make(customer=customer, days=data["days"])
+            self.log_change(request, customer, f"Made a link to the customer's page, valid for {data['days']} days.")
+            return self.render_page(
+                request,
+                "link.html",
+                title="Link to the customer's page",
+                original=customer,
+                days=data["days"],
+                url=request.build_absolute_uri(reverse("customer", args=[link])),
+            )
+
+        form = LinkForm(request.POST if request.method == "POST" else None)
+        explanation = (
+            "Anyone who has the link sees the tokens' names, states, balances and limits, their use and their newest "
+            "charges, without a login. It shows no phone number, note, reason or price. You will see the link once."
+        )
+        return self.form_page(
+            request,
+            form,
+            perform,
+            title="Make a link to the customer's page",
+            button="Make a link",
+            explanation=explanation,
+            original=customer,
+        )
+
+    def revoke_links_view(self, request: HttpRequest, customer_id: int) -> HttpResponse:
+        customer = self._sharable(request, customer_id)
+
+        def perform(data: dict[str, Any]) -> HttpResponse:
+            customer_links.revoke(customer=customer)
+            self.log_change(request, customer, "Revoked all links to the customer's page.")
+            self.message_user(request, "All links to this customer's page are revoked.", messages.SUCCESS)
+            return redirect(_address("change", customer.pk))
+
+        return self.form_page(
+            request,
+            RevokeLinksForm(request.POST if request.method == "POST" else None),
+            perform,
+            title="Revoke links",
+            button="Revoke links",
+            variant="danger",
+            explanation="All links to this customer's page that were made so far stop working immediately.",
+            original=customer,
+        )
+
+    def _sharable(self, request: HttpRequest, customer_id: int) -> Customer:
+        require(request.user.has_perms(["accounts.view_customer", "accounts.change_customer"]))
+        if not settings.CUSTOMER_PAGES:
+            raise Http404
+        return get_object_or_404(Customer, pk=customer_id)
+
+
+def _address(page: str, *args: int) -> str:
+    return reverse(f"admin:{_PAGES}_{page}", args=args)

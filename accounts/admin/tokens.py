@@ -9,6 +9,7 @@ from datetime import UTC, timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import ValidationError
 from django.db import DatabaseError, transaction
@@ -18,6 +19,8 @@ from django.shortcuts import get_object_or_404, redirect
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.text import Truncator
 from unfold.decorators import display
 
 from accounts import credits, statistics, tokens
@@ -35,7 +38,7 @@ from accounts.admin.token_actions import (
     Result,
 )
 from accounts.models import ApiToken, CreditEntry
-from core.admin import column, html_link, require
+from core.admin import column, require
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +71,8 @@ class ApiTokenAdmin(TokenSearchAdmin):
     changelist_class = token_list.TokenList
     fields = ("name", "customer", "note", "contact", "low_balance_at")
     list_display = (
-        "name",
+        "name_and_customer",
         "hint",
-        "customer_link",
         "balance",
         "state_label",
         "last_charged",
@@ -78,7 +80,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
         "runs_out",
         "expires",
     )
-    sortable_by = ("name", "balance", "last_charged", "expires")
+    sortable_by = ("name_and_customer", "balance", "last_charged", "expires")
     list_filter = (token_list.StateFilter, token_list.ModeFilter, token_list.RunsOutFilter)
     lookups_allowed = ("state", "mode", "runs_out", "customer__id__exact")
     search_fields = ("name", "note", "contact")
@@ -89,13 +91,14 @@ class ApiTokenAdmin(TokenSearchAdmin):
     # --- The list ------------------------------------------------------------------------------------------------
 
     hint = column(lambda token: token.hint or "–", "token")
-    customer_link = column(
+    name_and_customer = column(
         lambda token: (
-            html_link(reverse("admin:accounts_customer_change", args=[token.customer_id]), token.customer.name)
+            format_html('{}<small class="block">{}</small>', token.name, Truncator(token.customer.name).chars(40))
             if token.customer
-            else "–"
+            else token.name
         ),
-        "customer",
+        "name",
+        "name",
     )
     balance = column(lambda token: _test_badge() if token.is_test else f"{token.credits:,}", "balance", "credits")
     last_charged = column(
@@ -147,6 +150,9 @@ class ApiTokenAdmin(TokenSearchAdmin):
             for slug, action in ACTIONS.items()
             if request.user.has_perm(action.permission) and action.applies_to(token)
         ]
+        if settings.CUSTOMER_PAGES and token.customer and request.user.has_perm("accounts.change_customer"):
+            url = reverse("admin:accounts_customer_link", args=[token.customer_id])
+            buttons.append({"title": "Link for the customer", "variant": "default", "url": url})
         days = [now.astimezone(UTC).date() - timedelta(days=back) for back in reversed(range(CHART_DAYS))]
         by_day = statistics.by_day(token, days[0])
         return {

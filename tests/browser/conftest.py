@@ -67,6 +67,8 @@ get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
             "EMAIL_URL": f"smtp://127.0.0.1:{mailbox.port}",
             "EMAIL_FROM": "callerid@example.org",
             "ALERT_EMAILS": "operations@example.org",
+            "CREDIT_PRICE": "0.02",
+            "CUSTOMER_PAGES": "true",
         }
         if plugin.production():
             environment["DATABASE_URL"] = opened.enter_context(fresh_database(plugin.named["DATABASE_URL"]))

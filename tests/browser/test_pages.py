@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.browser.pages import (
     screenshots,
     set_scheme,
 )
+from tests.browser.watch import Watch
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -24,23 +26,33 @@ pytestmark = pytest.mark.once
 _FILL = """
 import json
 from datetime import timedelta
+from decimal import Decimal
 from django.utils import timezone
 from django.contrib.auth.models import User
 from django.contrib.admin.models import CHANGE, LogEntry
-from accounts import credits, task_runs, tokens
+from accounts import credits, customer_links, customers, task_runs, tokens
 from accounts.models import ApiToken, CreditEntry, Incident, Notice, SearchHour, TokenDay
 from lookup.models import Dataset, NumberRule, SourceCheck, SourceHour, SourcePause, SourceResult
 now = timezone.now().replace(minute=0, second=0, microsecond=0)
 boss = User.objects.get(is_superuser=True)
 name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
-token = tokens.issue(name=name, initial_credits=40, actor="boss", reason="first order").token
+customer = customers.create(name=name, note="Pays by invoice.", contacts=["accounts@example.org", "desk@example.org"])
+customers.create(name="Example Bakery", contacts=["owner@example.org"])
+token = tokens.issue(name=name, initial_credits=40, actor="boss", reason="first order", customer=customer).token
 for n in range(30):
     credits.charge(token=token, request_id=f"{n:032x}", number="493023125555", answer={})
 search = token.entries.filter(kind="search").earliest("pk")
 credits.refund(entry=search, actor="boss", reason="the customer was right")
 tokens.revoke(token=tokens.issue(name="revoked", initial_credits=5, actor="boss").token, reason="lost laptop")
 tokens.rotate(token=tokens.issue(name="rotated", initial_credits=0, actor="boss").token, grace=timedelta(hours=5))
-test_token = tokens.issue(name="sandbox", actor="boss", is_test=True, reason="for the integrator").token
+test_token = tokens.issue(
+    name="sandbox", actor="boss", is_test=True, reason="for the integrator", customer=customer
+).token
+credits.top_up(
+    token=tokens.issue(name="shop", initial_credits=500, actor="boss", customer=customer).token,
+    amount=10_000, price=Decimal("149.50"), actor="boss", reason="second order", reference="2026-17",
+)
+tokens.revoke(token=tokens.issue(name="old shop", initial_credits=5, actor="boss", customer=customer).token)
 SearchHour.objects.bulk_create(
     (
         SearchHour(hour=now - timedelta(hours=back), outcome=outcome, count=count)
@@ -117,6 +129,7 @@ NumberRule.objects.create(number=493023125042, spam=False, name="Example Bakery"
 LogEntry.objects.log_actions(boss.pk, [token], CHANGE, "Added ledger entry 1, +40 credits.", single_object=True)
 other = token.entries.filter(kind="search").latest("pk")
 print(json.dumps({"token": token.pk, "test_token": test_token.pk, "search": search.pk, "other": other.pk,
+    "customer": customer.pk, "link": customer_links.make(customer=customer, days=7),
     "incident": incident.pk, "notice": incident.notices.earliest("pk").pk}))
 """
 
@@ -132,6 +145,12 @@ PAGES = {
     "adjust": "/admin/accounts/apitoken/{token}/adjust/",
     "rotate": "/admin/accounts/apitoken/{token}/rotate/",
     "revoke": "/admin/accounts/apitoken/{token}/revoke/",
+    "customers": "/admin/accounts/customer/",
+    "customer": "/admin/accounts/customer/{customer}/change/",
+    "customer-add": "/admin/accounts/customer/add/",
+    "customer-ledger": "/admin/accounts/creditentry/?customer={customer}",
+    "customer-link": "/admin/accounts/customer/{customer}/link/",
+    "customer-revoke-links": "/admin/accounts/customer/{customer}/revoke-links/",
     "ledger": "/admin/accounts/creditentry/",
     "ledger-row": "/admin/accounts/creditentry/{search}/change/",
     "refund": "/admin/accounts/creditentry/{other}/refund/",
@@ -165,13 +184,13 @@ PAGES = {
 
 
 @pytest.fixture(scope="package")
-def filled(service: Service) -> dict[str, int]:
-    made: dict[str, int] = json.loads(service.manage("shell", "-c", _FILL).splitlines()[-1])
+def filled(service: Service) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(service.manage("shell", "-c", _FILL).splitlines()[-1])
     return made
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_console_page_is_accessible_and_not_cut(admin_page: Page, filled: dict[str, int], name: str) -> None:
+def test_console_page_is_accessible_and_not_cut(admin_page: Page, filled: dict[str, Any], name: str) -> None:
     admin_page.goto(PAGES[name].format(**filled))
     expect(admin_page.get_by_role("link", name="Dashboard")).to_be_attached()
     expect(admin_page.get_by_role("main")).to_be_visible()
@@ -199,7 +218,7 @@ def test_number_field_has_a_border_in_every_size_and_scheme(admin_page: Page, na
     assert len(backgrounds) == 2
 
 
-def test_chart_has_the_pages_text_color_in_every_scheme(admin_page: Page, filled: dict[str, int]) -> None:
+def test_chart_has_the_pages_text_color_in_every_scheme(admin_page: Page, filled: dict[str, Any]) -> None:
     labels = """() => {
         const chart = Object.values(Chart.instances)[0];
         return chart && Object.values(chart.scales).map(scale => scale.options.ticks.color);
@@ -216,12 +235,12 @@ def test_chart_has_the_pages_text_color_in_every_scheme(admin_page: Page, filled
     assert len(colours) == 2
 
 
-LISTS = ("tokens", "ledger", "notices", "rules", "contacts", "complaints", "users", "roles", "history")
+LISTS = ("tokens", "customers", "ledger", "notices", "rules", "contacts", "complaints", "users", "roles", "history")
 
 
 @pytest.mark.parametrize("name", LISTS)
 def test_page_of_twenty_rows_on_a_phone_has_at_most_3000_pixels(
-    admin_page: Page, filled: dict[str, int], name: str
+    admin_page: Page, filled: dict[str, Any], name: str
 ) -> None:
     """What is above the first row, and 20 rows of the average height."""
     admin_page.set_viewport_size({"width": 390, "height": 900})
@@ -239,7 +258,7 @@ def test_page_of_twenty_rows_on_a_phone_has_at_most_3000_pixels(
     assert height <= 3000
 
 
-def test_ledgers_filters_are_closed_on_phones_until_used(admin_page: Page, filled: dict[str, int]) -> None:
+def test_ledgers_filters_are_closed_on_phones_until_used(admin_page: Page, filled: dict[str, Any]) -> None:
     admin_page.goto(PAGES["ledger"])
     expect(admin_page.get_by_label("Kind", exact=True)).to_be_visible()
     admin_page.set_viewport_size({"width": 390, "height": 900})
@@ -300,6 +319,39 @@ def test_home_page_is_accessible_and_not_cut(page: Page) -> None:
     assert_not_cut(page)
     assert_accessible(page)
     screenshots(page, "home")
+
+
+def test_customers_own_page_is_accessible_and_not_cut(page: Page, filled: dict[str, Any]) -> None:
+    page.goto(f"/customer/{filled['link']}")
+    expect(page.get_by_role("heading", name="API tokens")).to_be_visible()
+    page.get_by_text("Show as a table").click()
+    assert_not_cut(page)
+    assert_title_not_cut(page)
+    assert_accessible(page)
+    page.get_by_text("Show as a table").click()
+    screenshots(page, "customers-own-page")
+    assert page.context.cookies() == []
+
+
+def test_link_that_is_not_valid_shows_a_page(page: Page, watch: Watch) -> None:
+    watch.expect_status(404)
+    page.goto("/customer/guess")
+    expect(page.get_by_role("heading", name="This link is not valid")).to_be_visible()
+    assert_not_cut(page)
+    assert_accessible(page)
+    screenshots(page, "customers-own-page-invalid")
+
+
+def test_link_to_a_customers_page_is_shown_once(admin_page: Page, page: Page, filled: dict[str, Any]) -> None:
+    admin_page.goto(PAGES["customer-link"].format(**filled))
+    admin_page.get_by_role("button", name="Make a link").click()
+    link = admin_page.get_by_label("Link", exact=True)
+    expect(admin_page.get_by_text("Copy this link now.")).to_be_visible()
+    assert_not_cut(admin_page)
+    assert_accessible(admin_page)
+    screenshots(admin_page, "customer-link-shown")
+    page.goto(link.inner_text())
+    expect(page.get_by_role("heading", name="Newest charges")).to_be_visible()
 
 
 def test_api_docs_are_not_cut(page: Page) -> None:

@@ -51,14 +51,14 @@ def test_filters_scan_only_the_newest_tokens_but_id_finds_any(
     assert listed(admin_client, q="shop") == ["shop a", "shop b"]
     assert limited in admin_client.get(LIST, {"q": "shop"}).text
     assert listed(admin_client, state="active") == ["shop a", "shop b"]
-    assert listed(admin_client, o="4") == ["shop b", "shop a"]
+    assert listed(admin_client, o="3") == ["shop b", "shop a"]
     for query in (f"#{oldest.pk}", str(oldest.pk)):
         assert "shop c" in listed(admin_client, q=query)
 
 
 @pytest.mark.parametrize(
     ("column", "names"),
-    [("1", ["a", "b", "c"]), ("4", ["c", "a", "b"]), ("6", ["b", "c", "a"]), ("9", ["c", "b", "a"])],
+    [("1", ["a", "b", "c"]), ("3", ["c", "a", "b"]), ("5", ["b", "c", "a"]), ("8", ["c", "b", "a"])],
 )
 def test_list_is_sorted_by_the_selected_column(admin_client: Client, column: str, names: list[str]) -> None:
     now = timezone.now()
@@ -117,7 +117,7 @@ def test_running_out_filter_reports_a_query_timeout(admin_client: Client, monkey
     assert "Query timed out: too many active tokens." in answer.text
 
 
-@pytest.mark.parametrize("query", [{}, {"q": "shop"}, {"runs_out": "soon"}, {"state": "active", "o": "4"}])
+@pytest.mark.parametrize("query", [{}, {"q": "shop"}, {"runs_out": "soon"}, {"state": "active", "o": "3"}])
 def test_list_has_a_constant_number_of_queries(admin_client: Client, query: dict[str, str]) -> None:
     def queries() -> int:
         return query_count(admin_client, LIST, query)

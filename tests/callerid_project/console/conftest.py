@@ -41,7 +41,8 @@ def frozen_dashboard(quiet_sources: None, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.fixture
-def rows() -> dict[str, Model]:
+def rows(settings: Any) -> dict[str, Model]:
+    settings.CUSTOMER_PAGES = True  # the pages that make links are tried too
     return one_of_each()
 
 

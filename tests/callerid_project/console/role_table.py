@@ -37,6 +37,8 @@ accounts.customer history        -      -       -        -         yes      yes
 accounts.customer add            -      -       -        yes       -        yes
 accounts.customer change         -      -       -        yes       -        yes
 accounts.customer delete         -      -       -        yes       -        yes
+accounts.customer link           -      -       -        yes       -        yes
+accounts.customer revoke_links   -      -       -        yes       -        yes
 
 accounts.creditentry list        -      -       yes      yes       yes      yes
 accounts.creditentry view        -      -       yes      yes       yes      yes
@@ -138,6 +140,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.apitoken", "revoke"): {"reason": "lost", "confirmed": "on"},
     ("accounts.customer", "add"): {"name": "new"},
     ("accounts.customer", "change"): {"name": "renamed"},
+    ("accounts.customer", "link"): {},
+    ("accounts.customer", "revoke_links"): {"confirmed": "on"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
     ("accounts.creditentry", "number"): {"number": "493023125042"},
     ("accounts.creditentry", "add"): {"amount": 5, "kind": "top-up", "reason": "x"},

@@ -1,0 +1,198 @@
+"""A customer's own page: by a signed link only, and without anything that others may not see."""
+
+import logging
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.core import signing
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts import credits, customer_links, customers, tokens
+from accounts.models import ApiToken, Customer, TokenDay
+from tests.accounts.admin.pages import issue_token, submit
+
+pytestmark = pytest.mark.django_db
+
+NUMBER = "493023125042"
+HTML = {"Accept": "text/html,*/*;q=0.8"}
+
+
+@pytest.fixture(autouse=True)
+def _pages_on(settings: Any) -> None:
+    settings.CUSTOMER_PAGES = True
+
+
+@pytest.fixture
+def customer() -> Customer:
+    return customers.create(name="Example Ltd", note="pays late", contacts=["owner@example.org"])
+
+
+def token_of(customer: Customer, name: str = "till", initial_credits: int = 30, **options: Any) -> ApiToken:
+    given = {"note": "their second", "reason": "invoice 7", "contact": "till@example.org", **options}
+    if given.get("is_test"):
+        del given["contact"]
+    return tokens.issue(name=name, initial_credits=initial_credits, actor="boss", customer=customer, **given).token
+
+
+def url_of(customer: Customer, days: int = 7) -> str:
+    customer.refresh_from_db()
+    return f"/customer/{customer_links.make(customer=customer, days=days)}"
+
+
+def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, customer: Customer) -> None:
+    token, _ = token_of(customer, initial_credits=1_030), token_of(customer, "trial", 0, is_test=True)
+    tokens.revoke(token=token_of(customer, "gone", 5), reason="unpaid bill")
+    issue_token("of a stranger")
+    for n in range(25):
+        credits.charge(token=token, request_id=f"request-{n}", number=NUMBER, answer={})
+    TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=25)
+    response = client.get(url_of(customer), headers=HTML)
+    text = response.text
+    assert response.status_code == 200
+    shown = ("Example Ltd", "1,005", "till", token.hint, "30 in 60 s", "trial", "never charged", "gone", "revoked")
+    for expected in (*shown, "request-24", "request-5", f"{token.expires_at:%Y-%m-%d}"):
+        assert expected in text, expected
+    hidden = ("request-4<", "pays late", "their second", "invoice 7", "@example.org", "boss", "unpaid", "stranger")
+    for secret in (*hidden, token.jti):
+        assert secret not in text, secret
+    assert NUMBER not in text.replace(f'"query": "{NUMBER}"', "")
+    assert response.context["days"][-1]["count"] == 25
+    assert response.context["days"][-1]["height"] == 100
+
+
+def test_page_of_a_customer_without_tokens(client: Client, customer: Customer) -> None:
+    text = client.get(url_of(customer)).text
+    assert "You have no tokens yet." in text
+    assert "No charges." in text
+
+
+def test_page_is_private_and_sets_no_cookie(client: Client, customer: Customer) -> None:
+    for url, status in ((url_of(customer), 200), ("/customer/guess", 404)):
+        response = client.get(url, headers=HTML)
+        assert response.status_code == status
+        assert not response.cookies
+        assert response["Cache-Control"] == "no-store"
+        assert response["Referrer-Policy"] == "no-referrer"
+        assert response["X-Robots-Tag"] == "noindex, nofollow"
+        policy = dict(part.strip().split(" ", 1) for part in response["Content-Security-Policy"].split(";"))
+        assert policy["default-src"] == "'none'"
+        assert {name for name, value in policy.items() if value == "'self'"} == {"style-src", "img-src"}
+
+
+def test_link_is_not_logged(client: Client, customer: Customer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    for url in (url_of(customer), "/customer/guess:guess"):
+        client.get(url)
+        assert url.rpartition("/")[2] not in caplog.text
+    assert "view=customer" in caplog.text
+
+
+def test_only_get_is_allowed_and_other_errors_are_json(client: Client, customer: Customer, settings: Any) -> None:
+    url = url_of(customer)
+    assert client.head(url).status_code == 200
+    assert client.get(f"{url}/").status_code == 200
+    for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+        assert "detail" in client.generic(method, url, headers=HTML).json()
+    assert client.get("/customer/").json() == {"detail": "Not found."}
+    settings.CUSTOMER_PAGES = False
+    response = client.get(url, headers=HTML)
+    assert (response.status_code, response.json()) == (404, {"detail": "Not found."})
+
+
+def test_link_that_was_not_signed_here_is_not_valid(client: Client, customer: Customer) -> None:
+    link = url_of(customer).rpartition("/")[2]
+    payload, _, signature = link.partition(":")
+    other = signing.Signer(salt="another").sign_object([customer.pk, 1, 10**10])
+    for forged in (link[:-1], f"{payload}x:{signature}", payload, f"{payload}:", other, "x" * 5000, ":", "a:b:c"):
+        response = client.get(f"/customer/{forged}", headers=HTML)
+        assert (response.status_code, "This link is not valid" in response.text) == (404, True), forged
+    response = client.get("/customer/guess")
+    assert (response.status_code, response.json()) == (404, {"detail": "This link is not valid"})
+
+
+def test_link_ends_when_it_expires(client: Client, customer: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, made = url_of(customer, days=2), datetime.now(UTC)
+    for days, status in ((1.99, 200), (2.01, 410)):
+        moment = made + timedelta(days=days)
+        monkeypatch.setattr(timezone, "now", lambda moment=moment: moment)
+        response = client.get(url, headers=HTML)
+        assert response.status_code == status
+    assert "This link has expired or was revoked" in response.text
+    assert client.get(url).json() == {"detail": "This link has expired or was revoked"}
+
+
+def test_revocation_ends_all_links_of_the_customer_only(client: Client, customer: Customer) -> None:
+    other = customers.create(name="Other Ltd")
+    first, second, of_other = url_of(customer), url_of(customer, 90), url_of(other)
+    customer_links.revoke(customer=customer)
+    assert [client.get(url).status_code for url in (first, second, of_other)] == [410, 410, 200]
+    assert client.get(url_of(customer)).status_code == 200
+    other.delete()
+    assert client.get(of_other).status_code == 410
+
+
+@pytest.mark.parametrize("days", [0, 91, -1])
+def test_link_has_a_bounded_lifetime(customer: Customer, days: int) -> None:
+    with pytest.raises(ValueError, match="1 to 90 days"):
+        customer_links.make(customer=customer, days=days)
+
+
+def test_guesses_are_limited_and_valid_links_are_not(client: Client, customer: Customer, settings: Any) -> None:
+    settings.AUTH_FAILURE_RATE = (2, 60)
+    statuses = [client.get("/customer/guess").status_code for _ in range(3)]
+    assert statuses == [404, 404, 429]
+    response = client.get("/customer/guess", headers=HTML)
+    assert response.json() == {"detail": "Rate limit exceeded"}
+    assert int(response["Retry-After"]) >= 1
+    assert client.get(url_of(customer)).status_code == 200
+
+
+def test_number_of_statements_is_constant(client: Client, customer: Customer) -> None:
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert client.get(url_of(customer)).status_code == 200
+        return len(captured)
+
+    credits.charge(token=token_of(customer), request_id="r", number=NUMBER, answer={})
+    few = statements()
+    for n in range(60):
+        credits.charge(token=token_of(customer, f"till {n}"), request_id="r", number=NUMBER, answer={})
+    assert statements() == few
+    assert "And 11 more." in client.get(url_of(customer)).text
+
+
+# --- In the console ------------------------------------------------------------------------------------------------
+
+
+def test_operator_makes_a_link_that_is_shown_once(admin_client: Client, client: Client, customer: Customer) -> None:
+    console = f"/admin/accounts/customer/{customer.pk}"
+    response = submit(admin_client, f"{console}/link/", days=3)
+    [url] = re.findall(r'<pre id="customer_link"[^>]*>(.*?)</pre>', response.text)
+    link = url.removeprefix("http://testserver")
+    assert client.get(link).status_code == 200
+    assert link not in admin_client.get(f"{console}/change/").text
+    assert link not in "".join(LogEntry.objects.values_list("change_message", flat=True))
+    assert submit(admin_client, f"{console}/revoke-links/").status_code == 302
+    assert client.get(link).status_code == 410
+    assert list(LogEntry.objects.order_by("pk").values_list("change_message", flat=True)) == [
+        "Made a link to the customer's page, valid for 3 days.",
+        "Revoked all links to the customer's page.",
+    ]
+
+
+def test_console_offers_links_only_if_pages_are_on(admin_client: Client, customer: Customer, settings: Any) -> None:
+    token, console = token_of(customer), f"/admin/accounts/customer/{customer.pk}"
+    pages = (f"{console}/change/", f"/admin/accounts/apitoken/{token.pk}/change/")
+    for on in (True, False):
+        settings.CUSTOMER_PAGES = on
+        assert [f"{console}/link/" in admin_client.get(page).text for page in pages] == [on, on]
+    assert admin_client.get(f"{console}/link/").status_code == 404
+    other = issue_token("of nobody")
+    settings.CUSTOMER_PAGES = True
+    assert "Link for the customer" not in admin_client.get(f"/admin/accounts/apitoken/{other.pk}/change/").text
