@@ -281,7 +281,9 @@ def _audits(now: datetime) -> Iterable[Condition]:
 def _data_sets(now: datetime) -> Iterable[Condition]:
     plan = health.numbering_plan()
     if not plan.healthy:
-        yield Condition(kind="data.stale", subject="numbering_plan", title="Numbering plan", summary=plan.detail)
+        yield Condition(
+            kind="data.stale", subject="numbering_plan", title="Numbering plan is not current", summary=plan.detail
+        )
     if "complaints" not in {member.name for slot in SLOTS for member in members(slot)}:
         return
     loaded = data_sets.loaded(now)

@@ -13,7 +13,7 @@ from tests import plugin
 from tests.service import Service
 from tests.upstream import Upstream, held, raw
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.reliability]
 
 EXPIRING = """
 from datetime import timedelta
