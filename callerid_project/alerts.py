@@ -84,7 +84,7 @@ def _sources(now: datetime) -> Iterable[Condition]:
             usage = _usage(both_hours, name)
         yield from _slow(name, usage)
         if last := last_failures.get(name):
-            failed, total = _failed(usage), _total(usage)
+            failed, total = usage.failed_unpaused, _total(usage)
             percent = 100 * failed / total if total >= settings.ALERT_MIN_COUNT else 0.0
             is_recent = last.at > now - source_report.RECENT
             unanswered = name not in answered or answered[name] < last.at
@@ -112,7 +112,7 @@ def _slow(name: str, usage: SourceUsage) -> Iterable[Condition]:
             title=f"Source slow: {name}",
             summary=f"5 % of {usage.calls:,} calls took {duration} ms or longer. A search waits at most "
             f"{settings.SEARCH_DEADLINE_S * 1000:,.0f} ms.",
-            hint="Compare with the vendor's status page; if it stays slow, remove the source.",
+            hint="Compare with the vendor's status page; if it stays slow, pause the source.",
             opens=p95_ms > settings.ALERT_SLOW_MS,
         )
 
@@ -130,13 +130,8 @@ def _usage(usages: dict[tuple[str, str], SourceUsage], name: str) -> SourceUsage
     return total
 
 
-def _failed(usage: SourceUsage) -> int:
-    """Without lookups while an operator had paused the source."""
-    return usage.failed - usage.failures.get("paused", 0)
-
-
 def _total(usage: SourceUsage) -> int:
-    return usage.found + usage.not_found + _failed(usage)
+    return usage.found + usage.not_found + usage.failed_unpaused
 
 
 def _searches(now: datetime) -> Iterable[Condition]:
@@ -152,7 +147,7 @@ def _searches(now: datetime) -> Iterable[Condition]:
             subject="",
             title="Answers are degraded",
             summary=f"{degraded:,} of {answers:,} new answers lack one source, which failed.",
-            hint="See which source fails on the Sources page.",
+            hint="See which source fails or is paused on the Sources page.",
         ),
         degraded,
         answers,

@@ -72,7 +72,8 @@ def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> Deta
     slots = {slot: SourceUsage(slot, name) for slot in SLOTS if name in {each.name for each in members(slot)}}
     total, this_hour = SourceUsage("", name), SourceUsage("", name)
     steps = {at: SourceUsage("", name) for at in _steps(since, now, by_hour=by_hour)}
-    for hour, slot, outcome, sums in statistics.of_source(name, since):
+    days_before = None if by_hour else periods.hour(now)
+    for hour, slot, outcome, sums in statistics.of_source(name, since, days_before=days_before):
         step = hour if by_hour else periods.midnight(hour)
         if slot not in slots:
             slots[slot] = SourceUsage(slot, name)
@@ -122,8 +123,9 @@ def _state(
     if member.guard and member.guard.breaker.is_open:
         return "breaker"
     recent = [failure.at for failure in failures if failure.at >= now - source_report.RECENT]
-    answers = this_hour.failed + this_hour.found + this_hour.not_found
-    if recent and source_report.is_failing(recent[0], answered_at, this_hour.failed, answers):
+    failed = this_hour.failed_unpaused
+    lookups = failed + this_hour.found + this_hour.not_found
+    if recent and source_report.is_failing(recent[0], answered_at, failed, lookups):
         return "failing"
     return "healthy" if total.calls + total.cached or answered_at else "unused"
 

@@ -99,7 +99,8 @@ def report(since: datetime) -> Report:
 
 @dataclass(frozen=True, slots=True)
 class FailingSource:
-    """A configured source whose recent calls failed, in any process: `failed` of `total` calls in the current hour."""
+    """A configured source whose recent calls failed, in any process: `failed` of `total` lookups in the current hour,
+    without those while it was paused."""
 
     last: SourceResult
     failed: int
@@ -119,7 +120,7 @@ def failing(now: datetime) -> list[FailingSource]:
         if name not in last or name in paused:
             continue
         used = [usage for usage in usages.values() if usage.connector == name]
-        failed = sum(usage.failed for usage in used)
+        failed = sum(usage.failed_unpaused for usage in used)
         total = failed + sum(usage.found + usage.not_found for usage in used)
         if is_failing(last[name].at, answered.get(name), failed, total):
             found.append(FailingSource(last[name], failed, total))

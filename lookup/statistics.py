@@ -10,10 +10,11 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Max, Q, Sum
+from django.db.models import Case, F, Max, Q, Sum, When
+from django.db.models.functions import TruncDay
 
 from core import counters, metrics
 from core.counters import PRUNE_ROWS, CounterTable, hour_number, hour_to_columns, log_exceptions
@@ -139,6 +140,11 @@ class SourceUsage:
         return sum(self.failures.values())
 
     @property
+    def failed_unpaused(self) -> int:
+        """Failures without those while an operator had paused the source."""
+        return self.failed - self.failures.get("paused", 0)
+
+    @property
     def failed_calls(self) -> int:
         """Failures of calls, its own and shared ones."""
         return self.failed - self.not_called
@@ -210,12 +216,19 @@ def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict
     return sources, breakers
 
 
-def of_source(connector: str, since: datetime) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:
-    """Hour, slot, outcome and what SourceUsage.add takes, of the hours from `since` on, without events. One
-    statement."""
-    rows = SourceHour.objects.filter(hour__gte=since, connector=connector).exclude(outcome__in=_EVENTS)
-    for hour, slot, outcome, *sums in rows.values_list("hour", "slot", "outcome", *_SUMS).iterator():
-        yield hour, slot, outcome, sums
+def of_source(
+    connector: str, since: datetime, *, days_before: datetime | None = None
+) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:
+    """Hour, slot, outcome and what SourceUsage.add takes, of the hours from `since` on, without events. Hours before
+    `days_before` are added up by UTC day, which then has the place of the hour. One statement."""
+    rows: Any = SourceHour.objects.filter(hour__gte=since, connector=connector).exclude(outcome__in=_EVENTS)
+    step: Any = F("hour")
+    if days_before is not None:
+        step = Case(When(hour__lt=days_before, then=TruncDay("hour", tzinfo=UTC)), default=step)
+    sums: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
+    grouped = rows.annotate(step=step).values("step", "slot", "outcome").annotate(**sums)
+    for at, slot, outcome, *amounts in grouped.values_list("step", "slot", "outcome", *sums).iterator():
+        yield at, slot, outcome, amounts
 
 
 def failures_by_hour(since: datetime, limit: int) -> list[Any]:

@@ -15,7 +15,15 @@ from tests.servers import Unavailable, required
 READ = ("zensical.toml", "docs", "deploy", "examples", "integrations")
 
 #: The screenshots in docs/images, which tests/browser/test_docs_images.py makes.
-PICTURES = {"home-search", "console-dashboard", "console-token", "console-ledger-entry", "console-sources"}
+PICTURES = {
+    "home-search",
+    "console-dashboard",
+    "console-token",
+    "console-ledger-entry",
+    "console-sources",
+    "console-source",
+    "console-test-a-number",
+}
 PICTURE_BYTES = 150_000
 
 

@@ -87,7 +87,7 @@ class SourcesAdmin(ReadOnlyAdmin):
         require(self.has_view_permission(request))
         period, now = periods.from_query(request.GET), timezone.now()
         _require_storable(name)
-        by_hour = period is periods.DAY or request.GET.get("by", "hour" if period is periods.WEEK else "day") == "hour"
+        by_hour = period is periods.DAY or (period is periods.WEEK and request.GET.get("by") != "day")
         since = period.since(now)
         if (source := source_details.details(name, since=since, now=now, by_hour=by_hour)) is None:
             raise Http404
@@ -102,7 +102,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             since=since,
             now=now,
             by="hour" if by_hour else "day",
-            can_choose_step=period is not periods.DAY,
+            can_choose_step=period is periods.WEEK,
             source=source,
             state={"text": text, "type": label},
             charts=source_details.charts(source.steps, label=_label(period, by_hour=by_hour)),

@@ -75,6 +75,17 @@ for slot, connector, outcome, count, bucket, us in (
         hour=now - timedelta(hours=1), slot=slot, connector=connector, outcome=outcome, count=count,
         total_us=count * us, **({{bucket: count}} if bucket else {{}}),
     )
+for back in range(2, 24):
+    at = now - timedelta(hours=back)
+    busy = 100 + int(450 * max(0, math.sin((at.hour - 5) / 14 * math.pi)))
+    late = back % 3 * 4
+    for outcome, count in (("found", busy), ("not_found", busy // 5), ("cached_found", busy // 3), ("late", late)):
+        slow = count // (20 + back % 7)
+        half = (count - slow) // 2
+        SourceHour.objects.create(
+            hour=at, slot="source_a", connector="twilio", outcome=outcome, count=count,
+            total_us=count * 150_000, ms_100=half, ms_250=count - slow - half, ms_500=slow,
+        )
 print(json.dumps({{"token": issued.token.pk, "search": search.pk, "key": issued.api_key}}))
 """
 
@@ -128,3 +139,11 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
     page.goto("/admin/lookup/usage/")
     expect(page.get_by_text("twilio").first).to_be_visible()
     take(page, "console-sources", 720)
+    page.goto("/admin/lookup/usage/source/twilio/")
+    expect(page.get_by_role("link", name="Pause")).to_be_visible()
+    take(page, "console-source", 980)
+    page.goto("/admin/lookup/usage/test/")
+    page.get_by_label("Number", exact=True).fill("+49 30 23125555")
+    page.get_by_role("button", name="Test", exact=True).click()
+    expect(page.get_by_role("group", name="As a phone shows it")).to_contain_text("Spam")
+    take(page, "console-test-a-number", 1120)

@@ -69,6 +69,16 @@ def test_paused_source_is_not_failing(admin_client: Client, settings: Any) -> No
     )
 
 
+def test_lookups_during_a_pause_are_no_failures(admin_client: Client) -> None:
+    knows = "tests.connectors.Knows"
+    add_result("late", seconds_ago=10)
+    add_result(seconds_ago=9)
+    count_calls("found", 91, connector=knows)
+    count_calls("late", 9, connector=knows)
+    count_calls("paused", 900, connector=knows)
+    assert sources_finding(admin_client).startswith("healthy")
+
+
 def test_slot_without_a_source_is_unhealthy(admin_client: Client, settings: Any) -> None:
     configure(settings, "Knows,RemoteKnows")
     for name in ("Knows", "RemoteKnows"):

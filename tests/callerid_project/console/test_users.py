@@ -86,6 +86,8 @@ def test_role_form_offers_only_permissions_with_an_effect() -> None:
 
 def test_auditor_sees_no_password_hash(rows: dict[str, Model]) -> None:
     user = User.objects.get(pk=rows["auth.user"].pk)
+    user.set_password("A long enough one")
+    user.save()
     page = logged_in("auditor").get(reverse("admin:auth_user_change", args=[user.pk])).text
     *_, salt, digest = user.password.split("$")
     assert "somebody@example.org" in page
