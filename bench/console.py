@@ -1,16 +1,20 @@
 """Measures the console's pages with a large ledger: `.venv/bin/python -m bench.console [--rows 10000000]`.
 
 Starts a PostgreSQL server (needs its binaries and psql) with 100,000 tokens, a tenth of them in use, 30 days of
-statistics, and a ledger of 10,000 entries first and --rows entries then. Requests each page in-process with the
-statement timeout of the serving process. Prints each page's median time (inf: it failed), its slowest statement, and
-the ratio between both sizes.
+statistics, and a ledger and a request log of 10,000 rows each first and --rows rows each then; one token made half of
+the requests. Requests each page in-process with the statement timeout of the serving process. Prints each page's
+median time (inf: it failed), its slowest statement, and the ratio between both sizes. Needs 1 GB of disk for each
+million rows.
 """
 
 import argparse
+import hmac
 import json
 from contextlib import closing, suppress
 
-from bench.database import Database, psql
+import psycopg
+
+from bench.database import KEYS, Database, psql, without_indexes
 from tests.servers import PostgresServer, fresh_database
 
 SMALL = 10_000
@@ -18,6 +22,9 @@ TOKENS = 100_000
 #: One token in so many has searches.
 IN_USE = 10
 ROUNDS = 20
+REQUESTS = "/admin/lookup/requestlogentry/"
+#: In the request log, by its keyed hash.
+NUMBER = "12025550123"
 PAGES = {
     "dashboard, 24 hours": "/admin/",
     "dashboard, 7 days": "/admin/?period=7d",
@@ -27,6 +34,27 @@ PAGES = {
     "an API token": "/admin/accounts/apitoken/10/change/",
     "ledger list": "/admin/accounts/creditentry/",
     "ledger of one token": "/admin/accounts/creditentry/?token__id__exact=10",
+    "a ledger entry": "/admin/accounts/creditentry/2000/change/",
+    "request log": f"{REQUESTS}",
+    "request log, older page": f"{REQUESTS}?before={{old}}",
+    "request log, old day": f"{REQUESTS}?until={{old_day}}",
+    "requests of one token": f"{REQUESTS}?token=%2310",
+    "requests of the busiest token": f"{REQUESTS}?token=%2320",
+    "busiest token, rare outcome": f"{REQUESTS}?token=%2320&outcome=free_degraded",
+    "busiest token, number": f"{REQUESTS}?token=%2320&number={{number}}",
+    "one request id": f"{REQUESTS}?request_id={9000:032}",
+    "one number": f"{REQUESTS}?number={{number}}",
+    "common outcome": f"{REQUESTS}?outcome=found_both",
+    "rare outcome": f"{REQUESTS}?outcome=found_degraded",
+    "outcome without rows": f"{REQUESTS}?outcome=free_degraded",
+    "status 403": f"{REQUESTS}?status=403",
+    "status 503 (no rows)": f"{REQUESTS}?status=503",
+    "status 200, no rows of outcome": f"{REQUESTS}?status=200&outcome=free_degraded",
+    "any failure": f"{REQUESTS}?failed=any",
+    "failures only long ago": f"{REQUESTS}?failed=source_b&reason=auth",
+    "failures of one token": f"{REQUESTS}?failed=any&token=%2320",
+    "a request": f"{REQUESTS}2000/change/",
+    "from ledger entry to request": f"{REQUESTS}charge/2000/",
 }
 
 FILL = """
@@ -69,20 +97,43 @@ SELECT 1 + g::bigint * 7919 % {tokens}, -1, 1, CASE WHEN g % 1000 = 0 THEN 'top-
     lpad(g::text, 32, '0'), now() - g * interval '0.2 seconds'
 FROM generate_series({begin}, {end}) g;
 """
+# A week. Failures of source B were long ago: the newest tenth has none.
+REQUEST_LOG = """
+INSERT INTO lookup_requestlogentry (created_at, token_id, request_id, status, outcome, charged, replayed, entry_id,
+    number_mask, number_hash, duration_us, source_a, source_a_us, source_b, source_b_us, failures, calls)
+SELECT now() - (g * 604800.0 / {rows}) * interval '1 second',
+    CASE WHEN g %% 2 = 0 THEN 20 ELSE 1 + g::bigint * 7919 %% {tokens} END, lpad(g::text, 32, '0'),
+    CASE WHEN g %% 50 = 0 THEN 403 WHEN g %% 1000 = 1 THEN 500 ELSE 200 END,
+    CASE WHEN g %% 50 = 0 THEN 'no_credits' WHEN g %% 1000 = 1 THEN 'failed' WHEN g %% 1000 = 3 THEN 'found_degraded'
+        WHEN g %% 4 = 1 THEN 'found_one' ELSE 'found_both' END,
+    g %% 50 <> 0, false, g, '12*******23', CASE WHEN g %% 9999 = 0 THEN %(hash)s ELSE sha256(int8send(g)) END,
+    1800, 'found', 400, 'found', 410,
+    CASE WHEN g %% 1000 IN (1, 3) THEN 'source_a:twilio:late'
+        WHEN g > {rows} * 0.9 AND g %% 100 = 5 THEN 'source_b:trestle:auth' ELSE '' END,
+    '{{"source_a":[["directory","found",405,""],["geography","found",20,""]],"source_b":[["complaints","found",404,""]]}}'
+FROM generate_series({begin}::bigint, {end}) g
+"""
 # Run by `manage.py shell`.
 TIME_PAGES = """
 import json, statistics, time
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
+from datetime import timedelta
+from django.utils import timezone
+from lookup.admin.encrypted_urls import encrypt
+from lookup.admin.request_queries import Position
 client = Client(headers={{"Host": "localhost"}}, raise_request_exception=False)
 client.force_login(User.objects.get_or_create(username="bench", is_staff=True, is_superuser=True)[0])
 def request(url):
     started = time.perf_counter()
-    response = client.get(url)
+    response = client.get(url, follow=True)
     return (time.perf_counter() - started) * 1000 if response.status_code == 200 else float("inf")
 times = {{}}
+long_ago = timezone.now() - timedelta(days=6)
+parameters = dict(old=Position(long_ago, 1), old_day=long_ago.strftime("%Y-%m-%dT%H:%M"), number=encrypt("{number}"))
 for page, url in {pages}.items():
+    url = url.format(**parameters)
     request(url)
     median = statistics.median(request(url) for _ in range({rounds}))
     connection.force_debug_cursor = True
@@ -96,15 +147,25 @@ print(json.dumps(times))
 
 def time_pages(database: Database) -> dict[str, tuple[float, float]]:
     """Returns each page's median time and the time of its slowest statement, in milliseconds."""
-    output = database.manage("shell", "--no-imports", "-c", TIME_PAGES.format(pages=PAGES, rounds=ROUNDS))
+    output = database.manage(
+        "shell", "--no-imports", "-c", TIME_PAGES.format(pages=PAGES, rounds=ROUNDS, number=NUMBER)
+    )
     return dict(json.loads(output.splitlines()[-1]))
+
+
+def write_requests(url: str, begin: int, end: int) -> None:
+    number_hash = hmac.digest(KEYS["NUMBER_HASH_KEY"].encode(), f"number:{NUMBER}".encode(), "sha256")
+    with (
+        psycopg.connect(url, autocommit=True) as connection,
+        without_indexes(connection, "lookup_requestlogentry"),
+    ):
+        statement = REQUEST_LOG.format(tokens=TOKENS, begin=begin, end=end, rows=end)
+        connection.execute(statement.encode(), {"hash": number_hash})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--rows", type=int, default=10_000_000, help="entries in the large ledger (default: 10,000,000)"
-    )
+    parser.add_argument("--rows", type=int, default=10_000_000, help="rows of each large table (default: 10,000,000)")
     rows = parser.parse_args().rows
     with closing(PostgresServer().start()) as server, fresh_database(server.url) as url:
         Database({"DATABASE_URL": url})
@@ -113,6 +174,7 @@ def main() -> None:
         results = []
         for begin, end in ((1, SMALL), (SMALL + 1, rows)):
             psql(url, LEDGER.format(tokens=TOKENS, begin=begin, end=end))
+            write_requests(url, begin, end)
             psql(url, "VACUUM ANALYZE")
             results.append(time_pages(serving))
         print(f"{'ms (slowest statement)':<32} {SMALL:>16,} {rows:>18,}   ratio")

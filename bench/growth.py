@@ -15,7 +15,7 @@ from functools import partial
 import psycopg
 
 from bench import command, dataset, processes, report, targets
-from bench.database import Database
+from bench.database import Database, without_indexes
 from bench.load import LoadPlan
 from bench.rounds import run_rounds
 from bench.stack import Stack, fill_database, make_stack, sign_tokens
@@ -99,17 +99,8 @@ def _stack_of_size(postgres: PostgresServer, cache: RedisServer, tokens: int, le
 
 def write_ledger(connection: psycopg.Connection, tokens: int, ledger: int) -> None:
     """Inserts the ledger entries without foreign key checks and creates the indexes afterwards, which is faster."""
-    indexes = connection.execute(
-        "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'accounts_creditentry'"
-        " AND indexdef LIKE 'CREATE INDEX%' AND indexdef NOT LIKE '%WHERE%'"
-    ).fetchall()
-    connection.execute("SET session_replication_role = replica")
-    connection.execute("SET maintenance_work_mem = '1GB'")
-    for name, _ in indexes:
-        connection.execute(f'DROP INDEX "{name}"')
-    connection.execute(_LEDGER, {"tokens": tokens, "rows": ledger})
-    for _, definition in indexes:
-        connection.execute(definition)
+    with without_indexes(connection, "accounts_creditentry"):
+        connection.execute(_LEDGER, {"tokens": tokens, "rows": ledger})
 
 
 def _memory_table(stack: Stack, plan: LoadPlan, searches: int) -> str:

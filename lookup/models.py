@@ -307,6 +307,7 @@ class RequestLogEntry(models.Model):
 
     class Meta:
         verbose_name = "request"
+        verbose_name_plural = "request log"
         default_permissions = ("view",)
         # The filters of the console's Request log, each newest first.
         indexes = [

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth import get_user_model
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -28,6 +28,17 @@ def id_in(text: str) -> int | None:
     """The token id that `text` may mean: `12` or `#12`."""
     match = re.fullmatch(r"#?([0-9]{1,18})", text.strip())
     return int(match[1]) if match else None
+
+
+def matching_tokens(text: str) -> tuple[QuerySet[ApiToken], bool]:
+    """Tokens with this id, with this text in their name, or whose JWT it identifies (tokens.find); and whether names
+    were only searched among the newest tokens."""
+    token_id, floor_id = id_in(text), 0
+    condition = Q(pk=token_id) | Q(pk__in=[token.pk for token in tokens.find(text)])
+    if token_id is None or not text.startswith("#"):
+        floor_id = scan_floor_id()
+        condition |= Q(name__icontains=text, pk__gt=floor_id)
+    return ApiToken.objects.filter(condition), floor_id > 0
 
 
 def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[CreditEntry] | None = None) -> None:

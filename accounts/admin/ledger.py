@@ -25,6 +25,15 @@ from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
 COMPARE_RATE = (10, 60)
+#: Redirects to the request of a search's entry (lookup.admin).
+REQUEST_URL = "admin:lookup_requestlogentry_charge"
+
+
+def _request_link(entry: CreditEntry) -> str:
+    """A link to the request's page, or the request id of an entry that has none."""
+    if entry.kind != CreditEntry.Kind.SEARCH or not entry.request_id:
+        return entry.request_id or "-"
+    return html_link(reverse(REQUEST_URL, args=[entry.pk]), entry.request_id)
 
 
 class NewestEntriesPaginator(CappedPaginator):
@@ -76,7 +85,11 @@ class LedgerChangeList(IndexedChangeList):
 
 @admin.register(CreditEntry)
 class CreditEntryAdmin(TokenRowsAdmin, TokenSearchAdmin):
-    list_display = ("when", "token_name", "kind", "signed_amount", "balance", "details", "refunded")
+    list_display = (
+        *("when", "token_link", "kind_text", "signed_amount", "balance", "request_link", "reason_text", "by"),
+        "reference_text",
+    )
+    list_display_links = ("when",)
     list_before_template = "admin/accounts/creditentry/filters.html"
     ordering = ("-created_at",)  # and by pk within one moment, which Django adds
     paginator = NewestEntriesPaginator
@@ -92,12 +105,14 @@ class CreditEntryAdmin(TokenRowsAdmin, TokenSearchAdmin):
     # --- Columns and fields ---------------------------------------------------------------------------------------
 
     signed_amount = column(lambda entry: f"{entry.amount:+,}", "credits")
-    balance = column(lambda entry: f"{entry.balance_after:,}", "balance after")
-    details = column(
-        lambda entry: ", ".join(filter(None, (entry.request_id, entry.reason, entry.actor, entry.reference))) or "-",
-        "details",
+    balance = column(lambda entry: f"{entry.balance_after:,}", "balance")
+    request_link = column(_request_link, "request id")
+    reason_text = column(lambda entry: entry.reason or "-", "reason")
+    by = column(lambda entry: entry.actor or "-", "by")
+    reference_text = column(lambda entry: entry.reference or "-", "reference")
+    kind_text = column(
+        lambda entry: f"{entry.get_kind_display()}{', refunded' if entry.refunded_by.all() else ''}", "kind"
     )
-    refunded = column(lambda entry: "yes" if entry.refunded_by.all() else "-", "refunded")
     paid = column(lambda entry: f"{entry.price.normalize():,f} {settings.CURRENCY}", "price")
     number = column(
         lambda entry: (
@@ -116,7 +131,7 @@ class CreditEntryAdmin(TokenRowsAdmin, TokenSearchAdmin):
     def get_fields(self, request: HttpRequest, obj: CreditEntry | None = None) -> tuple[str, ...]:
         fields = ("when", "token_link", "kind", "signed_amount", "balance")
         if obj is not None and obj.kind == CreditEntry.Kind.SEARCH:
-            return (*fields, "request_id", "number", "refund_link")
+            return (*fields, "request_link", "number", "refund_link")
         refund = obj is not None and obj.kind == CreditEntry.Kind.REFUND
         priced = () if obj is None or obj.price is None else ("paid",)
         return (*fields, *priced, "actor", "reason", "search_link" if refund else "reference")

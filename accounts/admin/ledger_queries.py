@@ -11,15 +11,14 @@ from datetime import UTC, date, datetime, time
 from typing import Any
 
 from django import forms
-from django.db.models import BigIntegerField, Case, CharField, DateTimeField, F, Field, Func, Q, QuerySet, Value, When
-from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
+from django.db.models import BigIntegerField, Case, CharField, F, Q, QuerySet, Value, When
 from django.utils.functional import cached_property
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from accounts import tokens
 from accounts.admin import base
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import NEWEST_FIRST, newest_ids
+from core.index_range import in_range
 
 #: Callers choose request ids and may send the same one with every search: at most so many entries of one request id are
 #: listed, the newest, and as many of one reference.
@@ -152,7 +151,7 @@ class LedgerSelection:
         if self.entry_ids is None and self.token is None and self.customer is not None:
             return entries.filter(pk__in=self._newest_of_customer).order_by(*NEWEST_FIRST)
         if self.entry_ids is None and self.token is not None and kind in ("", searches):
-            entries = _in_range(entries, "token_id", Value(self.token.pk, BigIntegerField()), first, last)
+            entries = in_range(entries, "token_id", Value(self.token.pk, BigIntegerField()), first, last)
             return entries.order_by("-token_id", "-created_at", "-pk")
         entries = entries.filter(created_at__gte=first, created_at__lte=last)
         if self.entry_ids is not None:
@@ -219,7 +218,7 @@ class LedgerSelection:
     def _matching(self, name: str, text: str) -> QuerySet[CreditEntry]:
         """Entries whose column `name` is `text`, newest first, within the form's days and token: filtered later, those
         of other days and tokens would use up MAX_MATCHES."""
-        entries = _in_range(CreditEntry.objects.all(), name, Value(text, CharField()), *self._period())
+        entries = in_range(CreditEntry.objects.all(), name, Value(text, CharField()), *self._period())
         if name == "reference":
             entries = entries.exclude(reference="")  # the condition of the index of references
         # No index has a sum, so PostgreSQL has to use the one of column `name`.
@@ -231,36 +230,7 @@ class LedgerSelection:
         return entries.order_by(f"-{name}", "-created_at")
 
     def _tokens(self, text: str) -> list[ApiToken]:
-        """Tokens with this id, with this text in their name, or whose JWT it identifies (tokens.find)."""
-        token_id = base.id_in(text)
-        condition = Q(pk=token_id) | Q(pk__in=[token.pk for token in tokens.find(text)])
-        if token_id is None or not text.startswith("#"):
-            floor_id = base.scan_floor_id()
-            self.scan_limited = floor_id > 0
-            condition |= Q(name__icontains=text, pk__gt=floor_id)
-        tokens_found = ApiToken.objects.filter(condition)
+        tokens_found, self.scan_limited = base.matching_tokens(text)
         if self.customer is not None:
             tokens_found = tokens_found.filter(customer=self.customer)
         return list(tokens_found.order_by("name", "pk")[: self.MAX_CANDIDATES])
-
-
-def _in_range(
-    entries: QuerySet[CreditEntry], name: str, value: Value, first: datetime, last: datetime
-) -> QuerySet[CreditEntry]:
-    """Entries whose column `name` is `value`, from `first` to `last`.
-
-    As a range of the index of both columns: for a value that PostgreSQL believes to be common, it would otherwise scan
-    the table.
-    """
-    pair = _Row(name, "created_at")
-    return entries.filter(
-        GreaterThanOrEqual(pair, _Row(value, Value(first, DateTimeField()))),
-        LessThanOrEqual(pair, _Row(value, Value(last, DateTimeField()))),
-    )
-
-
-class _Row(Func):
-    """SQL's `(a, b)`, which compares in the order of an index of both columns."""
-
-    template = "(%(expressions)s)"
-    output_field = Field()

@@ -20,6 +20,7 @@ _SIDEBAR: dict[str, list[tuple[str, str, str, str | None]]] = {
         ("Customers", "groups", "accounts_customer_changelist", "accounts.view_customer"),
         ("API tokens", "key", "accounts_apitoken_changelist", "accounts.view_apitoken"),
         ("Ledger", "receipt_long", "accounts_creditentry_changelist", "accounts.view_creditentry"),
+        ("Request log", "list_alt", "lookup_requestlogentry_changelist", "lookup.view_requestlogentry"),
         ("Notices", "mail", "accounts_notice_changelist", "accounts.view_notice"),
     ],
     "Numbers": [

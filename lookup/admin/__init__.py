@@ -1,5 +1,5 @@
 """The console's pages about numbers and sources."""
 
-from lookup.admin import numbers, sources
+from lookup.admin import numbers, request_log, sources
 
-__all__ = ["numbers", "sources"]
+__all__ = ["numbers", "request_log", "sources"]

@@ -32,7 +32,7 @@ from django.contrib.auth.models import User
 from django.contrib.admin.models import CHANGE, LogEntry
 from accounts import credits, customer_links, customers, task_runs, tokens
 from accounts.models import ApiToken, CreditEntry, Incident, Notice, SearchHour, TokenDay
-from lookup.models import Dataset, NumberRule, SourceCheck, SourceHour, SourcePause, SourceResult
+from lookup.models import Dataset, NumberRule, RequestLogEntry, SourceCheck, SourceHour, SourcePause, SourceResult
 now = timezone.now().replace(minute=0, second=0, microsecond=0)
 boss = User.objects.get(is_superuser=True)
 name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
@@ -128,9 +128,30 @@ incident = alert("source.failing", "twilio", "Source failing: twilio", failing, 
 NumberRule.objects.create(number=493023125042, spam=False, name="Example Bakery", note="called twice")
 LogEntry.objects.log_actions(boss.pk, [token], CHANGE, "Added ledger entry 1, +40 credits.", single_object=True)
 other = token.entries.filter(kind="search").latest("pk")
+late = [["twilio", "shared_late", 1500000, "it did not answer in time"], ["directory", "found", 412, ""]]
+calls = {"source_a": late, "source_b": [["operator rules", "found", None, ""], ["complaints", "not_found", 96, ""]]}
+KINDS = (
+    dict(status=200, outcome="found_both", source_a="found", source_b="found", charged=True, entry=other),
+    dict(status=200, outcome="found_degraded", source_a="failed", source_b="found", charged=True),
+    dict(status=200, outcome="replayed", replayed=True),
+    dict(status=403, outcome="no_credits"),
+    dict(status=429, outcome="rate_limited", number_mask=""),
+    dict(status=500, outcome="failed", source_a="failed", source_b="failed"),
+)
+for n in range(60):
+    kind = {"charged": False, "replayed": False, "number_mask": "49********55", **KINDS[n % len(KINDS)]}
+    asked = dict(source_a_us=1500412, source_b_us=96, calls=json.dumps(calls)) if "source_a" in kind else {}
+    failures = [f"{slot}:twilio:late" for slot in ("source_a", "source_b") if kind.get(slot) == "failed"]
+    request = RequestLogEntry.objects.create(
+        created_at=other.created_at + timedelta(seconds=n / 100),
+        token=token, request_id=other.request_id if not n else f"{n:032x}", duration_us=1502345 if asked else 812,
+        failures=" ".join(failures), **kind, **asked,
+    )
+    if kind["outcome"] == "found_degraded":
+        degraded = request
 print(json.dumps({"token": token.pk, "test_token": test_token.pk, "search": search.pk, "other": other.pk,
     "customer": customer.pk, "link": customer_links.make(customer=customer, days=7),
-    "incident": incident.pk, "notice": incident.notices.earliest("pk").pk}))
+    "incident": incident.pk, "request": degraded.pk, "notice": incident.notices.earliest("pk").pk}))
 """
 
 PAGES = {
@@ -154,6 +175,9 @@ PAGES = {
     "ledger": "/admin/accounts/creditentry/",
     "ledger-row": "/admin/accounts/creditentry/{search}/change/",
     "refund": "/admin/accounts/creditentry/{other}/refund/",
+    "requests": "/admin/lookup/requestlogentry/",
+    "requests-failed": "/admin/lookup/requestlogentry/?failed=source_a&reason=late",
+    "request": "/admin/lookup/requestlogentry/{request}/change/",
     "notices": "/admin/accounts/notice/",
     "notice": "/admin/accounts/notice/{notice}/change/",
     "alerts": "/admin/accounts/incident/",
@@ -235,7 +259,19 @@ def test_chart_has_the_pages_text_color_in_every_scheme(admin_page: Page, filled
     assert len(colours) == 2
 
 
-LISTS = ("tokens", "customers", "ledger", "notices", "rules", "contacts", "complaints", "users", "roles", "history")
+LISTS = (
+    "tokens",
+    "customers",
+    "ledger",
+    "requests",
+    "notices",
+    "rules",
+    "contacts",
+    "complaints",
+    "users",
+    "roles",
+    "history",
+)
 
 
 @pytest.mark.parametrize("name", LISTS)

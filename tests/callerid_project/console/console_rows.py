@@ -13,7 +13,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from accounts import credits, customers, notices, tokens
 from accounts.models import Incident, Notice
 from callerid_project.models import Invitation
-from lookup.models import ComplaintDay, Contact, NumberRule, SourcePause, Usage
+from lookup.models import ComplaintDay, Contact, NumberRule, RequestLogEntry, SourcePause, Usage
 
 NUMBER = 493023125042
 #: A source that is paused.
@@ -30,10 +30,22 @@ def one_of_each() -> dict[str, Model]:
     Invitation.objects.create(user=user, invited_by="boss", sent_at=now)
     SourcePause.objects.create(connector=PAUSED, reason="invoice", paused_by="olga")
     TOTPDevice.objects.create(user=user, name="Authenticator app")
+    search = token.entries.get(kind="search")
+    request = RequestLogEntry.objects.create(
+        created_at=now,
+        token=token,
+        request_id="r1",
+        status=200,
+        outcome="found_both",
+        charged=True,
+        replayed=False,
+        entry=search,
+        duration_us=2_000,
+    )
     return {
         "accounts.apitoken": token,
         "accounts.customer": customers.create(name="Example Ltd", contacts=["owner@example.org"]),
-        "accounts.creditentry": token.entries.get(kind="search"),
+        "accounts.creditentry": search,
         "accounts.notice": Notice.objects.create(token=token, threshold=10, balance=9, outcome=notices.GIVEN_UP),
         "accounts.incident": Incident.objects.create(
             kind="token.expiring",
@@ -44,6 +56,7 @@ def one_of_each() -> dict[str, Model]:
             opened_at=now,
         ),
         "lookup.usage": Usage.objects.create(hour=now, connector="x", outcome="found", count=1),
+        "lookup.requestlogentry": request,
         "lookup.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),
         "lookup.contact": Contact.objects.create(number=NUMBER, name="Example Bakery"),
         "lookup.complaintday": ComplaintDay.objects.create(number=NUMBER, source="desk", day=now.date(), total=1),

@@ -78,6 +78,14 @@ lookup.usage pause               -      -       -        yes       -        yes
 lookup.usage resume              -      -       -        yes       -        yes
 lookup.usage test                -      -       yes      yes       -        yes
 
+lookup.requestlogentry list      -      -       yes      yes       yes      yes
+lookup.requestlogentry view      -      -       yes      yes       yes      yes
+lookup.requestlogentry history   -      -       -        -         yes      yes
+lookup.requestlogentry add       -      -       -        -         -        -
+lookup.requestlogentry change    -      -       -        -         -        -
+lookup.requestlogentry delete    -      -       -        -         -        -
+lookup.requestlogentry charge    -      -       yes      yes       yes      yes
+
 lookup.numberrule list           -      -       yes      yes       yes      yes
 lookup.numberrule view           -      -       yes      yes       yes      yes
 lookup.numberrule history        -      -       -        -         yes      yes
@@ -155,6 +163,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("lookup.usage", "test"): {"number": "+1 212 555 0100"},
     ("lookup.usage", "pause"): {"reason": "invoice"},
     ("lookup.usage", "resume"): {"reason": "paid"},
+    ("lookup.requestlogentry", "add"): {"status": 200},
+    ("lookup.requestlogentry", "change"): {"status": 500},
     ("lookup.numberrule", "add"): {"number": "493023125043", "spam": "true"},
     ("lookup.numberrule", "change"): {"spam": "true"},
     ("lookup.contact", "add"): {"number": "493023125043", "name": "x"},
@@ -257,6 +267,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield from form(url(verb))
         case "resume":
             yield from form(url(verb, PAUSED))
+        case "charge":
+            yield Request("GET", url(verb, row.entry_id))  # type: ignore[attr-defined]
         case "send_again":
             yield Request("POST", url(verb, key(row)))
             yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})

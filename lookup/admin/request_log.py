@@ -1,0 +1,245 @@
+"""The console's Request log: what came of each request of the last days. Nobody changes a row."""
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import Paginator
+from django.db.models import CharField, QuerySet, Value
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+from django.utils.http import urlencode
+
+from accounts import tokens
+from accounts.admin import base
+from accounts.admin.base import TokenRowsAdmin
+from accounts.models import CreditEntry
+from accounts.statistics import OUTCOMES
+from core.admin import column, html_link, require
+from core.index_range import in_range
+from lookup.admin.request_queries import Page, Position, RequestLogForm, RequestSelection
+from lookup.models import RequestLogEntry
+from lookup.search import SLOTS
+
+BEFORE_VAR = "before"
+#: The answer is logged after the ledger entry is written.
+MAX_WRITE_DELAY = timedelta(minutes=1)
+_SHARED, _CACHED = "shared_", "cached_"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one connector did in a search."""
+
+    connector: str
+    outcome: str
+    ms: str
+    hint: str
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome.removeprefix(_CACHED) not in ("found", "not_found")
+
+    @property
+    def text(self) -> str:
+        """The outcome in words: `found (cached)`."""
+        shared, cached = self.outcome.startswith(_SHARED), self.outcome.startswith(_CACHED)
+        word = self.outcome.removeprefix(_SHARED).removeprefix(_CACHED)
+        how = " (cached)" if cached else " (another search's call)" if shared else ""
+        return (f"failed: {word}" if self.failed else word.replace("_", " ")) + how
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLog:
+    """What one slot did. `status`: empty when it was not asked."""
+
+    name: str
+    status: str
+    ms: str
+    calls: list[Call]
+    reason: str
+
+    @property
+    def text(self) -> str:
+        if not self.status:
+            return "-"
+        return f"{self.status.replace('-', ' ')}{f': {self.reason}' if self.reason else ''}, {self.ms} ms"
+
+
+def _ms(us: int | None) -> str:
+    return "-" if us is None else f"{us / 1000:,.1f}"
+
+
+def slot_log(row: RequestLogEntry, slot: str) -> SlotLog:
+    status, us = getattr(row, slot), getattr(row, f"{slot}_us")
+    logged = json.loads(row.calls).get(slot, []) if row.calls else []
+    calls = [Call(connector, outcome, _ms(call_us), hint) for connector, outcome, call_us, hint in logged]
+    failures = (failure.split(":") for failure in row.failures.split())
+    reasons = [parts[-1] for parts in failures if parts[0] == slot] if status == "failed" else []
+    return SlotLog(f"Source {slot[-1].upper()}", status, _ms(us), calls, reasons[0] if reasons else "")
+
+
+class KeysetPaginator(Paginator):
+    """One page: the next one begins after the last row of this one. Nothing is counted."""
+
+    template_name = "admin/lookup/requestlogentry/pagination.html"
+
+    @cached_property
+    def count(self) -> int:
+        return len(self.object_list)
+
+
+class RequestChangeList(ChangeList):
+    """Lists what RequestSelection selects; its fields are the only filters."""
+
+    selection: RequestSelection
+    selected: Page
+    before: Position | None
+
+    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
+        others = super().get_filters_params(params)
+        return {name: value for name, value in others.items() if name not in {*RequestLogForm.base_fields, BEFORE_VAR}}
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[RequestLogEntry]:
+        self.selection = RequestSelection(RequestLogForm.from_url(request.GET))
+        self.before = Position.parse(request.GET.get(BEFORE_VAR, ""))
+        return RequestLogEntry.objects.none()
+
+    def get_results(self, request: HttpRequest) -> None:
+        self.selected = self.selection.page(self.before)
+        self.result_list: Any = self.selected.rows
+        self.paginator = KeysetPaginator(self.selected.rows, self.list_per_page)
+        self.result_count = len(self.selected.rows)
+        self.full_result_count = self.result_count
+        self.show_full_result_count = self.show_admin_actions = False
+        self.can_show_all = self.multi_page = False
+
+    def notes(self) -> list[str]:
+        notes = []
+        if self.selection.scan_limited:
+            notes.append(f"Names are searched among the newest {base.MAX_SCANNED:,} tokens; #id finds any token.")
+        if not settings.REQUEST_LOG_DAYS:
+            notes.append("The request log is off: REQUEST_LOG_DAYS is 0.")
+        return notes
+
+
+def _status(row: RequestLogEntry) -> str:
+    return f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}"
+
+
+def _charged(row: RequestLogEntry) -> str:
+    return "1 credit" if row.charged else "-"
+
+
+@admin.register(RequestLogEntry)
+class RequestLogAdmin(TokenRowsAdmin):
+    list_display = (
+        "when_and_id",
+        "token_link",
+        "number",
+        "status_text",
+        "source_a_text",
+        "source_b_text",
+        "charged_text",
+    )
+    list_display_links = ("when_and_id",)
+    list_before_template = "admin/lookup/requestlogentry/filters.html"
+    changelist_class = RequestChangeList
+    list_per_page = 50
+
+    # --- Columns and fields ---------------------------------------------------------------------------------------
+
+    when_and_id = column(
+        lambda row: format_html("{} <small>{}</small>", f"{row.created_at:%Y-%m-%d %H:%M:%S}", row.request_id),
+        "time (UTC), request id",
+    )
+    number = column(lambda row: row.number_mask or "-", "number")
+    status_text = column(_status, "outcome")
+    charged_text = column(_charged, "charged")
+    charged_or_not = column(
+        lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"
+    )
+    source_a_text = column(lambda row: slot_log(row, "source_a").text, "source A")
+    source_b_text = column(lambda row: slot_log(row, "source_b").text, "source B")
+    request_text = column(lambda row: row.request_id, "request id")
+    duration = column(lambda row: f"{_ms(row.duration_us)} ms", "duration")
+    customer = column(
+        lambda row: (
+            html_link(reverse("admin:accounts_customer_change", args=[row.token.customer_id]), row.token.customer)
+            if row.token.customer_id
+            else "-"
+        ),
+        "customer",
+    )
+    entry_link = column(
+        lambda row: (
+            html_link(reverse("admin:accounts_creditentry_change", args=[row.entry_id]), f"Ledger entry {row.entry_id}")
+            if row.entry_id
+            else "-"
+        ),
+        "ledger entry",
+    )
+    masked_number = column(
+        lambda row: (
+            format_html("{} <small>(only this and a keyed hash are stored)</small>", row.number_mask)
+            if row.number_mask
+            else "-"
+        ),
+        "number",
+    )
+    fields = (
+        *("when", "status_text", "charged_or_not", "entry_link", "token_link", "customer", "masked_number"),
+        *("request_text", "duration"),
+    )
+
+    def page_context(self, request: HttpRequest, obj: RequestLogEntry) -> dict[str, Any]:
+        return {"title": "Request", "subtitle": None, "slots": [slot_log(obj, slot) for slot in SLOTS]}
+
+    # --- Pages ----------------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.charge_view)
+        return [path("charge/<int:entry_id>/", view, name="lookup_requestlogentry_charge"), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """The form is submitted by POST, because it may have a number, and redirected to a URL that encrypts it."""
+        require(self.has_view_permission(request))
+        if request.method == "POST":
+            try:
+                query = RequestLogForm(request.POST).url_parameters()
+            except tokens.WholeToken as error:
+                self.message_user(request, str(error), messages.ERROR)
+                query = {}
+            return redirect(f"{request.path}?{urlencode(query)}" if query else request.path)
+        return super().changelist_view(request, extra_context)
+
+    def charge_view(self, request: HttpRequest, entry_id: int) -> HttpResponse:
+        """Redirects to the request that a ledger entry of a search belongs to."""
+        require(self.has_view_permission(request))
+        entry = get_object_or_404(CreditEntry, pk=entry_id, kind=CreditEntry.Kind.SEARCH)
+        if row := _of_charge(entry):
+            return redirect("admin:lookup_requestlogentry_change", row.pk)
+        days = settings.REQUEST_LOG_DAYS
+        text = (
+            f"This request is not in the request log. It keeps {days} days, and lists a request after some seconds."
+            if days
+            else "This request is not in the request log, which is off: REQUEST_LOG_DAYS is 0."
+        )
+        self.message_user(request, text, messages.WARNING)
+        if request.user.has_perm("accounts.view_creditentry"):
+            return redirect("admin:accounts_creditentry_change", entry_id)
+        return redirect("admin:lookup_requestlogentry_changelist")
+
+
+def _of_charge(entry: CreditEntry) -> RequestLogEntry | None:
+    """The request of this charge. Clients may send the same request id with every search."""
+    first, last = entry.created_at - timedelta(seconds=1), entry.created_at + MAX_WRITE_DELAY
+    rows = RequestLogEntry.objects.filter(entry_id=entry.pk)
+    return in_range(rows, "request_id", Value(entry.request_id, CharField()), first, last).first()
