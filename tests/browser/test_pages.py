@@ -363,7 +363,7 @@ def test_customers_own_page_is_accessible_and_not_cut(page: Page, filled: dict[s
     page.get_by_text("Show as a table").click()
     assert_not_cut(page)
     assert_title_not_cut(page)
-    assert_accessible(page)
+    assert_conforms(page)
     page.get_by_text("Show as a table").click()
     screenshots(page, "customers-own-page")
     assert page.context.cookies() == []
@@ -374,7 +374,7 @@ def test_link_that_is_not_valid_shows_a_page(page: Page, watch: Watch) -> None:
     page.goto("/customer/guess")
     expect(page.get_by_role("heading", name="This link is not valid")).to_be_visible()
     assert_not_cut(page)
-    assert_accessible(page)
+    assert_conforms(page)
     screenshots(page, "customers-own-page-invalid")
 
 
