@@ -73,7 +73,7 @@ def _private(response: HttpResponse) -> HttpResponse:
 
 def _overview(customer: Customer) -> dict[str, Any]:
     now = timezone.now()
-    rows: list[Any] = list(statistics.with_activity(customer.tokens.order_by("-pk"), now))
+    rows = list(customer.tokens.order_by("-pk"))
     rows.sort(key=lambda token: token.state_at(now) in ("revoked", "expired"))
     ids = [token.pk for token in rows]
     usable = [token for token in rows if token.state_at(now) not in ("revoked", "expired")]
@@ -84,7 +84,7 @@ def _overview(customer: Customer) -> dict[str, Any]:
         "now": now,
         "balance": sum(token.credits for token in usable),
         "usable": len(usable),
-        "tokens": [_token(token, now) for token in rows[:MAX_TOKENS]],
+        "tokens": [_token(token, now) for token in statistics.activity_of(rows[:MAX_TOKENS], now)],
         "more": max(0, len(rows) - MAX_TOKENS),
         "charges": charges.select_related("token").order_by(*NEWEST_FIRST),
         "days": _days(ids, now),

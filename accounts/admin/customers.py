@@ -154,14 +154,19 @@ class CustomerAdmin(TokenSearchAdmin):
 
     def page_context(self, request: HttpRequest, obj: Customer) -> dict[str, Any]:
         now = timezone.now()
-        rows: list[Any] = list(statistics.with_activity(obj.tokens.order_by("-pk"), now))
+        rows = list(obj.tokens.order_by("-pk"))
         unusable = [token for token in rows if token.state_at(now) in ("revoked", "expired")]
         usable = [token for token in rows if token.state_at(now) not in ("revoked", "expired")]
         days = [now.astimezone(UTC).date() - timedelta(days=back) for back in reversed(range(CHART_DAYS))]
         by_day = statistics.by_day_of_tokens([token.pk for token in rows], days[0])
         charged = sum(counts.get(outcome, 0) for counts in by_day.values() for outcome in statistics.CHARGED)
-        ends = [at for token in usable if not token.is_test and (at := statistics.runs_out(token, token.charged, now))]
-        shown = [*usable, *unusable][:MAX_SHOWN]
+        by_token = statistics.charged_by_token([token.pk for token in usable], now)
+        ends = [
+            at
+            for token in usable
+            if not token.is_test and (at := statistics.runs_out(token, by_token.get(token.pk, 0), now))
+        ]
+        shown = statistics.activity_of([*usable, *unusable][:MAX_SHOWN], now)
         entries, bought = CreditEntry.objects.none(), None
         if request.user.has_perm("accounts.view_creditentry"):
             ids = newest_ids(CreditEntry.objects.all(), [token.pk for token in rows], NEWEST_ENTRIES)
@@ -172,7 +177,7 @@ class CustomerAdmin(TokenSearchAdmin):
             "balance": sum(token.credits for token in usable),
             "usable": len(usable),
             "token_count": len(rows),
-            "searches_30d": sum(token.searches_30d for token in rows if not token.is_test),
+            "searches_30d": statistics.searches(by_day),
             "runs_out": token_list.end_of_credits(min(ends, default=None), now) if usable else "–",
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
