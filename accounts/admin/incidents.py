@@ -47,7 +47,11 @@ class KindFilter(admin.SimpleListFilter):
         return [(kind, kind) for kind in kinds]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
-        return queryset.filter(kind=self.value()) if self.value() else queryset
+        if self.value() is None:
+            return queryset
+        # PostgreSQL refuses some values, such as one with a NUL.
+        kinds = [kind for kind, _ in self.lookup_choices if kind == self.value()]
+        return queryset.filter(kind__in=kinds)
 
 
 def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:
