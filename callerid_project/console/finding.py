@@ -1,4 +1,4 @@
-"""Search over the whole console: pages, customers, tokens, ledger entries, numbers, users and sources.
+"""Search over the whole console: pages, customers, tokens, ledger entries, requests, numbers, users and sources.
 
 Every kind of result needs the permission of its page, reads a table through an index (names of tokens: among the newest
 only), and shows at most MAX_SHOWN results.
@@ -23,6 +23,7 @@ from accounts.models import CreditEntry, Customer, CustomerContact
 from callerid_project.console import navigation
 from lookup import numbers
 from lookup.admin.encrypted_urls import encrypt
+from lookup.admin.request_queries import RequestLogForm, RequestSelection
 from lookup.models import ComplaintDay, Contact, NumberRule
 from lookup.search import SLOTS, members
 
@@ -141,6 +142,20 @@ def _entries(request: HttpRequest, search: _Search) -> Iterator[Result]:
         )
 
 
+def _requests(request: HttpRequest, search: _Search) -> Iterator[Result]:
+    """By request id; by number the filtered list."""
+    by_id = RequestSelection(RequestLogForm({"request_id": search.text}))
+    for row in by_id.page(None).rows:
+        detail = f"{row.token}, {row.created_at:%Y-%m-%d %H:%M:%S} UTC, status {row.status}"
+        yield Result(str(row), reverse("admin:lookup_requestlogentry_change", args=[row.pk]), detail)
+    if search.number is not None:
+        by_number = RequestSelection(RequestLogForm({"number": str(search.number)}))
+        if by_number.page(None).rows:
+            encrypted = urlencode({"number": encrypt(str(search.number))})
+            url = f"{reverse('admin:lookup_requestlogentry_changelist')}?{encrypted}"
+            yield Result(f"Requests for {numbers.formatted(str(search.number))}", url)
+
+
 def _rules(request: HttpRequest, search: _Search) -> Iterator[Result]:
     for rule in NumberRule.objects.filter(number=search.number) if search.number else ():
         spam = {True: "spam", False: "not spam", None: ""}[rule.spam]
@@ -204,6 +219,7 @@ _KINDS = (
         _entries,
         "accounts_creditentry_changelist",
     ),
+    _Kind("Request log", "request id or number", "lookup.view_requestlogentry", _requests),
     _Kind("Rules", "number", "lookup.view_numberrule", _rules),
     _Kind("Contacts", "number", "lookup.view_contact", _contacts),
     _Kind("Complaints", "number", "lookup.view_complaintday", _complaints),

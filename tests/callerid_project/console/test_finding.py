@@ -13,8 +13,9 @@ from django.urls import reverse
 from accounts import credits, customers, tokens
 from accounts.models import ApiToken, CreditEntry
 from callerid_project.console import finding
+from core.hashing import keyed_hash
 from lookup.admin.encrypted_urls import encrypt
-from lookup.models import NumberRule
+from lookup.models import NumberRule, RequestLogEntry
 from tests.callerid_project.console.console_rows import NUMBER
 from tests.callerid_project.console.role_table import ROLES, logged_in
 
@@ -56,7 +57,11 @@ def test_single_result_opens_at_once(boss: Client, rows: dict[str, Model]) -> No
     assert isinstance(token, ApiToken)
     assert opened(boss, "PBX") == change("accounts_apitoken", token.pk)
     assert opened(boss, f" {token.hint} ") == change("accounts_apitoken", token.pk)
-    assert opened(boss, "r1") == change("accounts_creditentry", entry.pk)
+    by_request_id = find(boss, "r1").context["groups"]
+    assert {group.title: [one.url for one in group.results] for group in by_request_id} == {
+        "Ledger": [change("accounts_creditentry", entry.pk)],
+        "Request log": [change("lookup_requestlogentry", rows["lookup.requestlogentry"].pk)],
+    }
     assert opened(boss, "somebody@") == change("auth_user", rows["auth.user"].pk)
     assert opened(boss, "ledger") == reverse("admin:accounts_creditentry_changelist")
     assert opened(boss, "two-factor") == reverse("admin:second_factor")
@@ -80,16 +85,17 @@ def test_reference_finds_the_top_up(boss: Client) -> None:
 
 @pytest.mark.parametrize("typed", ["+49 30 2312-5042", "493023125042", "+49.30.23125042"])
 def test_number_is_found_and_in_no_url(boss: Client, rows: dict[str, Model], typed: str) -> None:
+    RequestLogEntry.objects.update(number_hash=keyed_hash("number", str(NUMBER)))
     sent = boss.post(FIND, {"q": typed})
     page = boss.get(sent["Location"])
     groups = {group.title: group.results for group in page.context["groups"]}
-    assert set(groups) == {"Rules", "Contacts", "Complaints"}
+    assert set(groups) == {"Rules", "Contacts", "Complaints", "Request log"}
     urls = [sent["Location"], *(result.url for of_kind in groups.values() for result in of_kind)]
     assert not [url for url in urls if "3023125" in url or "2312-5042" in url]
     for url in urls:
         assert boss.get(url).status_code == 200
     title = page.text.partition("<title>")[2].partition("</title>")[0]
-    assert "3 results" in title
+    assert "4 results" in title
     assert str(NUMBER) not in title
     assert str(NUMBER) in boss.get(groups["Complaints"][0].url).text
 
@@ -100,13 +106,14 @@ def test_each_role_finds_only_what_it_may_open(rows: dict[str, Model], clients: 
     may = {
         "staff": set[str](),
         "viewer": {"Customers", "API tokens", "Sources"},
-        "support": {"Customers", "API tokens", "Sources", "Ledger", "Rules"},
-        "operator": {"Customers", "API tokens", "Sources", "Ledger", "Rules", "Pages"},
-        "auditor": set(kinds.values()),
-        "superuser": set(kinds.values()),
+        "support": {"Customers", "API tokens", "Sources", "Ledger", "Request log", "Rules"},
+        "operator": {"Customers", "API tokens", "Sources", "Ledger", "Request log", "Rules", "Pages"},
+        "auditor": {*kinds.values(), "Request log"},
+        "superuser": {*kinds.values(), "Request log"},
     }
+    by_text = [*kinds.items(), ("r1", "Request log")]
     for role in ROLES:
-        for text, kind in kinds.items():
+        for text, kind in by_text:
             response = find(clients[role], text)
             found = response.status_code == 302 or kind in [group.title for group in response.context["groups"]]
             assert found == (kind in may[role]), (role, kind)
