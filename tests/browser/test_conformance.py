@@ -41,7 +41,7 @@ def test_measures_find_what_they_are_for(admin_page: Page) -> None:
         """() => {
             document.querySelector("#content").insertAdjacentHTML("beforeend", `<h1>Two</h1>
                 <div style="width: 700px">wide</div>
-                <a href="#" style="outline: none" onfocus="this.style.outline = 'none'">no focus</a>
+                <a href="#">a link</a>
                 <p style="height: 15px; overflow: hidden; white-space: nowrap; width: 40px">cut off text</p>
                 <div style="position: fixed; inset: auto 0 0 0; height: 300px; background: #fff; z-index: 99"></div>`);
             document.querySelector("input[name=old_password]").style.borderColor = "#eee";

@@ -16,6 +16,7 @@ PASSWORD = "a password of her own"
 
 
 def look_at(page: Page, name: str) -> None:
+    expect(page.get_by_role("main")).to_be_visible()
     assert_conforms(page)
     assert_not_cut(page)
     assert_title_not_cut(page)
