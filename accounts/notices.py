@@ -112,6 +112,7 @@ def send_due() -> Iterator[str]:
     What goes to a mail server or a webhook that is unavailable is left for the next run: every other notice would wait
     for the timeout and use up an attempt.
     """
+    _write_low_balance_webhooks()
     unavailable: set[tuple[str, str]] = set()
     while (notice := claim_next(timezone.now(), unavailable)) is not None:
         outcome, server_unavailable = _send(notice)
@@ -139,12 +140,21 @@ def claim_next(now: datetime, unavailable: Collection[tuple[str, str]] = ()) -> 
         notice = due.select_for_update(skip_locked=True).order_by("due_at", "pk").first()
         if notice is not None:
             notice.due_at, notice.outcome, notice.attempts = now + CLAIM, SENDING, notice.attempts + 1
-            if notice.token_id is not None and not notice.has_webhooks:
-                data = {"token_id": notice.token_id, "balance": notice.balance, "threshold": notice.threshold}
-                _write(_webhook_targets(), Notice.Event.BALANCE_LOW, data, notice.created_at, None)
-                notice.has_webhooks = True
-            notice.save(update_fields=["due_at", "outcome", "attempts", "has_webhooks"])
+            notice.save(update_fields=["due_at", "outcome", "attempts"])
     return notice
+
+
+def _write_low_balance_webhooks() -> None:
+    """Write the notices to webhooks of each low balance whose e-mail is pending, once, also if the version before wrote
+    that. Apart from sending the e-mail, so that they do not wait for an unavailable mail server."""
+    if not (settings.LOW_BALANCE_NOTICES and settings.ALERT_WEBHOOK_URLS):
+        return
+    emails = Notice.objects.filter(due_at__isnull=False, token__isnull=False, has_webhooks=False)
+    for email in emails.order_by("pk"):
+        with transaction.atomic():
+            if emails.filter(pk=email.pk).update(has_webhooks=True):  # else another sender has written them
+                data = {"token_id": email.token_id, "balance": email.balance, "threshold": email.threshold}
+                _write(_webhook_targets(), Notice.Event.BALANCE_LOW, data, email.created_at, None)
 
 
 def _send(notice: Notice) -> tuple[str, bool]:
@@ -165,9 +175,10 @@ def _send(notice: Notice) -> tuple[str, bool]:
         )
         if notice.attempts > len(BACK_OFF) or isinstance(error, webhooks.WebhookGone):
             return _settle(notice, GIVEN_UP), unavailable
-        notice.due_at = timezone.now() + BACK_OFF[notice.attempts - 1]
-        notice.outcome = f"failed: {reason}"[:100]
-        notice.save(update_fields=["due_at", "outcome"])
+        # Unless another sender has claimed it since, because this one took longer than CLAIM.
+        Notice.objects.filter(pk=notice.pk, attempts=notice.attempts).update(
+            due_at=timezone.now() + BACK_OFF[notice.attempts - 1], outcome=f"failed: {reason}"[:100]
+        )
         return "failed", unavailable
     notice.sent_at = timezone.now()
     return _settle(notice, "sent"), False

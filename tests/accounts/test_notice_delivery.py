@@ -1,6 +1,7 @@
 """Low-balance notices are sent until the mail server accepts them or the retries are used up."""
 
 import io
+import itertools
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -121,6 +122,26 @@ def test_unavailable_mail_server_uses_up_one_attempt(mailbox: Mailbox, clock: Cl
     settings.EMAIL_PORT = port
     clock.now += timedelta(minutes=1)
     assert sent() == ["sent"] * 3
+
+
+def test_late_failure_does_not_undo_what_another_sender_sent(
+    mailbox: Mailbox, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first sender stops for longer than its claim, such as on a host that was suspended."""
+    search(account(4, 3))
+    mail, senders = notices.message, itertools.count()
+
+    def first_is_suspended(*given: Any) -> Any:
+        if next(senders) == 0:
+            clock.now += notices.CLAIM
+            assert sent() == ["sent"]
+            raise ConnectionResetError
+        return mail(*given)
+
+    monkeypatch.setattr(notices, "message", first_is_suspended)
+    assert sent() == ["failed"]
+    assert (Notice.objects.get().outcome, Notice.objects.get().due_at) == ("sent", None)
+    assert len(mailbox.messages) == 1
 
 
 def test_notice_that_kills_its_senders_is_given_up(mailbox: Mailbox, clock: Clock) -> None:
