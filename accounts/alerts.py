@@ -121,7 +121,10 @@ def _end(incident: Incident, delays: Delays, now: datetime) -> bool:
     # Unless another checker has seen the condition meanwhile.
     mine = current().filter(pk=incident.pk, last_seen_at=incident.last_seen_at)
     if incident.opened_at is None:
-        mine.filter(opened_at=None).delete()
+        with transaction.atomic():
+            # Closed first, by a guarded UPDATE: Django's delete() reads the rows, and then deletes them by id alone.
+            if mine.filter(opened_at=None).update(closed_at=now):
+                incident.delete()
         return False
     if now - incident.last_seen_at < delays.close_after:
         return False

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from django.db import connection, connections
+from django.db.models.signals import pre_delete
 from django.utils import timezone
 
 from accounts import alerts, credits, notices
@@ -139,6 +140,20 @@ def test_condition_below_its_limit_only_keeps_an_incident_open(by_email: None) -
     report(failing())
     assert report(failing(opens=False)) == (0, 0)
     assert report() == (0, 1)
+
+
+def test_incident_that_another_checker_opens_is_not_deleted(by_email: None) -> None:
+    """One checker no longer sees the condition; the other sees it between that checker's statements."""
+    report(failing(), delays=LASTING)
+
+    def other_checker(**_: Any) -> None:
+        pre_delete.disconnect(other_checker, sender=Incident)
+        report(failing())
+
+    pre_delete.connect(other_checker, sender=Incident)
+    report(delays=LASTING)
+    assert alerts.open_incidents().count() == 1
+    assert Notice.objects.get().incident == alerts.open_incidents().get()
 
 
 def test_kinds_that_were_not_checked_stay_as_they_are(by_email: None) -> None:
@@ -434,6 +449,14 @@ def test_webhook_gets_low_balances_of_tokens_without_contact(by_webhook: Upstrea
     credits.adjust(token=account(4, 3, contact=""), amount=-1, actor="op", reason="mistake")
     assert sorted(sent()) == ["not needed", "not needed", "sent", "sent"]
     assert (mailbox.messages, len(by_webhook.bodies)) == ([], 2)
+
+
+def test_webhook_does_not_wait_for_the_mail_server(by_webhook: Upstream, mailbox: Mailbox, settings: Any) -> None:
+    settings.EMAIL_PORT = free_port()
+    for _ in range(3):
+        search(account(4, 3))
+    assert sorted(sent()) == ["failed", "sent", "sent", "sent"]
+    assert len(by_webhook.bodies) == 3
 
 
 def test_email_that_is_retried_causes_no_second_webhook(by_webhook: Upstream, mailbox: Mailbox, clock: Clock) -> None:
