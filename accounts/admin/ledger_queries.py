@@ -15,6 +15,7 @@ from django.db.models import BigIntegerField, Case, CharField, F, Q, QuerySet, V
 from django.utils.functional import cached_property
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
+from accounts import tokens
 from accounts.admin import base
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import NEWEST_FIRST, newest_ids
@@ -61,6 +62,14 @@ class LedgerForm(forms.Form):
     until = _date_field("To (UTC)")
     token__id__exact = forms.ModelChoiceField(ApiToken.objects.all(), required=False, widget=forms.HiddenInput)
     customer = forms.ModelChoiceField(Customer.objects.all(), required=False, widget=forms.HiddenInput)
+
+    def clean_q(self) -> str:
+        text: str = self.cleaned_data["q"]
+        try:
+            tokens.require_no_token(text)
+        except tokens.WholeToken as error:
+            raise forms.ValidationError(str(error)) from error
+        return text
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
@@ -208,12 +217,12 @@ class LedgerSelection:
             ids = list(self._matching(name, text).values_list("pk", flat=True)[: MAX_MATCHES + 1])
             self.truncated |= len(ids) > MAX_MATCHES
             matches += ids[:MAX_MATCHES]
-        tokens = self._tokens(text)
-        if not matches and len(tokens) == 1 and self.token in (None, tokens[0]):
-            self.token = tokens[0]
+        found = self._tokens(text)
+        if not matches and len(found) == 1 and self.token in (None, found[0]):
+            self.token = found[0]
         else:
             self.entry_ids = matches
-            self.candidates = [] if self.token else tokens
+            self.candidates = [] if self.token else found
 
     def _matching(self, name: str, text: str) -> QuerySet[CreditEntry]:
         """Entries whose column `name` is `text`, newest first, within the form's days and token: filtered later, those

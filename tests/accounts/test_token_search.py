@@ -1,6 +1,7 @@
 """A token is found by its last four characters, its hint, or its beginning; a whole token is never searched for."""
 
 from datetime import timedelta
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -78,6 +79,13 @@ def test_list_does_not_repeat_a_whole_token(
     page = admin_client.get(url)
     assert "Enter only its last four characters." in page.text
     assert issued.api_key not in page.text + caplog.text + str(admin_client.cookies)
+
+
+def test_export_does_not_search_for_a_whole_token(admin_client: Client, issued: tokens.Issued) -> None:
+    text = issued.api_key[:-40]  # with a part of the signature, and short enough for the field
+    response = admin_client.post(f"{LEDGER}export/?{urlencode({'q': text})}", follow=True)
+    assert response.redirect_chain[-1] == (f"{LEDGER}?", 302)
+    assert "Enter only its last four characters." in response.text
 
 
 def test_lists_are_searched_by_hint(admin_client: Client, issued: tokens.Issued) -> None:
