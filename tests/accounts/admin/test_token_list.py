@@ -187,3 +187,13 @@ def test_action_page_shows_the_token_and_its_state(admin_client: Client, token: 
     assert "30 credits, active" in text()
     tokens.revoke(token=token)
     assert "30 credits, revoked" in text()
+
+
+def test_numbers_of_rows_have_a_thousands_separator(admin_client: Client) -> None:
+    rows = (
+        ApiToken(name=f"shop {n}", jti=f"{n:032x}", lifetime_days=30, expires_at=timezone.now()) for n in range(1_001)
+    )
+    ApiToken.objects.bulk_create(rows)
+    text = " ".join(admin_client.get(LIST, {"q": "shop"}).text.split())
+    assert "1,001 results" in text
+    assert "1,001 API tokens" in text
