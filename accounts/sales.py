@@ -75,4 +75,4 @@ def of_tokens(token_ids: Collection[int], since: datetime) -> CustomerSales:
 def _average(price: Decimal | None, amount: int | None) -> Decimal | None:
     if price is None or not amount or amount < 0:
         return settings.CREDIT_PRICE
-    return (price / amount).quantize(_AVERAGE_STEP)
+    return (price / amount).quantize(_AVERAGE_STEP).normalize()

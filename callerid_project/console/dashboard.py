@@ -105,7 +105,7 @@ def _money(sold: Sales, spent: int, cost: Decimal | None) -> dict[str, Any]:
     return {
         "currency": settings.CURRENCY,
         "sales": sold.total.quantize(Decimal("0.01")),
-        "average_price": None if sold.average_price is None else sold.average_price.normalize(),
+        "average_price": sold.average_price,
         "revenue": revenue,
         "margin": margin,
         "margin_percent": f"{100 * margin / revenue:.0f}" if margin is not None and revenue else None,
