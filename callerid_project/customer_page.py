@@ -96,7 +96,7 @@ def _overview(customer: Customer) -> dict[str, Any]:
 
 def _token(token: Any, now: datetime) -> dict[str, Any]:
     count, window_s = settings.TEST_RATE_LIMIT if token.is_test else settings.RATE_LIMIT
-    return {"row": token, "state": token.state_at(now), "limit": f"{count} in {window_s} s"}
+    return {"row": token, "state": token.state_at(now), "limit": f"{count} requests in {window_s} seconds"}
 
 
 def _days(token_ids: list[int], now: datetime) -> list[dict[str, Any]]:

@@ -227,7 +227,7 @@ class CustomerAdmin(TokenSearchAdmin):
                 title="Link to the customer's page",
                 original=customer,
                 days=data["days"],
-                url=request.build_absolute_uri(reverse("customer", args=[link])),
+                url=f"{settings.PUBLIC_URL or request.build_absolute_uri('/')[:-1]}{reverse('customer', args=[link])}",
             )
 
         form = LinkForm(request.POST if request.method == "POST" else None)

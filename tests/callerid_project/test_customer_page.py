@@ -55,7 +55,17 @@ def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, custom
     response = client.get(url_of(customer), headers=HTML)
     text = response.text
     assert response.status_code == 200
-    shown = ("Example Ltd", "1,005", "till", token.hint, "30 in 60 s", "trial", "never charged", "gone", "revoked")
+    shown = (
+        "Example Ltd",
+        "1,005",
+        "till",
+        token.hint,
+        "30 requests in 60 seconds",
+        "trial",
+        "never charged",
+        "gone",
+        "revoked",
+    )
     for expected in (*shown, "request-24", "request-5", f"{token.expires_at:%Y-%m-%d}"):
         assert expected in text, expected
     hidden = ("request-4<", "pays late", "their second", "invoice 7", "@example.org", "boss", "unpaid", "stranger")
@@ -184,6 +194,13 @@ def test_operator_makes_a_link_that_is_shown_once(admin_client: Client, client: 
         "Made a link to the customer's page, valid for 3 days.",
         "Revoked all links to the customer's page.",
     ]
+
+
+def test_link_has_the_public_address_of_the_service(admin_client: Client, customer: Customer, settings: Any) -> None:
+    for public, shown in (("", "http://testserver"), ("https://callerid.example.org",) * 2):
+        settings.PUBLIC_URL = public
+        response = submit(admin_client, f"/admin/accounts/customer/{customer.pk}/link/", days=3)
+        assert f">{shown}/customer/" in response.text
 
 
 def test_console_offers_links_only_if_pages_are_on(admin_client: Client, customer: Customer, settings: Any) -> None:
