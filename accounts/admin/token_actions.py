@@ -42,17 +42,14 @@ def _price(help_text: str) -> forms.DecimalField:
     )
 
 
-_PAID = "Paid for these credits in total, in {currency}. {default}; 0 if they are free."
-
-
-def _paid() -> str:
+def _paid(what: str = "these credits in total") -> str:
     """The help text of a price, by the settings."""
     default = (
         "Leave empty if it is unknown"
         if settings.CREDIT_PRICE is None
         else f"Leave empty for {settings.CREDIT_PRICE} per credit"
     )
-    return _PAID.format(currency=settings.CURRENCY, default=default)
+    return f"Paid for {what}, in {settings.CURRENCY}. {default}; 0 if they are free."
 
 
 class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
@@ -165,6 +162,7 @@ class TopUpForm(OnceForm):
 class BulkTopUpForm(TopUpForm):
     """`tokens`: at most MAX_AT_ONCE token ids, separated by commas."""
 
+    price = _price(lazy(_paid, str)("the credits of each token"))
     tokens = forms.RegexField(r"\A[0-9]{1,18}(,[0-9]{1,18})*\Z", widget=forms.HiddenInput)
 
     def clean_tokens(self) -> list[int]:

@@ -160,12 +160,27 @@ def test_entry_and_export_show_the_price(admin_client: Client, settings: Any, to
 
 
 def test_page_of_a_customer_shows_sales_and_revenue(admin_client: Client) -> None:
-
     customer = customers.create(name="Example Ltd")
     url = f"/admin/accounts/customer/{customer.pk}/change/"
     token = tokens.issue(name="x", initial_credits=100, price=Decimal(3), actor="op", customer=customer).token
     credits.charge(token=token, request_id="r", number="493023125042", answer={})
     credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="x")
     TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=41)
-    context = admin_client.get(url).context
-    assert (context["bought"].total, context["revenue"]) == (3, Decimal("1.20"))
+    response = admin_client.get(url)
+    assert (response.context["bought"].total, response.context["revenue"]) == (3, Decimal("1.20"))
+    assert "1.20<small>USD in 30 days, at 0.03 per credit</small>" in response.text
+
+
+@pytest.mark.parametrize(("price", "shown"), [("2000", "20"), ("0.01", "0.0001"), ("33.3333", "0.333333"), ("0", "0")])
+def test_average_price_is_shown_without_trailing_zeros(admin_client: Client, price: str, shown: str) -> None:
+    customer = customers.create(name="Example Ltd")
+    tokens.issue(name="x", initial_credits=100, price=Decimal(price), actor="op", customer=customer)
+    assert f"at {shown} per credit" in admin_client.get(f"/admin/accounts/customer/{customer.pk}/change/").text
+
+
+def test_top_up_of_several_tokens_says_what_the_price_is_for(
+    admin_client: Client, settings: Any, token: ApiToken
+) -> None:
+    settings.CREDIT_PRICE = None
+    text = select(admin_client, token, issue_token("other")).text
+    assert "Paid for the credits of each token, in USD. Leave empty if it is unknown; 0" in text
