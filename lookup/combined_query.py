@@ -48,18 +48,17 @@ class NumberRows:
     separate_until: ClassVar[float] = 0.0
 
     def __init__(self, number: str, queries: Sequence[NumberQuery]) -> None:
-        #: When the statement began, a time.monotonic() value.
-        self.started_at = time.monotonic()
+        started = time.monotonic()
         self._number = number
         self._rows: dict[NumberQuery, Row | None] = {}
-        if self.started_at >= NumberRows.separate_until:
+        if started >= NumberRows.separate_until:
             try:
                 self._rows = dict(zip(queries, fetch_rows(queries, number), strict=True))
             except DatabaseError as error:
                 log.warning("combined query failed; separate queries for %g s (%s)", RETRY_AFTER_S, describe(error))
                 NumberRows.separate_until = time.monotonic() + RETRY_AFTER_S
         #: How long the statement took.
-        self.elapsed_s = time.monotonic() - self.started_at
+        self.elapsed_s = time.monotonic() - started
 
     def __contains__(self, query: NumberQuery) -> bool:
         """Whether the row is there, so that `get` runs no statement."""

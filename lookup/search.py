@@ -87,7 +87,7 @@ def search(number: str) -> SearchResult:
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     bound = {name: members(name) for name in SLOTS}
     rows = _read(number, [member for of_slot in bound.values() for member in of_slot])
-    rule, paused = rules.find(rows), pauses.process_pauses.read(rows)
+    rule, paused = rules.find(rows), pauses.process_pauses.names()
     slots = {name: Slot(name, bound[name], fields, number, rule) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
         _call_local(slot, number, rows, paused)
@@ -107,13 +107,12 @@ def members(slot: str) -> tuple[Member, ...]:
 
 
 def _read(number: str, bound: list[Member]) -> NumberRows:
-    """The rows of the operator rule, of the cache version if a vendor may be called, and of the table connectors; now
-    and then the names of the paused sources too."""
+    """The rows of the operator rule, of the cache version if a vendor may be called, and of the table connectors."""
     queries = [rules.QUERY]
     if any(member.guard for member in bound):
         queries.append(cache_versions.QUERY)
     queries += [member.connector.query for member in bound if isinstance(member.connector, TableConnector)]
-    return NumberRows(number, [*dict.fromkeys(queries), *pauses.process_pauses.queries()])
+    return NumberRows(number, list(dict.fromkeys(queries)))
 
 
 def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str]) -> None:

@@ -1,4 +1,4 @@
-"""Sources that operators pause: not called by any process, counted as failed, and read without a statement more."""
+"""Sources that operators pause: not called by any process, and counted as failed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,8 @@ from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
 from core import counters, history
-from lookup import pauses, rules, source_actions, source_report
+from lookup import pauses, source_actions, source_report
 from lookup.answers import Found, NotFound
-from lookup.combined_query import NumberRows
 from lookup.models import Contact, NumberRule, SourceHour, SourcePause, SourceResult
 from lookup.pauses import PausedSources
 from lookup.search import SearchResult, search
@@ -104,69 +103,79 @@ def test_pause_counts_as_a_failure_without_call(ask: Any) -> None:
 # --- How a process knows ----------------------------------------------------------------------------------------------
 
 
-def test_pauses_add_no_statement_to_a_search(settings: Any) -> None:
+def test_pauses_are_read_by_the_first_search_only(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.SOURCE_A, settings.SOURCE_B = "directory", "complaints"
+    monkeypatch.setattr(pauses, "process_pauses", PausedSources(clock=lambda: 0.0))
     counts = []
-    for _ in range(3):  # the first one reads the pauses
+    for _ in range(3):
         with CaptureQueriesContext(connection) as captured:
             search(NUMBER)
-        counts.append(["lookup_sourcepause" in query["sql"] for query in captured.captured_queries])
-    assert counts == [[True], [False], [False]]
+        counts.append([query["sql"] for query in captured.captured_queries if "lookup_sourcepause" in query["sql"]])
+    assert [len(statements) for statements in counts] == [1, 0, 0]
 
 
 def test_pause_is_noticed_after_the_interval_and_not_before() -> None:
     now = 0.0
     copy = PausedSources(clock=lambda: now)
-
-    def read() -> frozenset[str]:
-        rows = NumberRows(NUMBER, copy.queries())
-        rows.started_at = now
-        return copy.read(rows)
-
-    assert read() == frozenset()
+    assert copy.names() == frozenset()
     SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
     SourcePause.objects.create(connector="yelp", reason="r", paused_by="olga")
     now = pauses.REFRESH_S - 0.1
-    assert read() == frozenset()
+    assert copy.names() == frozenset()
     now = pauses.REFRESH_S
-    assert read() == {"twilio", "yelp"}
+    assert copy.names() == {"twilio", "yelp"}
 
 
-def test_read_that_began_before_a_change_is_ignored() -> None:
-    now = 1.0
-    copy = PausedSources(clock=lambda: now)
-    before = NumberRows(NUMBER, copy.queries())
-    before.started_at = now
+def test_concurrent_first_searches_all_know_the_pauses() -> None:
     SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
-    now = 2.0
-    copy.expire()
-    assert copy.read(before) == frozenset()
-    after = NumberRows(NUMBER, copy.queries())
-    after.started_at = now
-    assert copy.read(after) == {"twilio"}
+    copy = PausedSources(clock=lambda: 1.0)
+    found: list[frozenset[str]] = []
+    is_first = True
+
+    def search_meanwhile(execute: Any, *args: Any) -> Any:
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            found.append(copy.names())
+        return execute(*args)
+
+    with connection.execute_wrapper(search_meanwhile):
+        assert copy.names() == {"twilio"}
+    assert found == [frozenset({"twilio"})]
+
+
+def test_change_during_a_read_is_seen_by_the_next_search() -> None:
+    copy = PausedSources(clock=lambda: 1.0)
+
+    def pause_after_the_read(execute: Any, *args: Any) -> Any:
+        result = execute(*args)
+        copy.expire()
+        return result
+
+    with connection.execute_wrapper(pause_after_the_read):
+        assert copy.names() == frozenset()
+    SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
+    assert copy.names() == {"twilio"}
 
 
 def test_last_known_state_stays_while_the_table_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
     SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
     now = 0.0
     copy = PausedSources(clock=lambda: now)
-    rows = NumberRows(NUMBER, copy.queries())
-    rows.started_at = now
-    assert copy.read(rows) == {"twilio"}
+    assert copy.names() == {"twilio"}
 
-    class Unreadable(NumberRows):
-        def get(self, query: Any) -> Any:
-            raise DatabaseError("secret")
+    def refuse(*args: Any) -> Any:
+        raise DatabaseError("secret")
 
-    for now in (10.0, 20.0, 30.0):  # noqa: B007  (the clock's)
-        assert copy.read(Unreadable(NUMBER, [rules.QUERY])) == {"twilio"}
-    assert copy.queries() == []  # a fault of this table does not disable the combined query
+    with connection.execute_wrapper(refuse):
+        for now in (10.0, 20.0, 30.0):  # noqa: B007  (the clock's)
+            assert copy.names() == {"twilio"}
     assert [record.message for record in caplog.records] == [
         "the paused sources cannot be read, the last known stay paused (DatabaseError)"
     ]
     SourcePause.objects.all().delete()
     now = 40.0
-    assert copy.read(NumberRows(NUMBER, [rules.QUERY])) == frozenset()
+    assert copy.names() == frozenset()
 
 
 # --- Pausing and resuming ---------------------------------------------------------------------------------------------

@@ -261,7 +261,8 @@ def test_the_cache_version_is_read_only_with_vendors(db: None, settings: Any) ->
         """Of each, whether it reads cache versions."""
         with CaptureQueriesContext(connection) as ran:
             search(NUMBER)
-        return ["lookup_numbermark" in query["sql"] for query in ran.captured_queries]
+        read = [query["sql"] for query in ran.captured_queries if "lookup_sourcepause" not in query["sql"]]
+        return ["lookup_numbermark" in statement for statement in read]
 
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
     assert statements() == [True]

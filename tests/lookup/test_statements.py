@@ -6,8 +6,16 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from lookup import pauses
 from lookup.models import ComplaintDay, Contact, Country, NumberPrefix
 from tests.api import NUMBER, Integrator
+
+
+@pytest.fixture(autouse=True)
+def _pauses_are_known(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process reads them every REFRESH_S (test_pauses.py)."""
+    monkeypatch.setattr(pauses, "process_pauses", pauses.PausedSources(clock=lambda: 0.0))
+    pauses.process_pauses.names()
 
 
 @pytest.fixture
