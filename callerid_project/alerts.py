@@ -240,12 +240,20 @@ def _credits(now: datetime) -> Iterable[Condition]:
 
 
 def _capped(conditions: list[Condition], what: str) -> Iterable[Condition]:
-    """No more than MAX_TOKENS of them open incidents of their own; one incident is about all others."""
-    opening = [each for each in conditions if each.opens]
-    others = opening[MAX_TOKENS:]
-    yield from (each for each in conditions if not each.opens)
-    yield from opening[:MAX_TOKENS]
-    yield from (replace(each, opens=False) for each in others)
+    """No more than MAX_TOKENS of them have an incident of their own; one incident is about all others."""
+    if len(conditions) <= MAX_TOKENS:
+        yield from conditions
+        return
+    known = set(alerts.current().filter(kind__in={each.kind for each in conditions}).values_list("kind", "subject"))
+
+    def is_new(condition: Condition) -> bool:
+        return (condition.kind, condition.subject) not in known
+
+    # Those with an incident first: the order of the others may change with each check.
+    own = sorted((each for each in conditions if each.opens or not is_new(each)), key=is_new)
+    others = [each for each in own[MAX_TOKENS:] if each.opens]
+    yield from own[:MAX_TOKENS]
+    yield from (replace(each, opens=False) for each in own[MAX_TOKENS:])
     if others:
         yield Condition(
             kind=others[0].kind,

@@ -294,6 +294,28 @@ def test_many_tokens_open_a_limited_number_of_incidents(monkeypatch: pytest.Monk
     assert {each.subject for each in open_incidents()} == {str(second.pk), str(third.pk)}
 
 
+def test_tokens_in_another_order_open_no_further_incidents(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts, "MAX_TOKENS", 2)
+    first, second, third = (expiring(days) for days in (2, 3, 4))
+    alerts.check()
+    expected = {str(first.pk), str(second.pk), "others"}
+    assert {each.subject for each in open_incidents()} == expected
+    ApiToken.objects.filter(pk=third.pk).update(expires_at=NOW + DAY)
+    alerts.check()
+    assert {each.subject for each in open_incidents()} == expected
+    assert Incident.objects.get(subject="others").summary.startswith("1 more API tokens")
+
+
+def test_incident_that_is_only_kept_open_counts_as_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts, "MAX_TOKENS", 1)
+    first = issue_long_ago("first", 20, charged=70)  # 10 a day
+    alerts.check()
+    ApiToken.objects.filter(pk=first.pk).update(credits=50)
+    issue_long_ago("second", 20, charged=70)
+    alerts.check()
+    assert {each.subject for each in open_incidents()} == {str(first.pk), "others"}
+
+
 def test_days_of_zero_turn_alerts_about_tokens_off(settings: Any) -> None:
     settings.ALERT_EXPIRY_DAYS = settings.ALERT_RUNNING_OUT_DAYS = 0
     expiring(1)
