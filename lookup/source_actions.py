@@ -24,6 +24,7 @@ from lookup.vendors.guard import call_remote
 
 # Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
 NUMBER = "12025550123"
+_NOT_COVERED = "no call was made: the source does not cover the number; use check_sources --number"
 #: How long a check waits for a call at most. CALL_LIFETIME_S ends the call earlier, but for a thread that hangs.
 MAX_CALL_S = 30.0
 #: A source is checked from the console at most once in this time: a double click must not make two calls.
@@ -117,7 +118,7 @@ def call(member: Member, number: str = NUMBER) -> CheckResult:
     MAX_CALL_S if the source is remote."""
     name, connector = member.name, member.connector
     if not covers(name, connector, number):
-        return CheckResult(name, "not covered", True, None, {}, "not called for this number; try --number")
+        return CheckResult(name, "not covered", True, None, {}, _NOT_COVERED)
     started = time.monotonic()
     if member.guard:
         try:
@@ -136,7 +137,7 @@ def call(member: Member, number: str = NUMBER) -> CheckResult:
     if isinstance(answer, Found):
         return CheckResult(name, "found", not fix, ms, answer.known(), fix)
     if answer.reason == "invalid_number":
-        hint = fix or "the source rejects the number; try --number"
+        hint = fix or "the source rejects the number; use check_sources --number"
         return CheckResult(name, "invalid number", not fix, ms, {}, hint)
     return CheckResult(name, answer.reason.replace("_", " "), not fix, ms, {}, fix)
 
@@ -174,8 +175,9 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
     }
     with transaction.atomic():
         SourceCheck.objects.filter(pk=name, started_at=now).update(finished_at=timezone.now(), result=kept)
+        how = "without a call" if result.ms is None else "by a call"
         duration = "" if result.ms is None else f" in {result.ms:,.1f} ms"
-        _record(name, f"Checked by a call: {kept['outcome']}{duration}.", user)
+        _record(name, f"Checked {how}: {kept['outcome']}{duration}.", user)
     return result
 
 

@@ -123,8 +123,11 @@ class SourcesAdmin(ReadOnlyAdmin):
                 text = "No call was made: this source is being checked, or was checked in the last 10 seconds."
                 self.message_user(request, text, messages.WARNING)
             else:
-                level = messages.SUCCESS if result.ok else messages.ERROR
-                self.message_user(request, f"Checked by one call: {result.outcome}.", level)
+                if result.ms is None:
+                    self.message_user(request, f"No call was made: {result.outcome}.", messages.WARNING)
+                else:
+                    level = messages.SUCCESS if result.ok else messages.ERROR
+                    self.message_user(request, f"Checked by one call: {result.outcome}.", level)
         return redirect(f"{_address('source', name)}#check")
 
     def pause_view(self, request: HttpRequest, name: str) -> HttpResponse:

@@ -219,6 +219,17 @@ def test_failed_check_shows_what_to_do(vendors: Vendors, admin_client: Client) -
     assert not SourceHour.objects.exists()  # a check is no search
 
 
+def test_check_of_an_uncovered_number_says_that_no_call_was_made(
+    vendors: Vendors, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_actions, "covers", lambda *args: False)
+    response = admin_client.post(url("mock_a", "check/"), follow=True)
+    assert "No call was made: not covered." in response.text
+    assert "Checked by" not in response.text
+    assert vendors.a.heads == []
+    assert LogEntry.objects.get().change_message == "Checked without a call: not covered."
+
+
 def test_second_check_within_the_interval_makes_no_call(
     vendors: Vendors, admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
