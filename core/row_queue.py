@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from django.db import DataError, IntegrityError, transaction
@@ -72,7 +73,7 @@ class RowQueue(BackgroundWriter):
             rows, self._rows = self._rows, deque()
         try:
             while rows:
-                batch = [rows[index] for index in range(min(BATCH_ROWS, len(rows)))]
+                batch = list(islice(rows, BATCH_ROWS))
                 self._insert(batch)
                 for _ in batch:
                     rows.popleft()

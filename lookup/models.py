@@ -239,7 +239,7 @@ class SourceResult(models.Model):
 
 
 class SourcePause(models.Model):
-    """A source that an operator has paused: no process calls it. Only lookup.pauses writes here."""
+    """A source that an operator has paused: no process calls it. Written only by lookup.source_actions."""
 
     connector = models.CharField(max_length=200, primary_key=True)
     reason = models.CharField(max_length=200)
@@ -255,7 +255,7 @@ class SourcePause(models.Model):
 
 
 class SourceCheck(models.Model):
-    """The last check of a source from the console (lookup.source_check). Holds no number and no data from a source."""
+    """The last check of a source from the console (lookup.source_actions). No number, no data from a source."""
 
     connector = models.CharField(max_length=200, primary_key=True)
     started_by = models.CharField(max_length=150)

@@ -4,6 +4,7 @@ callerid_project.errors maps each exception to the response's status and detail 
 """
 
 import time
+from contextlib import nullcontext
 from typing import Any, cast
 
 from django.conf import settings
@@ -56,10 +57,8 @@ class SearchView(APIView):
         """Check the number and, in test mode, the concurrency limit of the slow answer; then answer."""
         token = cast(ApiToken, request.auth)
         self.number = number = numbers.parse(cast(dict[str, Any], request.data).get("query"))
-        if token.is_test:
-            with test_mode.limit_slow_requests(number):
-                return self._answer(request, token, number)
-        return self._answer(request, token, number)
+        with test_mode.limit_slow_requests(number) if token.is_test else nullcontext():
+            return self._answer(request, token, number)
 
     def _answer(self, request: Request, token: ApiToken, number: str) -> JsonResponse:
         """Check the Idempotency-Key and the balance; search; charge."""
