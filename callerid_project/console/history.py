@@ -6,7 +6,8 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from core.admin import LargeTableAdmin, ReadOnlyAdmin, column, html_link
+from accounts.admin.base import TokenSearchAdmin
+from core.admin import ReadOnlyAdmin, column, html_link
 from core.history import Action
 
 LogEntry._meta.verbose_name, LogEntry._meta.verbose_name_plural = "history entry", "history"
@@ -15,7 +16,7 @@ _ACTIONS = dict(Action.choices)
 
 
 @admin.register(LogEntry)
-class HistoryAdmin(ReadOnlyAdmin, LargeTableAdmin):
+class HistoryAdmin(ReadOnlyAdmin, TokenSearchAdmin):
     list_display = ("when", "user", "action", "target", "message")
     fields = ("when", "user", "action", "target_type", "target", "message")
     list_select_related = ("user", "content_type")

@@ -29,9 +29,10 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
+from accounts.admin.base import TokenSearchAdmin
 from callerid_project.console import invitations, login_log, second_factor
 from callerid_project.models import Invitation
-from core.admin import LargeTableAdmin, column, require
+from core.admin import column, require
 
 # Titles, messages and breadcrumbs use the names of the sidebar.
 apps.get_app_config("auth").verbose_name = "Operators"
@@ -46,7 +47,7 @@ _WITHOUT_EFFECT = (
 admin.site.unregister([Group, User, StaticDevice, TOTPDevice])
 
 
-class SuperuserOnlyAdmin(LargeTableAdmin):
+class SuperuserOnlyAdmin(TokenSearchAdmin):
     """Only superusers can make changes: a permission to change users or roles would allow its holder to become one."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:

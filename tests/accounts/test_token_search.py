@@ -69,7 +69,10 @@ def test_whole_token_is_not_searched_for(issued: tokens.Issued) -> None:
             tokens.find(text)
 
 
-@pytest.mark.parametrize("url", [LIST, LEDGER])
+@pytest.mark.parametrize(
+    "url",
+    [LIST, LEDGER, *(f"/admin/{name}/" for name in ("accounts/customer", "auth/user", "auth/group", "admin/logentry"))],
+)
 def test_list_does_not_repeat_a_whole_token(
     admin_client: Client, issued: tokens.Issued, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
