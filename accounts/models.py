@@ -120,6 +120,10 @@ class ApiToken(models.Model):
     def state(self) -> str:
         return self.state_at(timezone.now())
 
+    def is_usable_at(self, now: datetime) -> bool:
+        """Whether its JWT is accepted: neither revoked nor expired."""
+        return self.revoked_at is None and self.expires_at > now
+
 
 class CreditEntry(models.Model):
     """One entry of the append-only ledger. A token's balance is the sum of its entries, at every moment."""

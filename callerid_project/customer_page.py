@@ -74,9 +74,9 @@ def _private(response: HttpResponse) -> HttpResponse:
 def _overview(customer: Customer) -> dict[str, Any]:
     now = timezone.now()
     rows = list(customer.tokens.order_by("-pk"))
-    rows.sort(key=lambda token: token.state_at(now) in ("revoked", "expired"))
+    rows.sort(key=lambda token: not token.is_usable_at(now))
     ids = [token.pk for token in rows]
-    usable = [token for token in rows if token.state_at(now) not in ("revoked", "expired")]
+    usable = [token for token in rows if token.is_usable_at(now)]
     searches = CreditEntry.objects.filter(kind=CreditEntry.Kind.SEARCH)
     charges = CreditEntry.objects.filter(pk__in=newest_ids(searches, ids, NEWEST_CHARGES))
     return {

@@ -1,6 +1,7 @@
 """The customers in the console: what each owns, has spent and has left, over all its tokens."""
 
-from datetime import UTC, timedelta
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django import forms
@@ -154,42 +155,27 @@ class CustomerAdmin(TokenSearchAdmin):
 
     def page_context(self, request: HttpRequest, obj: Customer) -> dict[str, Any]:
         now = timezone.now()
-        rows = list(obj.tokens.order_by("-pk"))
-        unusable = [token for token in rows if token.state_at(now) in ("revoked", "expired")]
-        usable = [token for token in rows if token.state_at(now) not in ("revoked", "expired")]
+        owned = list(obj.tokens.order_by("-pk"))
+        owned.sort(key=lambda token: not token.is_usable_at(now))
+        usable = [token for token in owned if token.is_usable_at(now)]
+        shown = statistics.activity_of(owned[:MAX_SHOWN], now)
         days = [now.astimezone(UTC).date() - timedelta(days=back) for back in reversed(range(CHART_DAYS))]
-        by_day = statistics.by_day_of_tokens([token.pk for token in rows], days[0])
-        charged = sum(counts.get(outcome, 0) for counts in by_day.values() for outcome in statistics.CHARGED)
-        by_token = statistics.charged_by_token([token.pk for token in usable], now)
-        ends = [
-            at
-            for token in usable
-            if not token.is_test and (at := statistics.runs_out(token, by_token.get(token.pk, 0), now))
-        ]
-        shown = statistics.activity_of([*usable, *unusable][:MAX_SHOWN], now)
-        entries, bought = CreditEntry.objects.none(), None
-        if request.user.has_perm("accounts.view_creditentry"):
-            ids = newest_ids(CreditEntry.objects.all(), [token.pk for token in rows], NEWEST_ENTRIES)
-            bought = sales.of_tokens([token.pk for token in rows], periods.MONTH.since(now))
-            entries = CreditEntry.objects.filter(pk__in=ids).select_related("token").order_by(*NEWEST_FIRST)
+        by_day = statistics.by_day_of_tokens([token.pk for token in owned], days[0])
         return {
             "customer": obj,
             "balance": sum(token.credits for token in usable),
             "usable": len(usable),
-            "token_count": len(rows),
+            "token_count": len(owned),
             "searches_30d": statistics.searches(by_day),
-            "runs_out": token_list.end_of_credits(min(ends, default=None), now) if usable else "–",
+            "runs_out": _first_runs_out(usable, now),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
                 for token in shown
             ],
-            "more": len(rows) > len(shown),
+            "more": len(owned) > len(shown),
             "chart": requests_chart([(day, by_day.get(day, {})) for day in days], label="%b %d", by="day"),
-            "entries": entries,
-            "bought": bought,
-            "revenue": bought.period.revenue(charged - bought.refunded) if bought else None,
-            "currency": settings.CURRENCY,
             "buttons": self._buttons(request, obj),
+            **(_ledger_figures(owned, by_day, now) if request.user.has_perm("accounts.view_creditentry") else {}),
         }
 
     def _buttons(self, request: HttpRequest, customer: Customer) -> list[dict[str, str]]:
@@ -216,7 +202,7 @@ class CustomerAdmin(TokenSearchAdmin):
 
     def link_view(self, request: HttpRequest, customer_id: int) -> HttpResponse:
         """Make a link, which is shown once, in the response to the POST."""
-        customer = self._sharable(request, customer_id)
+        customer = self._customer_with_page(request, customer_id)
 
         def perform(data: dict[str, Any]) -> HttpResponse:
             link = customer_links.make(customer=customer, days=data["days"])
@@ -246,7 +232,7 @@ class CustomerAdmin(TokenSearchAdmin):
         )
 
     def revoke_links_view(self, request: HttpRequest, customer_id: int) -> HttpResponse:
-        customer = self._sharable(request, customer_id)
+        customer = self._customer_with_page(request, customer_id)
 
         def perform(data: dict[str, Any]) -> HttpResponse:
             customer_links.revoke(customer=customer)
@@ -265,11 +251,34 @@ class CustomerAdmin(TokenSearchAdmin):
             original=customer,
         )
 
-    def _sharable(self, request: HttpRequest, customer_id: int) -> Customer:
+    def _customer_with_page(self, request: HttpRequest, customer_id: int) -> Customer:
         require(request.user.has_perms(["accounts.view_customer", "accounts.change_customer"]))
         if not settings.CUSTOMER_PAGES:
             raise Http404
         return get_object_or_404(Customer, pk=customer_id)
+
+
+def _first_runs_out(usable: list[ApiToken], now: datetime) -> str:
+    """When the first of these tokens runs out of credits."""
+    if not usable:
+        return "–"
+    charged = statistics.charged_by_token([token.pk for token in usable], now)
+    ends = (statistics.runs_out(token, charged.get(token.pk, 0), now) for token in usable if not token.is_test)
+    return token_list.end_of_credits(min(filter(None, ends), default=None), now)
+
+
+def _ledger_figures(owned: list[ApiToken], by_day: Mapping[date, Mapping[str, int]], now: datetime) -> dict[str, Any]:
+    """The newest entries, and sales and revenue. `by_day`: requests in the days of periods.MONTH, by outcome."""
+    ids = [token.pk for token in owned]
+    sold = sales.of_tokens(ids, periods.MONTH.since(now))
+    charged = sum(counts.get(outcome, 0) for counts in by_day.values() for outcome in statistics.CHARGED)
+    newest = newest_ids(CreditEntry.objects.all(), ids, NEWEST_ENTRIES)
+    return {
+        "entries": CreditEntry.objects.filter(pk__in=newest).select_related("token").order_by(*NEWEST_FIRST),
+        "sold": sold,
+        "revenue": sold.period.revenue(charged - sold.refunded),
+        "currency": settings.CURRENCY,
+    }
 
 
 def _address(page: str, *args: int) -> str:

@@ -167,7 +167,7 @@ def test_page_of_a_customer_shows_sales_and_revenue(admin_client: Client) -> Non
     credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="x")
     TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=41)
     response = admin_client.get(url)
-    assert (response.context["bought"].total, response.context["revenue"]) == (3, Decimal("1.20"))
+    assert (response.context["sold"].total, response.context["revenue"]) == (3, Decimal("1.20"))
     assert "1.20<small>USD in 30 days, at 0.03 per credit</small>" in response.text
 
 
