@@ -17,11 +17,16 @@ READ = ("zensical.toml", "docs", "deploy", "examples", "integrations")
 #: The screenshots in docs/images, which tests/browser/test_docs_images.py makes.
 PICTURES = {
     "home-search",
+    "customer-page",
     "console-dashboard",
     "console-token",
+    "console-customer",
     "console-ledger-entry",
+    "console-requests",
+    "console-request",
     "console-sources",
     "console-source",
+    "console-alerts",
     "console-test-a-number",
 }
 PICTURE_BYTES = 150_000
