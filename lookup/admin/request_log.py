@@ -70,7 +70,9 @@ class SlotLog:
     def text(self) -> str:
         if not self.status:
             return "-"
-        return f"{self.status.replace('-', ' ')}{f': {self.reason}' if self.reason else ''}, {self.ms} ms"
+        return (
+            f"{self.status.replace('-', ' ')}{f': {self.reason}' if self.reason else ''}, {self.ms}\N{NO-BREAK SPACE}ms"
+        )
 
 
 def _ms(us: int | None) -> str:

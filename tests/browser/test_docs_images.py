@@ -27,6 +27,9 @@ ENVIRONMENT = {
     "TWILIO_BASE_URL": "http://127.0.0.1:9",
     "CREDIT_PRICE": "0.03",
     "CUSTOMER_PAGES": "true",
+    "ALERT_EMAILS": "oncall@example.org",
+    "EMAIL_URL": "smtp://127.0.0.1:9",
+    "EMAIL_FROM": "callerid@example.org",
 }
 
 _FILL = f"""
