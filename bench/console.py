@@ -1,10 +1,10 @@
 """Measures the console's pages with a large ledger: `.venv/bin/python -m bench.console [--rows 10000000]`.
 
-Starts a PostgreSQL server (needs its binaries and psql) with 100,000 tokens, a tenth of them in use, 30 days of
-statistics, and a ledger and a request log of 10,000 rows each first and --rows rows each then; one token made half of
-the requests. Requests each page in-process with the statement timeout of the serving process. Prints each page's
-median time (inf: it failed), its slowest statement, and the ratio between both sizes. Needs 1 GB of disk for each
-million rows.
+Starts a PostgreSQL server (needs its binaries and psql) with 100,000 tokens of 5,000 customers, a tenth of them in use,
+30 days of statistics, and a ledger and a request log of 10,000 rows each first and --rows rows each then; one token
+made half of the requests. Requests each page in-process with the statement timeout of the serving process. Prints each
+page's median time (inf: it failed), its slowest statement, and the ratio between both sizes. Needs 1 GB of disk for
+each million rows.
 """
 
 import argparse
@@ -35,6 +35,18 @@ PAGES = {
     "ledger list": "/admin/accounts/creditentry/",
     "ledger of one token": "/admin/accounts/creditentry/?token__id__exact=10",
     "a ledger entry": "/admin/accounts/creditentry/2000/change/",
+    "all except searches": "/admin/accounts/creditentry/?kind__exact=booked",
+    "customer list": "/admin/accounts/customer/",
+    "a customer with 20 tokens": "/admin/accounts/customer/1/change/",
+    "its ledger": "/admin/accounts/creditentry/?customer=1",
+    "a customer with 1,000 tokens": "/admin/accounts/customer/2/change/",
+    "its ledger (1,000 tokens)": "/admin/accounts/creditentry/?customer=2",
+    "alerts": "/admin/accounts/incident/",
+    "notices": "/admin/accounts/notice/",
+    "a source, 30 days": "/admin/lookup/usage/source/twilio/?period=30d",
+    "search: request id": "/admin/find/?q={request_id}",
+    "search: number": "/admin/find/?q={number}",
+    "search: name": "/admin/find/?q={name}",
     "request log": f"{REQUESTS}",
     "request log, older page": f"{REQUESTS}?before={{old}}",
     "request log, old day": f"{REQUESTS}?until={{old_day}}",
@@ -54,14 +66,17 @@ PAGES = {
     "failures only long ago": f"{REQUESTS}?failed=source_b&reason=auth",
     "failures of one token": f"{REQUESTS}?failed=any&token=%2320",
     "a request": f"{REQUESTS}2000/change/",
-    "from ledger entry to request": f"{REQUESTS}charge/2000/",
+    "from ledger entry to request": f"{REQUESTS}charge/3/",
 }
 
 FILL = """
+INSERT INTO accounts_customer (id, name, note, links_version, created_at)
+SELECT g, 'Customer ' || g, '', 1, now() FROM generate_series(1, 5000) g;
+
 INSERT INTO accounts_apitoken (id, name, note, jti, credits, lifetime_days, created_at, expires_at,
-    revoked_reason, contact)
+    revoked_reason, contact, customer_id)
 SELECT g, 'Integrator ' || g, '', md5(g::text), g * 7 % 5000, 365, now() - g % 300 * interval '1 day',
-    now() + interval '60 days', '', ''
+    now() + interval '60 days', '', '', CASE WHEN g % 100 = 0 THEN 2 WHEN g <= 20 THEN 1 ELSE 3 + g % 4998 END
 FROM generate_series(1, {tokens}) g;
 
 INSERT INTO accounts_tokenday (token_id, day, outcome, count)
@@ -127,11 +142,12 @@ client = Client(headers={{"Host": "localhost"}}, raise_request_exception=False)
 client.force_login(User.objects.get_or_create(username="bench", is_staff=True, is_superuser=True)[0])
 def request(url):
     started = time.perf_counter()
-    response = client.get(url, follow="/charge/" in url)
+    response = client.get(url, follow=True)
     return (time.perf_counter() - started) * 1000 if response.status_code == 200 else float("inf")
 times = {{}}
 long_ago = timezone.now() - timedelta(days=6)
-parameters = dict(old=Position(long_ago, 1), old_day=long_ago.strftime("%Y-%m-%dT%H:%M"), number=encrypt("{number}"))
+parameters = dict(old=Position(long_ago, 1), old_day=long_ago.strftime("%Y-%m-%dT%H:%M"),
+    number=encrypt("{number}"), request_id=encrypt("{request_id}"), name=encrypt("Integrator 77"))
 for page, url in {pages}.items():
     url = url.format(**parameters)
     request(url)
@@ -148,7 +164,10 @@ print(json.dumps(times))
 def time_pages(database: Database) -> dict[str, tuple[float, float]]:
     """Returns each page's median time and the time of its slowest statement, in milliseconds."""
     output = database.manage(
-        "shell", "--no-imports", "-c", TIME_PAGES.format(pages=PAGES, rounds=ROUNDS, number=NUMBER)
+        "shell",
+        "--no-imports",
+        "-c",
+        TIME_PAGES.format(pages=PAGES, rounds=ROUNDS, number=NUMBER, request_id=f"{9000:032}"),
     )
     return dict(json.loads(output.splitlines()[-1]))
 

@@ -131,6 +131,7 @@ class CustomerAdmin(TokenSearchAdmin):
     search_fields = ("name",)
     search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
     ordering = ("-pk",)
+    list_per_page = 50
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "–", "contacts")
     token_count = column(lambda customer: f"{customer.token_count:,}", "tokens")
