@@ -304,13 +304,14 @@ def _data_sets(now: datetime) -> Iterable[Condition]:
 
 def _address_books(now: datetime) -> Iterable[Condition]:
     for book in address_books_status.statuses(now):
-        if book.is_configured and (book.is_stale or book.error):
-            synced = f"Last synchronized at {_shown(book.synced_at)}." if book.synced_at else "Never synchronized."
+        row = book.row
+        if book.is_configured and (book.is_stale or row.error):
+            synced = f"Last synchronized at {_shown(row.synced_at)}." if row.synced_at else "Never synchronized."
             yield Condition(
                 kind="address_book.failing",
-                subject=book.name,
-                title=f"Address book not synchronized: {book.name}",
-                summary=f"{synced} {_sentence(book.error)}".strip(),
+                subject=row.name,
+                title=f"Address book not synchronized: {row.name}",
+                summary=f"{synced} {_sentence(row.error)}".strip(),
                 hint="Run manage.py sync_contacts, and hourly from a timer or cron.",
                 opens=book.is_stale or (book.age or DAY) > BOOK_FAILING,
             )

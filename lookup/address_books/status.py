@@ -15,16 +15,11 @@ STALE = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class BookStatus:
-    """`synced_at`: when it last succeeded; None: never. `error`: why the last run failed; empty if it succeeded."""
+    """`age`: of the last synchronization that succeeded; None: never."""
 
-    name: str
+    row: AddressBook
     is_configured: bool
-    synced_at: datetime | None
     age: timedelta | None
-    contacts: int
-    rejected: int
-    failed_at: datetime | None
-    error: str
 
     @property
     def is_stale(self) -> bool:
@@ -42,27 +37,20 @@ def problems(now: datetime) -> list[str]:
     """A sentence for each book that needs an operator."""
     found = configuration.problems(os.environ)
     for book in statuses(now):
+        row = book.row
         if not book.is_configured:
             found.append(
-                f"{book.name}: not in ADDRESS_BOOKS, its {book.contacts:,} contacts stay; add it, or run "
-                f"manage.py sync_contacts --remove {book.name}."
+                f"{row.name}: not in ADDRESS_BOOKS, its {row.contacts:,} contacts stay; add it, or run "
+                f"manage.py sync_contacts --remove {row.name}."
             )
-        elif book.error:
-            found.append(f"{book.name}: the last run failed ({book.error}).")
+        elif row.error:
+            found.append(f"{row.name}: the last run failed ({row.error}).")
         elif book.is_stale:
-            when = f"last synchronized at {book.synced_at:%Y-%m-%d %H:%M}" if book.synced_at else "never synchronized"
-            found.append(f"{book.name}: {when}.")
+            when = f"last synchronized at {row.synced_at:%Y-%m-%d %H:%M}" if row.synced_at else "never synchronized"
+            found.append(f"{row.name}: {when}.")
     return found
 
 
 def _status(row: AddressBook, now: datetime) -> BookStatus:
-    return BookStatus(
-        name=row.name,
-        is_configured=row.name in settings.ADDRESS_BOOKS,
-        synced_at=row.synced_at,
-        age=max(timedelta(), now - row.synced_at) if row.synced_at else None,
-        contacts=row.contacts,
-        rejected=row.rejected,
-        failed_at=row.failed_at,
-        error=row.error,
-    )
+    age = max(timedelta(), now - row.synced_at) if row.synced_at else None
+    return BookStatus(row, row.name in settings.ADDRESS_BOOKS, age)
