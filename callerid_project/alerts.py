@@ -1,7 +1,7 @@
 """The conditions that alerts report, and the check that `send_notices` makes each minute. docs/alerts.md lists them.
 
-They are read from what all processes and hosts write to the database, so that any host can check. A condition that has
-several limits opens an incident at the first and keeps it open until it is below the second.
+They are read from what all processes and hosts write to the database, so that any host can check. Figures have two
+limits, so that alerts do not flap: above the first an incident opens, and below the second, lower one it closes.
 """
 
 import logging
@@ -30,11 +30,11 @@ from lookup.statistics import SourceUsage
 log = logging.getLogger(__name__)
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-#: A source that is called rarely is failing after so many failures without an answer.
-FAILED_ALWAYS = 3
+#: Fewer failures open no incident about searches, nor about a source that is called rarely.
+MIN_FAILURES = 3
 #: An incident stays open until a percentage has fallen to half of what opens it, a duration to four fifths.
 STAYS_OPEN, STAYS_SLOW = 0.5, 0.8
-#: Incidents about single tokens of one kind that may open at the same time; one more is about all others.
+#: Open incidents about single tokens, for each kind of incident; one further incident is about all other tokens.
 MAX_TOKENS = 20
 #: An expired token that was neither rotated nor revoked is reported for so long.
 EXPIRED_FOR = timedelta(days=30)
@@ -88,7 +88,7 @@ def _sources(now: datetime) -> Iterable[Condition]:
             percent = 100 * failed / total if total >= settings.ALERT_MIN_COUNT else 0.0
             is_recent = last.at > now - source_report.RECENT
             unanswered = name not in answered or answered[name] < last.at
-            opens = unanswered and (is_recent or failed == total >= FAILED_ALWAYS)
+            opens = unanswered and (is_recent or failed == total >= MIN_FAILURES)
             opens = opens or (is_recent and percent >= source_report.FAILING_PERCENT)
             if opens or unanswered or (is_recent and percent >= source_report.FAILING_PERCENT * STAYS_OPEN):
                 count = f"{failed:,} of {total:,} lookups failed. " if failed else ""
@@ -174,7 +174,7 @@ def _answers(counts: Counter[str]) -> int:
 def _share(condition: Condition, part: int, total: int, limit_percent: float) -> Iterable[Condition]:
     percent = 100 * part / total if total >= settings.ALERT_MIN_COUNT else 0.0
     if percent > limit_percent * STAYS_OPEN:
-        yield replace(condition, opens=percent > limit_percent)
+        yield replace(condition, opens=percent > limit_percent and part >= MIN_FAILURES)
 
 
 def _redis(now: datetime) -> Iterable[Condition]:

@@ -220,6 +220,14 @@ def test_failed_searches_open_an_incident() -> None:
     assert only().summary == "3 of 100 searches were answered with 500. They were not charged."
 
 
+def test_single_failure_in_a_quiet_hour_opens_no_incident() -> None:
+    count_requests("found_both", 20)
+    count_requests("failed", alerts.MIN_FAILURES - 1)
+    assert found() == set()
+    SearchHour.objects.filter(outcome="failed").update(count=alerts.MIN_FAILURES)
+    assert found() == {("searches.failing", "")}
+
+
 def test_few_searches_are_judged_with_those_of_the_hour_before() -> None:
     count_requests("found_degraded", 9)
     assert found() == set()
