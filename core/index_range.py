@@ -1,8 +1,8 @@
-"""Conditions that leave PostgreSQL no choice but the index of two columns: one value of the first, a range of time.
+"""Filters by one value of a column and a range of `created_at`, so that PostgreSQL uses the index of both columns.
 
-For a value that it believes to be common, it would otherwise scan the table, or the index of time alone, until it has
-found a page of rows: if the value's rows are old, through all newer ones. Order the rows by `-column, -created_at,
--pk`.
+For a value that its statistics call common, it would otherwise scan the table, or the index of `created_at` alone,
+until it has found a page of rows: all newer rows, if those of the value are old. Order the rows by `-column,
+-created_at, -pk`.
 """
 
 from datetime import datetime

@@ -40,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Results of one kind. `all_url`: the list of all, if there are more; `timed_out`: the database gave up."""
+    """Results of one kind. `all_url`: the list of all, if there are more; `timed_out`: the statement timed out."""
 
     title: str
     results: list[Result]

@@ -229,7 +229,7 @@ class RequestSelection:
         if before is not None and before.created_at <= last:
             last = before.created_at
             rows = rows.filter(Q(created_at__lt=last) | Q(pk__lt=before.pk))
-        # From the one with the fewest rows to the one with the most.
+        # The most selective first: its index is used, and the others filter its rows.
         columns: list[tuple[str, Value]] = []
         if data["request_id"]:
             columns.append(("request_id", Value(data["request_id"].strip(), CharField())))

@@ -201,8 +201,8 @@ def _warning(without: list[str]) -> str:
         return ""
     slots = " and ".join(without)
     if len(without) == 1:
-        return f"No other source is left in {slots}: it fails for every number without a rule or a cached answer."
-    return f"No other source is left in {slots}: searches without a rule or a cached answer get 500."
+        return f"{slots} has no other source: it will fail for each number without a rule or a cached answer."
+    return f"{slots} have no other source: searches without a rule or a cached answer will get 500."
 
 
 def _label(period: periods.Period, *, by_hour: bool) -> str:
