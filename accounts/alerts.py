@@ -99,12 +99,12 @@ def _continue(incident: Incident, condition: Condition, delays: Delays, now: dat
     }
     for name, value in seen.items():
         setattr(incident, name, value)
-    mine = current().filter(pk=incident.pk)
-    mine.update(**seen)
+    row = current().filter(pk=incident.pk)
+    row.update(**seen)
     if incident.opened_at is not None or not condition.opens or now - incident.first_seen_at < delays.open_after:
         return False
     with transaction.atomic():
-        if not mine.filter(opened_at=None).update(opened_at=now):
+        if not row.filter(opened_at=None).update(opened_at=now):
             return False
         incident.opened_at = now
         _notify(Notice.Event.INCIDENT_OPENED, incident, now)
@@ -118,18 +118,18 @@ def _line(text: str, length: int) -> str:
 
 def _end(incident: Incident, delays: Delays, now: datetime) -> bool:
     """Close the incident if its condition has been absent for long enough; returns whether it has closed now."""
-    # Unless another checker has seen the condition meanwhile.
-    mine = current().filter(pk=incident.pk, last_seen_at=incident.last_seen_at)
+    # No row if another checker has seen the condition meanwhile.
+    unchanged = current().filter(pk=incident.pk, last_seen_at=incident.last_seen_at)
     if incident.opened_at is None:
         with transaction.atomic():
             # Closed first, by a guarded UPDATE: Django's delete() reads the rows, and then deletes them by id alone.
-            if mine.filter(opened_at=None).update(closed_at=now):
+            if unchanged.filter(opened_at=None).update(closed_at=now):
                 incident.delete()
         return False
     if now - incident.last_seen_at < delays.close_after:
         return False
     with transaction.atomic():
-        if not mine.update(closed_at=now):
+        if not unchanged.update(closed_at=now):
             return False
         incident.closed_at = now
         _notify(Notice.Event.INCIDENT_RESOLVED, incident, now)

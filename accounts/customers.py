@@ -39,7 +39,7 @@ def create(*, name: str, note: str = "", contacts: Iterable[str] = ()) -> Custom
     return customer
 
 
-def named(text: str) -> Customer:
+def get_by_name_or_id(text: str) -> Customer:
     """The customer that `text` means: `12`, `#12`, `Example Ltd (#12)`, or the whole name, in any case, if only one
     customer has it. Raises ValueError for anything else; the message says what to enter."""
     text = text.strip()
@@ -55,7 +55,7 @@ def named(text: str) -> Customer:
     return found[0]
 
 
-def require_room(customer: Customer) -> None:
+def require_below_token_limit(customer: Customer) -> None:
     """Raises ValueError if the customer may not get another token."""
     if ApiToken.objects.filter(customer=customer).count() >= MAX_TOKENS:
         raise ValueError(f"A customer has at most {MAX_TOKENS:,} tokens, and {customer} has as many.")

@@ -16,10 +16,10 @@ NEWEST_FIRST = (Coalesce("created_at", "created_at").desc(), "-pk")
 def newest_ids(entries: QuerySet[CreditEntry], token_ids: Sequence[int], limit: int) -> list[int]:
     """The ids of the `limit` newest of `entries` that belong to these tokens, newest first.
 
-    No index has the entries of several tokens in the order of time, so this first finds a time since which there are at
-    least `limit` entries, but at most about 10 times as many for each power of 10 up to `limit`, however they are
-    distributed over the tokens and over time: there are `limit` of them since the time at which `limit / n` tokens have
-    `n` entries each, for any n.
+    No index has the entries of several tokens in the order of time, so this first finds a time since which there are
+    enough entries, but not many more. If `limit / n` tokens have n entries each since a time, there are at least
+    `limit` entries since then. That time is found for n = 1, 10, 100, ... `limit`, each among the entries since the
+    previous time. At most about 10 times `limit` entries for each n remain to be sorted, however they are distributed.
     """
     since: datetime | None = None
     n = 1

@@ -37,7 +37,8 @@ class AddIndexConcurrently(PostgreSQLAddIndexConcurrently):
 class DropNotNull(migrations.AlterField):
     """Makes a column nullable, and changes nothing else of it.
 
-    Django's AlterField would also drop and recreate the foreign key, whose check of all rows locks both tables.
+    Django's AlterField would also drop and recreate the foreign key, whose check of all rows locks both tables. On
+    PostgreSQL the reverse operation leaves the column nullable, because rows may have no value.
     """
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:

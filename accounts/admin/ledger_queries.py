@@ -171,8 +171,8 @@ class LedgerSelection:
         return entries.order_by("-created_at", "-pk")
 
     def parts(self) -> Iterator["LedgerSelection"]:
-        """Selections that are read one after the other, each from one index, and together select all entries: those of
-        a customer's tokens, for `entries` only selects the newest of a customer."""
+        """Selections that together have all entries of this one, each read from one index. Of a customer: one for each
+        token, because `entries` has only the newest entries of a customer. Otherwise this selection alone."""
         if self.customer is None or self.token is not None or self.entry_ids is not None:
             yield self
             return

@@ -63,7 +63,7 @@ class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
 
 
 class CustomerField(forms.ModelChoiceField):
-    """A customer by name or id (customers.named): there may be too many for a list."""
+    """A customer by name or id (customers.get_by_name_or_id): there may be too many for a list."""
 
     widget = CustomerWidget
 
@@ -79,7 +79,7 @@ class CustomerField(forms.ModelChoiceField):
         if value in self.empty_values or not str(value).strip():
             return None
         try:
-            return customers.named(str(value))
+            return customers.get_by_name_or_id(str(value))
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
 
@@ -115,7 +115,7 @@ class ApiTokenForm(forms.ModelForm):
         customer: Customer | None = self.cleaned_data["customer"]
         if customer is not None and customer.pk != self.instance.customer_id:
             try:
-                customers.require_room(customer)
+                customers.require_below_token_limit(customer)
             except ValueError as error:
                 raise forms.ValidationError(str(error)) from error
         return customer

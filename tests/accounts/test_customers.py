@@ -49,10 +49,10 @@ def test_invalid_name_or_address_creates_nothing(name: str, contacts: list[str])
 def test_customer_is_named_by_id_or_unique_name() -> None:
     one, *_ = make("Example Ltd"), make("Twin"), make("TWIN")
     for text in (f"#{one.pk}", str(one.pk), str(one), " example ltd "):
-        assert customers.named(text) == one
+        assert customers.get_by_name_or_id(text) == one
     for text in ("Twin", "Example", "#999", "", "#" + "9" * 40):
         with pytest.raises(ValueError, match=r"^(There is no customer|Several customers)"):
-            customers.named(text)
+            customers.get_by_name_or_id(text)
 
 
 def test_customer_with_tokens_cannot_be_deleted() -> None:

@@ -76,6 +76,13 @@ def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, custom
     assert response.context["days"][-1]["height"] == 100
 
 
+def test_rotated_token_is_active_and_the_previous_one_too(client: Client, customer: Customer) -> None:
+    tokens.rotate(token=token_of(customer), grace=timedelta(hours=1))
+    text = client.get(url_of(customer)).text
+    assert '<span class="state">active</span>' in text
+    assert "The previous token works until" in text
+
+
 def test_page_of_a_customer_without_tokens(client: Client, customer: Customer) -> None:
     text = client.get(url_of(customer)).text
     assert "You have no tokens yet." in text

@@ -41,7 +41,7 @@ class Command(JWTCommand):
                     actor=history.command_actor(),
                     contact=options["contact"],
                     low_balance_at=options["low_balance_at"],
-                    customer=customers.named(options["customer"]) if options["customer"] else None,
+                    customer=customers.get_by_name_or_id(options["customer"]) if options["customer"] else None,
                 )
                 token = issued.token
                 kind = "no credits (a test token)" if token.is_test else f"{token.credits} credits"
