@@ -195,5 +195,13 @@ def test_numbers_of_rows_have_a_thousands_separator(admin_client: Client) -> Non
     )
     ApiToken.objects.bulk_create(rows)
     text = " ".join(admin_client.get(LIST, {"q": "shop"}).text.split())
-    assert "1,001 results" in text
+    assert "1,001 results (<a" in text
     assert "1,001 API tokens" in text
+
+
+def test_list_without_a_filter_offers_no_link_to_all(admin_client: Client, token: ApiToken) -> None:
+    assert "Show all" not in admin_client.get(LIST).text
+    for query in ({"q": "pbx"}, {"state": "active"}):
+        assert "Show all" in admin_client.get(LIST, query).text
+    assert "Show all" not in admin_client.get(LEDGER).text
+    assert "Show all" in admin_client.get(LEDGER, {"kind__exact": "issue"}).text
