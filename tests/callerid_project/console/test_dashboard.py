@@ -383,5 +383,8 @@ def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: 
 
 def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, settings: Any) -> None:
     assert "Alerts are off." in admin_client.get(URL).text
+    seen = {"first_seen_at": NOW, "last_seen_at": NOW, "opened_at": NOW}
+    Incident.objects.create(kind="source.failing", subject="twilio", title="Source failing: twilio", **seen)
+    assert "Alerts are off, so these are out of date." in admin_client.get(URL).text
     settings.ALERTS = True
     assert "Alerts are not checked: run send_notices every minute." in admin_client.get(URL).text
