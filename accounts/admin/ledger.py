@@ -104,7 +104,7 @@ class CreditEntryAdmin(TokenRowsAdmin, TokenSearchAdmin):
 
     # --- Columns and fields ---------------------------------------------------------------------------------------
 
-    signed_amount = column(lambda entry: f"{entry.amount:+,}", "credits")
+    signed_amount = column(lambda entry: f"{entry.amount:+,}" if entry.amount else "0", "credits")
     balance = column(lambda entry: f"{entry.balance_after:,}", "balance")
     request_link = column(_request_link, "request id")
     reason_text = column(lambda entry: entry.reason or "-", "reason")

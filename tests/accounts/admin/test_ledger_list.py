@@ -303,3 +303,8 @@ def test_no_statement_scans_or_sorts_the_whole_ledger(
             # The other tokens have so many operators' entries that PostgreSQL rightly reads all of them.
             if 'NOT ("accounts_creditentry"."kind"' in sql and whose == few.pk and not parameters["q"]:
                 assert "creditentry_token_booked" in plan, (sql, plan)
+
+
+def test_entry_of_no_credits_has_no_sign(admin_client: Client) -> None:
+    tokens.issue(name="empty", actor="op")
+    assert re.search(r"field-signed_amount[^>]*>(<[^>]*>|\s)*0\s*<", admin_client.get(LEDGER).text)
