@@ -101,6 +101,7 @@ def test_number_is_in_no_url_that_the_browser_asks_for(admin_page: Page) -> None
     page.locator("input[name=name]").fill("Example Bakery")
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page).to_have_url("/admin/lookup/numberrule/")
+    page.wait_for_load_state()  # the shortcut's script has run
     page.keyboard.press("Control+k")
     page.get_by_label("Search the console").fill("+49 30 231250-77")
     page.keyboard.press("Enter")
