@@ -12,8 +12,8 @@ class Command(JSONCommand):
     help = (
         "Pause a source of SOURCE_A or SOURCE_B in all processes and hosts: it is not called until resume_source. Its "
         "cached answers are still used; otherwise it counts as failed (paused), never as not found, and the sources "
-        f"after it in its slot are called. Running processes notice within {pauses.REFRESH_S:g} seconds, with a read "
-        "replica within 8. Recorded in the History."
+        f"after it in its slot are called. Running processes notice within {pauses.REFRESH_S:g} seconds. Recorded "
+        "in the History."
     )
     requires_system_checks = []
 
