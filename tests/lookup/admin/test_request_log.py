@@ -242,8 +242,19 @@ def test_several_matching_tokens_are_offered(admin_client: Client, token: ApiTok
     row(second, request_id="second")
     response = admin_client.get(URL, {"token": "pbx"})
     assert ids(response) == []
-    assert f'href="?token={second.pk}"' in response.text
+    assert f'href="?token=%23{second.pk}"' in response.text
     assert listed(admin_client, token=f"#{second.pk}") == ["second"]
+
+
+def test_offered_token_is_selected_although_names_contain_its_id(admin_client: Client, token: ApiToken) -> None:
+    other = tokens.issue(name=f"desk {token.pk}", initial_credits=0, actor="test").token
+    row(token, request_id="of-the-first")
+    row(other, request_id="of-the-other")
+    response = searched(admin_client, token=str(token.pk))
+    assert ids(response) == []
+    links = {name: link for link, name in re.findall(r'href="(\?token=[^"]+)">([^<]+)<', response.text)}
+    assert set(links) == {str(token), str(other)}
+    assert ids(admin_client.get(URL + links[str(token)])) == ["of-the-first"]
 
 
 def test_further_filters_are_applied_to_a_part_at_a_time(
