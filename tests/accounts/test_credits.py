@@ -213,6 +213,7 @@ CHANGED_VALUES = {
     "request_id": "'x'",
     "refunds_id": "id",
     "created_at": "'2000-01-01 00:00:00+00:00'",
+    "price": "1",
     "number_hash": "request_id" if connection.vendor == "sqlite" else "'x'::bytea",
 }
 
