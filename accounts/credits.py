@@ -139,19 +139,21 @@ def sale_price(amount: int, price: Decimal | None) -> Decimal | None:
     """What `amount` credits cost the customer in total: `price`, or else the amount times CREDIT_PRICE, if that is set.
     Raises ChangeRefused for an invalid price."""
     if price is None and settings.CREDIT_PRICE is not None:
-        price = amount * settings.CREDIT_PRICE
+        price = (amount * settings.CREDIT_PRICE).quantize(_PRICE_STEP)
     return _clean_price(amount, price)
 
 
 def _clean_price(amount: int, price: Decimal | None) -> Decimal | None:
-    """`price` with its sign checked: that of `amount`, or 0."""
+    """`price`, checked: at most 4 decimals, and the sign of `amount` or 0."""
     if price is None:
         return None
     if not price.is_finite() or abs(price) >= MAX_PRICE:
         raise ChangeRefused(f"A price is a number below {MAX_PRICE:,}.")
     if price * amount < 0 or (amount == 0 and price):
         raise ChangeRefused("The price must have the sign of the credits, or be 0.")
-    return price.quantize(_PRICE_STEP)
+    if price != price.quantize(_PRICE_STEP):  # rounded to 0, the credits would count as free
+        raise ChangeRefused("A price has at most 4 decimals.")
+    return price
 
 
 def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:

@@ -51,13 +51,18 @@ def test_price_of_a_later_setting_does_not_change_a_sale(settings: Any, token: A
     assert top_up(token, 100, reference="r").price == 5
 
 
-@pytest.mark.parametrize("price", ["-1", "1000000000", "NaN", "Infinity"])
+@pytest.mark.parametrize("price", ["-1", "1000000000", "NaN", "Infinity", "0.00004"])
 def test_invalid_price_is_refused(token: ApiToken, price: str) -> None:
     with pytest.raises(credits.ChangeRefused, match=r"[Pp]rice"):
         top_up(token, 10, price)
     with pytest.raises(credits.ChangeRefused, match=r"[Pp]rice"):
         credits.adjust(token=token, amount=-1, price=Decimal(1), actor="op", reason="x")
     assert list(CreditEntry.objects.exclude(kind="issue")) == []
+
+
+def test_price_by_the_setting_is_rounded(settings: Any, token: ApiToken) -> None:
+    settings.CREDIT_PRICE = Decimal("0.00123")
+    assert top_up(token, 3).price == Decimal("0.0037")
 
 
 def test_test_token_has_no_price(settings: Any) -> None:
