@@ -112,7 +112,8 @@ def _slow(name: str, usage: SourceUsage) -> Iterable[Condition]:
             title=f"Source slow: {name}",
             summary=f"5 % of {usage.calls:,} calls took {duration} ms or longer. A search waits at most "
             f"{settings.SEARCH_DEADLINE_S * 1000:,.0f} ms.",
-            hint="Compare with the vendor's status page; if it stays slow, pause the source.",
+            hint="For a vendor, see its status page; for a local source, the load of the database. "
+            "If it stays slow, pause it.",
             opens=p95_ms > settings.ALERT_SLOW_MS,
         )
 
