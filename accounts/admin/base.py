@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from accounts import credits, tokens
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import JWT_PREFIX, ApiToken, CreditEntry
 from core.admin import LargeTableAdmin, ReadOnlyAdmin, column, html_link
 
 #: How many tokens a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
@@ -72,6 +72,9 @@ class TokenSearchAdmin(LargeTableAdmin):
             query = request.GET.copy()
             del query["q"]
             return redirect(f"{request.path}?{query.urlencode()}")
+        if request.GET.get("q", "").startswith(JWT_PREFIX) and not tokens.find(request.GET["q"]):
+            text = "Tokens begin alike: enter the last four characters, or all up to the second dot."
+            self.message_user(request, text, messages.WARNING)
         return super().changelist_view(request, extra_context)
 
 

@@ -2,6 +2,7 @@
 
 from django import forms
 from django.contrib.admin import AdminSite
+from django.core.validators import MaxLengthValidator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -9,6 +10,7 @@ from django.utils.http import urlencode
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts import tokens
+from accounts.models import JWT_PREFIX
 from callerid_project.console import finding
 from lookup.admin.encrypted_urls import decrypt, encrypt
 
@@ -16,7 +18,8 @@ from lookup.admin.encrypted_urls import decrypt, encrypt
 class FindForm(forms.Form):
     q = forms.CharField(
         label="Search the console",
-        max_length=finding.MAX_LENGTH,
+        # Not max_length: browsers would cut a pasted token, which then could not be recognized and refused.
+        validators=[MaxLengthValidator(finding.MAX_LENGTH)],
         widget=UnfoldAdminTextInputWidget(
             attrs={"type": "search", "autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
         ),
@@ -52,6 +55,7 @@ def view(site: AdminSite, request: HttpRequest) -> HttpResponse:
         "form": form,
         "groups": groups,
         "total": sum(len(group.results) for group in groups or ()),
+        "is_token_beginning": form.data.get("q", "").startswith(JWT_PREFIX),
         "has_more": any(group.has_more for group in groups or ()),
         "searchable": finding.searchable(request),
         "title": "Search",

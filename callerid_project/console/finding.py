@@ -28,7 +28,8 @@ from lookup.models import ComplaintDay, Contact, NumberRule
 from lookup.search import SLOTS, members
 
 MAX_SHOWN = 10
-MAX_LENGTH = 100
+#: Longer than a token without its signature, by whose beginning a token is found.
+MAX_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)

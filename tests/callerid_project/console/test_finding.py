@@ -136,17 +136,38 @@ def test_whole_token_is_refused_and_not_repeated(boss: Client, caplog: pytest.Lo
     assert issued.api_key[-20:] not in boss.get(FIND, {"q": encrypt(issued.api_key)}).text
 
 
-@pytest.mark.parametrize("text", ["", "   ", "x" * 101, "a\0b"])
+@pytest.mark.parametrize("text", ["", "   ", "x" * 201, "a\0b"])
 def test_invalid_text_is_explained(boss: Client, text: str) -> None:
     page = boss.post(FIND, {"q": text})
     assert page.status_code == 200
     assert 'id="id_q_error"' in page.text
 
 
-@pytest.mark.parametrize("query", ["", "junk", "493023125042", encrypt("x" * 101)])
+@pytest.mark.parametrize("query", ["", "junk", "493023125042", encrypt("x" * 201)])
 def test_url_made_by_hand_searches_nothing(boss: Client, query: str) -> None:
     page = boss.get(FIND, {"q": query})
     assert (page.status_code, page.context["groups"]) == (200, None)
+
+
+def test_field_does_not_cut_a_pasted_token(boss: Client) -> None:
+    """Else it could be searched for, instead of being refused."""
+    assert "maxlength" not in str(boss.get(FIND).context["form"]["q"])
+
+
+def test_token_is_found_by_its_beginning(boss: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=0, actor="boss")
+    beginning = issued.api_key.rpartition(".")[0]
+    response = boss.post(FIND, {"q": beginning}, follow=True)
+    assert response.redirect_chain[-1][0] == f"/admin/accounts/apitoken/{issued.token.pk}/change/"
+
+
+@pytest.mark.parametrize(("text", "hint"), [("eyJhbGci", True), ("no such thing", False)])
+def test_common_beginning_of_tokens_is_explained(boss: Client, text: str, hint: bool) -> None:
+    tokens.issue(name="pbx", initial_credits=0, actor="boss")
+    explanation = "Tokens begin alike"
+    assert (explanation in find(boss, text).text) is hint
+    for page in ("apitoken", "customer"):
+        assert (explanation in boss.get(f"/admin/accounts/{page}/", {"q": text}).text) is hint
 
 
 def test_nothing_found(boss: Client) -> None:
