@@ -185,7 +185,7 @@ class RotateForm(forms.Form):
         min_value=0,
         max_value=MAX_GRACE_MINUTES,
         initial=DEFAULT_GRACE_MINUTES,
-        help_text="Keep the old token valid for (minutes); 0 = stop immediately.",
+        help_text="Keep the old token valid for (minutes): 1440 = one day, 0 = stop immediately.",
     )
     reason = _text(help_text="Shown in the history.")
     expires_at = forms.CharField(widget=forms.HiddenInput)
@@ -227,10 +227,12 @@ def _record(service: Callable[..., CreditEntry], token: ApiToken, data: dict[str
     repeated = token.entries.filter(reference=data["reference"]).exists()
     fields = {name: data[name] for name in ("amount", "price", "actor", "reason", "reference")}
     entry = service(token=token, **fields)
-    what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+d} credits"
+    what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
+    if data.get("own_reference"):
+        what += f", reference {entry.reference}"
     if repeated:
         return Result(f"Already recorded ({what}); nothing added.", changed=False)
-    return Result(f"Added {what}, balance {entry.balance_after}. {entry.reason}")
+    return Result(f"Added {what}, balance {entry.balance_after:,}. {entry.reason}")
 
 
 def _rotate(token: ApiToken, data: dict[str, Any]) -> Result:

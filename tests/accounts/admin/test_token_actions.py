@@ -146,6 +146,23 @@ def test_top_up_is_one_ledger_entry_with_operator_and_reason(admin_client: Clien
     assert f"ledger entry {entry.pk}" in admin_client.get(page(token, "change")).text
 
 
+def test_message_names_the_reference_of_a_top_up(admin_client: Client, token: ApiToken) -> None:
+    fields = {"amount": 2500, "reason": "Bank transfer", "own_reference": "INV-17"}
+    submit(admin_client, page(token, "top-up"), **fields)
+    entry = token.entries.get(kind="top-up")
+    message = f"Added ledger entry {entry.pk}, top-up of +2,500 credits, reference INV-17, balance 2,530. Bank transfer"
+    assert history() == [("admin", message)]
+
+
+def test_state_of_a_token_has_its_own_color_on_each_page(admin_client: Client, token: ApiToken) -> None:
+    """The revoke page is red, an active token is green."""
+    label = r"<span class=\"[^>]*text-(\w+)-700[^>]*>\s*active"
+    for action in ("change", "top-up", "rotate", "revoke"):
+        match = re.search(label, admin_client.get(page(token, action)).text)
+        assert match is not None
+        assert match[1] == "green"
+
+
 @pytest.mark.parametrize("action", ["top-up", "adjust"])
 def test_resubmitted_page_adds_one_ledger_entry(admin_client: Client, token: ApiToken, action: str) -> None:
     url = page(token, action)
@@ -238,7 +255,7 @@ def test_rotation_grace_is_a_day_by_default(admin_client: Client) -> None:
     issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
     asked = admin_client.get(page(issued.token, "rotate"))
     assert asked.context["form"]["grace_minutes"].value() == 24 * 60
-    assert "Keep the old token valid for (minutes); 0 = stop immediately." in asked.text
+    assert "Keep the old token valid for (minutes): 1440 = one day, 0 = stop immediately." in asked.text
 
 
 def test_revoked_token_takes_no_top_up_and_says_why(admin_client: Client, token: ApiToken) -> None:

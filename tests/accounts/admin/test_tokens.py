@@ -92,6 +92,12 @@ def test_name_with_control_characters_is_rejected(admin_client: Client, token: A
     assert ApiToken.objects.get().name == "pbx"
 
 
+def test_page_links_the_requests_of_the_token(admin_client: Client, token: ApiToken) -> None:
+    address = f"/admin/lookup/requestlogentry/?token=%23{token.pk}"
+    assert f'href="{address}">All requests of this token' in admin_client.get(page(token, "change")).text
+    assert admin_client.get(address).context["cl"].selection.token == token
+
+
 def test_page_links_the_available_actions(admin_client: Client, token: ApiToken) -> None:
     text = admin_client.get(page(token, "change")).text
     assert all(page(token, action) in text for action in ACTIONS)
