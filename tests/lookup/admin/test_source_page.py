@@ -158,6 +158,13 @@ def test_last_failures_have_hint_and_time(frozen: None, admin_client: Client) ->
     ]
 
 
+def test_reason_of_a_failure_links_to_its_requests(frozen: None, admin_client: Client) -> None:
+    failed("late", seconds_ago=90)
+    address = f"/admin/lookup/requestlogentry/?failed={REMOTE}&reason=late"
+    assert f'<a href="{address.replace("&", "&amp;")}">late</a>' in admin_client.get(url(REMOTE)).text
+    assert not admin_client.get(address).context["cl"].selection.form.errors
+
+
 def test_unknown_source_is_not_found(frozen: None, admin_client: Client) -> None:
     for name in ("nobody", "operator%20rules", "a/b", "%00", "x" * 3000):
         assert admin_client.get(url(name)).status_code == 404
