@@ -23,6 +23,13 @@ class ContactForm(PhoneNumberForm):
 class RuleForm(PhoneNumberForm):
     one_of = ("spam", "name")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "spam" in self.fields:  # not for users who may only view
+            field = self.fields["spam"]
+            field.help_text = ""
+            field.widget.choices = [("unknown", "Use the sources"), ("true", "Spam"), ("false", "Not spam")]
+
 
 class ComplaintDayForm(PhoneNumberForm):
     def clean(self) -> dict[str, Any]:

@@ -100,6 +100,12 @@ def test_second_rule_for_a_number_is_refused(admin_client: Client) -> None:
     assert NumberRule.objects.get().name == "first"
 
 
+def test_rule_form_says_what_an_empty_field_means(admin_client: Client) -> None:
+    page = admin_client.get("/admin/lookup/numberrule/add/").text
+    for value, title in (("unknown", "Use the sources"), ("true", "Spam"), ("false", "Not spam")):
+        assert re.search(rf'<option value="{value}"[^>]*>\s*{title}\s*</option>', page)
+
+
 def test_number_of_a_rule_cannot_be_changed(admin_client: Client) -> None:
     add_rule(admin_client, name="Alice")
     url = f"{RULES}{address(NUMBER)}/change/"
