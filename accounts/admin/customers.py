@@ -185,7 +185,7 @@ class CustomerAdmin(TokenSearchAdmin):
             url = f"{reverse('admin:accounts_apitoken_add')}?customer={customer.pk}"
             buttons.append({"title": "Issue a token", "variant": "primary", "url": url})
         if settings.CUSTOMER_PAGES and request.user.has_perm("accounts.change_customer"):
-            for title, page in (("Make a link", "link"), ("Revoke links", "revoke_links")):
+            for title, page in (("Link for the customer", "link"), ("Revoke links", "revoke_links")):
                 buttons.append({"title": title, "variant": "default", "url": _address(page, customer.pk)})
         return buttons
 
