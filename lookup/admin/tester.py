@@ -98,7 +98,7 @@ def _result(request: HttpRequest, number: str) -> dict[str, Any]:
         "phone": _phone(result),
         "json": json.dumps(search_data(result), ensure_ascii=False, indent=2),
         "rows": [row for slot in result.slots for row in _rows(slot, result)],
-        "slots": [(slot, each.status, each.elapsed_s * 1000) for slot, each in result.slots.items()],
+        "slots": [(slot, each.status.replace("-", " "), each.elapsed_s * 1000) for slot, each in result.slots.items()],
         "links": _links(request, number),
     }
 
