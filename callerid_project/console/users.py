@@ -64,6 +64,13 @@ class SuperuserOnlyAdmin(TokenSearchAdmin):
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
 
+#: As in docs/roles.md.
+ROLES_HELP = (
+    "viewer: views customers, tokens and sources. support: also the ledger; tops up and refunds up to a limit. "
+    "operator: also issues tokens and edits numbers. auditor: views everything and exports the ledger. Roles add up."
+)
+
+
 class InvitationForm(forms.ModelForm):
     """A user to invite. Rules of names and e-mail addresses are the model's."""
 
@@ -74,7 +81,11 @@ class InvitationForm(forms.ModelForm):
         help_text="The link to set a password is sent to this address.",
     )
     groups = forms.ModelMultipleChoiceField(
-        Group.objects.order_by("name"), label="Roles", required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget()
+        Group.objects.order_by("name"),
+        label="Roles",
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget(),
+        help_text=ROLES_HELP,
     )
 
     class Meta:
@@ -128,7 +139,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         return ("username", *self.readonly_fields) if obj else self.readonly_fields
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        texts = {"label": "Roles", "help_text": "Roles add up."}
+        texts = {"label": "Roles", "help_text": ROLES_HELP}
         return super().formfield_for_manytomany(db_field, request, **texts, **kwargs)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:

@@ -33,6 +33,8 @@ def test_superuser_adds_an_operator_in_one_step() -> None:
     client, url = logged_in("superuser"), reverse("admin:auth_user_add")
     page = client.get(url)
     assert page.context["adminform"].form["is_staff"].value() is True
+    for address_of_form in (url, reverse("admin:auth_user_invite")):
+        assert "support: also the ledger; tops up and refunds up to a limit." in client.get(address_of_form).text
     operator = Group.objects.get(name="operator")
     password = "A long enough one"
     client.post(url, filled(page, username="olga", password1=password, password2=password, groups=[operator.pk]))
