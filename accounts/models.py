@@ -224,7 +224,7 @@ class CreditDay(models.Model):
     kind = models.CharField(max_length=10, choices=CreditEntry.Kind)
     amount = models.BigIntegerField(default=0)
     # Of the entries with a price: what was paid, and for how many credits.
-    price = models.DecimalField(max_digits=14, decimal_places=4, default=0, db_default=0)
+    price = models.DecimalField(max_digits=20, decimal_places=4, default=0, db_default=0)
     priced_amount = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:

@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='creditday',
             name='price',
-            field=models.DecimalField(db_default=0, decimal_places=4, default=0, max_digits=14),
+            field=models.DecimalField(db_default=0, decimal_places=4, default=0, max_digits=20),
         ),
         migrations.AddField(
             model_name='creditday',
