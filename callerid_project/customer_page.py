@@ -6,6 +6,7 @@ from typing import Any
 from csp.constants import SELF
 from csp.decorators import csp_replace
 from django.conf import settings
+from django.db.models import Exists, OuterRef
 from django.http import HttpResponse, JsonResponse
 from django.urls import reverse
 from django.utils import timezone
@@ -78,7 +79,9 @@ def _overview(customer: Customer) -> dict[str, Any]:
     ids = [token.pk for token in rows]
     usable = [token for token in rows if token.is_usable_at(now)]
     searches = CreditEntry.objects.filter(kind=CreditEntry.Kind.SEARCH)
-    charges = CreditEntry.objects.filter(pk__in=newest_ids(searches, ids, NEWEST_CHARGES))
+    charges = CreditEntry.objects.filter(pk__in=newest_ids(searches, ids, NEWEST_CHARGES)).annotate(
+        refunded=Exists(CreditEntry.objects.filter(refunds=OuterRef("pk")))
+    )
     return {
         "customer": customer,
         "now": now,

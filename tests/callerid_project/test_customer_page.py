@@ -83,6 +83,15 @@ def test_rotated_token_is_active_and_the_previous_one_too(client: Client, custom
     assert "The previous token works until" in text
 
 
+def test_refunded_charge_says_so(client: Client, customer: Customer) -> None:
+    token = token_of(customer)
+    for request_id in ("kept", "returned"):
+        credits.charge(token=token, request_id=request_id, number=NUMBER, answer={})
+    credits.refund(entry=token.entries.get(request_id="returned"), actor="op", reason="wrong number")
+    charges = re.findall(r"<code>(kept|returned)</code>(.*?)</tr>", client.get(url_of(customer)).text)
+    assert [(request_id, "refunded" in rest) for request_id, rest in charges] == [("returned", True), ("kept", False)]
+
+
 def test_page_of_a_customer_without_tokens(client: Client, customer: Customer) -> None:
     text = client.get(url_of(customer)).text
     assert "You have no tokens yet." in text
