@@ -297,8 +297,8 @@ class Notice(models.Model):
 
     class Event(models.TextChoices):
         BALANCE_LOW = "balance.low", "Low balance"
-        INCIDENT_OPENED = "incident.opened", "Incident opened"
-        INCIDENT_RESOLVED = "incident.resolved", "Incident resolved"
+        INCIDENT_OPENED = "incident.opened", "Alert opened"
+        INCIDENT_RESOLVED = "incident.resolved", "Alert resolved"
         TEST = "alert.test", "Test alert"
 
     class Channel(models.TextChoices):

@@ -284,7 +284,7 @@ def alert_message(notice: Notice) -> EmailMessage:
     ]
     return EmailMessage(
         subject=f"[Caller ID] {'Resolved: ' if resolved else ''}{data['title']}",
-        body="\n\n".join([*(["This incident has ended."] if resolved else []), *filter(None, lines), "\n".join(times)])
+        body="\n\n".join([*(["This alert has ended."] if resolved else []), *filter(None, lines), "\n".join(times)])
         + "\n",
         to=[notice.target],
     )

@@ -39,7 +39,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='notice',
             name='event',
-            field=models.CharField(choices=[('balance.low', 'Low balance'), ('incident.opened', 'Incident opened'), ('incident.resolved', 'Incident resolved'), ('alert.test', 'Test alert')], db_default='balance.low', default='balance.low', max_length=32),
+            field=models.CharField(choices=[('balance.low', 'Low balance'), ('incident.opened', 'Alert opened'), ('incident.resolved', 'Alert resolved'), ('alert.test', 'Test alert')], db_default='balance.low', default='balance.low', max_length=32),
         ),
         migrations.AddField(
             model_name='notice',

@@ -242,7 +242,7 @@ def test_emails_say_what_began_and_what_ended(mailbox: Mailbox, by_email: None) 
     assert body(opened).startswith(text)
     assert body(opened).endswith(" UTC\n")
     assert resolved["Subject"] == "[Caller ID] Resolved: Source failing: twilio"
-    assert body(resolved).startswith(f"This incident has ended.\n\n{text}")
+    assert body(resolved).startswith(f"This alert has ended.\n\n{text}")
     assert "\nUntil 20" in body(resolved)
 
 
