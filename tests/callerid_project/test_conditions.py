@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.contrib.admin import site
+from django.contrib.admin import autodiscover, site
 from django.db import connection
 from django.db.models import Model
 from django.test import Client
@@ -13,7 +13,8 @@ from django.urls import reverse
 
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import CreditEntry
-from lookup.models import Usage
+from lookup.admin.request_queries import RequestLogForm
+from lookup.models import RequestLogEntry, Usage
 from tests.callerid_project.console.console_rows import one_of_each
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
@@ -24,6 +25,7 @@ LOOKUPS = (
 )
 #: A regular expression with exponential run time, an invalid one, and values that fit no column.
 VALUES = ("(a+)+$", "(", "\0", str(10**30))
+autodiscover()
 MODELS = sorted(site._registry, key=lambda model: model._meta.label)
 
 
@@ -37,8 +39,8 @@ def address(model: type[Model]) -> str:
 
 
 def allowed(model: type[Model]) -> tuple[str, ...]:
-    if model is CreditEntry:
-        return tuple(LedgerForm.base_fields)
+    if form := {CreditEntry: LedgerForm, RequestLogEntry: RequestLogForm}.get(model):
+        return tuple(form.base_fields)
     return getattr(site._registry[model], "lookups_allowed", ())
 
 
