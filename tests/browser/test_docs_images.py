@@ -98,7 +98,7 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
         ("console-customer", f"accounts/customer/{made['customer']}/change/", "API tokens", 860),
         ("console-ledger-entry", f"accounts/creditentry/{made['search']}/change/", "Check a number", 1020),
         ("console-requests", "lookup/requestlogentry/", "both sources matched", 860),
-        ("console-request", f"lookup/requestlogentry/{made['request']}/change/", "Connector", 700),
+        ("console-request", f"lookup/requestlogentry/{made['request']}/change/", "Source A: found", 700),
         ("console-sources", "lookup/usage/", "twilio", 720),
         ("console-source", "lookup/usage/source/twilio/", "twilio", 980),
         ("console-alerts", "accounts/incident/", "Source slow", 620),
