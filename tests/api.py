@@ -1,6 +1,7 @@
 """An integrator in the same process: posts searches through Django's whole stack and looks at its account."""
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -88,7 +89,8 @@ def _fresh_counters() -> Iterator[None]:
     for value in vars(connectors).values():
         if isinstance(value, type) and "calls" in vars(value):
             value.calls.clear()  # type: ignore[attr-defined]
-    connectors.Hangs.released.clear()
+    hanging = connectors.Hangs.released = threading.Event()
     yield
-    connectors.Hangs.released.set()
+    connectors.Hangs.released = threading.Event()
+    hanging.set()
     registry.reset()
