@@ -191,7 +191,7 @@ def _sender(notice: Notice) -> Callable[[], None] | None:
         to = recipients(token)
         is_obsolete = token.revoked_at is not None or token.credits > (notice.threshold or 0)
         return None if not to or is_obsolete else lambda: _send_email(message(token, notice, to))
-    # An incident that has ended is told by the notice of its end, which must not come first.
+    # Once the incident has ended, only the notice of its end is sent: the other must not arrive after it.
     opened = notice.event == Notice.Event.INCIDENT_OPENED
     if opened and notice.incident is not None and notice.incident.closed_at is not None:
         return None
