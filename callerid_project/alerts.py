@@ -79,12 +79,12 @@ def _sources(now: datetime) -> Iterable[Condition]:
     for name in dict.fromkeys(member.name for slot in SLOTS for member in members(slot)):
         if name in paused:
             continue
-        usage = _usage(this_hour, name)
-        if _total(usage) < settings.ALERT_MIN_COUNT:
-            usage = _usage(both_hours, name)
+        usage = statistics.of_all_slots(this_hour, name)
+        if usage.unpaused < settings.ALERT_MIN_COUNT:
+            usage = statistics.of_all_slots(both_hours, name)
         yield from _slow(name, usage)
         if last := last_failures.get(name):
-            failed, total = usage.failed_unpaused, _total(usage)
+            failed, total = usage.failed_unpaused, usage.unpaused
             percent = 100 * failed / total if total >= settings.ALERT_MIN_COUNT else 0.0
             is_recent = last.at > now - source_report.RECENT
             unanswered = name not in answered or answered[name] < last.at
@@ -116,23 +116,6 @@ def _slow(name: str, usage: SourceUsage) -> Iterable[Condition]:
             "If it stays slow, pause it.",
             opens=p95_ms > settings.ALERT_SLOW_MS,
         )
-
-
-def _usage(usages: dict[tuple[str, str], SourceUsage], name: str) -> SourceUsage:
-    """The sums of all slots."""
-    total = SourceUsage("", name)
-    for usage in usages.values():
-        if usage.connector == name:
-            total.calls += usage.calls
-            total.found += usage.found
-            total.not_found += usage.not_found
-            total.failures = dict(Counter(total.failures) + Counter(usage.failures))
-            total.buckets = [a + b for a, b in zip(total.buckets, usage.buckets, strict=True)]
-    return total
-
-
-def _total(usage: SourceUsage) -> int:
-    return usage.found + usage.not_found + usage.failed_unpaused
 
 
 def _searches(now: datetime) -> Iterable[Condition]:

@@ -119,11 +119,9 @@ def failing(now: datetime) -> list[FailingSource]:
     for name in dict.fromkeys(member.name for slot in SLOTS for member in members(slot)):
         if name not in last or name in paused:
             continue
-        used = [usage for usage in usages.values() if usage.connector == name]
-        failed = sum(usage.failed_unpaused for usage in used)
-        total = failed + sum(usage.found + usage.not_found for usage in used)
-        if is_failing(last[name].at, answered.get(name), failed, total):
-            found.append(FailingSource(last[name], failed, total))
+        usage = statistics.of_all_slots(usages, name)
+        if is_failing(last[name].at, answered.get(name), usage.failed_unpaused, usage.unpaused):
+            found.append(FailingSource(last[name], usage.failed_unpaused, usage.unpaused))
     return found
 
 

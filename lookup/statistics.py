@@ -8,6 +8,7 @@ import math
 import re
 import time
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -155,6 +156,11 @@ class SourceUsage:
         return sum(count for reason, count in self.failures.items() if reason in _NOT_CALLED)
 
     @property
+    def unpaused(self) -> int:
+        """Lookups without cached answers and without those of a paused source."""
+        return self.found + self.not_found + self.failed_unpaused
+
+    @property
     def mean_ms(self) -> float | None:
         timed = sum(self.buckets)
         return self.total_us / timed / 1000 if timed else None
@@ -229,6 +235,19 @@ def of_source(
     grouped = rows.annotate(step=step).values("step", "slot", "outcome").annotate(**sums)
     for at, slot, outcome, *amounts in grouped.values_list("step", "slot", "outcome", *sums).iterator():
         yield at, slot, outcome, amounts
+
+
+def of_all_slots(usages: dict[tuple[str, str], SourceUsage], connector: str) -> SourceUsage:
+    """One connector's figures in all slots, without `cached` and `total_us`. `usages`: as `by_source` returns them."""
+    total = SourceUsage("", connector)
+    for usage in usages.values():
+        if usage.connector == connector:
+            total.calls += usage.calls
+            total.found += usage.found
+            total.not_found += usage.not_found
+            total.failures = dict(Counter(total.failures) + Counter(usage.failures))
+            total.buckets = [a + b for a, b in zip(total.buckets, usage.buckets, strict=True)]
+    return total
 
 
 def failures_by_hour(since: datetime, limit: int) -> list[Any]:
