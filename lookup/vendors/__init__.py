@@ -7,6 +7,7 @@ circuit_breaker  stops calls to a vendor that fails
 transport        one HTTP exchange: connections, limits on a reply, TLS
 addresses        which IP addresses a vendor's host may have (SSRF)
 json_api         the connector of every preset: request, classification of the reply, fields
+capitals         text that a vendor sends in capitals
 preset           the format of presets/*.toml
 expressions      JMESPath expressions and templates in presets
 preset_samples   checks a preset against its own samples

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from lookup.answers import Answer, Failed, Found, NotFound, clean_text
 from lookup.connectors.base import Connector
-from lookup.vendors import event_loop, transport
+from lookup.vendors import capitals, event_loop, transport
 from lookup.vendors.addresses import policy_for
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape
 from lookup.vendors.preset import MissingEnvironment, Outcome, Preset, SpamRules, require_safe_scheme
@@ -27,7 +27,6 @@ _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "
 # If no rule matches, these may concern this number only: five such numbers must not open the circuit breaker.
 _REQUEST_ERRORS = {400, 422}
 _SECRET = re.compile(r"[!-~]([ -~]*[!-~])?")
-_CAPITALS = re.compile(r"[^\W\d_]{3,}")
 # The characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
 _BASE_PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 
@@ -182,7 +181,7 @@ class JsonApi(Connector):
                 unreadable.add(field)
                 continue
             if value is not None:
-                known[field] = _lowered(value) if field in fields.capitals else value
+                known[field] = capitals.lowered(value) if field in fields.capitals else value
         if unreadable and not known:
             raise UnexpectedShape
         return known, frozenset(unreadable)
@@ -286,12 +285,6 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
     except (TypeError, ValueError):
         return None
     return min(max(0.0, wait_s), MAX_RETRY_AFTER_S)
-
-
-def _lowered(text: str) -> str:
-    """`WAUKEGAN, IL` → `Waukegan, IL`: parts all in capitals are lowered; words of two letters stay."""
-    parts = text.split(", ")
-    return ", ".join(_CAPITALS.sub(lambda word: word[0].capitalize(), p) if p.isupper() else p for p in parts)
 
 
 def _refuse(constant: str) -> Any:

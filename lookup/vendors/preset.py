@@ -169,7 +169,7 @@ class Fields(_Strict, frozen=True):
     #: Values that mean "nothing"; case does not matter.
     empty: list[str] = msgspec.field(default_factory=lambda: ["n/a", "none", "null", "unknown", "unavailable"])
     max_length: Annotated[int, Meta(ge=1, le=200)] = 200
-    #: Fields in which "WAUKEGAN, IL" becomes "Waukegan, IL".
+    #: Fields in which "ST. LOUIS, MO" becomes "St. Louis, MO" (lookup.vendors.capitals).
     capitals: list[Literal["name", "location"]] = []
 
     def __post_init__(self) -> None:
