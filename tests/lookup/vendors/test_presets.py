@@ -94,6 +94,19 @@ def test_status_decides_whatever_the_body(shipped: preset.Preset, status: int, o
 
 
 PHONEBLOCK = {"phone": "+12025550123", "votesWildcard": 9, "whiteListed": False, "blackListed": False}
+#: Cleared; then what the vendor recommends to flag in combination with more, and fields that may be missing.
+IPQUALITYSCORE = {
+    "success": True,
+    "valid": True,
+    "fraud_score": 74,
+    "spammer": False,
+    "recent_abuse": False,
+    "risky": False,
+}
+UNDECIDED: list[tuple[str, bool | None]] = [
+    *(("risky", True), ("active", False)),
+    *((field, None) for field in ("fraud_score", "spammer", "recent_abuse", "risky")),
+]
 #: Reported, but by fewer than the preset's threshold: the field is left out, as where nobody reported the number.
 FEW_REPORTS: list[tuple[str, object, Answer]] = [
     *(("phoneblock", {**PHONEBLOCK, "votes": votes}, NotFound()) for votes in (0, 1, 2, 3)),
@@ -104,10 +117,8 @@ FEW_REPORTS: list[tuple[str, object, Answer]] = [
     ("callcontrol", {"IsSpam": False, "Confidence": 0}, NotFound()),
     ("callfilter", {"blocked": 0}, NotFound()),
     ("veriroute", {"data": {"cnam": None, "spam_type": "NONE"}}, NotFound()),
-    *(
-        ("ipqualityscore", {"success": True, "valid": True, "fraud_score": score, "spammer": False}, NotFound())
-        for score in (75, 89)
-    ),
+    *(("ipqualityscore", {**IPQUALITYSCORE, "fraud_score": score}, NotFound()) for score in (75, 89)),
+    *(("ipqualityscore", {**IPQUALITYSCORE, field: value}, NotFound()) for field, value in UNDECIDED),
 ]
 
 
@@ -124,7 +135,7 @@ def test_few_reports_never_mean_not_spam(name: str, document: object, answer: An
         ("tellows", {"tellows": {"score": "2", "comments": "3"}}),
         ("youmail", {"statusCode": 10000, "recordFound": True, "spamRisk": {"level": 0}}),
         ("callcontrol", {"IsSpam": False, "Confidence": 80}),
-        ("ipqualityscore", {"success": True, "valid": True, "fraud_score": 74, "spammer": False}),
+        ("ipqualityscore", {**IPQUALITYSCORE, "active": None, "VOIP": True, "prepaid": True, "do_not_call": True}),
         (
             "abstract",
             {
