@@ -151,6 +151,19 @@ def test_number_cleared_by_the_vendor_is_not_spam(name: str, document: object) -
     assert vendor.classify(Reply(200, {}, json.dumps(document).encode())).answer == Found(spam=False)
 
 
+@pytest.mark.parametrize(
+    "text", ["", "You must enable Billing on the Google Cloud Project at https://console.cloud.google.com"]
+)
+@pytest.mark.parametrize("status", ["OVER_QUERY_LIMIT", "REQUEST_DENIED"])
+def test_hint_for_googles_billing_error_names_billing(status: str, text: str) -> None:
+    vendor = preset_samples.connector(preset.load(preset.SHIPPED / "google_find_place.toml"))
+    document = {"candidates": [], "status": status} | ({"error_message": text} if text else {})
+    answer = vendor.classify(Reply(200, {}, json.dumps(document).encode())).answer
+    assert isinstance(answer, Failed)
+    assert "billing" in answer.hint.lower()
+    assert "too many requests" not in answer.hint
+
+
 def test_undocumented_types_never_raise(shipped: preset.Preset) -> None:
     """Every leaf of every sample replaced by every other kind of value: an answer or a failure, never an exception."""
     vendor = preset_samples.connector(shipped)
