@@ -127,7 +127,7 @@ class JsonApi(Connector):
         by_status = "unavailable" if reply.status >= 500 else _BY_STATUS.get(reply.status, "bad_response")
         outcome, applied, fix, number_specific, not_boolean = by_status, None, "", False, ""
         try:
-            applied = self._matching_rule(reply.status, document, parsed)
+            applied = self._matching_rule(reply, document, parsed)
             if applied:
                 rule = self.preset.rules[applied - 1]
                 outcome, fix, number_specific = rule.outcome, rule.fix, rule.number_specific
@@ -159,10 +159,12 @@ class JsonApi(Connector):
         except (ValueError, RecursionError):
             return None, False
 
-    def _matching_rule(self, status: int, document: Any, parsed: bool) -> int | None:
+    def _matching_rule(self, reply: transport.Reply, document: Any, parsed: bool) -> int | None:
         """The number, from 1, of the first rule that applies. Raises UnexpectedShape and NotBoolean."""
         for number, rule in enumerate(self.preset.rules, start=1):
-            if rule.status and status not in rule.status:
+            if rule.status and reply.status not in rule.status:
+                continue
+            if rule.text and reply.body.strip() != rule.text.encode():
                 continue
             if rule.when is not None and not (parsed and rule.when.is_true(document)):
                 continue

@@ -29,6 +29,10 @@ _ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 Outcome = Literal[
     "found", "not_found", "invalid_number", "auth", "quota", "rate_limited", "unavailable", "bad_response"
 ]
+#: What a search is charged for.
+ANSWERS: tuple[Outcome, ...] = ("found", "not_found", "invalid_number")
+# Bodies that no vendor means as an answer, and that a `when` for one must not apply to. (An empty list may be one.)
+_NO_ANSWER: tuple[Any, ...] = (None, {}, "", 0, True, "<!doctype html><html><body>Not Found</body></html>")
 #: Where a fact comes from: the vendor's own documents, third-party code only, a measurement, or general knowledge.
 Grade = Literal["V", "T", "M", "K"]
 Text = Annotated[str, Meta(min_length=1)]
@@ -137,20 +141,43 @@ class Coverage(_Strict, frozen=True):
 
 
 class OutcomeRule(_Strict, frozen=True):
-    """A reply whose status is in `status`, and for whose body `when` is true, has this outcome. `number_specific`: the
-    failure concerns this number alone, so the circuit breaker does not count it."""
+    """A reply whose status is in `status`, for whose body `when` is true, and whose body is `text` (surrounding
+    whitespace does not count), has this outcome. `number_specific`: the failure concerns this number alone, so the
+    circuit breaker does not count it. `status_alone`: where the vendor documents that the status is the answer."""
 
     outcome: Outcome = msgspec.field(name="is")
     status: list[Status] = []
     when: Expression | None = None
+    text: str = ""
     fix: str = ""
     number_specific: bool = False
+    status_alone: str = ""
 
     def __post_init__(self) -> None:
-        if not self.status and self.when is None:
-            raise ValueError("a rule needs status, when, or both")
+        if not self.status and self.when is None and not self.text:
+            raise ValueError("a rule needs status, when or text")
+        if self.outcome not in ANSWERS:
+            if self.status_alone:
+                raise ValueError(f"status_alone is for the outcomes {', '.join(ANSWERS)}")
+        elif not self.status_alone:
+            self._require_proof()
         if self.number_specific and self.outcome not in ("unavailable", "bad_response"):
             raise ValueError("number_specific is for the outcomes unavailable and bad_response")
+
+    def _require_proof(self) -> None:
+        """Raises ValueError if a proxy's page would be taken for the vendor's answer."""
+        if self.when is None and not self.text:
+            raise ValueError(
+                f"{self.outcome} needs more than a status, which a proxy's page has too: add what the vendor documents "
+                'for the body, as in when = "error == \'not_found\'" or text = "Unknown number."; if it documents the '
+                'status alone, add where: status_alone = "docs.example.com, page Errors"'
+            )
+        if self.when is not None and not self.text and self.when.applies_to_any(_NO_ANSWER):
+            raise ValueError(
+                f"{self.outcome} needs a `when` that an empty body or a proxy's page does not fulfil: require a member "
+                "of the vendor's answer, as in contains(keys(@), 'name'); if the vendor documents that such a body is "
+                'the answer, add where: status_alone = "docs.example.com, page Errors"'
+            )
 
 
 class SpamRules(_Strict, frozen=True):

@@ -280,12 +280,26 @@ def test_invalid_preset_is_an_error_only_if_it_is_used(
     monkeypatch.setenv("MINE_KEY", "k1")
     settings.PRESET_DIR, settings.SOURCE_A = str(tmp_path), "directory, mine" if bound else "directory"
     of_file = [message for message in run_checks() if message.obj == str(tmp_path / "mine.toml")]
-    faults = [message for message in of_file if message.id != "lookup.W005"]
+    faults = [message for message in of_file if message.id not in ("lookup.W005", "lookup.I006")]
     assert [message.id for message in faults] == [f"lookup.{'E' if bound else 'W'}{number}"]
     assert [message.level for message in faults] == [ERROR if bound else WARNING]
     assert told in faults[0].msg
     if not bound:
         call_command("check")  # raises nothing, so no other command is stopped
+
+
+def test_check_shows_where_a_status_alone_is_documented(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
+    note = "docs.example.com, page Errors"
+    changed = text.replace('status_alone = "these tests"', f'status_alone = "{note}"')
+    (tmp_path / "mine.toml").write_text(changed, encoding="utf-8")
+    monkeypatch.setenv("MINE_KEY", "k1")
+    settings.PRESET_DIR, settings.SOURCE_A = str(tmp_path), "mine"
+    call_command("check")
+    shown = "".join(capsys.readouterr())
+    assert f"(lookup.I006) mine.toml: outcome[3]: 404 is not_found, whatever the body ({note})." in shown
 
 
 def test_rule_that_no_sample_reaches_is_a_warning(

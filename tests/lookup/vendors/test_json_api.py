@@ -203,7 +203,9 @@ def test_rejected_base_url_is_not_repeated(make: Make) -> None:
 
 
 def test_rules_apply_in_order_and_then_the_status(make: Make) -> None:
-    vendor = make(("status = [404]\n", "status = [404, 429]\nwhen = \"code == 'unlisted'\"\n"))
+    vendor = make(
+        ('status = [404]\nstatus_alone = "these tests"', "status = [404, 429]\nwhen = \"code == 'unlisted'\"")
+    )
     assert read(vendor, {"known": False, "name": "x"}) == NotFound()
     assert read(vendor, {"code": "unlisted"}, 404) == NotFound()
     assert read(vendor, {"code": "unlisted"}, 429) == NotFound()
@@ -255,10 +257,19 @@ def test_unreadable_fields_are_named_beside_known_ones(make: Make) -> None:
     assert answer.unreadable == {"name"}
 
 
-def test_status_only_rule_needs_no_readable_body(make: Make) -> None:
+def test_status_alone_needs_no_readable_body(make: Make) -> None:
     assert make().classify(Reply(404, {}, b"not here")) == Classification("not_found", NotFound(), rule=3)
-    vendor = make(("when = \"contains(keys(@), 'name')\"\n", ""))
+    vendor = make(("when = \"contains(keys(@), 'name')\"", 'status_alone = "these tests"'))
     assert vendor.classify(Reply(200, {}, b"<html>")).outcome == "bad_response"  # found needs one
+
+
+def test_text_is_the_whole_body(make: Make) -> None:
+    vendor = make(('status_alone = "these tests"', 'text = "Unknown number."'))
+    for body in (b"Unknown number.", b"\r\n Unknown number.\n"):
+        assert vendor.classify(Reply(404, {}, body)) == Classification("not_found", NotFound(), rule=3)
+    for other in (b"", b"Unknown number", b"<p>Unknown number.</p>", b'"Unknown number."', b"{}"):
+        assert vendor.classify(Reply(404, {}, other)).outcome == "bad_response"
+    assert vendor.classify(Reply(410, {}, b"Unknown number.")).outcome == "bad_response"
 
 
 @pytest.mark.parametrize(
@@ -337,8 +348,8 @@ def test_unreadable_spam_is_unknown(make: Make, document: Any) -> None:
 def test_plain_text_body(make: Make) -> None:
     vendor = make(
         ('source = "these tests"', 'source = "these tests"\nbody = "text"'),
-        ("known == `false`", "@ == ''"),
-        ("contains(keys(@), 'name')", "length(@) > `0`"),
+        ('known == `false`"', '@ == \'\'"\nstatus_alone = "these tests"'),
+        ("contains(keys(@), 'name')", "length(@) > `0` && !starts_with(@, '<')"),
         ('name = ["name"]\nlocation = ["[city, state]"]', 'name = ["@"]'),
     )
     assert vendor.classify(Reply(200, {}, b" Example Bakery\n")).answer == Found(name="Example Bakery")
@@ -396,5 +407,5 @@ def test_hint_of_a_rejection_without_a_key(make: Make) -> None:
 
 
 def test_fix_of_a_rule_replaces_the_hint(make: Make) -> None:
-    vendor = make(('status = [404]\nis = "not_found"', 'status = [404]\nis = "auth"\nfix = "Enable it first."'))
+    vendor = make(('status_alone = "these tests"\nis = "not_found"', 'is = "auth"\nfix = "Enable it first."'))
     assert read(vendor, {}, 404) == Failed("auth", "404: Enable it first.")

@@ -62,7 +62,15 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("known == `false`", "knows(@)", "outcome[1].when", "no function knows()"),
         ("known == `false`", "join(', ', [nope(@)])", "outcome[1].when", "no function nope()"),
         ('is = "found"', 'is = "fond"', "outcome[2].is", "'fond', which is none of found, not_found"),
-        ("status = [404]\n", "", "outcome[3]", "a rule needs status, when, or both"),
+        ("status = [404]\n", "", "outcome[3]", "a rule needs status, when or text"),
+        ('status_alone = "these tests"\n', "", "outcome[3]", "not_found needs more than a status"),
+        ("when = \"contains(keys(@), 'name')\"\n", "", "outcome[2]", "found needs more than a status"),
+        (
+            'status_alone = "these tests"\nis = "not_found"',
+            'status_alone = "x"\nis = "auth"',
+            "outcome[3]",
+            "status_alone is for the outcomes",
+        ),
         ("status = [404]", "status = [404]\nnumber_specific = true", "outcome[3]", "number_specific is for"),
         ('is = "found"', 'is = "auth"\nnumber_specific = true', "outcome[2]", "number_specific is for"),
         ("status = [404]", "status = [40]", "outcome[3].status[1]", ">= 100"),
@@ -83,6 +91,30 @@ def test_invalid_preset_names_key_and_problem(
     assert str(raised.value).startswith("mock_a.toml: ")
     assert raised.value.key.startswith(key)
     assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "`true`",
+        "!error",
+        "@ == `null`",
+        "@ == `{}`",
+        "name == `null`",
+        "type(@) == 'object'",
+        "type(@) == 'string'",
+        "length(@) >= `0`",
+        "to_string(@) != 'x'",
+        "!contains(@, 'name')",
+    ],
+)
+@pytest.mark.parametrize("outcome", ["found", "not_found", "invalid_number"])
+def test_answer_rule_that_any_body_fulfils_is_invalid(
+    load: Callable[..., preset.Preset], outcome: str, when: str
+) -> None:
+    rule = f'status = [404]\nwhen = """{when}"""\nis = "{outcome}"'
+    with pytest.raises(preset.InvalidPreset, match=f"{outcome} needs a `when` that an empty body or a proxy's page"):
+        load(MOCK_A.replace('status = [404]\nstatus_alone = "these tests"\nis = "not_found"', rule, 1))
 
 
 @pytest.mark.parametrize("name", ["Acme.toml", "acme-cnam.toml", "1acme.toml", ".toml", "acme.v2.toml"])
