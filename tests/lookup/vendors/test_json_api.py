@@ -263,6 +263,41 @@ def test_status_alone_needs_no_readable_body(make: Make) -> None:
     assert vendor.classify(Reply(200, {}, b"<html>")).outcome == "bad_response"  # found needs one
 
 
+@pytest.mark.parametrize(
+    ("body", "content_type", "hint"),
+    [
+        (b"", "application/json", "200: its answer is empty (Content-Type application/json)"),
+        (b" \r\n", "", "200: its answer is empty (no Content-Type)"),
+        (b"<html>Private", "Text/HTML; charset=utf-8", "200: its answer is HTML, not JSON (Content-Type text/html)"),
+        (b"<?xml version='1.0'?><Private/>", "text/xml", "200: its answer is XML, not JSON (Content-Type text/xml)"),
+        (
+            b'{"name": "Priv',
+            "application/json",
+            "200: its answer is truncated or invalid JSON (Content-Type application/json)",
+        ),
+        (b'{"name": "Private"} Private', "", "200: its answer is truncated or invalid JSON (no Content-Type)"),
+        (b"Private", "text/plain", "200: its answer is not JSON (Content-Type text/plain)"),
+        (b"\xff\xfe", "12025550123", "200: its answer is not JSON (Content-Type unusual)"),
+        (b"Private", "text/12025550123", "200: its answer is not JSON (Content-Type unusual)"),
+    ],
+)
+def test_answer_that_is_not_json_says_so(make: Make, body: bytes, content_type: str, hint: str) -> None:
+    headers = {"Content-Type": content_type} if content_type else {}
+    assert make().classify(Reply(200, headers, body)).answer == Failed("bad_response", hint)
+
+
+def test_page_with_an_error_status_says_what_it_is(make: Make) -> None:
+    html = {"Content-Type": "text/html"}
+    assert make().classify(Reply(503, html, b"<html>")).answer == Failed(
+        "unavailable", "503: it is unavailable; its answer is HTML, not JSON (Content-Type text/html)"
+    )
+    assert make().classify(Reply(503, html, b"")).answer == Failed("unavailable", "503: it is unavailable")
+    vendor = make(
+        ('status_alone = "these tests"\nis = "not_found"', 'text = "Down."\nis = "unavailable"\nfix = "Wait."')
+    )
+    assert vendor.classify(Reply(404, {}, b"Down.")).answer == Failed("unavailable", "404: Wait.")
+
+
 def test_text_is_the_whole_body(make: Make) -> None:
     vendor = make(('status_alone = "these tests"', 'text = "Unknown number."'))
     for body in (b"Unknown number.", b"\r\n Unknown number.\n"):
