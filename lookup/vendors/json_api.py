@@ -96,7 +96,8 @@ class JsonApi(Connector):
             url=self._url(number, secret),
             headers=headers,
             json=template.json.fill(number) if template.json else None,
-            form={name: value.fill(number) for name, value in template.form.items()},
+            form={name: value.fill(number) for name, value in template.form.items()}
+            | {name: secret[value] for name, value in auth.form.items() if value in secret},
             basic=(secret[auth.basic[0]], secret[auth.basic[1]]) if auth.basic and secret else None,
         )
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.checks import ERROR, WARNING, run_checks
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
 from accounts.models import CreditEntry
@@ -377,6 +379,44 @@ def test_class_with_an_invalid_time_is_a_check(settings: Any, name: str, limit: 
     settings.SOURCE_A = name = f"{__name__}.{name}"
     assert [found[1] for found in checks("lookup.E001")] == [
         f"SOURCE_A: {name}.{limit} must be a number of seconds, at least 0."
+    ]
+
+
+class NeedsVariable(connectors.RemoteKnows):
+    def __init__(self) -> None:
+        self.url = os.environ["SWITCHBOARD_URL"]
+
+
+class NeedsKey(connectors.RemoteKnows):
+    def __init__(self) -> None:
+        names: dict[str, str] = {}
+        self.url = names["A_PRIVATE_NAME"]
+
+
+class SaysWhatItNeeds(connectors.RemoteKnows):
+    def __init__(self) -> None:
+        raise ImproperlyConfigured("Set SWITCHBOARD_URL to the address of the switchboard.")
+
+
+@pytest.mark.parametrize(
+    ("name", "id_", "told", "hint"),
+    [
+        ("NeedsVariable", "E003", "needs SWITCHBOARD_URL, which the environment does not set.", "Set SWITCHBOARD_URL."),
+        ("NeedsKey", "E001", "cannot be created: KeyError.", "Correct SOURCE_A in the environment."),
+        (
+            "SaysWhatItNeeds",
+            *("E001", "cannot be created: Set SWITCHBOARD_URL to the address of the switchboard."),
+            "Correct SOURCE_A in the environment.",
+        ),
+    ],
+)
+def test_class_that_cannot_be_created_is_a_check(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, name: str, id_: str, told: str, hint: str
+) -> None:
+    monkeypatch.setenv("A_PRIVATE_NAME", "")  # so that a KeyError of this name is not about the environment
+    settings.SOURCE_A = f"{__name__}.{name}"
+    assert checks("lookup.E001", "lookup.E003") == [
+        (f"lookup.{id_}", f"SOURCE_A: '{__name__}.{name}' {told}", hint),
     ]
 
 

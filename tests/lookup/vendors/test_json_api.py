@@ -84,6 +84,17 @@ def test_key_in_the_path_is_encoded_and_the_body_is_json(make: Make) -> None:
     assert request.json == {"phone": "+12025550123", "options": {"spam": True}}
 
 
+def test_key_is_sent_in_the_form(make: Make) -> None:
+    vendor = make(
+        ('json = { phone = "{e164}", options = { spam = true } }', 'form = { phone = "{e164}" }'),
+        ("{key}/report", "report"),
+        ('path = "MOCK_B_KEY"', 'form = { api_key = "MOCK_B_KEY" }'),
+        name="mock_b",
+        MOCK_B_KEY="k1",
+    )
+    assert vendor.request("12025550123").form == {"phone": "+12025550123", "api_key": "k1"}
+
+
 def test_form_and_headers_of_the_preset_are_sent(make: Make) -> None:
     vendor = make(
         ('method = "POST"', 'method = "POST"\nheaders = { User-Agent = "me", X-N = "{e164_digits}" }'),
