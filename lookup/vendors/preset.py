@@ -32,8 +32,12 @@ Outcome = Literal[
 ]
 #: What a search is charged for.
 ANSWERS: tuple[Outcome, ...] = ("found", "not_found", "invalid_number")
-# Bodies that no vendor means as an answer, and that a `when` for one must not apply to. (An empty list may be one.)
-_NO_ANSWER: tuple[Any, ...] = (None, {}, "", 0, True, "<!doctype html><html><body>Not Found</body></html>")
+# Bodies that no vendor means as an answer, and that a `when` for one must not apply to (an empty list may be one). The
+# last is what API gateways and web frameworks send for a path that they do not know.
+_NO_ANSWER: tuple[Any, ...] = (
+    *(None, {}, "", 0, True, "<!doctype html><html><body>Not Found</body></html>"),
+    dict.fromkeys(("error", "message", "detail", "title", "reason"), "Not Found") | {"code": 404, "status": 404},
+)
 #: Where a fact comes from: the vendor's own documents, third-party code only, a measurement, or general knowledge.
 Grade = Literal["V", "T", "M", "K"]
 Text = Annotated[str, Meta(min_length=1)]

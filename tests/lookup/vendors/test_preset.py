@@ -149,6 +149,10 @@ def test_invalid_preset_names_key_and_problem(
         "length(@) >= `0`",
         "to_string(@) != 'x'",
         "!contains(@, 'name')",
+        "contains(keys(@), 'message')",
+        "error != `null`",
+        "message == 'Not Found'",
+        "status == `404`",
     ],
 )
 @pytest.mark.parametrize("outcome", ["found", "not_found", "invalid_number"])
