@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Info, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 
 # Each check imports what it needs: every command imports this module, and most need no source.
@@ -61,6 +61,12 @@ def _of_preset(name: str, file: Path, *, is_bound: bool) -> Iterator[CheckMessag
     except preset.InvalidPreset as error:
         yield fault(f"{error}.", f"Correct {error.key or 'it'} in {file}; docs/presets.md describes every key.", 2)
     else:
+        for number, rule in enumerate(loaded.rules, start=1):
+            if rule.status_alone:
+                statuses = ", ".join(map(str, rule.status))
+                note = f"outcome[{number}]: {statuses} is {rule.outcome}, whatever the body ({rule.status_alone})"
+                hint = "Give the rule `when` or `text` if the vendor documents a body: a proxy's page has a status too."
+                yield Info(f"{file.name}: {note}.", hint=hint, obj=str(file), id="lookup.I006")
         if wrong := [f"{result.sample.title}: it {problem}" for result in results for problem in result.problems]:
             hint = "Correct the sample, or the preset's rules; run check_sources --samples to check again."
             yield fault(f"{file.name}: sample {'; '.join(wrong)}.", hint, 4)

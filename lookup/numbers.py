@@ -9,6 +9,10 @@ from typing import cast
 import phonenumbers
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, NumberParseException, PhoneMetadata, PhoneNumberDesc
 
+#: ISO 3166-1 alpha-2 codes, and calling codes (ITU E.164), that have a numbering plan.
+REGIONS = frozenset(phonenumbers.SUPPORTED_REGIONS)
+COUNTRY_CODES = frozenset(COUNTRY_CODE_TO_REGION_CODE)
+
 _DIGITS = re.compile(r"[0-9]+")
 #: A number as the API takes it, whole: E.164 without its plus.
 PATTERN = "[1-9][0-9]{6,14}"

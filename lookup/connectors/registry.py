@@ -133,7 +133,13 @@ def _from_class(name: str, path: str) -> Connector:
         raise ImproperlyConfigured(f"{name}.concurrency must be a whole number, at least 1.")
     try:
         connector = cls()
+    except ImproperlyConfigured as error:
+        raise ImproperlyConfigured(f"'{name}' cannot be created: {error}") from error
     except Exception as error:
+        variable = error.args[0] if isinstance(error, KeyError) and error.args else None
+        if isinstance(variable, str) and preset.ENVIRONMENT_NAME.fullmatch(variable) and variable not in os.environ:
+            message = f"'{name}' needs {variable}, which the environment does not set."
+            raise preset.MissingEnvironment(message, f"Set {variable}.") from error
         raise ImproperlyConfigured(f"'{name}' cannot be created: {type(error).__name__}.") from error
     for limit in ("hit_ttl_s", "miss_ttl_s", "max_wait_s"):
         value = getattr(connector, limit)

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import jmespath
@@ -53,6 +54,14 @@ class Expression:
         if value is not None and not isinstance(value, bool):
             raise NotBoolean(f"`{self.text}` is neither true, false nor null")
         return value is True
+
+    def applies_to_any(self, documents: Iterable[Any]) -> bool:
+        """Whether the expression is true for one of them; one that it cannot be applied to does not count."""
+        for document in documents:
+            with suppress(UnexpectedShape):
+                if self.is_true(document):
+                    return True
+        return False
 
 
 class Template:

@@ -26,6 +26,8 @@ MAX_RETRY_AFTER_S = 24 * 3600.0
 _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
 # If no rule matches, these may concern this number only: five such numbers must not open the circuit breaker.
 _REQUEST_ERRORS = {400, 422}
+# Without digits, which might be the number.
+_MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z.+-]{1,40}")
 _SECRET = re.compile(r"[!-~]([ -~]*[!-~])?")
 # The characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
 _BASE_PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
@@ -93,7 +95,8 @@ class JsonApi(Connector):
             url=self._url(number, secret),
             headers=headers,
             json=template.json.fill(number) if template.json else None,
-            form={name: value.fill(number) for name, value in template.form.items()},
+            form={name: value.fill(number) for name, value in template.form.items()}
+            | {name: secret[value] for name, value in auth.form.items() if value in secret},
             basic=(secret[auth.basic[0]], secret[auth.basic[1]]) if auth.basic and secret else None,
         )
 
@@ -126,7 +129,7 @@ class JsonApi(Connector):
         by_status = "unavailable" if reply.status >= 500 else _BY_STATUS.get(reply.status, "bad_response")
         outcome, applied, fix, number_specific, not_boolean = by_status, None, "", False, ""
         try:
-            applied = self._matching_rule(reply.status, document, parsed)
+            applied = self._matching_rule(reply, document, parsed)
             if applied:
                 rule = self.preset.rules[applied - 1]
                 outcome, fix, number_specific = rule.outcome, rule.fix, rule.number_specific
@@ -145,8 +148,13 @@ class JsonApi(Connector):
         if outcome in ("not_found", "invalid_number"):
             return Classification(outcome, NotFound(outcome), applied)
         retry_after_s = _retry_after_s(reply.headers) if outcome in ("rate_limited", "unavailable") else None
-        hint = f"{reply.status}: {fix or self._fix(outcome, retry_after_s)}"
-        answer = Failed(outcome, hint, retry_after_s, number_specific=number_specific)
+        hint = fix or self._fix(outcome, retry_after_s)
+        if not parsed and not (applied and self.preset.rules[applied - 1].text):
+            if outcome == "bad_response" and not fix:
+                hint = f"its answer is {self._unreadable(reply)}"
+            elif reply.body:
+                hint += f"; its answer is {self._unreadable(reply)}"
+        answer = Failed(outcome, f"{reply.status}: {hint}", retry_after_s, number_specific=number_specific)
         return Classification(outcome, answer, applied, not_boolean)
 
     def _document(self, body: bytes) -> tuple[Any, bool]:
@@ -158,10 +166,12 @@ class JsonApi(Connector):
         except (ValueError, RecursionError):
             return None, False
 
-    def _matching_rule(self, status: int, document: Any, parsed: bool) -> int | None:
+    def _matching_rule(self, reply: transport.Reply, document: Any, parsed: bool) -> int | None:
         """The number, from 1, of the first rule that applies. Raises UnexpectedShape and NotBoolean."""
         for number, rule in enumerate(self.preset.rules, start=1):
-            if rule.status and status not in rule.status:
+            if rule.status and reply.status not in rule.status:
+                continue
+            if rule.text and reply.body.strip() != rule.text.encode():
                 continue
             if rule.when is not None and not (parsed and rule.when.is_true(document)):
                 continue
@@ -210,6 +220,22 @@ class JsonApi(Connector):
         if any(yes):
             return True
         return False if rules.known and all(rule.is_true(document) for rule in rules.known) else None
+
+    def _unreadable(self, reply: transport.Reply) -> str:
+        """What a body is that could not be parsed, without any of it: `HTML, not JSON (Content-Type text/html)`."""
+        start = reply.body.lstrip()[:5].lower()
+        if not start:
+            what = "empty"
+        elif self.preset.body == "text":
+            what = "not UTF-8"
+        elif start.startswith(b"<"):
+            what = f"{'XML' if start == b'<?xml' else 'HTML'}, not JSON"
+        else:
+            what = "truncated or invalid JSON" if start.startswith((b"{", b"[", b'"')) else "not JSON"
+        media_type = reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if not media_type:
+            return f"{what} (no Content-Type)"
+        return f"{what} (Content-Type {media_type if _MEDIA_TYPE.fullmatch(media_type) else 'unusual'})"
 
     def _fix(self, outcome: Outcome, retry_after_s: float | None) -> str:
         """The hint for operators."""

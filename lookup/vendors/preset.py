@@ -4,6 +4,7 @@ docs/presets.md explains how to write one. Expressions are JMESPath (jmespath.or
 """
 
 import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -24,17 +25,27 @@ NAME = re.compile(r"[a-z][a-z0-9_]*")
 LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?|[0-9a-f:.]+")
 _INDEX = re.compile(r"\[(\d+)\]")
-_ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 Outcome = Literal[
     "found", "not_found", "invalid_number", "auth", "quota", "rate_limited", "unavailable", "bad_response"
 ]
+#: What a search is charged for.
+ANSWERS: tuple[Outcome, ...] = ("found", "not_found", "invalid_number")
+# Bodies that no vendor means as an answer, and that a `when` for one must not apply to (an empty list may be one). The
+# last is what API gateways and web frameworks send for a path that they do not know.
+_NO_ANSWER: tuple[Any, ...] = (
+    *(None, {}, "", 0, True, "<!doctype html><html><body>Not Found</body></html>"),
+    dict.fromkeys(("error", "message", "detail", "title", "reason"), "Not Found") | {"code": 404, "status": 404},
+)
 #: Where a fact comes from: the vendor's own documents, third-party code only, a measurement, or general knowledge.
 Grade = Literal["V", "T", "M", "K"]
 Text = Annotated[str, Meta(min_length=1)]
 Status = Annotated[int, Meta(ge=100, le=599)]
 Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
 HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+# What is written for the codes of ISO 3166-1.
+_REGIONS = {"UK": "GB", "EL": "GR"}
 _CHOICES = {
     **dict.fromkeys(("is", "outcome"), get_args(Outcome)),
     **dict.fromkeys(("evidence", "grade"), get_args(Grade)),
@@ -104,14 +115,15 @@ class Auth(_Strict, frozen=True):
     bearer: str | None = None
     headers: dict[HeaderName, str] = {}
     query: dict[str, str] = {}
+    form: dict[str, str] = {}
     path: str | None = None
     optional: bool = False
 
     def __post_init__(self) -> None:
-        if sum(map(bool, (self.basic, self.bearer, self.headers, self.query, self.path))) > 1:
-            raise ValueError("only one of basic, bearer, headers, query and path")
+        if sum(map(bool, (self.basic, self.bearer, self.headers, self.query, self.form, self.path))) > 1:
+            raise ValueError("only one of basic, bearer, headers, query, form and path")
         for name in self.names:
-            if not _ENVIRONMENT_NAME.fullmatch(name):
+            if not ENVIRONMENT_NAME.fullmatch(name):
                 # The value is not repeated: it may be a key that was pasted here.
                 raise ValueError("a value is not the name of an environment variable (capitals, digits and _)")
         if self.optional and self.path:
@@ -121,7 +133,8 @@ class Auth(_Strict, frozen=True):
     def names(self) -> tuple[str, ...]:
         """The environment variables that hold the secrets."""
         single = [name for name in (self.bearer, self.path) if name]
-        return (*(self.basic or ()), *single, *self.headers.values(), *self.query.values())
+        named = (self.headers, self.query, self.form)
+        return (*(self.basic or ()), *single, *(name for values in named for name in values.values()))
 
 
 class Coverage(_Strict, frozen=True):
@@ -130,6 +143,14 @@ class Coverage(_Strict, frozen=True):
     country_codes: list[Annotated[str, Meta(pattern="^[1-9][0-9]{0,2}$")]] = []
     regions: list[Annotated[str, Meta(pattern="^[A-Z]{2}$")]] = []
 
+    def __post_init__(self) -> None:
+        if unknown := [region for region in self.regions if region not in numbers.REGIONS]:
+            line = json.dumps([_REGIONS.get(region, region) for region in self.regions])
+            write = f"write regions = {line}" if _REGIONS.keys() >= set(unknown) else "see ISO 3166-1, as in US, GB, DE"
+            raise ValueError(f"libphonenumber has no region {', '.join(unknown)}: {write}")
+        if codes := [code for code in self.country_codes if int(code) not in numbers.COUNTRY_CODES]:
+            raise ValueError(f"no country has the calling code {', '.join(codes)}: see ITU E.164, as in 1, 44, 49")
+
     def __contains__(self, number: str) -> bool:
         if self.country_codes and numbers.country_code(number) not in self.country_codes:
             return False
@@ -137,20 +158,43 @@ class Coverage(_Strict, frozen=True):
 
 
 class OutcomeRule(_Strict, frozen=True):
-    """A reply whose status is in `status`, and for whose body `when` is true, has this outcome. `number_specific`: the
-    failure concerns this number alone, so the circuit breaker does not count it."""
+    """A reply whose status is in `status`, for whose body `when` is true, and whose body is `text` (surrounding
+    whitespace does not count), has this outcome. `number_specific`: the failure concerns this number alone, so the
+    circuit breaker does not count it. `status_alone`: where the vendor documents that the status is the answer."""
 
     outcome: Outcome = msgspec.field(name="is")
     status: list[Status] = []
     when: Expression | None = None
+    text: str = ""
     fix: str = ""
     number_specific: bool = False
+    status_alone: str = ""
 
     def __post_init__(self) -> None:
-        if not self.status and self.when is None:
-            raise ValueError("a rule needs status, when, or both")
+        if not self.status and self.when is None and not self.text:
+            raise ValueError("a rule needs status, when or text")
+        if self.outcome not in ANSWERS:
+            if self.status_alone:
+                raise ValueError(f"status_alone is for the outcomes {', '.join(ANSWERS)}")
+        elif not self.status_alone:
+            self._require_proof()
         if self.number_specific and self.outcome not in ("unavailable", "bad_response"):
             raise ValueError("number_specific is for the outcomes unavailable and bad_response")
+
+    def _require_proof(self) -> None:
+        """Raises ValueError if a proxy's page would be taken for the vendor's answer."""
+        if self.when is None and not self.text:
+            raise ValueError(
+                f"{self.outcome} needs more than a status, which a proxy's page has too: add what the vendor documents "
+                'for the body, as in when = "error == \'not_found\'" or text = "Unknown number."; if it documents the '
+                'status alone, add where: status_alone = "docs.example.com, page Errors"'
+            )
+        if self.when is not None and not self.text and self.when.applies_to_any(_NO_ANSWER):
+            raise ValueError(
+                f"{self.outcome} needs a `when` that an empty body or a proxy's page does not fulfil: require a member "
+                "of the vendor's answer, as in contains(keys(@), 'name'); if the vendor documents that such a body is "
+                'the answer, add where: status_alone = "docs.example.com, page Errors"'
+            )
 
 
 class SpamRules(_Strict, frozen=True):
@@ -240,6 +284,8 @@ class Preset(_Strict, frozen=True):
             raise ValueError("{key} is only allowed in the path of request.url")
         if self.request.url.has_key != bool(self.auth.path):
             raise ValueError("{key} in request.url requires auth.path, and the reverse")
+        if self.auth.form and (self.request.method != "POST" or self.request.json is not None):
+            raise ValueError('auth.form requires method = "POST" under [request], and no json')
         outcomes = {sample.expect.outcome for sample in self.sample}
         if not (outcomes & {"found"} and outcomes & {"not_found", "invalid_number"} and len(outcomes) > 2):
             raise ValueError("sample: at least one found, one not found and one error are required")
@@ -280,7 +326,24 @@ def load(file: Path) -> Preset:
     for secret in preset.auth.names:
         if not secret.startswith(f"{name.upper()}_"):
             raise InvalidPreset(file, "auth", f"the names of its variables must begin with {name.upper()}_")
+    _require_no_variable(file, preset.request, f"{name.upper()}_")
     return msgspec.structs.replace(preset, name=name, fingerprint=hashlib.sha256(content).hexdigest())
+
+
+def _require_no_variable(file: Path, request: RequestTemplate, prefix: str) -> None:
+    """Raises InvalidPreset for the name of an environment variable under [request], which would be sent as it is."""
+    named = [("query", name, text) for name, repeated in request.query.items() for text in repeated]
+    named += [("headers", name, text) for name, text in request.headers.items()]
+    named += [("form", name, text) for name, text in request.form.items()]
+    places = [(f"{table}.{name}", text, f'{table} = {{ {name} = "%s" }}') for table, name, text in named]
+    places.append(("url", request.url, 'path = "%s", and {key} in the URL'))
+    places += [("json", text, "") for text in (request.json.templates if request.json else ())]
+    for key, template, in_auth in places:
+        if found := re.search(rf"\b{prefix}[A-Z0-9_]+", template.text):
+            line = 'bearer = "%s"' if template.text == f"Bearer {found[0]}" else in_auth
+            instead = f"write {line % found[0]} under [auth]" if line else "a key in JSON needs a connector class"
+            problem = f"would send the text {found[0]}, not the value of that variable: {instead}"
+            raise InvalidPreset(file, f"request.{key}", problem)
 
 
 def folder(directory: Path) -> dict[str, Path]:

@@ -2,11 +2,12 @@
 
 - Every address is checked before it is connected to, whether DNS returned it or the URL has it (SSRF).
 - What may have reached the vendor is never sent again, because it may be billed.
-- A body is read up to a limit that counts after decompression.
+- A body is read up to a limit that counts after decompression; so is what precedes a reply's status.
 
 The caller limits the time: cancelling `Client.send` closes the connection, also during a DNS lookup.
 """
 
+import asyncio
 import base64
 import json
 import logging
@@ -16,12 +17,14 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import aiohttp
 import certifi
 from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import RawResponseMessage
 from django.conf import settings
 from multidict import CIMultiDict
 from yarl import URL
@@ -31,6 +34,10 @@ from lookup.vendors.addresses import AddressNotAllowed, AddressPolicy, require_a
 
 # A connection that was idle for longer is opened anew: a firewall in between may have dropped it silently.
 IDLE_S = 30.0
+# Before a reply's final status. A vendor needs one or two informational responses (RFC 9110, section 15.2).
+MAX_INFORMATIONAL = 16
+MAX_HEAD_BYTES = 64 * 1024
+_PART_BYTES = 4096
 
 _PRINTABLE = frozenset(map(chr, range(0x20, 0x7F)))
 
@@ -127,10 +134,59 @@ class Client:
             auto_decompress=False,  # it has no limit
             timeout=aiohttp.ClientTimeout(),
         )
-        # Or a GET that failed on a reused connection would be sent again. There is no public option; a test fails if
-        # this one changes (test_request_read_on_a_reused_connection_is_not_resent).
+        # aiohttp has no public option for these two; tests fail if they change.
+        connector._factory = cast(Any, partial(_Protocol, asyncio.get_running_loop()))
+        # Or a GET that failed on a reused connection would be sent again.
         session._retry_connection = False
         return session
+
+
+class _Protocol(ResponseHandler):
+    """Limits the informational responses (1xx) and the bytes before a final status, and closes the connection beyond.
+
+    aiohttp reads such responses without a limit, also on an idle connection, and a stream of them leaves the event loop
+    little time for other calls.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._responses = self._bytes_outside = 0
+        self._body: aiohttp.StreamReader | None = None
+
+    def set_response_params(self, **options: Any) -> None:
+        """aiohttp calls it before each request."""
+        self._responses = self._bytes_outside = 0
+        self._body = None
+        super().set_response_params(**options)
+
+    def data_received(self, data: bytes) -> None:
+        # aiohttp parses all that it is given before it returns, so it is given little at a time, except of a body.
+        while len(data) > _PART_BYTES and not self._in_body():
+            self._receive(data[:_PART_BYTES])
+            data = data[_PART_BYTES:]
+            if self.exception() is not None:
+                return
+        self._receive(data)
+
+    def feed_data(self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0) -> None:
+        """aiohttp calls it for each response, informational or final."""
+        self._responses += 1
+        if not 100 <= data[0].code <= 199:
+            self._body = data[1]
+        if self._responses <= MAX_INFORMATIONAL + 1:
+            super().feed_data(data, size)
+
+    def _receive(self, data: bytes) -> None:
+        if not self._in_body():
+            self._bytes_outside += len(data)
+        super().data_received(data)
+        if self._responses > MAX_INFORMATIONAL + 1 or self._bytes_outside > MAX_HEAD_BYTES:
+            self.set_exception(BadReply("it sent too much before the status of its answer"))
+            if self.transport is not None:
+                self.transport.abort()
+
+    def _in_body(self) -> bool:
+        return self._body is not None and not self._body.is_eof()
 
 
 @dataclass(slots=True, eq=False)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.checks import ERROR, WARNING, run_checks
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
 from accounts.models import CreditEntry
@@ -280,12 +282,26 @@ def test_invalid_preset_is_an_error_only_if_it_is_used(
     monkeypatch.setenv("MINE_KEY", "k1")
     settings.PRESET_DIR, settings.SOURCE_A = str(tmp_path), "directory, mine" if bound else "directory"
     of_file = [message for message in run_checks() if message.obj == str(tmp_path / "mine.toml")]
-    faults = [message for message in of_file if message.id != "lookup.W005"]
+    faults = [message for message in of_file if message.id not in ("lookup.W005", "lookup.I006")]
     assert [message.id for message in faults] == [f"lookup.{'E' if bound else 'W'}{number}"]
     assert [message.level for message in faults] == [ERROR if bound else WARNING]
     assert told in faults[0].msg
     if not bound:
         call_command("check")  # raises nothing, so no other command is stopped
+
+
+def test_check_shows_where_a_status_alone_is_documented(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
+    note = "docs.example.com, page Errors"
+    changed = text.replace('status_alone = "these tests"', f'status_alone = "{note}"')
+    (tmp_path / "mine.toml").write_text(changed, encoding="utf-8")
+    monkeypatch.setenv("MINE_KEY", "k1")
+    settings.PRESET_DIR, settings.SOURCE_A = str(tmp_path), "mine"
+    call_command("check")
+    shown = "".join(capsys.readouterr())
+    assert f"(lookup.I006) mine.toml: outcome[3]: 404 is not_found, whatever the body ({note})." in shown
 
 
 def test_rule_that_no_sample_reaches_is_a_warning(
@@ -363,6 +379,44 @@ def test_class_with_an_invalid_time_is_a_check(settings: Any, name: str, limit: 
     settings.SOURCE_A = name = f"{__name__}.{name}"
     assert [found[1] for found in checks("lookup.E001")] == [
         f"SOURCE_A: {name}.{limit} must be a number of seconds, at least 0."
+    ]
+
+
+class NeedsVariable(connectors.RemoteKnows):
+    def __init__(self) -> None:
+        self.url = os.environ["SWITCHBOARD_URL"]
+
+
+class NeedsKey(connectors.RemoteKnows):
+    def __init__(self) -> None:
+        names: dict[str, str] = {}
+        self.url = names["A_PRIVATE_NAME"]
+
+
+class SaysWhatItNeeds(connectors.RemoteKnows):
+    def __init__(self) -> None:
+        raise ImproperlyConfigured("Set SWITCHBOARD_URL to the address of the switchboard.")
+
+
+@pytest.mark.parametrize(
+    ("name", "id_", "told", "hint"),
+    [
+        ("NeedsVariable", "E003", "needs SWITCHBOARD_URL, which the environment does not set.", "Set SWITCHBOARD_URL."),
+        ("NeedsKey", "E001", "cannot be created: KeyError.", "Correct SOURCE_A in the environment."),
+        (
+            "SaysWhatItNeeds",
+            *("E001", "cannot be created: Set SWITCHBOARD_URL to the address of the switchboard."),
+            "Correct SOURCE_A in the environment.",
+        ),
+    ],
+)
+def test_class_that_cannot_be_created_is_a_check(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, name: str, id_: str, told: str, hint: str
+) -> None:
+    monkeypatch.setenv("A_PRIVATE_NAME", "")  # so that a KeyError of this name is not about the environment
+    settings.SOURCE_A = f"{__name__}.{name}"
+    assert checks("lookup.E001", "lookup.E003") == [
+        (f"lookup.{id_}", f"SOURCE_A: '{__name__}.{name}' {told}", hint),
     ]
 
 

@@ -84,6 +84,17 @@ def test_key_in_the_path_is_encoded_and_the_body_is_json(make: Make) -> None:
     assert request.json == {"phone": "+12025550123", "options": {"spam": True}}
 
 
+def test_key_is_sent_in_the_form(make: Make) -> None:
+    vendor = make(
+        ('json = { phone = "{e164}", options = { spam = true } }', 'form = { phone = "{e164}" }'),
+        ("{key}/report", "report"),
+        ('path = "MOCK_B_KEY"', 'form = { api_key = "MOCK_B_KEY" }'),
+        name="mock_b",
+        MOCK_B_KEY="k1",
+    )
+    assert vendor.request("12025550123").form == {"phone": "+12025550123", "api_key": "k1"}
+
+
 def test_form_and_headers_of_the_preset_are_sent(make: Make) -> None:
     vendor = make(
         ('method = "POST"', 'method = "POST"\nheaders = { User-Agent = "me", X-N = "{e164_digits}" }'),
@@ -203,7 +214,9 @@ def test_rejected_base_url_is_not_repeated(make: Make) -> None:
 
 
 def test_rules_apply_in_order_and_then_the_status(make: Make) -> None:
-    vendor = make(("status = [404]\n", "status = [404, 429]\nwhen = \"code == 'unlisted'\"\n"))
+    vendor = make(
+        ('status = [404]\nstatus_alone = "these tests"', "status = [404, 429]\nwhen = \"code == 'unlisted'\"")
+    )
     assert read(vendor, {"known": False, "name": "x"}) == NotFound()
     assert read(vendor, {"code": "unlisted"}, 404) == NotFound()
     assert read(vendor, {"code": "unlisted"}, 429) == NotFound()
@@ -255,10 +268,54 @@ def test_unreadable_fields_are_named_beside_known_ones(make: Make) -> None:
     assert answer.unreadable == {"name"}
 
 
-def test_status_only_rule_needs_no_readable_body(make: Make) -> None:
+def test_status_alone_needs_no_readable_body(make: Make) -> None:
     assert make().classify(Reply(404, {}, b"not here")) == Classification("not_found", NotFound(), rule=3)
-    vendor = make(("when = \"contains(keys(@), 'name')\"\n", ""))
+    vendor = make(("when = \"contains(keys(@), 'name')\"", 'status_alone = "these tests"'))
     assert vendor.classify(Reply(200, {}, b"<html>")).outcome == "bad_response"  # found needs one
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "hint"),
+    [
+        (b"", "application/json", "200: its answer is empty (Content-Type application/json)"),
+        (b" \r\n", "", "200: its answer is empty (no Content-Type)"),
+        (b"<html>Private", "Text/HTML; charset=utf-8", "200: its answer is HTML, not JSON (Content-Type text/html)"),
+        (b"<?xml version='1.0'?><Private/>", "text/xml", "200: its answer is XML, not JSON (Content-Type text/xml)"),
+        (
+            b'{"name": "Priv',
+            "application/json",
+            "200: its answer is truncated or invalid JSON (Content-Type application/json)",
+        ),
+        (b'{"name": "Private"} Private', "", "200: its answer is truncated or invalid JSON (no Content-Type)"),
+        (b"Private", "text/plain", "200: its answer is not JSON (Content-Type text/plain)"),
+        (b"\xff\xfe", "12025550123", "200: its answer is not JSON (Content-Type unusual)"),
+        (b"Private", "text/12025550123", "200: its answer is not JSON (Content-Type unusual)"),
+    ],
+)
+def test_answer_that_is_not_json_says_so(make: Make, body: bytes, content_type: str, hint: str) -> None:
+    headers = {"Content-Type": content_type} if content_type else {}
+    assert make().classify(Reply(200, headers, body)).answer == Failed("bad_response", hint)
+
+
+def test_page_with_an_error_status_says_what_it_is(make: Make) -> None:
+    html = {"Content-Type": "text/html"}
+    assert make().classify(Reply(503, html, b"<html>")).answer == Failed(
+        "unavailable", "503: it is unavailable; its answer is HTML, not JSON (Content-Type text/html)"
+    )
+    assert make().classify(Reply(503, html, b"")).answer == Failed("unavailable", "503: it is unavailable")
+    vendor = make(
+        ('status_alone = "these tests"\nis = "not_found"', 'text = "Down."\nis = "unavailable"\nfix = "Wait."')
+    )
+    assert vendor.classify(Reply(404, {}, b"Down.")).answer == Failed("unavailable", "404: Wait.")
+
+
+def test_text_is_the_whole_body(make: Make) -> None:
+    vendor = make(('status_alone = "these tests"', 'text = "Unknown number."'))
+    for body in (b"Unknown number.", b"\r\n Unknown number.\n"):
+        assert vendor.classify(Reply(404, {}, body)) == Classification("not_found", NotFound(), rule=3)
+    for other in (b"", b"Unknown number", b"<p>Unknown number.</p>", b'"Unknown number."', b"{}"):
+        assert vendor.classify(Reply(404, {}, other)).outcome == "bad_response"
+    assert vendor.classify(Reply(410, {}, b"Unknown number.")).outcome == "bad_response"
 
 
 @pytest.mark.parametrize(
@@ -359,8 +416,8 @@ def test_unreadable_spam_is_unknown(make: Make, document: Any) -> None:
 def test_plain_text_body(make: Make) -> None:
     vendor = make(
         ('source = "these tests"', 'source = "these tests"\nbody = "text"'),
-        ("known == `false`", "@ == ''"),
-        ("contains(keys(@), 'name')", "length(@) > `0`"),
+        ('known == `false`"', '@ == \'\'"\nstatus_alone = "these tests"'),
+        ("contains(keys(@), 'name')", "length(@) > `0` && !starts_with(@, '<')"),
         ('name = ["name"]\nlocation = ["[city, state]"]', 'name = ["@"]'),
     )
     assert vendor.classify(Reply(200, {}, b" Example Bakery\n")).answer == Found(name="Example Bakery")
@@ -418,5 +475,5 @@ def test_hint_of_a_rejection_without_a_key(make: Make) -> None:
 
 
 def test_fix_of_a_rule_replaces_the_hint(make: Make) -> None:
-    vendor = make(('status = [404]\nis = "not_found"', 'status = [404]\nis = "auth"\nfix = "Enable it first."'))
+    vendor = make(('status_alone = "these tests"\nis = "not_found"', 'is = "auth"\nfix = "Enable it first."'))
     assert read(vendor, {}, 404) == Failed("auth", "404: Enable it first.")

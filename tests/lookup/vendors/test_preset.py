@@ -62,13 +62,64 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("known == `false`", "knows(@)", "outcome[1].when", "no function knows()"),
         ("known == `false`", "join(', ', [nope(@)])", "outcome[1].when", "no function nope()"),
         ('is = "found"', 'is = "fond"', "outcome[2].is", "'fond', which is none of found, not_found"),
-        ("status = [404]\n", "", "outcome[3]", "a rule needs status, when, or both"),
+        ("status = [404]\n", "", "outcome[3]", "a rule needs status, when or text"),
+        ('status_alone = "these tests"\n', "", "outcome[3]", "not_found needs more than a status"),
+        ("when = \"contains(keys(@), 'name')\"\n", "", "outcome[2]", "found needs more than a status"),
+        (
+            'status_alone = "these tests"\nis = "not_found"',
+            'status_alone = "x"\nis = "auth"',
+            "outcome[3]",
+            "status_alone is for the outcomes",
+        ),
         ("status = [404]", "status = [404]\nnumber_specific = true", "outcome[3]", "number_specific is for"),
         ('is = "found"', 'is = "auth"\nnumber_specific = true', "outcome[2]", "number_specific is for"),
         ("status = [404]", "status = [40]", "outcome[3].status[1]", ">= 100"),
         ('name = ["name"]\nlocation = ["[city, state]"]', "", "fields", "at least one of name, location and spam"),
         ('name = ["name"]\n', 'name = "name"\n', "fields.name", "Expected `array`, got `str`"),
         ('number = "12025550123"', 'number = "+12025550123"', "sample[1].number", "matching regex"),
+        (
+            "fields = [",
+            'k = "MOCK_A_KEY", fields = [',
+            "request.query.k",
+            'write query = { k = "MOCK_A_KEY" } under [auth]',
+        ),
+        (
+            "[request]",
+            '[request]\nheaders = { X-Key = "$MOCK_A_KEY" }',
+            "request.headers.X-Key",
+            'headers = { X-Key = "MOCK',
+        ),
+        (
+            "[request]",
+            '[request]\nheaders = { A = "Bearer MOCK_A_KEY" }',
+            "request.headers.A",
+            'bearer = "MOCK_A_KEY" under',
+        ),
+        ("callers", "MOCK_A_KEY", "request.url", 'write path = "MOCK_A_KEY", and {key} in the URL'),
+        (
+            "[request]",
+            '[request]\nmethod = "POST"\nform = { api_key = "MOCK_A_KEY" }',
+            *(
+                "request.form.api_key",
+                'MOCK_A_KEY, not the value of that variable: write form = { api_key = "MOCK_A_KEY" }',
+            ),
+        ),
+        (
+            "[request]",
+            '[request]\nmethod = "POST"\njson = { k = ["MOCK_A_KEY"] }',
+            "request.json",
+            "needs a connector class",
+        ),
+        (AUTH, 'form = { k = "MOCK_A_KEY" }', "", 'auth.form requires method = "POST"'),
+        ("[fields]", "[coverage]\nregions = ['US', 'UK']\n[fields]", "coverage", 'UK: write regions = ["US", "GB"]'),
+        ("[fields]", "[coverage]\nregions = ['US', 'XX']\n[fields]", "coverage", "has no region XX: see ISO 3166-1"),
+        (
+            "[fields]",
+            "[coverage]\nregions = ['UK', 'XX']\n[fields]",
+            "coverage",
+            "has no region UK, XX: see ISO 3166-1",
+        ),
+        ("[fields]", "[coverage]\ncountry_codes = ['1', '10']\n[fields]", "coverage", "the calling code 10"),
         ("[fields]", "[coverage]\nregions = ['usa']\n[fields]", "coverage.regions[1]", "matching regex"),
         ("[fields]", "[budget]\ntimeout_s = 0\n[fields]", "budget.timeout_s", "> 0"),
         ("[fields]", "[fields.spam]\nknown = ['a']\n[fields]", "fields.spam", "missing required field `yes`"),
@@ -83,6 +134,34 @@ def test_invalid_preset_names_key_and_problem(
     assert str(raised.value).startswith("mock_a.toml: ")
     assert raised.value.key.startswith(key)
     assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "`true`",
+        "!error",
+        "@ == `null`",
+        "@ == `{}`",
+        "name == `null`",
+        "type(@) == 'object'",
+        "type(@) == 'string'",
+        "length(@) >= `0`",
+        "to_string(@) != 'x'",
+        "!contains(@, 'name')",
+        "contains(keys(@), 'message')",
+        "error != `null`",
+        "message == 'Not Found'",
+        "status == `404`",
+    ],
+)
+@pytest.mark.parametrize("outcome", ["found", "not_found", "invalid_number"])
+def test_answer_rule_that_any_body_fulfils_is_invalid(
+    load: Callable[..., preset.Preset], outcome: str, when: str
+) -> None:
+    rule = f'status = [404]\nwhen = """{when}"""\nis = "{outcome}"'
+    with pytest.raises(preset.InvalidPreset, match=f"{outcome} needs a `when` that an empty body or a proxy's page"):
+        load(MOCK_A.replace('status = [404]\nstatus_alone = "these tests"\nis = "not_found"', rule, 1))
 
 
 @pytest.mark.parametrize("name", ["Acme.toml", "acme-cnam.toml", "1acme.toml", ".toml", "acme.v2.toml"])
