@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,11 +26,13 @@ from core.throttling import FALLBACKS
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`remaining`: requests left in the window. `wait_s`: seconds until the oldest counted request leaves it."""
+    """`remaining`: requests left in the window. `wait_s`: seconds until the oldest counted request leaves it.
+    `counted_at`: when, by the clock of a process's log."""
 
     allowed: bool
     remaining: int
     wait_s: float
+    counted_at: float = 0.0
 
     @property
     def whole_wait_s(self) -> int:
@@ -65,13 +68,12 @@ class InProcessLog:
             # After the limit was lowered, more than the oldest request must leave before one is accepted.
             leaving = log[max(0, len(log) - limit)]
             # In this order the result never exceeds the window; (leaving + window_s) - now may round up.
-            return Decision(allowed, max(0, limit - len(log)), window_s - (now - leaving))
+            return Decision(allowed, max(0, limit - len(log)), window_s - (now - leaving), now)
 
-    def cancel(self, token_id: int) -> None:
-        """Uncount a request that `hit` has just counted: the newest, which differs from it by milliseconds at most."""
-        with self._lock:
-            if log := self._logs.get(token_id):
-                del log[-1]
+    def cancel(self, token_id: int, counted_at: float) -> None:
+        """Uncount the request that `hit` has counted then: no other, whose time could be later."""
+        with self._lock, suppress(ValueError):  # it has left the window
+            self._logs.get(token_id, []).remove(counted_at)
 
 
 # A list of times in microseconds, oldest first. A newest entry more than a window in the future means that the server's
@@ -121,7 +123,7 @@ class RedisLog:
             FALLBACKS.inc("requests")
             return own
         if not allowed:
-            self._own.cancel(token_id)
+            self._own.cancel(token_id, own.counted_at)
         return Decision(bool(allowed), min(remaining, own.remaining), wait_us / 1_000_000)
 
 

@@ -123,6 +123,21 @@ def test_in_process_the_window_is_half_open() -> None:
     assert log.hit(1, 1, 60).allowed
 
 
+def test_a_refused_request_uncounts_only_itself() -> None:
+    """Of two concurrent ones, Redis refuses the first: the second counts from its own time on."""
+    now = 0.0
+    log = InProcessLog(clock=lambda: now)
+    refused = log.hit(1, 2, 60)
+    now = 5.0
+    log.hit(1, 2, 60)
+    log.cancel(1, refused.counted_at)
+    assert log.hit(1, 2, 60).allowed
+    now = 64.999
+    assert not log.hit(1, 2, 60).allowed
+    now = 65.0
+    assert log.hit(1, 2, 60).allowed
+
+
 def test_redis_log_is_one_round_trip_and_its_keys_expire(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
     client.flushdb()
