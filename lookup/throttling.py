@@ -78,9 +78,9 @@ class InProcessLog:
 
 # A list of times in microseconds, oldest first. A newest entry more than a window in the future means that the server's
 # clock was set back: the log is deleted, so that the token is not locked out.
-_SCRIPT = """
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+_SCRIPT = (
+    redis.LIMIT_SCRIPT
+    + """
 local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2]) * 1000000
 local newest = redis.call('LINDEX', KEYS[1], -1)
 if newest and tonumber(newest) > now + window then redis.call('DEL', KEYS[1]) end
@@ -93,13 +93,14 @@ local count = redis.call('LLEN', KEYS[1])
 local allowed = 0
 if count < limit then
     redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
-    redis.call('PEXPIRE', KEYS[1], ARGV[2] * 1000)
+    keep(now + window)
     allowed, count, oldest = 1, count + 1, oldest or now
 else
     oldest = redis.call('LINDEX', KEYS[1], count - limit)
 end
 return {allowed, math.max(0, limit - count), tonumber(oldest) + window - now}
 """
+)
 
 
 class RedisLog:
@@ -117,7 +118,9 @@ class RedisLog:
             return Decision(False, 0, min(window_s, own.wait_s + settings.REDIS_TIMEOUT_S))
         try:
             allowed, remaining, wait_us = redis.call(
-                lambda: self._script([f"callerid:rate:{token_id}"], [limit, window_s], redis.thread_client(self._url))
+                lambda: self._script(
+                    [f"callerid:rate:{token_id}", redis.LIMITS], [limit, window_s], redis.thread_client(self._url)
+                )
             )
         except redis.RedisUnavailable:
             FALLBACKS.inc("requests")

@@ -133,6 +133,8 @@ def test_compose_mounts_what_exists_and_scrapes_accepted_names() -> None:
     files = {source for source in mounted if source.startswith(".")} - {"./certs"}
     assert len(files) > 5
     assert [source for source in files if not (DEPLOY / "docker" / source).exists()] == []
+    assert services["redis"]["command"] == ["redis-server", "/redis.conf"]  # tests/core/test_redis_memory.py runs it
+    assert services["redis"]["volumes"] == ["../redis/redis.conf:/redis.conf:ro"]
     scrapes = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
     targets = [target for scrape in scrapes for each in scrape["static_configs"] for target in each["targets"]]
     assert len(targets) == 2
