@@ -46,6 +46,7 @@ def pods() -> list[dict[str, Any]]:
 
 def test_shell_scripts_pass_shellcheck() -> None:
     scripts = [plugin.ROOT / "run", plugin.ROOT / ".ci" / "run", SYSTEMD / "callerid", *DEPLOY.rglob("*.sh")]
+    scripts.append(DEPLOY / "supervisor" / "run")
     done = subprocess.run([tool("shellcheck"), *scripts], capture_output=True, text=True, check=False)
     assert done.stdout == ""
     assert all(os.access(script, os.X_OK) for script in scripts)
@@ -70,6 +71,8 @@ def test_each_timer_starts_a_command_that_exists() -> None:
     commands = [container.get("command", []) for pod in pods() for container in pod["containers"]]
     scheduled = {command[-1] for command in commands if "manage.py" in command}
     assert scheduled == units
+    crontab = (DEPLOY / "supervisor" / "crontab").read_text()
+    assert set(re.findall(r"^#?(?:[\d*]+ ){5}callerid callerid (\w+)$", crontab, re.MULTILINE)) == units
     for command in units:
         assert list(plugin.ROOT.glob(f"*/management/commands/{command}.py"))
 
