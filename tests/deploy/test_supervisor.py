@@ -2,9 +2,11 @@
 
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import requests
 from tests.api import NUMBER
 from tests.load import wait_for
 from tests.plugin import ROOT
-from tests.servers import free_port
+from tests.servers import Unavailable, free_port, required
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 
@@ -108,3 +110,34 @@ def test_an_unusable_prefix_is_refused(prefix: str) -> None:
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(("install.sh: PREFIX must be an absolute path", "install.sh: /"))
+
+
+#: As root, in a mount namespace where the changed directories are copies or empty; the host's stay as they are.
+SYSTEM_INSTALLATION = """
+cp -a /etc "$1/etc" && mkdir -p "$1/opt/callerid" "$1/bin" "$1/lib"
+mount --bind "$1/etc" /etc && mount --bind "$1/opt" /opt && mount --bind "$2" /opt/callerid
+mount --bind "$1/bin" /usr/local/bin && mount --bind "$1/lib" /var/lib
+/opt/callerid/deploy/systemd/install.sh >&2
+cd /etc/systemd/system
+stat -c '%U:%G %a %n' /etc/callerid/callerid.env /var/lib/callerid /usr/local/bin/callerid callerid*
+"""
+
+
+def test_as_root_it_installs_user_command_and_units(tmp_path: Path) -> None:
+    with required():
+        if os.getuid() or not shutil.which("unshare"):
+            raise Unavailable("installing for the system needs root and unshare")
+        # The user callerid has to run it; one in a home directory is refused, with what to do.
+        if str(Path(sys.executable).resolve()).startswith(("/root/", "/home/")):
+            pytest.skip("this Python is in a home directory")
+    tmp_path.chmod(0o755)
+    command = ["unshare", "--mount", "sh", "-euc", SYSTEM_INSTALLATION, "sh", str(tmp_path), str(ROOT)]
+    done = subprocess.run(command, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    units = sorted(unit.name for unit in (DEPLOY / "systemd").glob("callerid*.[st]*"))
+    assert done.stdout.splitlines() == [
+        "root:callerid 640 /etc/callerid/callerid.env",
+        "callerid:callerid 700 /var/lib/callerid",
+        "root:root 755 /usr/local/bin/callerid",
+        *(f"root:root 644 {unit}" for unit in units),
+    ]
