@@ -39,6 +39,11 @@ LAST_FAILURE = metrics.Gauge(
     zeros=[(AUDIT,), (AUDIT_SINCE,)],
     multiprocess_mode="livemax",
 )
+INSTALLED = metrics.Gauge(
+    "callerid_installed_timestamp_seconds",
+    "When the database's first migration was applied: a task that never succeeded is overdue from then on.",
+    multiprocess_mode="livemax",
+)
 
 
 def record(name: str, *, succeeded: bool) -> None:
@@ -81,6 +86,8 @@ def _installed_at() -> datetime | None:
 @metrics.sampler
 def sample() -> None:
     try:
+        if installed_at := _installed_at():
+            INSTALLED.set(installed_at.timestamp())
         for run in all_runs().values():
             if run.succeeded_at:
                 LAST_SUCCESS.set(run.succeeded_at.timestamp(), run.name)

@@ -57,8 +57,11 @@ def postgresql(
 
     `max_wait_s`: for a connection of the pool. `prepare`: DB_PREPARE.
     """
-    if database.get("ENGINE") != "django.db.backends.postgresql":
-        raise ImproperlyConfigured(f"{name} must be postgres://user:password@host:5432/name.")
+    if not database:
+        raise ImproperlyConfigured(
+            f"{name} must be postgres://user:password@host:5432/name, with special characters of the password "
+            "percent-encoded (%40 is @)."
+        )
     options = {
         # A server that no longer responds is detected within seconds (TCP keepalive), not the system's minutes.
         "connect_timeout": 2,
@@ -66,7 +69,7 @@ def postgresql(
         "keepalives_interval": 2,
         "keepalives_count": 2,
         "tcp_user_timeout": 3000,
-        **database.get("OPTIONS", {}),
+        **database["OPTIONS"],
         # core.db prepares the statements of a search. psycopg's own preparation would keep the texts of the last 100
         # statements of each connection in memory, and Django's contain values.
         "prepare_threshold": None,

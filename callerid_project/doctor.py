@@ -237,6 +237,7 @@ CHECKS: tuple[tuple[str, Callable[[], HealthCheck | None], bool], ...] = (
     ("Database", _database, False),
     ("PostgreSQL log", _database_log, True),
     ("Redis", health.redis_server, False),
+    ("Redis memory", health.redis_memory, False),
     ("Clocks", _clocks, True),
     ("Numbering plan", health.numbering_plan, True),
     ("Complaint data", health.complaint_data, True),

@@ -141,21 +141,22 @@ class Environment(environ.Env):
         return secret
 
     def database(self, name: str) -> dict[str, Any]:
-        """Django's database settings of a URL; empty if it cannot be parsed.
+        """Django's database settings of a PostgreSQL URL, read by libpq, which also connects: with several hosts
+        (host1:5432,host2:5432) it tries them in turn. Empty if libpq refuses the URL or it names no database."""
+        from psycopg import ProgrammingError  # the embedded profile never loads it
+        from psycopg.conninfo import conninfo_to_dict
 
-        Several hosts are those of libpq, which tries them in turn: host1:5432,host2:5432.
-        """
-        try:
-            database = dict(self.db_url(name))
-            if "," in database["HOST"]:
-                from psycopg.conninfo import conninfo_to_dict  # the embedded profile never loads it
-
-                # django-environ mixes up their ports where some have none.
-                hosts = conninfo_to_dict(self.ENVIRON[name].strip())
-                database |= {"HOST": hosts["host"], "PORT": hosts.get("port") or ""}
-            return database
-        except Exception:
+        url = self.ENVIRON.get(name, "").strip()
+        if not url.startswith(("postgres://", "postgresql://")):  # libpq also accepts words such as host=db
             return {}
+        try:
+            options = conninfo_to_dict(url)
+        except (ProgrammingError, UnicodeError):
+            return {}
+        if not options.keys() & {"dbname", "service"}:
+            return {}
+        names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
+        return {django: options.pop(libpq, "") for django, libpq in names.items()} | {"OPTIONS": options}
 
     def mail_server(self, name: str) -> dict[str, Any]:
         """Django's EMAIL_… settings of a URL; empty if it is unset."""

@@ -95,9 +95,9 @@ class HealthCheck:
 def checks(request: HttpRequest) -> list[HealthCheck]:
     """Health of this process, now; `request` shows which proxies it passed. Raises DatabaseError if the database does
     not respond."""
-    results = [database(), redis_server(), numbering_plan(), complaint_data(), address_books()]
-    results += [sources(), _proxies(request)]
-    return [*results, database_log()] if connection.vendor == "postgresql" else results
+    results = [database(), redis_server(), redis_memory(), numbering_plan(), complaint_data(), address_books()]
+    results += [sources(), _proxies(request), database_log() if connection.vendor == "postgresql" else None]
+    return [result for result in results if result]
 
 
 def database() -> HealthCheck:
@@ -123,6 +123,17 @@ def redis_server() -> HealthCheck:
             "Redis", False, "Unavailable; each process counts rate limits on its own. Start it, or correct REDIS_URL."
         )
     return HealthCheck("Redis", True, "Reachable.")
+
+
+def redis_memory() -> HealthCheck | None:
+    """None without Redis, or while it is unavailable, which `redis_server` reports."""
+    if not settings.REDIS_URL:
+        return None
+    try:
+        problem = redis.eviction_problem()
+    except redis.RedisUnavailable:
+        return None
+    return HealthCheck("Redis memory", not problem, problem or "No limit is evicted.")
 
 
 def numbering_plan() -> HealthCheck:

@@ -52,6 +52,10 @@ def _load(announced: Lock | None, target: str) -> Callable[..., Any]:
         from callerid_project.wsgi import application
     except ImproperlyConfigured as error:
         sys.exit(f"Configuration error: {error}")
+    from callerid_project.health import log, redis_memory
+
+    if (memory := redis_memory()) and not memory.healthy:
+        log.warning("Redis: %s", memory.detail)
     if announced is not None:
         from callerid_project.announce import announce_once
 

@@ -21,6 +21,25 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+#: The sorted set of all keys of limits, by the time in microseconds of Redis's clock from which each may be deleted.
+LIMITS = "callerid:limits"
+#: The beginning of scripts that write a limit. `keep(until_us)` keeps KEYS[1] without a TTL, because with a
+#: maxmemory-policy of volatile-… Redis evicts only keys with a TTL: cached answers, and never a limit. In place of the
+#: TTL, KEYS[2] (LIMITS) has the time, and each call deletes up to two keys whose time has passed.
+LIMIT_SCRIPT = """
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local function keep(until_us)
+    redis.call('PERSIST', KEYS[1])
+    redis.call('ZADD', KEYS[2], until_us, KEYS[1])
+    for _, key in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, 2)) do
+        redis.call('DEL', key)
+        redis.call('ZREM', KEYS[2], key)
+    end
+end
+"""
+
+
 class RedisUnavailable(Exception):
     """Redis failed, or failed less than REDIS_PAUSE_S ago and was not asked: use the state of this process."""
 
@@ -123,3 +142,27 @@ def call(operation: Callable[[], T]) -> T:
         raise RedisUnavailable from error
     availability.record_success()
     return result
+
+
+def eviction_problem() -> str | None:
+    """Why Redis may evict limits, or refuse to store them, when cached answers have filled its memory, and what to do;
+    None if it does neither, or does not say (INFO is refused). Raises RedisUnavailable."""
+    import redis
+
+    def memory() -> dict[str, Any]:
+        try:
+            return client(settings.REDIS_URL).info("memory")
+        except redis.ResponseError:
+            return {}
+
+    found = call(memory)
+    policy = str(found.get("maxmemory_policy", ""))
+    if policy.startswith("allkeys-"):
+        consequence = "Redis may evict rate limits, which then start anew"
+    elif policy == "noeviction" and found.get("maxmemory"):
+        consequence = (
+            "when cached answers have filled the memory, limits cannot be stored, and each process counts alone"
+        )
+    else:
+        return None
+    return f"maxmemory-policy is {policy}: {consequence}. Set it to volatile-lru (docs/reliability.md)."

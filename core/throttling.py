@@ -96,20 +96,32 @@ def _parse(text: str) -> str | None:
     return str(address).partition("%")[0]
 
 
+_ADD = (
+    redis.LIMIT_SCRIPT
+    + """
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX') then return 0 end
+keep(now + ARGV[2] * 1000000)
+return 1
+"""
+)
+
+
 class RedisOrLocalCache(BaseCache):
     """The operations that django-ratelimit needs, on Redis; on the cache `rate_limits_local` while it is unavailable.
 
-    Django's own Redis cache pickles what is not an integer, and raises when Redis is unavailable.
+    Django's own Redis cache pickles what is not an integer, and raises when Redis is unavailable. A counter may be kept
+    longer than its timeout: django-ratelimit's keys contain the end of their window.
     """
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
         super().__init__(params)
         self._client = redis.client(location)
+        self._add = self._client.register_script(_ADD)
 
     def add(self, key: str, value: int, timeout: float | None = None, version: int | None = None) -> bool:
         name, ttl_s = self.make_key(key, version), int(timeout or MAX_WINDOW_S)
         try:
-            return bool(redis.call(lambda: self._client.set(name, value, nx=True, ex=ttl_s)))
+            return bool(redis.call(lambda: self._add([name, redis.LIMITS], [value, ttl_s])))
         except redis.RedisUnavailable:
             return caches["rate_limits_local"].add(key, value, ttl_s)
 

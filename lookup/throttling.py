@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,11 +26,13 @@ from core.throttling import FALLBACKS
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`remaining`: requests left in the window. `wait_s`: seconds until the oldest counted request leaves it."""
+    """`remaining`: requests left in the window. `wait_s`: seconds until the oldest counted request leaves it.
+    `counted_at`: when, by the clock of a process's log."""
 
     allowed: bool
     remaining: int
     wait_s: float
+    counted_at: float = 0.0
 
     @property
     def whole_wait_s(self) -> int:
@@ -65,20 +68,19 @@ class InProcessLog:
             # After the limit was lowered, more than the oldest request must leave before one is accepted.
             leaving = log[max(0, len(log) - limit)]
             # In this order the result never exceeds the window; (leaving + window_s) - now may round up.
-            return Decision(allowed, max(0, limit - len(log)), window_s - (now - leaving))
+            return Decision(allowed, max(0, limit - len(log)), window_s - (now - leaving), now)
 
-    def cancel(self, token_id: int) -> None:
-        """Uncount a request that `hit` has just counted: the newest, which differs from it by milliseconds at most."""
-        with self._lock:
-            if log := self._logs.get(token_id):
-                del log[-1]
+    def cancel(self, token_id: int, counted_at: float) -> None:
+        """Uncount the request that `hit` has counted then: no other, whose time could be later."""
+        with self._lock, suppress(ValueError):  # it has left the window
+            self._logs.get(token_id, []).remove(counted_at)
 
 
 # A list of times in microseconds, oldest first. A newest entry more than a window in the future means that the server's
 # clock was set back: the log is deleted, so that the token is not locked out.
-_SCRIPT = """
-local time = redis.call('TIME')
-local now = time[1] * 1000000 + time[2]
+_SCRIPT = (
+    redis.LIMIT_SCRIPT
+    + """
 local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2]) * 1000000
 local newest = redis.call('LINDEX', KEYS[1], -1)
 if newest and tonumber(newest) > now + window then redis.call('DEL', KEYS[1]) end
@@ -91,13 +93,14 @@ local count = redis.call('LLEN', KEYS[1])
 local allowed = 0
 if count < limit then
     redis.call('RPUSH', KEYS[1], string.format('%.0f', now))
-    redis.call('PEXPIRE', KEYS[1], ARGV[2] * 1000)
+    keep(now + window)
     allowed, count, oldest = 1, count + 1, oldest or now
 else
     oldest = redis.call('LINDEX', KEYS[1], count - limit)
 end
 return {allowed, math.max(0, limit - count), tonumber(oldest) + window - now}
 """
+)
 
 
 class RedisLog:
@@ -115,13 +118,15 @@ class RedisLog:
             return Decision(False, 0, min(window_s, own.wait_s + settings.REDIS_TIMEOUT_S))
         try:
             allowed, remaining, wait_us = redis.call(
-                lambda: self._script([f"callerid:rate:{token_id}"], [limit, window_s], redis.thread_client(self._url))
+                lambda: self._script(
+                    [f"callerid:rate:{token_id}", redis.LIMITS], [limit, window_s], redis.thread_client(self._url)
+                )
             )
         except redis.RedisUnavailable:
             FALLBACKS.inc("requests")
             return own
         if not allowed:
-            self._own.cancel(token_id)
+            self._own.cancel(token_id, own.counted_at)
         return Decision(bool(allowed), min(remaining, own.remaining), wait_us / 1_000_000)
 
 

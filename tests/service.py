@@ -80,9 +80,9 @@ class Service:
         finally:
             connection.close()
 
-    def manage(self, *arguments: str) -> str:
-        """What `manage.py` with `arguments` writes on stdout. Raises RuntimeError, with its stderr, when it fails."""
-        done = subprocess.run(
+    def run_command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """`manage.py` with `arguments`, in the service's environment."""
+        return subprocess.run(
             [sys.executable, "manage.py", *arguments],
             cwd=plugin.ROOT,
             env=self.env,
@@ -91,6 +91,10 @@ class Service:
             text=True,
             check=False,
         )
+
+    def manage(self, *arguments: str) -> str:
+        """What the command writes on stdout. Raises RuntimeError, with its stderr, when it fails."""
+        done = self.run_command(*arguments)
         if done.returncode:
             raise RuntimeError(f"manage.py {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")
         return done.stdout

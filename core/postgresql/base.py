@@ -19,6 +19,7 @@ from psycopg.errors import _WaitTimeout
 
 from core.db import QueryTimeout
 from core.postgresql import prepared
+from core.postgresql.client import DatabaseClient
 from core.replica import ALIAS as REPLICA_ALIAS
 
 RV = TypeVar("RV")
@@ -66,6 +67,8 @@ class ReplicaConnection(LimitedConnection):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
+    client_class = DatabaseClient
+
     def __init__(self, settings_dict: dict[str, Any], alias: str = DEFAULT_DB_ALIAS) -> None:
         if pool := settings_dict["OPTIONS"].get("pool"):
             pool["connection_class"] = ReplicaConnection if alias == REPLICA_ALIAS else LimitedConnection

@@ -1,46 +1,78 @@
 #!/bin/sh
 # Prepares this host: the user callerid, the dependencies, /etc/callerid/callerid.env with new keys, the command
-# `callerid`, and the units. Run it as root in /opt/callerid, again after each upgrade. It changes no existing
-# environment file, and enables and starts nothing.
+# `callerid`, and with systemd the units. Run it as root, in the directory where the service is to stay (/opt/callerid),
+# again after each upgrade. It changes no existing environment file, and enables and starts nothing.
+#
+# install.sh PREFIX puts everything below that directory instead: PREFIX/etc/callerid.env, PREFIX/bin/callerid and
+# PREFIX/var. It needs no root, makes no user and installs no units: run it as the user that will run the service.
 set -eu
 
+die() {
+    echo "install.sh: $*" >&2
+    exit 1
+}
+
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd -P)
-[ "$(id -u)" = 0 ] || { echo "install.sh: run it as root." >&2; exit 1; }
-[ "$root" = /opt/callerid ] || { echo "install.sh: the units expect the service in /opt/callerid, not $root." >&2; exit 1; }
+prefix=${1-}
+case $prefix in
+'')
+    [ "$(id -u)" = 0 ] || die "run it as root, or with a directory of yours: install.sh PREFIX"
+    case $root in /home/* | /root/*) die "the units cannot read $root: clone the service to /opt/callerid." ;; esac
+    bin=/usr/local/bin etc=/etc/callerid data=/var/lib/callerid user=callerid
+    id "$user" >/dev/null 2>&1 ||
+        useradd --system --user-group --home-dir /nonexistent --shell /usr/sbin/nologin "$user"
+    ;;
+/*) bin=$prefix/bin etc=$prefix/etc data=$prefix/var user= ;;
+*) die "PREFIX must be an absolute path, such as /srv/callerid." ;;
+esac
+case $root$prefix in *[!A-Za-z0-9/._-]*) die "$root and PREFIX may contain letters, digits and /._- only." ;; esac
 umask 022
 
-id callerid >/dev/null 2>&1 ||
-    useradd --system --user-group --home-dir /nonexistent --shell /usr/sbin/nologin callerid
+# The paths of this host in place of those of the files.
+located() {
+    sed -e "s|/opt/callerid|$root|g" -e "s|/etc/callerid/|$etc/|g" -e "s|/var/lib/callerid|$data|g" \
+        -e "s|^user=callerid\$|user=$user|" "$1"
+}
 
-# Compiled now, because the service may not write here: every start would compile thousands of modules.
+# Installs the dependencies.
 scratch=$(mktemp -d)
 CALLERID_DATA_DIR=$scratch CALLERID_ENV_FILE=$scratch/none "$root/run" manage version >/dev/null
 rm -r "$scratch"
-runuser -u callerid -- "$root/.venv/bin/python" -c '' || {
-    echo "install.sh: the user callerid cannot run this Python. Run: PYTHON=/usr/bin/python3 $0" >&2
-    exit 1
-}
-"$root/.venv/bin/python" -m compileall -q -j 0 "$root/accounts" "$root/callerid_project" "$root/core" "$root/lookup" \
-    "$root/.venv/lib"
+if [ -n "$user" ]; then
+    setpriv --reuid="$user" --regid="$user" --init-groups "$root/.venv/bin/python" -c '' ||
+        die "the user $user cannot run this Python. Run: PYTHON=/usr/bin/python3 $0"
+    # Compiled now, because the service may not write here: every start would compile thousands of modules.
+    "$root/.venv/bin/python" -m compileall -q -j 0 "$root/accounts" "$root/callerid_project" "$root/core" "$root/lookup" \
+        "$root/.venv/lib"
+fi
 
-install -d -m 0755 /etc/callerid
-install -d -m 0700 -o callerid -g callerid /var/lib/callerid
-env_file=/etc/callerid/callerid.env
+mkdir -p "$bin" "$etc" "$data"
+chmod 0700 "$data"
+env_file=$etc/callerid.env
 if [ ! -e "$env_file" ]; then
-    new=$(mktemp /etc/callerid/.callerid.env.XXXXXX)
-    while IFS= read -r line; do
+    new=$(mktemp "$etc/.callerid.env.XXXXXX")
+    located "$root/deploy/systemd/callerid.env.example" | while IFS= read -r line; do
         case $line in
         SECRET_KEY= | JWT_SIGNING_KEY= | NUMBER_HASH_KEY=)
             line=$line$("$root/.venv/bin/python" -c 'import secrets; print(secrets.token_urlsafe(48))') ;;
         esac
         printf '%s\n' "$line"
-    done <"$root/deploy/systemd/callerid.env.example" >"$new"
-    chown root:callerid "$new"
-    chmod 0640 "$new"
+    done >"$new"
+    if [ -n "$user" ]; then
+        chown "root:$user" "$new"
+        chmod 0640 "$new"
+    fi
     mv "$new" "$env_file"
     echo "Created $env_file with new keys: set DATABASE_URL, REDIS_URL and ALLOWED_HOSTS there, and back it up."
 fi
+[ -z "$user" ] || chown "$user:$user" "$data"
 
-install -m 0755 "$root/deploy/systemd/callerid" /usr/local/bin/callerid
-install -m 0644 "$root"/deploy/systemd/*.service "$root"/deploy/systemd/*.timer /etc/systemd/system/
-if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+located "$root/deploy/systemd/callerid" >"$bin/.callerid.new"
+chmod 0755 "$bin/.callerid.new"
+mv "$bin/.callerid.new" "$bin/callerid"
+if [ -n "$user" ] && [ -d /etc/systemd/system ]; then
+    for unit in "$root"/deploy/systemd/*.service "$root"/deploy/systemd/*.timer; do
+        located "$unit" >"/etc/systemd/system/${unit##*/}"
+    done
+    if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+fi

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Min
 from django.utils import timezone
 
 from accounts import task_runs
@@ -163,6 +165,8 @@ def test_metrics_show_when_tasks_ended(transactional_db: None) -> None:
     figures = here()
     assert figures.of("callerid_task_last_success_timestamp_seconds", task="audit_credits") > before
     assert figures.of("callerid_task_last_failure_timestamp_seconds", task="audit_credits --since") > before
+    applied = MigrationRecorder.Migration.objects.aggregate(Min("applied"))["applied__min"]
+    assert figures.of("callerid_installed_timestamp_seconds") == applied.timestamp()
 
 
 @pytest.mark.once

@@ -41,7 +41,16 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         (PRODUCTION, "SECRET_KEY, JWT_SIGNING_KEY, NUMBER_HASH_KEY"),
         ({**PRODUCTION, "SECRET_KEY": "s" * 50, "JWT_SIGNING_KEY": "j" * 50}, "set NUMBER_HASH_KEY"),
         ({"DATABASE_URL": "mysql://db.test/x", **generated_keys()}, "postgres://"),
-        ({"DATABASE_URL": "junk", **generated_keys()}, "postgres://"),
+        *(
+            ({"DATABASE_URL": bad, **generated_keys()}, "special characters of the password percent-encoded")
+            for bad in (
+                "junk",
+                "postgres://u:hunter2%@h/db",
+                "postgres://u:hunter2%ff@h/db",
+                "postgres://u:hunter2@h",
+                "host=h dbname=db password=hunter2",
+            )
+        ),
         ({"DATABASE_REPLICA_URL": "postgres://h/db"}, "needs DATABASE_URL"),
         (
             {**PRODUCTION, **generated_keys(), "DATABASE_REPLICA_URL": "junk"},
@@ -158,12 +167,28 @@ def test_processes_starting_at_once_share_the_keys(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "var").glob(".keys-*")] == []
 
 
-def test_each_host_of_a_database_url_has_its_own_port(tmp_path: Path) -> None:
-    url = "postgres://user:p%40ss@h1,h2:5433,[::1]:5434/db?target_session_attrs=read-write"
-    database = "[str(settings.DATABASES['default'][name]) for name in ('HOST', 'PORT', 'PASSWORD', 'OPTIONS')]"
-    shown = show(tmp_path, f"*{database}", **{**PRODUCTION, **generated_keys(), "DATABASE_URL": url})
-    assert shown.startswith("h1,h2,::1 ,5433,5434 p@ss {")
-    assert "'target_session_attrs': 'read-write'" in shown
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        (
+            "postgres://user:p%40ss@h1,h2:5433,[::1]:5434/db?target_session_attrs=read-write",
+            {"HOST": "h1,h2,::1", "PORT": ",5433,5434", "PASSWORD": "p@ss", "target_session_attrs": "read-write"},
+        ),
+        (
+            "postgresql://user:a+b%2520@[::1]:5434/d%20b",
+            {"HOST": "::1", "PORT": "5434", "PASSWORD": "a+b%20", "NAME": "d b"},
+        ),
+        ("postgres:///db?host=/run/postgresql&user=u", {"HOST": "/run/postgresql", "USER": "u", "PORT": ""}),
+    ],
+)
+def test_a_database_url_means_what_libpq_reads_in_it(tmp_path: Path, url: str, expected: dict[str, str]) -> None:
+    shown = show(
+        tmp_path,
+        "__import__('json').dumps({**settings.DATABASES['default'].pop('OPTIONS'), **settings.DATABASES['default']})",
+        **{**PRODUCTION, **generated_keys(), "DATABASE_URL": url},
+    )
+    found = json.loads(shown)
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_the_redis_timeout_is_100_ms_by_default(tmp_path: Path) -> None:

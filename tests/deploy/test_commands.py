@@ -10,8 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
+from core.postgresql.client import DatabaseClient
 from tests import plugin
+from tests.clusters import PostgresPair
 from tests.servers import PgBouncer, PostgresServer, Unavailable, required
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
@@ -123,6 +126,47 @@ def test_the_shipped_files_make_an_installation(database: PostgresServer, tmp_pa
         assert "no issues" in check.stdout
     finally:
         pooler.close()
+
+
+def test_dbshell_reaches_the_primary_of_two_hosts(tmp_path: Path) -> None:
+    with required():
+        if shutil.which("psql") is None:
+            raise Unavailable("there is no psql on PATH (Debian: postgresql-client)")
+        pair = PostgresPair().start(synchronous=False)
+    try:
+        hosts = f"127.0.0.1:{pair.standby.port},127.0.0.1:{pair.primary.port}"
+        url = f"postgres://postgres:s%20cret@{hosts}/postgres?target_session_attrs=read-write&application_name=a%20b"
+        keys = "".join(f"{name}={value}\n" for name, value in plugin.generated_keys().items())
+        (tmp_path / "callerid.env").write_text(f"{keys}DATABASE_URL=postgres://serving@127.0.0.1/none")
+        (tmp_path / "owner.env").write_text(f"DATABASE_URL={url}")
+        script = tmp_path / "script.sql"
+        script.write_text("CREATE TABLE written (id int);\nSHOW application_name;\n\\conninfo\n")
+        done = callerid(tmp_path, "--owner", "dbshell", "--", "-Atv", "ON_ERROR_STOP=1", "-f", str(script))
+        assert done.stdout.splitlines()[:2] == ["CREATE TABLE", "a b"]
+        assert f'port "{pair.primary.port}"' in done.stdout
+    finally:
+        pair.close()
+
+
+def test_dbshell_passes_no_password_as_an_argument() -> None:
+    database = {
+        "NAME": "d",
+        "USER": "u",
+        "PASSWORD": "right",
+        "HOST": "h1,h2",
+        "PORT": ",5433",
+        "OPTIONS": {"target_session_attrs": "read-write", "sslpassword": "right", "prepare_threshold": None},
+    }
+    arguments, environment = DatabaseClient.settings_to_cmd_args_env(database, ["-c", "SELECT 1"])
+    assert arguments[:3] == ["psql", "-c", "SELECT 1"]
+    assert conninfo_to_dict(arguments[3]) == {
+        "dbname": "d",
+        "user": "u",
+        "host": "h1,h2",
+        "port": ",5433",
+        "target_session_attrs": "read-write",
+    }
+    assert environment == {"PGPASSWORD": "right"}
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ def pods() -> list[dict[str, Any]]:
 
 def test_shell_scripts_pass_shellcheck() -> None:
     scripts = [plugin.ROOT / "run", plugin.ROOT / ".ci" / "run", SYSTEMD / "callerid", *DEPLOY.rglob("*.sh")]
+    scripts.append(DEPLOY / "supervisor" / "run")
     done = subprocess.run([tool("shellcheck"), *scripts], capture_output=True, text=True, check=False)
     assert done.stdout == ""
     assert all(os.access(script, os.X_OK) for script in scripts)
@@ -70,6 +71,8 @@ def test_each_timer_starts_a_command_that_exists() -> None:
     commands = [container.get("command", []) for pod in pods() for container in pod["containers"]]
     scheduled = {command[-1] for command in commands if "manage.py" in command}
     assert scheduled == units
+    crontab = (DEPLOY / "supervisor" / "crontab").read_text()
+    assert set(re.findall(r"^#?(?:[\d*]+ ){5}callerid callerid (\w+)$", crontab, re.MULTILINE)) == units
     for command in units:
         assert list(plugin.ROOT.glob(f"*/management/commands/{command}.py"))
 
@@ -133,6 +136,8 @@ def test_compose_mounts_what_exists_and_scrapes_accepted_names() -> None:
     files = {source for source in mounted if source.startswith(".")} - {"./certs"}
     assert len(files) > 5
     assert [source for source in files if not (DEPLOY / "docker" / source).exists()] == []
+    assert services["redis"]["command"] == ["redis-server", "/redis.conf"]  # tests/core/test_redis_memory.py runs it
+    assert services["redis"]["volumes"] == ["../redis/redis.conf:/redis.conf:ro"]
     scrapes = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
     targets = [target for scrape in scrapes for each in scrape["static_configs"] for target in each["targets"]]
     assert len(targets) == 2

@@ -123,7 +123,22 @@ def test_in_process_the_window_is_half_open() -> None:
     assert log.hit(1, 1, 60).allowed
 
 
-def test_redis_log_is_one_round_trip_and_its_keys_expire(redis_server: RedisServer) -> None:
+def test_a_refused_request_uncounts_only_itself() -> None:
+    """Of two concurrent ones, Redis refuses the first: the second counts from its own time on."""
+    now = 0.0
+    log = InProcessLog(clock=lambda: now)
+    refused = log.hit(1, 2, 60)
+    now = 5.0
+    log.hit(1, 2, 60)
+    log.cancel(1, refused.counted_at)
+    assert log.hit(1, 2, 60).allowed
+    now = 64.999
+    assert not log.hit(1, 2, 60).allowed
+    now = 65.0
+    assert log.hit(1, 2, 60).allowed
+
+
+def test_redis_log_is_one_round_trip_and_never_evicted(redis_server: RedisServer) -> None:
     client = redis.Redis.from_url(redis_server.url)
     client.flushdb()
     log = RedisLog(redis_server.url, InProcessLog())
@@ -134,7 +149,19 @@ def test_redis_log_is_one_round_trip_and_its_keys_expire(redis_server: RedisServ
     calls = {name: row["calls"] - before.get(name, {"calls": 0})["calls"] for name, row in after.items()}
     assert calls["cmdstat_evalsha"] == 1
     assert calls.get("cmdstat_script|load", 0) == 0
-    assert all(0 < client.pttl(key) <= 60_000 for key in client.scan_iter())
+    assert [client.pttl(key) for key in ("callerid:rate:1", core_redis.LIMITS)] == [-1, -1]
+    until_us = client.zscore(core_redis.LIMITS, "callerid:rate:1")
+    assert until_us
+    assert 59 < until_us / 1e6 - client.time()[0] <= 61
+
+
+def test_redis_log_of_an_earlier_version_loses_its_ttl(redis_server: RedisServer) -> None:
+    client = redis.Redis.from_url(redis_server.url)
+    client.flushdb()
+    client.rpush("callerid:rate:1", str(int(time.time()) * 1_000_000))
+    client.expire("callerid:rate:1", 60)
+    assert RedisLog(redis_server.url, InProcessLog()).hit(1, 3, 60).remaining == 1
+    assert client.ttl("callerid:rate:1") == -1
 
 
 def test_redis_log_survives_a_flushed_script_cache(redis_server: RedisServer) -> None:
