@@ -3,7 +3,6 @@ generic `to_representation` costs more than the search."""
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lookup import numbers
@@ -49,15 +48,11 @@ class SearchData(serializers.Serializer):
     combined = Combined()
 
 
-@extend_schema_field({"type": "boolean", "const": True})
-class AlwaysTrue(serializers.BooleanField):
-    """Always true: an error has another body."""
-
-
 class SearchResponse(serializers.Serializer):
     """A successful search. `credits_remaining` is added by the charge."""
 
-    success = AlwaysTrue(help_text="Always true.")
+    # Without "const": clients by openapi-generator 7.26 take it for the string "true", and refuse every answer.
+    success = serializers.BooleanField(help_text="Always true: an error has another body.")
     data = SearchData()  # type: ignore[assignment]
     credits_remaining = serializers.IntegerField(min_value=0, help_text="Credits left on the token after this search.")
 

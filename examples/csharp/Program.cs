@@ -84,7 +84,7 @@ public static class Program
     private static async Task<HttpResponseMessage> PostAsync(
         HttpClient client, string url, string key, string body, CancellationToken cancellation)
     {
-        using (var request = new HttpRequestMessage(HttpMethod.Post, url + "/callerid/search"))
+        using (var request = new HttpRequestMessage(HttpMethod.Post, url.TrimEnd('/') + "/callerid/search"))
         {
             request.Content = new StringContent(body, Encoding.UTF8, "application/json");
             request.Headers.Add("Idempotency-Key", key);

@@ -32,7 +32,7 @@ for ((attempt = 1; attempt <= ATTEMPTS; attempt++)); do
     ((left > 0)) || break # 0 would be no limit
     if response=$(curl --silent --max-time "$(seconds $((left < ATTEMPT_MS ? left : ATTEMPT_MS)))" \
         --header 'Content-Type: application/json' --header "Idempotency-Key: $key" --data-binary @- \
-        --write-out '\n%{http_code} %header{retry-after}' "$CALLERID_URL/callerid/search" <<<"$request"); then
+        --write-out '\n%{http_code} %header{retry-after}' "${CALLERID_URL%/}/callerid/search" <<<"$request"); then
         read -r status retry_after <<<"${response##*$'\n'}"
         body=${response%$'\n'*}
         failure="$status $(jq -r .detail <<<"$body" 2>/dev/null)"

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -84,7 +85,7 @@ func post(ctx context.Context, url, key string, body []byte) (int, time.Duration
 	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
 	defer cancel()
 	var answer response
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/callerid/search", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(url, "/")+"/callerid/search", bytes.NewReader(body))
 	if err != nil {
 		return 0, 0, answer, err
 	}

@@ -22,7 +22,7 @@ async function search(url, token, number) {
     try {
       const timeoutMs = Math.max(0, Math.min(ATTEMPT_MS, deadline - performance.now()));
       const signal = AbortSignal.timeout(Math.ceil(timeoutMs));
-      const response = await fetch(`${url}/callerid/search`, { ...request, signal });
+      const response = await fetch(`${url.replace(/\/+$/, "")}/callerid/search`, { ...request, signal });
       const text = await response.text();
       const { status } = response;
       if (status === 200) return [0, describe(JSON.parse(text).data)];

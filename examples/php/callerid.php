@@ -12,7 +12,7 @@ function search(string $url, string $token, string $number): array
     $deadline = now() + TOTAL_S;
     $key = bin2hex(random_bytes(16));
     $retryAfter = null;
-    $curl = curl_init("$url/callerid/search");
+    $curl = curl_init(rtrim($url, '/') . '/callerid/search');
     curl_setopt_array($curl, [
         CURLOPT_RETURNTRANSFER => true,
         CURLOPT_POSTFIELDS => json_encode(['api_key' => $token, 'query' => $number], JSON_THROW_ON_ERROR),

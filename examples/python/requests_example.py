@@ -64,7 +64,7 @@ def detail(response: requests.Response) -> str:
 
 
 def main() -> int:
-    url, token = os.environ.get("CALLERID_URL"), os.environ.get("CALLERID_TOKEN")
+    url, token = os.environ.get("CALLERID_URL", "").rstrip("/"), os.environ.get("CALLERID_TOKEN")
     if not url or not token or len(sys.argv) != 2:
         print(f"Usage: CALLERID_URL=... CALLERID_TOKEN=... {sys.argv[0]} NUMBER", file=sys.stderr)
         return 2

@@ -5,7 +5,9 @@ It needs Python 3.9 or newer and nothing else. Its protocol is tested (stdin, st
 Asterisk's place), but it has not been run by Asterisk, of which Debian 12 has no package. docs/telephone-systems.md
 describes the installation.
 
-Settings come from Asterisk's environment: CALLERID_API_KEY, CALLERID_URL and those in that page.
+Settings come from Asterisk's environment: CALLERID_TOKEN, CALLERID_URL and those in that page.
+
+    callerid.py --check [NUMBER]      says what is wrong with address, token or credits, without a call
 """
 
 import hashlib
@@ -16,6 +18,7 @@ import re
 import socket
 import sys
 import threading
+import time
 from urllib.parse import urlsplit
 
 #: For the whole search, name resolution included.
@@ -23,6 +26,10 @@ TIMEOUT_S = 1.5
 MAX_ANSWER_BYTES = 8192
 MAX_NAME_BYTES = 64
 NOT_DISPLAYED = re.compile('[\x00-\x1f\x7f-\x9f"\\\\<>;\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]')
+
+
+class NoAnswer(Exception):
+    """Why the service gave no answer. The message holds nothing that was sent."""
 
 
 def setting(name: str, default: str = "") -> str:
@@ -55,29 +62,37 @@ def clean_name(name: object) -> str:
 
 
 def search(number: str, call: str) -> dict[str, object]:
-    """The answer's `data`. Raises OSError, HTTPException or ValueError if there is no valid one."""
-    url = urlsplit(setting("URL", "http://127.0.0.1:8000/callerid/search"))
+    """The answer. Raises NoAnswer, OSError, HTTPException or ValueError if there is no valid one."""
+    url = urlsplit(setting("URL", "http://127.0.0.1:8000").rstrip("/"))
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise NoAnswer("CALLERID_URL is not an address such as https://callerid.example.org")
+    if not setting("TOKEN"):
+        raise NoAnswer("CALLERID_TOKEN is not set")
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    connection = kind(url.hostname or "", url.port, timeout=TIMEOUT_S)
+    connection = kind(url.hostname, url.port, timeout=TIMEOUT_S)
     # The same for each try of one call, so that none is charged twice.
     key = hashlib.sha256(f"{socket.gethostname()} {call} {number}".encode()).hexdigest()
     headers = {"Content-Type": "application/json", "Idempotency-Key": f"asterisk-{key}"}
+    body = json.dumps({"api_key": setting("TOKEN"), "query": number})
     try:
-        connection.request("POST", url.path, json.dumps({"api_key": setting("API_KEY"), "query": number}), headers)
+        connection.request("POST", f"{url.path}/callerid/search", body, headers)
         response = connection.getresponse()
         if response.status != http.client.OK:
-            raise ValueError(f"status {response.status}")
-        body = response.read(MAX_ANSWER_BYTES + 1)
-        answer = json.loads(body) if len(body) <= MAX_ANSWER_BYTES else None
+            raise NoAnswer(f"status {response.status}")
+        content = response.read(MAX_ANSWER_BYTES + 1)
     finally:
         connection.close()
+    try:
+        answer = json.loads(content) if len(content) <= MAX_ANSWER_BYTES else None
+    except (ValueError, RecursionError):
+        answer = None
     if not isinstance(answer, dict) or not isinstance(answer.get("data"), dict):
-        raise ValueError("not an answer of the service")
-    return answer["data"]
+        raise NoAnswer("not an answer of the service")
+    return answer
 
 
 def search_in_time(number: str, call: str) -> dict[str, object]:
-    """As `search`, but raises TimeoutError after TIMEOUT_S, even if the answer arrives a byte at a time."""
+    """As `search`, but within TIMEOUT_S, even if the answer arrives a byte at a time. Raises NoAnswer only."""
     found: dict[str, object] = {}
     failure: Exception | None = None
 
@@ -91,10 +106,12 @@ def search_in_time(number: str, call: str) -> dict[str, object]:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(TIMEOUT_S)
-    if thread.is_alive():
-        raise TimeoutError("no answer in time")
-    if failure:
+    if thread.is_alive() or isinstance(failure, TimeoutError):
+        raise NoAnswer("no answer in time")
+    if isinstance(failure, NoAnswer):
         raise failure
+    if failure:
+        raise NoAnswer(type(failure).__name__)  # a library's message may quote what was sent
     return found
 
 
@@ -118,12 +135,9 @@ def main() -> None:
     if not number or not presentation.isdigit() or int(presentation) & 0x60:
         return
     try:
-        data = search_in_time(number, call.get("agi_uniqueid", ""))
-    except Exception as error:
-        # Only our own messages: those of libraries may quote what was sent.
-        reason = str(error) if isinstance(error, (TimeoutError, ValueError)) else ""
-        reason = reason if reason.startswith(("status ", "no answer", "not an answer")) else type(error).__name__
-        command(f'VERBOSE "caller identification: no name, {reason}" 1')
+        data = search_in_time(number, call.get("agi_uniqueid", ""))["data"]
+    except NoAnswer as error:
+        command(f'VERBOSE "caller identification: no name, {error}" 1')
         return
     a, b = (source if isinstance(source, dict) else {} for source in (data.get("source_a"), data.get("source_b")))
     name = clean_name(a.get("name")) or clean_name(b.get("name"))
@@ -134,7 +148,22 @@ def main() -> None:
         command(f'SET VARIABLE CALLERID(name) "{name}"')
 
 
+def check(caller: str) -> str:
+    """A search that costs a credit: what to print."""
+    number = full_number(caller)
+    if not number:
+        return "not a number with a country code"
+    try:
+        return f"OK, {search_in_time(number, f'check {time.time()}').get('credits_remaining')} credits left"
+    except NoAnswer as error:
+        return str(error)
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--check"]:
+        said = check((sys.argv[2:] or ["+12025550143"])[0])
+        sys.stdout.write(f"{said}\n")
+        sys.exit(not said.startswith("OK"))
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     main()

@@ -1,6 +1,7 @@
 -- The caller's name and spam classification for an incoming call in FreeSWITCH, with mod_lua and mod_curl (1.10 or newer).
 --
 --   <action application="lua" data="callerid.lua"/>     in the dialplan, before bridge
+--   fs_cli -x "lua callerid.lua check"                  says what is wrong with address, token or credits
 --
 -- Sets effective_caller_id_name and, for a spam caller, caller_spam=yes and the header X-Caller-Spam of the outgoing INVITE.
 -- It is tested with Lua 5.4 and a program in FreeSWITCH's place that calls over HTTP; it has not been run by FreeSWITCH, of
@@ -64,27 +65,45 @@ local function clean_name(name)
     return name
 end
 
--- The answer's `data`. Raises an error if there is no valid one.
+-- What the service's errors say, without "json" the only sign of their status. Nothing else is written to the log, because
+-- it may quote what was sent.
+local STATUS = {
+    ["Invalid or missing token"] = "status 401",
+    ["No credits remaining"] = "status 403",
+    ["Not found."] = "status 404",
+    ["Rate limit exceeded"] = "status 429",
+    ["Internal server error"] = "status 500",
+    ["Service overloaded"] = "status 503",
+}
+
+-- The answer. Raises a table whose `reason` says why there is none.
 local function search(number, call)
-    local json = freeswitch.JSON()
-    local body = '{"api_key":"' .. setting("API_KEY") .. '","query":"' .. number .. '"}'
+    local url, token = setting("URL", "http://127.0.0.1:8000"):gsub("/+$", ""), setting("TOKEN")
+    if not url:find("^https?://[^%s'\\]+$") then
+        error({ reason = "CALLERID_URL is not an address such as https://callerid.example.org" })
+    elseif token == "" then
+        error({ reason = "CALLERID_TOKEN is not set" })
+    end
+    local body = '{"api_key":"' .. token .. '","query":"' .. number .. '"}'
     local encoded = body:gsub("[^%w]", function(character)
         return string.format("%%%02X", character:byte())
     end)
+    -- Ten words: mod_curl of FreeSWITCH 1.10 reads no more. "json", which adds the status, would be the eleventh.
     local command = table.concat({
-        setting("URL", "http://127.0.0.1:8000/callerid/search"), "json",
-        "connect-timeout", TIMEOUT_S, "timeout", TIMEOUT_S, "secure",
-        "content-type", "application/json", "append_headers", "Idempotency-Key:freeswitch-" .. call,
-        "post", encoded,
+        url .. "/callerid/search", "timeout", TIMEOUT_S, "secure", "content-type", "application/json",
+        "append_headers", "Idempotency-Key:freeswitch-" .. call, "post", encoded,
     }, " ")
-    local response = json:decode(freeswitch.API():execute("curl", command))
-    if tostring(response.status_code) ~= "200" then
-        error("status " .. tostring(response.status_code), 0)
+    local text = freeswitch.API():execute("curl", command)
+    if text == "" then
+        error({ reason = "no answer" })
+    elseif text:find("^INVALID COMMAND") then
+        error({ reason = "mod_curl is not loaded" })
     end
-    if #response.body > MAX_ANSWER_BYTES then
-        error("answer too long", 0)
+    local answer = #text <= MAX_ANSWER_BYTES and freeswitch.JSON():decode(text) or nil
+    if type(answer) ~= "table" or type(answer.data) ~= "table" then
+        error({ reason = type(answer) == "table" and STATUS[answer.detail] or "not an answer of the service" })
     end
-    return json:decode(response.body).data
+    return answer
 end
 
 local function identify()
@@ -94,7 +113,7 @@ local function identify()
     if not number or privacy == "true" then
         return
     end
-    local data = search(number, session:get_uuid())
+    local data = search(number, session:get_uuid()).data
     local a = type(data.source_a) == "table" and data.source_a or {}
     local b = type(data.source_b) == "table" and data.source_b or {}
     local name = clean_name(a.name)
@@ -111,12 +130,24 @@ local function identify()
     end
 end
 
--- Whatever fails, the call goes on unchanged. Messages of our own only: others may quote what was sent.
-local succeeded, reason = pcall(identify)
-if not succeeded then
-    reason = tostring(reason)
-    if not (reason:find("^status %w+$") or reason == "answer too long") then
-        reason = "not an answer of the service"
+-- What `docs/telephone-systems.md` lists. A search that costs a credit.
+local function check()
+    local number = full_number(argv[2] or "+12025550143")
+    if not number then
+        error({ reason = "not a number with a country code" })
     end
-    freeswitch.consoleLog("warning", "caller identification: no name, " .. reason .. "\n")
+    stream:write(string.format("OK, %d credits left\n", search(number, "check-" .. os.time()).credits_remaining))
+end
+
+-- Whatever fails, the call goes on unchanged.
+local checking = argv and argv[1] == "check"
+local succeeded, failure = pcall(checking and check or identify)
+if not succeeded then
+    -- Messages of our own only: others may quote what was sent.
+    local reason = type(failure) == "table" and failure.reason or "not an answer of the service"
+    if checking then
+        stream:write(reason .. "\n")
+    else
+        freeswitch.consoleLog("warning", "caller identification: no name, " .. reason .. "\n")
+    end
 end

@@ -154,11 +154,10 @@ def test_a_request_id_that_is_replaced_breaks_no_pattern(integrator: Integrator,
     assert "1 to 64" in sent["description"]
 
 
-def test_success_is_always_true(schema: Any) -> None:
-    success = schema["components"]["schemas"]["SearchResponse"]["properties"]["success"]
-    assert success["const"] is True
-    with pytest.raises(jsonschema.ValidationError):
-        conforms(schema, "SearchResponse", {"success": False, "data": {}, "credits_remaining": 0})
+def test_success_is_a_boolean_for_generators(schema: Any) -> None:
+    """A constant becomes a string in the clients of openapi-generator 7.26 (test_generated_client.py)."""
+    assert schema["components"]["schemas"]["SearchResponse"]["properties"]["success"]["type"] == "boolean"
+    assert '"const"' not in json.dumps(schema)
 
 
 def test_the_schema_names_server_and_license(schema: Any) -> None:

@@ -51,6 +51,7 @@ class Case:
     requests: int
     says: str
     waits_s: float = 0
+    url_ends: str = ""
 
 
 def proxy_page(status: int) -> Behaviour:
@@ -60,7 +61,7 @@ def proxy_page(status: int) -> Behaviour:
 DATE = "Mon, 23 Nov 2026 05:00:00 GMT"
 #: Retries share a program's three attempts where they can: each start of seven programs takes CPU time.
 CASES = {
-    "200": Case([OK], 0, 1, PRINTED),
+    "200": Case([OK], 0, 1, PRINTED, url_ends="/"),
     "200 without results": Case([NOTHING], 0, 1, "Name:  unknown\nPlace: unknown\nSpam:  unknown\n"),
     "400": Case([error(400, "Invalid phone number (must be a string)")], 1, 1, "400 Invalid phone number (must be"),
     "401": Case([error(401, "Invalid or missing token")], 3, 1, "401 Invalid or missing token"),
@@ -178,7 +179,7 @@ def follow(command: list[str], case: Case) -> Outcome:
     script = Script(case.script)
     server = Upstream(script).start()
     try:
-        return Outcome(run(command, server.url, "token"), server, script.times)
+        return Outcome(run(command, server.url + case.url_ends, "token"), server, script.times)
     finally:
         server.stop()
 

@@ -9,6 +9,16 @@ from tests.upstream import FAULTS, Behaviour, Conversation, raw, says
 
 Result = TypeVar("Result")
 
+#: The service's errors that a telephone system can get, by status.
+ERRORS = {
+    401: "Invalid or missing token",
+    403: "No credits remaining",
+    404: "Not found.",
+    429: "Rate limit exceeded",
+    500: "Internal server error",
+    503: "Service overloaded",
+}
+
 
 def answer(name: str = "", spam: bool | None = None, other: str = "") -> dict[str, object]:
     """What the service answers."""

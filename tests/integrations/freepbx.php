@@ -1,7 +1,7 @@
 <?php
 /**
- * Stands in for CID Superfecta: runs the source in the file $argv[1] with the parameters in $argv[2] (JSON) for each line of
- * standard input, a number, and prints the result as a line of JSON.
+ * Stands in for CID Superfecta: runs the source in the file $argv[1] with the parameters in $argv[2] and what Asterisk says
+ * about the call in $argv[3] (both JSON) for each line of standard input, a number, and prints the result as a line of JSON.
  */
 error_reporting(E_ALL);
 set_error_handler(function ($level, $message) { throw new ErrorException($message); });
@@ -32,7 +32,7 @@ include $argv[1];
 while (($number = fgets(STDIN)) !== false) {
 	$number = rtrim($number, "\n");
 	$source = new Caller_Identification;
-	$source->set_TrunkInfo(array('callerid' => $number, 'uniqueid' => '1795411723.7'));
+	$source->set_TrunkInfo(array('callerid' => $number) + json_decode($argv[3], true));
 	$name = $source->get_caller_id($number, $source->getRunParams(json_decode($argv[2], true)));
 	$spam = array($source->isSpam(), $source->get_SpamCount());
 	echo json_encode(array('name' => $name, 'spam' => $spam, 'printed' => $source->printed)), "\n";

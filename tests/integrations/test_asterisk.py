@@ -10,9 +10,10 @@ from collections.abc import Callable
 import pytest
 
 from tests import plugin
-from tests.integrations.answers import answer, by_number, every_fault
+from tests.integrations.answers import ERRORS, answer, by_number, every_fault
 from tests.integrations.vectors import GERMANY, NAMES, NUMBERS
-from tests.upstream import Upstream, resets, says
+from tests.servers import free_port
+from tests.upstream import Upstream, hangs, raw, resets, says
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 
@@ -27,10 +28,10 @@ class Agi:
     """One run of the script. `commands`: what it sent, each of which was answered."""
 
     def __init__(self, url: str, caller: str, presentation: str = "0", **settings: str) -> None:
-        environment = {f"CALLERID_{name}": value for name, value in {"API_KEY": "a.b.c", **settings}.items()}
+        environment = {f"CALLERID_{name}": value for name, value in {"TOKEN": "a.b.c", **settings}.items()}
         self._process = subprocess.Popen(
             [sys.executable, str(SCRIPT)],
-            env={"PATH": os.environ["PATH"], "CALLERID_URL": f"{url}/callerid/search", **environment},
+            env={"PATH": os.environ["PATH"], "CALLERID_URL": url, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -78,6 +79,33 @@ def test_every_fault_sets_no_variable(vendor: StartVendor) -> None:
         assert all(re.fullmatch(r'VERBOSE "caller identification: no name, [\w -]+" 1', line) for line in sent), sent
 
 
+def check(url: str, *arguments: str, **settings: str) -> tuple[int, str]:
+    """Exit code and output of `callerid.py --check`."""
+    environment = {f"CALLERID_{name}": value for name, value in {"URL": url, "TOKEN": "a.b.c", **settings}.items()}
+    command = [sys.executable, str(SCRIPT), "--check", *arguments]
+    done = subprocess.run(command, env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True)
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+def test_check_says_what_is_wrong(vendor: StartVendor) -> None:
+    http = vendor(says(answer("Example Bakery")))
+    assert check(http.url) == check(f"{http.url}/", "03023125555", **GERMANY) == (0, "OK, 9 credits left\n")
+    assert [json.loads(body)["query"] for body in http.bodies] == ["12025550143", "493023125555"]
+    assert check(http.url, "101") == (1, "not a number with a country code\n")
+    assert check(http.url, TOKEN="") == (1, "CALLERID_TOKEN is not set\n")
+    assert check(f"http://127.0.0.1:{free_port()}") == (1, "ConnectionRefusedError\n")
+    for address in ("callerid.example.org", "https://", "ftp://callerid.example.org"):
+        assert check(address) == (1, "CALLERID_URL is not an address such as https://callerid.example.org\n")
+    for behaviour, said in (
+        (raw(b"<html>Sign in</html>"), "not an answer of the service"),
+        (hangs, "no answer in time"),
+        *((says({"detail": detail}, status), f"status {status}") for status, detail in ERRORS.items()),
+    ):
+        http.behave_as(behaviour)
+        assert check(http.url) == (1, f"{said}\n")
+
+
 def test_no_name_can_break_a_command(vendor: StartVendor) -> None:
     http = vendor(resets)
     for name, displayed in NAMES:
@@ -118,12 +146,30 @@ def test_dialplan_refers_to_what_exists() -> None:
     lines = (SCRIPT.parent / "extensions.conf").read_text(encoding="utf-8").splitlines()
     dialplan = "\n".join(line.strip() for line in lines if line.strip() and not line.strip().startswith(";"))
     for line in dialplan.splitlines():
-        assert re.fullmatch(r"\[[a-z-]+\]|(exten => (s|_X\.),1|same => n),\w+\(.*\)", line), line
+        assert re.fullmatch(r"\[[a-z-]+\]|(exten => (s|_\S+),1|same => n),\w+\(.*\)", line), line
         assert all(line.count(opening) == line.count(closing) for opening, closing in ("()", "{}", "[]")), line
     assert re.findall(r"AGI\((.*?)\)", dialplan) == [SCRIPT.name]
-    (handler,) = re.findall(r"b\(([a-z-]+)\^s\^1", dialplan)
-    assert f"[{handler}]\nexten => s,1," in dialplan
+    called = re.findall(r"(?:b|Gosub)\(([a-z-]+)[,^]s[,^]1", dialplan)
+    assert set(called) == {"callerid-search", "callerid-header"}
+    assert all(f"[{context}]\nexten => s,1," in dialplan for context in called)
     assert dialplan.endswith("Return()")
     # Asterisk's README-SERIOUSLY.bestpractices: what the caller sends reaches Dial() only through FILTER().
     assert dialplan.count("EXTEN") == dialplan.count("${FILTER(0-9,${EXTEN})}") == 1
     assert os.access(SCRIPT, os.X_OK)
+
+
+def test_dialplan_accepts_every_called_number() -> None:
+    """By Asterisk's rules: in a pattern "X" is a digit, and a full stop at its end one or more characters."""
+    text = (SCRIPT.parent / "extensions.conf").read_text(encoding="utf-8")
+    context = text.partition("[callerid-incoming]")[2].partition("\n[")[0]
+    patterns = []
+    for extension in re.findall(r"^exten => ([^,]+),1,", context, re.MULTILINE):
+        rule = extension.removeprefix("_")
+        if rule != extension:
+            rule = re.sub(r"\.$", ".+", rule).replace("X", "[0-9]")
+        patterns.append(rule)
+    for called in ("+493023125555", "03023125555", "12125550123", "100", "s"):
+        assert [rule for rule in patterns if re.fullmatch(rule, called)], called
+    # Not what Asterisk itself starts there, such as the extension for a hangup.
+    for special in ("h", "i", "t", "o", "fax", "failed"):
+        assert not [rule for rule in patterns if re.fullmatch(rule, special)], special

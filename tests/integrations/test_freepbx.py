@@ -4,16 +4,16 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
 from tests import plugin
-from tests.integrations.answers import answer, at_the_same_time, by_number, every_fault
+from tests.integrations.answers import ERRORS, answer, at_the_same_time, by_number, every_fault
 from tests.integrations.vectors import GERMANY, NAMES, NORTH_AMERICA, NUMBERS
-from tests.servers import Unavailable, required
-from tests.upstream import Upstream, says
+from tests.servers import Unavailable, free_port, required
+from tests.upstream import Upstream, hangs, raw, says
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 
@@ -24,7 +24,7 @@ NUMBER = "+493023125555"
 NO_SPAM = [False, 0]
 #: The other systems' settings.
 PARAMETERS = {
-    "API_KEY": "API_Key",
+    "TOKEN": "Token",
     "COUNTRY_CODE": "Country_Code",
     "TRUNK_PREFIX": "Trunk_Prefix",
     "NATIONAL_DIGITS": "National_Digits",
@@ -32,15 +32,19 @@ PARAMETERS = {
 }
 
 
-def run(url: str, numbers: Iterable[str], **settings: str) -> list[dict[str, Any]]:
+#: What Asterisk says about a call; a test run says nothing.
+CALL = {"uniqueid": "1795411723.7", "callingpres": "0"}
+
+
+def run(url: str, numbers: Iterable[str], call: Mapping[str, str] = CALL, /, **settings: str) -> list[dict[str, Any]]:
     """What the source returned for a call from each of the numbers."""
     with required():
         if shutil.which("php") is None:
             raise Unavailable("there is no php on PATH")
-    parameters = {"API_Key": "a.b.c", "URL": f"{url}/callerid/search"}
+    parameters = {"Token": "a.b.c", "URL": url}
     parameters |= {PARAMETERS[name]: value for name, value in settings.items()}
     done = subprocess.run(
-        ["php", "-d", "display_errors=stderr", str(STAND_IN), str(SOURCE), json.dumps(parameters)],
+        ["php", "-d", "display_errors=stderr", str(STAND_IN), str(SOURCE), json.dumps(parameters), json.dumps(call)],
         input="".join(f"{number}\n" for number in numbers),
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
@@ -86,3 +90,36 @@ def test_spam_is_scored_with_and_without_a_name(vendor: StartVendor) -> None:
     assert [(result["name"], result["spam"]) for result in run(http.url, [NUMBER])] == [("B", [True, 3])]
     http.behave_as(says(answer(spam=True)))
     assert [(result["name"], result["spam"]) for result in run(http.url, [NUMBER])] == [(None, [True, 3])]
+
+
+@pytest.mark.parametrize("presentation", ["32", "67", "unknown"])
+def test_withheld_numbers_are_not_searched(vendor: StartVendor, presentation: str) -> None:
+    """As Asterisk's ${CALLINGPRES}: bits 5 and 6 are set."""
+    http = vendor(says(answer("Example Bakery")))
+    (result,) = run(http.url, [NUMBER], {**CALL, "callingpres": presentation})
+    assert result == {"name": None, "spam": NO_SPAM, "printed": ["No name: the caller withholds the number"]}
+    assert http.bodies == []
+
+
+def debug_run(url: str, number: str = NUMBER, **settings: str) -> str:
+    """What "Debug/Test Run Scheme" prints of the source."""
+    (result,) = run(url, [number], {}, **settings)
+    (printed,) = result["printed"]
+    return str(printed)
+
+
+def test_test_run_says_what_is_wrong(vendor: StartVendor) -> None:
+    http = vendor(says(answer("Example Bakery")))
+    assert debug_run(http.url) == debug_run(f"{http.url}/") == "OK, 9 credits left"
+    assert debug_run(http.url, "101") == "No name: not a number with a country code"
+    assert debug_run(http.url, TOKEN="") == "No name: Token is not set"
+    assert debug_run(f"http://127.0.0.1:{free_port()}") == "No name: Couldn't connect to server"
+    for address in ("callerid.example.org", "https://", "ftp://callerid.example.org"):
+        assert debug_run(address) == "No name: URL is not an address such as https://callerid.example.org"
+    for behaviour, said in (
+        (raw(b"<html>Sign in</html>"), "not an answer of the service"),
+        (hangs, "no answer in time"),
+        *((says({"detail": detail}, status), f"status {status}") for status, detail in ERRORS.items()),
+    ):
+        http.behave_as(behaviour)
+        assert debug_run(http.url) == f"No name: {said}"

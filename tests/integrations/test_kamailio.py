@@ -53,9 +53,9 @@ def proxy(network: Network) -> Iterator[StartProxy]:
     with ExitStack() as opened:
 
         def start(*define: str, url: str, to: Network = network, **settings: str) -> Kamailio:
-            settings = {"API_KEY": "a.b.c", "COUNTRY_CODE": "49", "TRUNK_PREFIX": "0", **settings}
+            settings = {"TOKEN": "a.b.c", "COUNTRY_CODE": "49", "TRUNK_PREFIX": "0", **settings}
             with required():
-                kamailio = Kamailio(define, URL=f"{url}/callerid/search", NEXT_HOP=to.url, **settings)
+                kamailio = Kamailio(define, URL=url, NEXT_HOP=to.url, **settings)
                 kamailio.start()
             opened.callback(kamailio.close)
             return kamailio
@@ -108,7 +108,7 @@ def test_name_and_spam_of_a_real_search(serve: Serve, network: Network, proxy: S
     service.manage("import_contacts", str(contacts))
     service.manage("import_complaints", str(complaints))
     key = service.manage("create_token", "telephone", "--credits", "4", "--quiet").strip()
-    kamailio = proxy(url=service.url, API_KEY=key)
+    kamailio = proxy(url=f"{service.url}/", TOKEN=key)
 
     (found,) = network.call(kamailio, "+12125550123")
     assert changes(found) == named(found, "Bread & more", "+12125550123")
@@ -121,7 +121,7 @@ def test_name_and_spam_of_a_real_search(serve: Serve, network: Network, proxy: S
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
         with Network(tmp_path / name) as other:
-            delivering = proxy(url=service.url, API_KEY=key, to=other)
+            delivering = proxy(url=service.url, TOKEN=key, to=other)
             (delivered,) = other.call(delivering, NUMBER, arguments=["-cid_str", "call-1"])
         assert changes(delivered) == [*named(delivered, "Spam: Musterhaus Advisors"), SPAM]
 
@@ -224,6 +224,8 @@ def test_name_replaces_any_form_of_display_name(
     )
     assert name.startswith(f'"Example Bakery" {uri};tag=')
     assert number["query"] == "493023125555"
+    host = "127.0.0.1" if uri.startswith("<tel:") else "198.51.100.5"
+    assert call.received["P-Asserted-Identity"] == f'"Example Bakery" <sip:+493023125555@{host}>'
     # The caller's side sees its own From.
     assert {message["From"].partition(";tag")[0] for message in call.replies} == {from_}
 
@@ -263,6 +265,62 @@ def test_identity_of_a_trusted_peer_is_searched(network: Network, proxy: StartPr
     (other,) = network.call(proxy(url=http.url, TRUSTED_PEERS="192.0.2.10/32"), NUMBER, steps=steps)
     assert other.received.all("P-Asserted-Identity") == []
     assert len(http.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "identities",
+    [
+        "P-Asserted-Identity: <sip:alice@example.org>, <tel:+493023125000>",
+        'P-Asserted-Identity: "A, \\"<tel:+12125550123>\\"" <sip:a@example.org>,<tel:03023125000;phone-context=+49>',
+        "P-Asserted-Identity: <sip:alice@example.org>\nP-Asserted-Identity: tel:+49-30-23125.000",
+        "P-Asserted-Identity: <tel:2125550123;phone-context=+1>\nP-Asserted-Identity: <sip:03023125000@example.org>",
+    ],
+)
+def test_first_asserted_identity_with_a_number_is_searched(
+    network: Network, proxy: StartProxy, vendor: StartVendor, identities: str
+) -> None:
+    http = vendor(says(answer("Example Bakery")))
+    steps = Caller('"x" <sip:anonymous@anonymous.invalid>', identities).call()
+    kamailio = proxy(url=http.url, TRUSTED_PEERS="127.0.0.0/8")
+    (call,) = network.call(kamailio, NUMBER, steps=steps)
+    assert [json.loads(body)["query"] for body in http.bodies] == ["493023125000"]
+    host = "example.org" if identities.endswith("@example.org>") else "127.0.0.1"
+    assert call.received["P-Asserted-Identity"] == f'"Example Bakery" <sip:+493023125000@{host}>'
+
+
+def test_asserted_identities_without_a_number_are_not_searched(
+    network: Network, proxy: StartProxy, vendor: StartVendor
+) -> None:
+    """Nor the number in From, which the trusted peer has not asserted."""
+    http = vendor(says(answer("Example Bakery")))
+    steps = Caller(headers="P-Asserted-Identity: <sip:alice@example.org>, <tel:101>").call()
+    (call,) = network.call(proxy(url=http.url, TRUSTED_PEERS="127.0.0.0/8"), NUMBER, steps=steps)
+    assert changes(call) == []
+    assert http.bodies == []
+
+
+LOCAL = [
+    ("tel:2125550123;phone-context=+1", NORTH_AMERICA, "12125550123"),
+    ("sip:2125550123;phone-context=+1@198.51.100.5;user=phone", NORTH_AMERICA, "12125550123"),
+    ("tel:03023125555;phone-context=ims.example.org", GERMANY, "493023125555"),
+    ("tel:03023125555;Phone-Context=+49", GERMANY, "493023125555"),
+    ("tel:2125550123;phone-context=+1", GERMANY, ""),
+    ("sip:2125550123;phone-context=+1@198.51.100.5;user=phone", GERMANY, ""),
+    ("tel:2125550123;phone-context=+1", {}, ""),
+    ("tel:23125555;phone-context=+49-30", GERMANY, ""),
+    ("tel:3023125555;phone-context=+49", GERMANY, ""),
+]
+
+
+@pytest.mark.parametrize(("uri", "plan", "query"), LOCAL)
+def test_local_number_is_searched_by_its_context(
+    network: Network, proxy: StartProxy, vendor: StartVendor, uri: str, plan: dict[str, str], query: str
+) -> None:
+    http = vendor(says(answer()))
+    kamailio = proxy(url=http.url, **{"COUNTRY_CODE": "", "TRUNK_PREFIX": "", **plan})
+    (call,) = network.call(kamailio, NUMBER, steps=Caller(f"<{uri}>").call())
+    assert changes(call) == []
+    assert [json.loads(body)["query"] for body in http.bodies] == ([query] if query else [])
 
 
 def test_retransmitted_invite_is_searched_once(network: Network, proxy: StartProxy, vendor: StartVendor) -> None:
@@ -363,11 +421,11 @@ def test_https_is_verified(network: Network, proxy: StartProxy, vendor: StartVen
 
 def test_without_api_key_calls_pass(network: Network, proxy: StartProxy, vendor: StartVendor) -> None:
     http = vendor(says(answer("Example Bakery")))
-    kamailio = proxy(url=http.url, API_KEY="")
+    kamailio = proxy(url=http.url, TOKEN="")
     (call,) = network.call(kamailio, NUMBER)
     assert changes(call) == []
     assert http.bodies == []
-    assert "CALLERID_API_KEY is not set" in kamailio.log()
+    assert "CALLERID_TOKEN is not set" in kamailio.log()
 
 
 def test_documented_settings_are_those_of_the_configuration() -> None:
@@ -376,7 +434,7 @@ def test_documented_settings_are_those_of_the_configuration() -> None:
     names = re.findall(r"^ *(\w+)=", settings, re.MULTILINE)
     configuration = CONFIGURATION.read_text(encoding="utf-8")
     read = re.findall(r"^#!trydefenvs (\w+)$|\$env\((\w+)\)", configuration, re.MULTILINE)
-    assert "CALLERID_API_KEY" in names
+    assert "CALLERID_TOKEN" in names
     assert set(names) <= {name for pair in read for name in pair}
 
 

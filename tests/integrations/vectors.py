@@ -40,7 +40,7 @@ NAMES: list[tuple[str, str]] = [
     ("tab\there\x01\x7f", "tab here"),
     ("\u202eknaB\u2066\u200b\ufeff x\u0085y\u2028z", "knaB x y z"),
     ("  \t ", ""),
-    ("$var(number) $env(CALLERID_API_KEY) %s ${EXTEN}", "$var(number) $env(CALLERID_API_KEY) %s ${EXTEN}"),
+    ("$var(number) $env(CALLERID_TOKEN) %s ${EXTEN}", "$var(number) $env(CALLERID_TOKEN) %s ${EXTEN}"),
     ("a" * 64, "a" * 64),
     ("a" * 65, "a" * 64),
     ("ö" * 300, "ö" * 32),
