@@ -1,4 +1,4 @@
-"""Our middleware: request id and request log, Content-Security-Policy, body limit, and what only HTML pages need."""
+"""Our middleware: request id, request log, Content-Security-Policy, complete bodies, and what only HTML pages need."""
 
 import logging
 import re
@@ -20,14 +20,18 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django_otp.middleware import OTPMiddleware
 
 from callerid_project import metrics, proxies
-from callerid_project.errors import body_too_large, in_admin
+from callerid_project.errors import body_too_large, in_admin, incomplete_body
 from callerid_project.logging import redact, request_id
 from core import tracing
+from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from core.throttling import client_address
 
 request_log = logging.getLogger("callerid.request")
 
 API = "/callerid/"
+#: Health checks and metrics are not queued, and their bodies are not read: they are answered however many requests run,
+#: wait, or send slowly.
+HEALTH_CHECKS = frozenset({"/livez", "/livez/", "/readyz", "/readyz/", "/metrics", "/metrics/"})
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 #: Every page of the admin needs these because of django-unfold: Alpine.js compiles the expressions in its attributes,
 #: htmx writes a style element.
@@ -126,9 +130,10 @@ class PolicyMiddleware(CSPMiddleware):
         return parts
 
 
-class BodyLimitMiddleware:
-    """Responds 413 to a body of more than DATA_UPLOAD_MAX_MEMORY_SIZE bytes before anything reads it. The search has
-    its own limit: lookup.parsers.
+class BodyMiddleware:
+    """Reads the body, so that no page acts on a part of a form: responds 413 to one of more than
+    DATA_UPLOAD_MAX_MEMORY_SIZE bytes before anything reads it, and 400 to an incomplete one. The search checks its own:
+    lookup.parsers.
 
     Django applies that setting only to form fields, while it parses them: not to files, and not to what is between the
     parts of a multipart body. The CSRF check parses the body, so all of that would happen before the login.
@@ -138,12 +143,13 @@ class BodyLimitMiddleware:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        try:  # as WSGIRequest reads it; a chunked body has a length too (wsgi.py)
-            length = int(request.META.get("CONTENT_LENGTH") or 0)
-        except ValueError:
-            length = 0
-        if not is_api(request) and length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
-            return body_too_large(request)
+        if not is_api(request) and request.path_info not in HEALTH_CHECKS:
+            try:
+                read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+            except BodyTooLarge:
+                return body_too_large(request)
+            except IncompleteBody as error:
+                return incomplete_body(request, error)
         return self._get_response(request)
 
 
