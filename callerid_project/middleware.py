@@ -21,7 +21,7 @@ from django_otp.middleware import OTPMiddleware
 
 from callerid_project import metrics, proxies
 from callerid_project.errors import body_too_large, in_admin, incomplete_body
-from callerid_project.logging import redact, request_id
+from callerid_project.logging import DIGITS, JWT, request_id
 from core import tracing
 from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from core.throttling import client_address
@@ -33,6 +33,7 @@ API = "/callerid/"
 #: wait, or send slowly.
 HEALTH_CHECKS = frozenset({"/livez", "/livez/", "/readyz", "/readyz/", "/metrics", "/metrics/"})
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SECRET = re.compile(f"{DIGITS}|{JWT}")
 #: Every page of the admin needs these because of django-unfold: Alpine.js compiles the expressions in its attributes,
 #: htmx writes a style element.
 ADMIN_POLICY = {
@@ -50,15 +51,17 @@ def is_api(request: HttpRequest) -> bool:
 
 
 def request_id_for(sent: str) -> str:
-    """The id that the client sent, or a new one if that is malformed or would be masked in the log: log and ledger must
-    show the same id, and neither may hold a phone number or a token."""
-    return sent if _VALID_REQUEST_ID.fullmatch(sent) and redact(sent) == sent else _new_request_id()
+    """The id that the client sent, or a new one if that is malformed or may hold a phone number or a token: log and
+    ledger show the same id, and neither may hold them."""
+    return sent if _VALID_REQUEST_ID.fullmatch(sent) and not _SECRET.search(sent) else _new_request_id()
 
 
 def _new_request_id() -> str:
-    """32 hexadecimal digits: milliseconds since 1970, then random, like UUIDv7 (RFC 9562). Ordered by time, so that
-    inserts into the ledger's index of them go to its end."""
-    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+    """32 hexadecimal digits, in groups of 6 so that it never holds 7 decimal digits in a row: milliseconds since 1970,
+    then random, like UUIDv7 (RFC 9562). Ordered by time, so that inserts into the ledger's index of them go to its
+    end."""
+    digits = f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+    return "-".join(digits[at : at + 6] for at in range(0, 32, 6))
 
 
 class RequestMiddleware:
