@@ -15,7 +15,7 @@ from django.views import csrf, defaults
 from rest_framework import exceptions
 
 from accounts import credits, idempotency
-from core import throttling
+from core import request_body, throttling
 from lookup import numbers, parsers, search, test_mode
 
 log = logging.getLogger(__name__)
@@ -24,7 +24,8 @@ INTERNAL = "Internal server error"
 #: Exception → status, detail and outcome (accounts.statistics.OUTCOMES). `{}` is replaced by the exception's own text,
 #: where that is ours and stable.
 TABLE: dict[type[Exception], tuple[int, str, str]] = {
-    parsers.BodyTooLarge: (413, "Request body too large", "invalid"),
+    request_body.BodyTooLarge: (413, "Request body too large", "invalid"),
+    request_body.IncompleteBody: (400, parsers.MALFORMED, "invalid"),
     exceptions.AuthenticationFailed: (401, "Invalid or missing token", "unauthorized"),
     throttling.TooManyAttempts: (429, "Rate limit exceeded", "unauthorized"),
     exceptions.Throttled: (429, "Rate limit exceeded", "rate_limited"),
@@ -38,6 +39,10 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
 }
 
 
+def _unknown_method(request: Any) -> bool:
+    return request.META["REQUEST_METHOD"] not in HTTPMethod.__members__
+
+
 def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse:
     """DRF's EXCEPTION_HANDLER: every exception of a view, including unexpected ones, as `{"detail": "<sentence>"}`,
     whatever the view's renderer. Sets the view's `outcome`."""
@@ -45,7 +50,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
     if type(error) in TABLE:
         status, detail, outcome = TABLE[type(error)]
         detail = detail.format(error)
-    elif isinstance(error, exceptions.MethodNotAllowed) and context["request"].method not in HTTPMethod.__members__:
+    elif isinstance(error, exceptions.MethodNotAllowed) and _unknown_method(context["request"]):
         # DRF's sentence would quote what the client sent.
         status, detail = error.status_code, "Method not allowed."
     elif isinstance(error, exceptions.APIException):
@@ -99,7 +104,7 @@ def _body_too_large_page(request: HttpRequest) -> HttpResponse:
 
 _LOGGED_HOST = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,100}")
 _csrf_failure = _handler(403, "Forbidden", csrf.csrf_failure)
-_bad_request = _handler(400, "Bad request", defaults.bad_request)
+_bad_request = incomplete_body = _handler(400, "Bad request", defaults.bad_request)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Our middleware: request id and request log, Content-Security-Policy, body limit, and what only HTML pages need."""
+"""Our middleware: request id, request log, Content-Security-Policy, complete bodies, and what only HTML pages need."""
 
 import logging
 import re
@@ -20,15 +20,20 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django_otp.middleware import OTPMiddleware
 
 from callerid_project import metrics, proxies
-from callerid_project.errors import body_too_large, in_admin
-from callerid_project.logging import redact, request_id
+from callerid_project.errors import body_too_large, in_admin, incomplete_body
+from callerid_project.logging import DIGITS, JWT, request_id
 from core import tracing
+from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from core.throttling import client_address
 
 request_log = logging.getLogger("callerid.request")
 
 API = "/callerid/"
+#: Health checks and metrics are not queued, and their bodies are not read: they are answered however many requests run,
+#: wait, or send slowly.
+HEALTH_CHECKS = frozenset({"/livez", "/livez/", "/readyz", "/readyz/", "/metrics", "/metrics/"})
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SECRET = re.compile(f"{DIGITS}|{JWT}")
 #: Every page of the admin needs these because of django-unfold: Alpine.js compiles the expressions in its attributes,
 #: htmx writes a style element.
 ADMIN_POLICY = {
@@ -46,15 +51,17 @@ def is_api(request: HttpRequest) -> bool:
 
 
 def request_id_for(sent: str) -> str:
-    """The id that the client sent, or a new one if that is malformed or would be masked in the log: log and ledger must
-    show the same id, and neither may hold a phone number or a token."""
-    return sent if _VALID_REQUEST_ID.fullmatch(sent) and redact(sent) == sent else _new_request_id()
+    """The id that the client sent, or a new one if that is malformed or may hold a phone number or a token: log and
+    ledger show the same id, and neither may hold them."""
+    return sent if _VALID_REQUEST_ID.fullmatch(sent) and not _SECRET.search(sent) else _new_request_id()
 
 
 def _new_request_id() -> str:
-    """32 hexadecimal digits: milliseconds since 1970, then random, like UUIDv7 (RFC 9562). Ordered by time, so that
-    inserts into the ledger's index of them go to its end."""
-    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+    """32 hexadecimal digits, in groups of 6 so that it never holds 7 decimal digits in a row: milliseconds since 1970,
+    then random, like UUIDv7 (RFC 9562). Ordered by time, so that inserts into the ledger's index of them go to its
+    end."""
+    digits = f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+    return "-".join(digits[at : at + 6] for at in range(0, 32, 6))
 
 
 class RequestMiddleware:
@@ -126,9 +133,10 @@ class PolicyMiddleware(CSPMiddleware):
         return parts
 
 
-class BodyLimitMiddleware:
-    """Responds 413 to a body of more than DATA_UPLOAD_MAX_MEMORY_SIZE bytes before anything reads it. The search has
-    its own limit: lookup.parsers.
+class BodyMiddleware:
+    """Reads the body, so that no page acts on a part of a form: responds 413 to one of more than
+    DATA_UPLOAD_MAX_MEMORY_SIZE bytes before anything reads it, and 400 to an incomplete one. The search checks its own:
+    lookup.parsers.
 
     Django applies that setting only to form fields, while it parses them: not to files, and not to what is between the
     parts of a multipart body. The CSRF check parses the body, so all of that would happen before the login.
@@ -138,12 +146,13 @@ class BodyLimitMiddleware:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        try:  # as WSGIRequest reads it; a chunked body has a length too (wsgi.py)
-            length = int(request.META.get("CONTENT_LENGTH") or 0)
-        except ValueError:
-            length = 0
-        if not is_api(request) and length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
-            return body_too_large(request)
+        if not is_api(request) and request.path_info not in HEALTH_CHECKS:
+            try:
+                read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+            except BodyTooLarge:
+                return body_too_large(request)
+            except IncompleteBody as error:
+                return incomplete_body(request, error)
         return self._get_response(request)
 
 

@@ -1,6 +1,5 @@
 """The WSGI application: Django behind admission control, and the corrections to requests that come before Django."""
 
-import io
 import json
 import logging
 import os
@@ -36,7 +35,7 @@ request_finished.disconnect(close_caches)
 from callerid_project import lifecycle, urls  # noqa: E402, F401  (otherwise the first request imports urls)
 from callerid_project.admission import QUEUED, Admission, Overloaded  # noqa: E402
 from callerid_project.errors import INTERNAL  # noqa: E402
-from callerid_project.middleware import API, request_id_for, strict_policy  # noqa: E402
+from callerid_project.middleware import HEALTH_CHECKS, request_id_for, strict_policy  # noqa: E402
 from core.metrics import sampler  # noqa: E402
 from lookup.search import SLOTS, members  # noqa: E402
 
@@ -46,8 +45,6 @@ for slot in SLOTS:
 log = logging.getLogger(__name__)
 
 _UTF_8 = re.compile(r"""\s*charset\s*=\s*"?utf-?8"?\s*""", re.IGNORECASE)
-#: Health checks and metrics are not queued: they are answered however many requests run and wait.
-HEALTH_CHECKS = frozenset({"/livez", "/livez/", "/readyz", "/readyz/", "/metrics", "/metrics/"})
 
 admission = Admission(settings.THREADS, settings.MAX_QUEUED_REQUESTS, settings.QUEUE_TIMEOUT_S)
 sampler(lambda: QUEUED.set(admission.queued))
@@ -87,10 +84,6 @@ def closing_connection(start_response: Any) -> Any:
 
 def respond(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     environ["CONTENT_TYPE"] = safe_content_type(environ.get("CONTENT_TYPE", ""))
-    path = environ.get("PATH_INFO", "")
-    if path not in HEALTH_CHECKS:  # their bodies are not read: a slow one would occupy a thread of other health checks
-        limit = settings.MAX_BODY_BYTES if path.startswith(API) else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        measure_chunked_body(environ, limit)
     try:
         response: Any = django_application(environ, start_response)
         if response.streaming and not response.has_header("Content-Length"):
@@ -138,14 +131,3 @@ def safe_content_type(value: str) -> str:
     if "*" in parameters or ("charset" in parameters.lower() and not _UTF_8.fullmatch(parameters)):
         return f"{media_type}; charset=unsupported"
     return value
-
-
-def measure_chunked_body(environ: dict[str, Any], limit: int) -> None:
-    """Set the Content-Length of a chunked body, which Django otherwise takes for empty.
-
-    Reads at most `limit` + 1 bytes, enough for Django to see that the body is too large. The server sets
-    `wsgi.input_terminated` if it has decoded the chunks.
-    """
-    if environ.get("wsgi.input_terminated") and environ.get("HTTP_TRANSFER_ENCODING", "").lower() == "chunked":
-        body = environ["wsgi.input"].read(limit + 1)
-        environ |= {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}

@@ -1,18 +1,19 @@
 """Responses are always JSON. The request body is one JSON object (RFC 8259) in UTF-8, without duplicate keys, of at
-most 16 KiB."""
+most 16 KiB and complete."""
 
 import json
 from collections.abc import Mapping
 from typing import IO, Any
 
 from django.conf import settings
-from django.http import UnreadablePostError
 from django.http.request import HttpRequest
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
+
+from core.request_body import read_body
 
 MALFORMED = "Malformed JSON body"
 NOT_AN_OBJECT = "JSON body must be an object"
@@ -29,17 +30,16 @@ _QUOTABLE_MEDIA_TYPES = {
 }
 
 
-class BodyTooLarge(Exception):
-    """More than MAX_BODY_BYTES, whatever Content-Length says."""
-
-
 def require_json(request: HttpRequest) -> None:
-    """Raises UnsupportedMediaType unless the content type is application/json (parameters allowed), and ParseError
-    for an empty body, which DRF would parse as `{}`."""
+    """Read the body. Raises UnsupportedMediaType unless the content type is application/json (parameters allowed) and
+    there is no Content-Encoding, what `read_body` raises, and ParseError for an empty body, which DRF would parse as
+    `{}`."""
     media_type = request.content_type or ""
     if media_type != StrictJSONParser.media_type:
         raise UnsupportedMediaType(media_type, None if media_type in _QUOTABLE_MEDIA_TYPES else UNSUPPORTED)
-    if request.META.get("CONTENT_LENGTH") in (None, "", "0"):
+    if request.META.get("HTTP_CONTENT_ENCODING"):
+        raise UnsupportedMediaType(media_type, UNSUPPORTED)
+    if not read_body(request, settings.MAX_BODY_BYTES):
         raise ParseError(MALFORMED)
 
 
@@ -61,21 +61,15 @@ class StrictJSONParser(BaseParser):
     def parse(
         self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The object in `stream`. Raises BodyTooLarge, and ParseError with one of the messages above.
+        """The object in `stream`, which `require_json` has read. Raises ParseError with one of the messages above.
 
         Integers become floats: none is used, and Python refuses to parse an integer of 5,000 digits.
         """
         try:
-            raw = stream.read(settings.MAX_BODY_BYTES + 1)
-        except UnreadablePostError as error:  # the client disconnected
-            raise ParseError(MALFORMED) from error
-        if len(raw) > settings.MAX_BODY_BYTES:
-            raise BodyTooLarge
-        try:
             parameters = (parser_context or {})["request"]._request.content_params or {}
             if parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
                 raise ValueError("the body's charset is not UTF-8")
-            value = _decoder.decode(raw.decode("utf-8"))
+            value = _decoder.decode(stream.read().decode("utf-8"))
         except (ValueError, RecursionError) as error:
             raise ParseError(MALFORMED) from error
         if not isinstance(value, dict):

@@ -42,8 +42,9 @@ class SearchView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Check method (405), content type (415), body (400, 413); then, as DRF does, token (401), rate limit (429)."""
-        if request.method != "POST":
-            raise MethodNotAllowed(str(request.method))
+        method = request.META["REQUEST_METHOD"]  # request.method is in capitals, but methods are case-sensitive
+        if method != "POST":
+            raise MethodNotAllowed(method)
         require_json(request._request)
         request.data  # noqa: B018  (parsed here, so that a malformed body is reported before a missing token)
         super().initial(request, *args, **kwargs)

@@ -5,6 +5,7 @@ import gc
 import hashlib
 import hmac
 import json
+import string
 import time
 import weakref
 from contextlib import suppress
@@ -155,7 +156,27 @@ def forgeries(api_key: str, key: str) -> dict[str, str]:
         "unknown critical header": signed(ours, crit=["x"], x=1),
         "payload is a list": f"{header}.{encode([1])}.{signature}",
         "1,400 nested brackets in the header": base64.urlsafe_b64encode(b"[" * 1_400).decode() + f".{payload}.x",
+        **other_spellings(api_key),
+    }
+
+
+def other_spellings(api_key: str) -> dict[str, str]:
+    """Texts that lenient decoders read as the same JWT."""
+    rest, _, signature = api_key.rpartition(".")
+    alphabet = string.ascii_uppercase + string.ascii_lowercase + string.digits + "-_"
+    trailing_bits = alphabet[alphabet.index(signature[-1]) + 1]
+    return {
+        "padding": f"{api_key}=",
+        "more padding": f"{api_key}====",
+        "padding of the header": api_key.replace(".", "=.", 1),
+        "trailing bits": api_key[:-1] + trailing_bits,
         "white space": f"{api_key} ",
+        "white space before": f" {api_key}",
+        "a newline": f"{api_key}\n",
+        "white space inside": f"{rest}.{signature[:9]}\n{signature[9:]}",
+        "another character inside": f"{rest}.{signature[:9]}!{signature[9:]}",
+        "standard alphabet": f"{rest}.{signature[:-2]}+/",
+        "Unicode": f"{rest}.{signature[:-1]}\uff21",
     }
 
 

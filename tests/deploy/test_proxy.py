@@ -21,9 +21,11 @@ from pathlib import Path
 import pytest
 import urllib3
 
+from callerid_project.logging import DIGITS, JWT
 from tests import plugin
-from tests.deploy.installation import NAME, PORT, Installation, installation
+from tests.deploy.installation import NAME, NGINX_CONF, PORT, Installation, installation
 from tests.reliability import LONG
+from tests.request_ids import KEPT, MALFORMED, SECRET
 from tests.servers import required
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
@@ -59,7 +61,7 @@ def test_a_search_passes_with_its_id_address_and_scheme(installed: Installation,
     warnings = [line for line in said if "successful" not in line and "is ok" not in line]
     assert warnings == []
     client = installed.client()
-    for sent, kept in [("call-42", True), ("0190a0b1-1234-7abc-8def-123456789012", True), (NUMBER, False), ("", False)]:
+    for sent, kept in [("call-42", True), (NUMBER, False), ("", False)]:
         answer = installed.search(key, NUMBER, client, **({"X_Request_ID": sent} if sent else {}))
         assert answer.status == 200, answer.data
         request_id = answer.headers["X-Request-ID"]
@@ -78,6 +80,96 @@ def test_a_search_passes_with_its_id_address_and_scheme(installed: Installation,
     text = (installed.nginx.directory / "callerid.log").read_text()
     assert NUMBER not in text
     assert "127.0.0.1" not in text
+
+
+def test_request_ids_are_those_that_the_service_accepts(installed: Installation) -> None:
+    """nginx's error pages have the id that it would hand on, and the service keeps that of nginx."""
+    shipped = NGINX_CONF.read_text()
+    assert f'"~{DIGITS}"' in shipped
+    assert f'"~{JWT}"' in shipped
+    client = installed.client()
+    for sent in [*KEPT, *SECRET, *MALFORMED]:
+        for path in ("/metrics", "/livez"):
+            got = client.request("GET", path, headers={"Host": NAME, "X-Request-ID": sent}).headers["X-Request-ID"]
+            assert (got == sent) is (sent in KEPT), sent
+            assert installed.nginx.log_until(got)
+    written = (installed.nginx.directory / "callerid.log").read_text()
+    assert not [sent for sent in SECRET if f'"request_id":"{sent}"' in written]
+
+
+ERRORS = [
+    (b"GET /livez HTTP/1.1\r\nHost: %b\r\nA: %b\r\n\r\n" % (NAME.encode(), b"x" * 9_000), 400),
+    (b"GET /livez HTTP/1.1\r\nHost: %b\r\nHost: %b\r\n\r\n" % (NAME.encode(), NAME.encode()), 400),
+    (b"nonsense\r\n\r\n", 400),
+    (b"GET livez HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 400),
+    (b"post /callerid/search HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 400),
+    (b"TRACE /livez HTTP/1.1\r\nHost: %b\r\n\r\n" % NAME.encode(), 405),
+    (b"GET /%b HTTP/1.1\r\nHost: %b\r\n\r\n" % (b"x" * 9_000, NAME.encode()), 414),
+    (b"POST /callerid/search HTTP/1.1\r\nHost: %b\r\nTransfer-Encoding: x\r\n\r\n" % NAME.encode(), 500),
+    (b"GET /livez HTTP/9.9\r\nHost: %b\r\n\r\n" % NAME.encode(), 500),
+]
+
+
+@pytest.mark.parametrize(("request_bytes", "status"), ERRORS)
+def test_errors_of_nginx_are_json_with_a_request_id(installed: Installation, request_bytes: bytes, status: int) -> None:
+    with _tls(installed) as connection:
+        connection.sendall(request_bytes)
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        body = answer.read()
+    assert answer.status == status
+    assert answer.headers["Content-Type"] == "application/json"
+    assert list(json.loads(body)) == ["detail"]
+    assert answer.headers["X-Request-ID"]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_truncated_body_is_not_handed_on(installed: Installation, key: str, chunked: bool) -> None:
+    body = json.dumps({"api_key": key, "query": NUMBER}).encode()
+    chunk = b"%x\r\n%b\r\n" % (len(body), body)
+    searches = "SELECT count(*) FROM accounts_creditentry WHERE kind = 'search'"
+    before = installed.rows(searches)
+    for ends_tls in (False, True):
+        with _tls(installed) as connection:
+            if chunked:
+                connection.sendall(
+                    f"{HEAD}Transfer-Encoding: chunked\r\n\r\n{len(body):x}\r\n".encode() + body + b"\r\n"
+                )
+            else:
+                connection.sendall(f"{HEAD}Content-Length: 5000\r\n\r\n".encode() + body)
+            if ends_tls:
+                with contextlib.suppress(OSError):
+                    connection.unwrap()
+            else:
+                connection.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(OSError):
+                    assert connection.recv(12) in (b"", b"HTTP/1.1 400")
+    assert installed.rows(searches) == before
+    if chunked:  # a whole one is searched: nginx gives it a length
+        with _tls(installed) as connection:
+            connection.sendall(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n".encode() + chunk + b"0\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.1 200"
+
+
+def test_many_slow_clients_of_an_address_harm_no_other(installed: Installation, key: str) -> None:
+    """More than nginx has connections (768)."""
+    with contextlib.ExitStack() as opened:
+        for _ in range(1019):
+            connection = opened.enter_context(_tls(installed, source="127.0.0.9"))
+            connection.sendall(f"{HEAD}Content-Length: 99\r\n\r\n{{".encode())
+        answer = installed.search(key, NUMBER, installed.client("127.0.0.9"))
+        assert (answer.status, answer.json()) == (503, {"detail": "Service overloaded"})
+        assert answer.headers["Retry-After"] == "1"
+        assert installed.nginx.log_until(answer.headers["X-Request-ID"])[-1]["route"] == "callerid/search"
+        for _ in range(20):
+            assert installed.search(key, NUMBER, installed.client("127.0.0.3")).status == 200
+
+
+def test_a_slow_tls_handshake_is_ended(installed: Installation) -> None:
+    """nginx's default is 60 s."""
+    with socket.create_connection(("127.0.0.1", 443), timeout=30) as connection:
+        connection.sendall(b"\x16\x03\x01\x02\x00")  # the beginning of a ClientHello
+        assert connection.recv(1) == b""
 
 
 def test_a_forged_forwarding_header_is_not_believed(installed: Installation) -> None:
@@ -109,15 +201,17 @@ def test_what_must_not_pass_is_refused(installed: Installation, key: str) -> Non
     assert (answer.status, answer.json()) == (413, {"detail": "Request body too large"})
     assert answer.headers["X-Request-ID"]  # the service's own limit
 
+    with socket.create_connection(("127.0.0.1", 443), timeout=30) as unencrypted:
+        unencrypted.sendall(f"GET /livez HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode())
+        assert b'\r\n\r\n{"detail":"Bad request"}' in unencrypted.recv(4096)
     assert installed.search(key, NUMBER, client, X_Request_ID="before").status == 200
     for wrong in ("other.example.com", "127.0.0.1"):
         with pytest.raises(urllib3.exceptions.ProtocolError):
             client.request("GET", "/livez", headers={"Host": wrong})
-    get = b"GET /livez HTTP/1.%d\r\n\r\n"
-    for request, status_line in ((get % 1, b"HTTP/1.1 400 "), (get % 0, b"")):
+    for version in (b"1.0", b"1.1"):  # no Host header
         with _tls(installed) as connection:
-            connection.sendall(request)
-            assert connection.recv(4096)[: len("HTTP/1.1 400 ")] == status_line
+            connection.sendall(b"GET /livez HTTP/%b\r\n\r\n" % version)
+            assert connection.recv(4096) == b""
     with pytest.raises(ssl.SSLError), _tls(installed, "other.example.com"):
         pass
     assert installed.search(key, NUMBER, client, X_Request_ID="after").status == 200
@@ -128,8 +222,8 @@ def _json() -> dict[str, str]:
     return {"Host": NAME, "Content-Type": "application/json"}
 
 
-def _tls(installed: Installation, name: str = NAME) -> ssl.SSLSocket:
-    raw = socket.create_connection(("127.0.0.1", 443), timeout=30)
+def _tls(installed: Installation, name: str = NAME, source: str = "127.0.0.1") -> ssl.SSLSocket:
+    raw = socket.create_connection(("127.0.0.1", 443), timeout=30, source_address=(source, 0))
     try:
         return installed.nginx.trust.wrap_socket(raw, server_hostname=name)
     except BaseException:
@@ -179,8 +273,9 @@ def test_slow_and_endless_clients_delay_no_other(installed: Installation, key: s
 
     before_s = p99_s()
     with contextlib.ExitStack() as opened, ThreadPoolExecutor(2) as uploads:
-        for _ in range(500 if LONG else 100):
-            opened.enter_context(_tls(installed)).sendall(f"{HEAD}Content-Length: 99\r\n\r\n{{".encode())
+        for n in range(500 if LONG else 100):
+            slow = opened.enter_context(_tls(installed, source=f"127.0.1.{n % 100}"))
+            slow.sendall(f"{HEAD}Content-Length: 99\r\n\r\n{{".encode())
         ten_gb = 10 * 2**30
         sent = [
             uploads.submit(upload, installed, f"Content-Length: {ten_gb}", body, ten_gb // len(body)),

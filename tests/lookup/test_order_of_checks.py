@@ -1,5 +1,6 @@
 """The order of checks: the first one that fails determines the response, and nothing else happens."""
 
+import gzip
 import json
 from typing import Any
 
@@ -53,6 +54,14 @@ def test_unknown_paths_are_json_404_and_echo_nothing(client: Client, path: str) 
     assert_refused(client.post(path, "{}", content_type="application/json"), 404, "Not found.")
 
 
+@pytest.mark.parametrize("method", ["post", "Post", "CANARY"])
+def test_methods_are_case_sensitive_and_not_echoed(integrator: Integrator, method: str) -> None:
+    body = json.dumps({"api_key": integrator.key, "query": NUMBER})
+    response = integrator.client.generic(method, "/callerid/search", body, content_type="application/json")
+    assert_refused(response, 405, "Method not allowed.")
+    assert_nothing_happened(integrator)
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
 def test_other_methods_are_405_before_anything_else(integrator: Integrator, method: str) -> None:
     response = integrator.client.generic(method, "/callerid/search", b"not json", content_type="text/plain")
@@ -62,11 +71,6 @@ def test_other_methods_are_405_before_anything_else(integrator: Integrator, meth
 
 def test_head_is_405(integrator: Integrator) -> None:
     assert integrator.client.head("/callerid/search").status_code == 405
-
-
-def test_an_unknown_method_is_405_and_not_echoed(integrator: Integrator) -> None:
-    response = integrator.client.generic("CANARY", "/callerid/search", b"{}", content_type="application/json")
-    assert_refused(response, 405, "Method not allowed.")
 
 
 @pytest.mark.parametrize(
@@ -89,6 +93,20 @@ def test_another_content_type_is_415_before_the_body_is_read(
     response = integrator.post(body, content_type)
     sentence = f'Unsupported media type "{quoted}" in request.' if quoted else "Unsupported media type."
     assert_refused(response, 415, sentence)
+    assert_nothing_happened(integrator)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "identity"])
+def test_a_content_encoding_is_415(integrator: Integrator, encoding: str) -> None:
+    body = json.dumps({"api_key": integrator.key, "query": NUMBER}).encode()
+    response = integrator.post(gzip.compress(body) if encoding == "gzip" else body, Content_Encoding=encoding)
+    assert_refused(response, 415, "Unsupported media type.")
+    assert_nothing_happened(integrator)
+
+
+def test_a_byte_order_mark_is_malformed(integrator: Integrator) -> None:
+    body = json.dumps({"api_key": integrator.key, "query": NUMBER})
+    assert_refused(integrator.post(body.encode("utf-8-sig")), 400, "Malformed JSON body")
     assert_nothing_happened(integrator)
 
 
