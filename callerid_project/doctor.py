@@ -108,6 +108,10 @@ def _database() -> HealthCheck:
     return health.database()
 
 
+def _commits() -> HealthCheck | None:
+    return health.commits() if connection.vendor == "postgresql" else None
+
+
 def _database_log() -> HealthCheck | None:
     return health.database_log() if connection.vendor == "postgresql" else None
 
@@ -235,6 +239,7 @@ CHECKS: tuple[tuple[str, Callable[[], HealthCheck | None], bool], ...] = (
     ("Configuration", _configuration, False),
     ("Key files", _key_files, False),
     ("Database", _database, False),
+    ("Commits", _commits, True),
     ("PostgreSQL log", _database_log, True),
     ("Redis", health.redis_server, False),
     ("Clocks", _clocks, True),
