@@ -5,7 +5,7 @@ two hosts: each change of an incident is a guarded UPDATE, and the transaction i
 notices.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -49,11 +49,20 @@ class Delays:
     close_after: timedelta = timedelta()
 
 
-def report(*, conditions: Iterable[Condition], delays: Mapping[str, Delays], now: datetime) -> tuple[int, int]:
+def report(
+    *,
+    conditions: Iterable[Condition],
+    delays: Mapping[str, Delays],
+    now: datetime,
+    subjects: Collection[str] | None = None,
+) -> tuple[int, int]:
     """Open, update and close incidents of the kinds in `delays`, which were all checked; returns how many opened and
-    how many closed."""
+    how many closed. `subjects`: only these were checked."""
     present = {(each.kind, each.subject): each for each in conditions}
-    known = {(each.kind, each.subject): each for each in current().filter(kind__in=delays)}
+    checked = current().filter(kind__in=delays)
+    if subjects is not None:
+        checked = checked.filter(subject__in=subjects)
+    known = {(each.kind, each.subject): each for each in checked}
     opened = closed = 0
     for key, condition in sorted(present.items()):
         incident = known.get(key) or (_begin(condition, now) if condition.opens else None)

@@ -18,7 +18,7 @@ from accounts import statistics as request_statistics
 from accounts.alerts import Condition, Delays
 from accounts.models import ApiToken
 from accounts.statistics import DEGRADED, NEW_ANSWERS
-from callerid_project import health
+from callerid_project import clocks, health
 from core import periods
 from lookup import source_report, statistics
 from lookup.address_books import status as address_books_status
@@ -333,4 +333,5 @@ CHECKS: tuple[tuple[tuple[str, ...], Callable[[datetime], Iterable[Condition]], 
     (("address_book.failing",), _address_books, False),
     (("task.overdue",), _tasks, False),
 )
-KINDS = tuple(kind for kinds, _, _ in CHECKS for kind in kinds)
+#: All kinds of incidents; each serving process checks its host's clock itself.
+KINDS = (*(kind for kinds, _, _ in CHECKS for kind in kinds), clocks.KIND)

@@ -1,7 +1,6 @@
 """What the command `doctor` checks: all that the service needs, one after the other, each within a time limit."""
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -14,15 +13,13 @@ from django.utils import timezone
 
 from accounts import audit, notices, task_runs
 from accounts.models import Notice
-from callerid_project import health
+from callerid_project import clocks, health
 from callerid_project.health import HealthCheck
 from core import redis
 from core.database_errors import describe
 from lookup import statistics
 
 TIME_LIMIT_S = 5
-#: Claims of idempotency keys expire by the database's clock, rate limits by Redis's, tokens by the host's.
-MAX_CLOCK_DIFFERENCE_S = 1.0
 #: What the audit covers here; `audit_credits` checks the whole ledger.
 AUDITED = timedelta(hours=1)
 #: `send_notices` runs every minute.
@@ -108,21 +105,19 @@ def _database() -> HealthCheck:
     return health.database()
 
 
+def _commits() -> HealthCheck | None:
+    return health.commits() if connection.vendor == "postgresql" else None
+
+
 def _database_log() -> HealthCheck | None:
     return health.database_log() if connection.vendor == "postgresql" else None
 
 
 def _clocks() -> HealthCheck:
-    """How far the clocks of the database and of Redis are from this host's, beyond what the round trip explains."""
+    """How far the clocks of the database and of Redis are from this host's, and which other hosts' clocks differ."""
     differences: dict[str, float] = {}
     if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-
-            def database_time() -> float:
-                cursor.execute("SELECT extract(epoch FROM clock_timestamp())")
-                return float(cursor.fetchone()[0])
-
-            differences["PostgreSQL"] = _difference_s(database_time)
+        differences["PostgreSQL"] = clocks.difference_s(clocks.database_time)
     if settings.REDIS_URL:
 
         def redis_time() -> float:
@@ -130,23 +125,14 @@ def _clocks() -> HealthCheck:
             return float(seconds + microseconds / 1e6)
 
         with suppress(redis.RedisUnavailable):  # reported by its own check
-            differences["Redis"] = redis.call(lambda: _difference_s(redis_time))
-    wrong = [f"{name}'s clock differs by {by:+.1f} s." for name, by in differences.items()
-             if abs(by) > MAX_CLOCK_DIFFERENCE_S]  # fmt: skip
+            differences["Redis"] = redis.call(lambda: clocks.difference_s(redis_time))
+    wrong = [f"{name}'s clock differs from that of this host by {by:+.1f} s." for name, by in differences.items()
+             if abs(by) > clocks.MAX_DIFFERENCE_S]  # fmt: skip
+    wrong += clocks.wrong_hosts()
     if wrong:
         return HealthCheck("Clocks", False, " ".join([*wrong, "Synchronize all hosts by NTP."]))
     shown = ", ".join(f"{name} {by:+.2f} s" for name, by in differences.items())
     return HealthCheck("Clocks", True, f"Differences from this host: {shown}." if shown else "No other clock is used.")
-
-
-def _difference_s(read: Callable[[], float]) -> float:
-    read()  # connects
-    before = time.time()
-    other = read()
-    after = time.time()
-    if before <= other <= after:
-        return 0.0
-    return other - after if other > after else other - before
 
 
 def _sources() -> HealthCheck:
@@ -235,6 +221,7 @@ CHECKS: tuple[tuple[str, Callable[[], HealthCheck | None], bool], ...] = (
     ("Configuration", _configuration, False),
     ("Key files", _key_files, False),
     ("Database", _database, False),
+    ("Commits", _commits, True),
     ("PostgreSQL log", _database_log, True),
     ("Redis", health.redis_server, False),
     ("Redis memory", health.redis_memory, False),

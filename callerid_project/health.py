@@ -1,5 +1,5 @@
-"""Health checks. `/livez`: this process responds. `/readyz`: its database responds and has every migration. The
-console's dashboard: everything that a search needs."""
+"""Health checks. `/livez`: this process responds. `/readyz`: its database responds, has every migration, and completes
+commits. The console's dashboard: everything that a search needs."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ from callerid_project import lifecycle, proxies
 from callerid_project.schema_state import missing_migrations
 from core import redis
 from core.database_errors import describe
-from core.postgresql import server_log
+from core.postgresql import replication, server_log
 from lookup import source_actions, source_report
 from lookup.address_books import status as address_books_status
 from lookup.connectors.registry import Member
@@ -76,11 +76,15 @@ readiness = Readiness()
 
 def _problem() -> str | None:
     try:
-        missing = missing_migrations()
+        if missing_migrations():
+            return "Migrations are not applied: run manage.py migrate"
+        problem = replication.commit_problem(connection.alias)
     except (DatabaseError, InterfaceError) as error:
         log.warning("not ready: database: %s", describe(error))
         return "The database cannot be reached"
-    return "Migrations are not applied: run manage.py migrate" if missing else None
+    if problem:
+        log.warning("not ready: database: %s", problem)
+    return problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,8 @@ def checks(request: HttpRequest) -> list[HealthCheck]:
     """Health of this process, now; `request` shows which proxies it passed. Raises DatabaseError if the database does
     not respond."""
     results = [database(), redis_server(), redis_memory(), numbering_plan(), complaint_data(), address_books()]
-    results += [sources(), _proxies(request), database_log() if connection.vendor == "postgresql" else None]
+    results += [sources(), _proxies(request)]
+    results += [commits(), database_log()] if connection.vendor == "postgresql" else []
     return [result for result in results if result]
 
 
@@ -104,6 +109,13 @@ def database() -> HealthCheck:
     if missing_migrations():
         return HealthCheck("Database", False, "Migrations are not applied: run manage.py migrate.")
     return HealthCheck("Database", True, "Reachable; schema up to date.")
+
+
+def commits() -> HealthCheck:
+    if problem := replication.commit_problem(connection.alias):
+        advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
+        return HealthCheck("Commits", False, f"{problem}. {advice}")
+    return HealthCheck("Commits", True, "They complete.")
 
 
 def database_log() -> HealthCheck:

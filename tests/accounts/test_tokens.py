@@ -19,7 +19,6 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
-from rest_framework_simplejwt.backends import TokenBackend
 
 from accounts import tokens
 from accounts.models import ApiToken, CreditEntry
@@ -99,14 +98,14 @@ def test_verified_jwt_is_not_kept_in_memory() -> None:
 
 def test_signature_is_verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[str] = []
-    decode = TokenBackend.decode
+    decode = tokens._Backend.decode
 
-    def record_and_decode(self: TokenBackend, api_key: Any, verify: bool = True) -> Any:
+    def record_and_decode(self: tokens._Backend, api_key: Any, verify: bool = True) -> Any:
         decoded.append(api_key)
         return decode(self, api_key, verify)
 
     first, second = (issue().api_key for _ in range(2))
-    monkeypatch.setattr(TokenBackend, "decode", record_and_decode)
+    monkeypatch.setattr(tokens._Backend, "decode", record_and_decode)
     for api_key in (first, second, first, second):
         tokens.verify(api_key)
     assert decoded == [first, second]
@@ -145,7 +144,6 @@ def forgeries(api_key: str, key: str) -> dict[str, str]:
         "no exp": signed(without("exp")),
         "exp is text": signed({**ours, "exp": "soon"}),
         "exp is huge": signed({**ours, "exp": 10**30}),
-        "issued in the future": signed({**ours, "iat": hour}),
         "no jti": signed(without("jti")),
         "unknown jti": signed({**ours, "jti": "0" * 32}),
         "jti is a list": signed({**ours, "jti": [ours["jti"]]}),
@@ -202,6 +200,13 @@ def test_expired_token_has_30_seconds_of_leeway(settings: Any) -> None:
     too_late = jwt.encode({**ours, "exp": int(time.time()) - 31}, settings.JWT_SIGNING_KEY, algorithm="HS256")
     with pytest.raises(tokens.InvalidToken):
         tokens.verify(too_late)
+
+
+def test_a_token_issued_by_a_fast_clock_is_accepted(settings: Any) -> None:
+    issued = issue()
+    ours = claims(issued.api_key)
+    future = jwt.encode({**ours, "iat": int(time.time()) + 3600}, settings.JWT_SIGNING_KEY, algorithm="HS256")
+    assert tokens.verify(future).pk == issued.token.pk
 
 
 def test_signing_keys_rotate_without_breaking_tokens_in_use(settings: Any) -> None:

@@ -129,7 +129,7 @@ def test_readable_key_files_are_a_problem(sound: Integrator, settings: Any, tmp_
 def test_a_clock_that_differs_is_a_problem(sound: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
     if not production():
         pytest.skip("SQLite has no other clock")
-    monkeypatch.setattr("callerid_project.doctor.time.time", lambda: 1_000_000.0)
+    monkeypatch.setattr("callerid_project.clocks.time.time", lambda: 1_000_000.0)
     assert "NTP" in problems()["Clocks"]
 
 

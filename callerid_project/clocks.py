@@ -1,0 +1,83 @@
+"""Whether the clocks of the hosts agree with the database's: tokens expire by the host's clock.
+
+Each serving process compares its host's clock every few seconds (core.metrics). A host whose clock differs opens an
+alert, which the dashboard and `doctor` of every host show.
+"""
+
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from django.db import DatabaseError, InterfaceError, connection
+
+from accounts import alerts
+from accounts.alerts import Condition, Delays
+from core import metrics
+
+#: The kind of the alert; its subject is the host's name.
+KIND = "clock.wrong"
+#: Claims of idempotency keys expire by the database's clock, rate limits by Redis's, tokens by the host's.
+MAX_DIFFERENCE_S = 1.0
+#: The alert of a host that has not reported for so long ends: it no longer serves.
+GONE = timedelta(minutes=5)
+
+
+@metrics.sampler
+def sample() -> None:
+    if connection.vendor != "postgresql":
+        return
+    try:
+        report()
+    except (DatabaseError, InterfaceError):
+        pass  # health checks report it
+    finally:
+        with suppress(DatabaseError, InterfaceError):
+            connection.close()
+
+
+def report() -> None:
+    """Open, update or close the alert about this host's clock, on PostgreSQL. Raises django.db's errors."""
+    ahead_s = -difference_s(database_time)
+    # By the database's clock, as the alert's times must be, since this host's may be wrong.
+    now = datetime.fromtimestamp(database_time(), UTC)
+    host = socket.gethostname()
+    condition = Condition(
+        kind=KIND,
+        subject=host,
+        title=f"The clock of {host} is wrong",
+        summary=f"It is {abs(ahead_s):,.1f} s {'ahead of' if ahead_s > 0 else 'behind'} the database's clock.",
+        hint="Synchronize all hosts by NTP.",
+        opens=abs(ahead_s) > MAX_DIFFERENCE_S,
+    )
+    gone = alerts.current().filter(kind=KIND, last_seen_at__lt=now - GONE).values_list("subject", flat=True)
+    alerts.report(
+        conditions=[condition] if abs(ahead_s) > MAX_DIFFERENCE_S / 2 else [],
+        delays={KIND: Delays()},
+        now=now,
+        subjects={host, *gone},
+    )
+
+
+def wrong_hosts() -> list[str]:
+    """A sentence about each host whose clock differs. Raises django.db's errors."""
+    return [f"{each.title}. {each.summary}" for each in alerts.open_incidents().filter(kind=KIND)]
+
+
+def database_time() -> float:
+    """PostgreSQL's UNIX time."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())")
+        return float(cursor.fetchone()[0])
+
+
+def difference_s(read: Callable[[], float]) -> float:
+    """How far the clock that `read` returns is ahead of this host's, beyond what the round trip explains."""
+    read()  # connects
+    before = time.time()
+    other = read()
+    after = time.time()
+    if before <= other <= after:
+        return 0.0
+    return other - after if other > after else other - before
