@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from tests.api import NUMBER
+from tests.load import wait_for
 from tests.plugin import ROOT, generated_keys
 from tests.servers import PgBouncer, PostgresServer, required
 from tests.service import Service
@@ -106,7 +107,9 @@ def test_the_client_timeout_applies_without_a_server_timeout(serve: Serve, poole
     assert answer.status_code == 500
     assert answer.elapsed.total_seconds() < 8
     assert search(service, key).status_code == 200
-    assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": []}
+    wait_for(lambda: not service.unknown_charges())
+    counts = {"unknown": 0, "refunded": 0, "not_charged": 1}
+    assert json.loads(service.manage("audit_credits", "--json")) == {"disagreements": [], "unknown_charges": counts}
 
 
 def test_the_server_process_is_known_behind_a_session_pooler(postgres_url: str) -> None:
