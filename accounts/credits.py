@@ -1,21 +1,24 @@
 """The only code that changes a balance (for a search through accounts.debit): one guarded UPDATE and one ledger
 entry, in one transaction."""
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from decimal import Decimal
 from typing import Any, cast
 
 from django.conf import settings
-from django.db import IntegrityError, InterfaceError, OperationalError, transaction
+from django.db import Error, IntegrityError, transaction
 from django.db.models import F, Sum
 from django.utils import timezone
 
 from accounts import idempotency, notices
-from accounts.debit import Debit
-from accounts.models import ApiToken, CreditDay, CreditEntry
+from accounts.debit import Debit, find_entry
+from accounts.models import ApiToken, CreditDay, CreditEntry, UnknownCharge
+from accounts.unknown_charges import LostDebit, UnknownCharges
 from core import metrics
 from core.db import Session
 from core.hashing import keyed_hash
@@ -24,6 +27,8 @@ MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
 MAX_PRICE = 10**9
 _PRICE_STEP = Decimal("0.0001")
+#: The reason of a refund that no operator made.
+ANSWER_LOST = "answer lost"
 #: `credits_remaining` in every answer to a test token, which has no balance.
 TEST_BALANCE = 1_000
 
@@ -178,6 +183,48 @@ def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:
         raise NotRefundable("This search was refunded before.") from error
 
 
+def settle_unknown() -> bool:
+    """Find the outcome of the searches in UnknownCharge, the oldest first, and refund those that were charged. False
+    when some are left, because another process settles them or waits for the commit of its settlement.
+
+    Any number of processes may call it at the same time. Raises django.db's errors.
+    """
+    unknown = UnknownCharge.objects.filter(outcome=UnknownCharge.Outcome.UNKNOWN).order_by("pk")
+    return all(_settle(pk) for pk in unknown.values_list("pk", flat=True))
+
+
+def _settle(pk: int) -> bool:
+    """False when another process has locked it, or has settled it since it was found."""
+    with transaction.atomic():
+        # Without waiting: while no standby confirms commits, one connection waits for that and not many.
+        unlocked = UnknownCharge.objects.select_for_update(skip_locked=True)
+        charge = unlocked.filter(pk=pk, outcome=UnknownCharge.Outcome.UNKNOWN).first()
+        if charge is None:
+            return False
+        entry = find_entry(token_id=charge.token_id, request_id=charge.request_id, created_at=charge.charged_at)
+        charge.outcome = UnknownCharge.Outcome.NOT_CHARGED
+        if entry is not None:
+            charge.outcome = UnknownCharge.Outcome.REFUNDED
+            with suppress(NotRefundable):  # an operator has refunded it
+                refund(entry=entry, actor="", reason=ANSWER_LOST)
+        charge.settled_at = timezone.now()
+        charge.save(update_fields=["outcome", "settled_at"])
+        return True
+
+
+#: Those of this process. Tests replace it.
+unknown_charges = UnknownCharges(settle_unknown)
+
+
+def _start_anew() -> None:
+    """After a fork: the thread and what it settles are the parent's."""
+    global unknown_charges  # noqa: PLW0603
+    unknown_charges = UnknownCharges(settle_unknown)
+
+
+os.register_at_fork(after_in_child=_start_anew)
+
+
 def require_allowance(*, actor: str, amount: int) -> None:
     """Raises AllowanceExceeded if `actor` would give tokens more than SUPPORT_CREDITS_PER_DAY within 24 hours.
 
@@ -263,9 +310,9 @@ def charge(
     now), to see whether the charge was committed.
 
     Raises NoCreditsLeft, idempotency.KeyReused, idempotency.StillInFlight and django.db's errors; nothing was charged
-    then, unless the log says that the outcome is unknown.
+    then, unless the log says that the outcome is unknown: without a claim it is settled later (settle_unknown).
     """
-    debit = Debit(token.pk, request_id, keyed_hash("number", number), timezone.now())
+    debit = Debit(token.pk, token.charge_epoch, request_id, keyed_hash("number", number), timezone.now())
     session = Session.current()
 
     def take_credit() -> tuple[int, int]:
@@ -276,12 +323,17 @@ def charge(
 
     try:
         charged = _complete(answer, claim, take_credit, debit.number_hash)
-    except (OperationalError, InterfaceError):
+    except Error:
         if session is None or not session.lost:
             raise
-        balance = debit.find_balance(
-            session, time.monotonic() + settings.SEARCH_DEADLINE_S if deadline is None else deadline
-        )
+        try:
+            balance = debit.find_balance(
+                session, time.monotonic() + settings.SEARCH_DEADLINE_S if deadline is None else deadline
+            )
+        except Exception:
+            if claim is None:  # with a key, a retry gets the answer that the debit's transaction stored
+                unknown_charges.add(LostDebit(token.pk, debit.created_at, request_id))
+            raise
         if balance is None:
             raise
         charged = ChargedAnswer({**answer, "credits_remaining": balance}, number_hash=debit.number_hash)

@@ -1,9 +1,9 @@
 """The debit of a search: the statements that deduct the credit, and finding out whether a lost one was committed.
 
 When the connection to PostgreSQL breaks before the reply, the server may have committed the debit, may still be
-executing it, or may never have read it. So its session is ended first, which starts nothing new then; locking the
-token's row waits for a debit that is still running; only then does the ledger tell. (Behind a pooler, with
-DB_PREPARE=false, the session is not ended: a debit that the pooler forwards later is not seen.)
+executing it, or may read it later. So each debit names the token's `charge_epoch`, and `find_entry` increases that
+before it reads the ledger: its lock waits for a debit that is still running, and one that starts later finds another
+epoch and changes nothing. Other searches of the token then repeat their debit with the new epoch.
 """
 
 import logging
@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, InterfaceError, OperationalError, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, Error, connections, transaction
+from django.db.models import F
 
 from accounts import notices
 from accounts.models import ApiToken, CreditEntry
@@ -25,7 +25,7 @@ RETRY_INTERVAL_S = 0.05
 
 _DEDUCT_CREDIT = """
 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
-WHERE id = %s AND credits >= 1 RETURNING id, credits, low_balance_at, contact, customer_id
+WHERE id = %s AND credits >= 1 AND charge_epoch = %s RETURNING id, credits, low_balance_at, contact, customer_id
 """
 _WRITE_ENTRY = """
 INSERT INTO accounts_creditentry
@@ -39,20 +39,44 @@ WITH debit AS ({_DEDUCT_CREDIT}), notice AS ({notices.WRITE_IF_LOW.format(debite
 _SQLITE_ENTRY = _WRITE_ENTRY.format(debited="(SELECT id, credits FROM accounts_apitoken WHERE id = %s) AS debit")
 
 
+def find_entry(*, token_id: int, request_id: str, created_at: datetime) -> CreditEntry | None:
+    """The ledger entry of a debit whose reply was lost, or None: it was not committed and never will be.
+
+    `created_at`, to the microsecond, identifies the entry, because clients may repeat the other values. Call it in a
+    transaction, which locks the token's row. Its COMMIT also waits for a synchronous standby to have the entry.
+    """
+    ApiToken.objects.filter(pk=token_id).update(charge_epoch=F("charge_epoch") + 1)
+    entries = CreditEntry.objects.filter(
+        token_id=token_id, created_at=created_at, kind=CreditEntry.Kind.SEARCH, request_id=request_id
+    )
+    return entries.first()
+
+
 @dataclass(frozen=True, slots=True)
 class Debit:
-    """One credit for one search. Tests compare the statements with the ORM."""
+    """One credit for one search. `epoch`: the token's `charge_epoch`. Tests compare the statements with the ORM."""
 
     token_id: int
+    epoch: int
     request_id: str
     number_hash: bytes
     created_at: datetime
 
     def execute(self) -> tuple[int, int] | None:
         """The ledger entry's id and the new balance, or None: no credit was left."""
+        epoch = self.epoch
+        while (row := self._execute(epoch)) is None:
+            tokens = ApiToken.objects.filter(pk=self.token_id, credits__gte=1)
+            current = tokens.values_list("charge_epoch", flat=True).first()
+            if current is None or current == epoch:
+                return None
+            epoch = current
+        return row
+
+    def _execute(self, epoch: int) -> tuple[int, int] | None:
         database = connections[DEFAULT_DB_ALIAS]
         created_at = database.ops.adapt_datetimefield_value(self.created_at)
-        take = [created_at, self.token_id]
+        take = [created_at, self.token_id, epoch]
         entry = [self.request_id, self.number_hash, created_at]
         if database.vendor == "postgresql":
             notice = [created_at, created_at, -1, *notices.low_balance_parameters()]
@@ -69,30 +93,16 @@ class Debit:
     def find_balance(self, session: Session, deadline: float) -> int | None:
         """The balance after this debit on a lost session, or None: it was not committed.
 
-        `created_at`, to the microsecond, identifies the ledger entry, because clients may repeat the other values.
-        Tries at least once, and until `deadline` (time.monotonic); then logs that the outcome is unknown and raises the
-        last OperationalError or InterfaceError.
+        Tries at least once, and until `deadline` (time.monotonic); then logs that the outcome is unknown and raises
+        django.db's last error. Ends the session first: a transaction that it has open would keep its locks.
         """
         while True:
             try:
                 session.end()
-                # Its COMMIT, after the lock, also waits for a synchronous standby to have the debit.
                 with transaction.atomic():
-                    ApiToken.objects.select_for_update().values_list("pk").get(pk=self.token_id)
-                    entries = CreditEntry.objects.filter(
-                        token_id=self.token_id,
-                        created_at=self.created_at,
-                        kind=CreditEntry.Kind.SEARCH,
-                        request_id=self.request_id,
-                        number_hash=self.number_hash,
-                    )
-                    balance: int | None = entries.values_list("balance_after", flat=True).first()
-                if balance is None and not settings.DB_PREPARE:
-                    log.error(
-                        "charge: connection lost behind a pooler, may still be committed (token=%d)", self.token_id
-                    )
-                return balance
-            except (OperationalError, InterfaceError) as error:
+                    entry = find_entry(token_id=self.token_id, request_id=self.request_id, created_at=self.created_at)
+                return None if entry is None else entry.balance_after
+            except Error as error:
                 if time.monotonic() + RETRY_INTERVAL_S >= deadline:
                     log.error("charge: connection lost, outcome unknown (token=%d)", self.token_id)
                     raise

@@ -70,6 +70,8 @@ class ApiToken(models.Model):
     # Of the current JWT; empty for one that was signed before this column existed.
     last_four = models.CharField(max_length=4, default="", db_default="", editable=False)
     credits = models.BigIntegerField(default=0, editable=False)
+    # A debit names it and changes nothing once it has increased: accounts.debit.find_entry.
+    charge_epoch = models.BigIntegerField(default=0, db_default=0, editable=False)
     lifetime_days = models.PositiveIntegerField(editable=False, help_text="Lifetime of a token, also after rotation.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(editable=False)
@@ -140,7 +142,7 @@ class CreditEntry(models.Model):
     amount = models.BigIntegerField()
     balance_after = models.BigIntegerField()
     kind = models.CharField(max_length=10, choices=Kind)
-    actor = models.CharField("by", max_length=150, blank=True)  # an operator's name; empty for a search
+    actor = models.CharField("by", max_length=150, blank=True)  # an operator's name; empty for the service itself
     reason = models.CharField(max_length=200, blank=True)
     reference = models.CharField(
         max_length=100, blank=True, help_text="The operator's own reference, unique per token."
@@ -215,6 +217,32 @@ class IdempotencyRecord(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["token", "key_hash"], name="idempotencyrecord_key_once")]
+
+
+class UnknownCharge(models.Model):
+    """A search without an `Idempotency-Key` that was answered with 500 although its debit may have been committed.
+    unknown_charges.py adds it, and credits.settle_unknown finds its outcome."""
+
+    class Outcome(models.TextChoices):
+        UNKNOWN = "unknown"
+        REFUNDED = "refunded"
+        NOT_CHARGED = "not charged"
+
+    # Without a constraint, which would wait for the token's lock.
+    token = models.ForeignKey(
+        ApiToken, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    charged_at = models.DateTimeField(help_text="The `created_at` of the ledger entry, if there is one.")
+    request_id = models.CharField(max_length=64)
+    outcome = models.CharField(max_length=11, choices=Outcome, default=Outcome.UNKNOWN)
+    settled_at = models.DateTimeField(null=True, help_text="Empty while the outcome is unknown.")
+
+    class Meta:
+        default_permissions = ()  # the dashboard shows how many there are
+        constraints = [
+            models.UniqueConstraint(fields=["token", "charged_at", "request_id"], name="unknowncharge_debit_once")
+        ]
+        indexes = [models.Index(fields=["id"], condition=Q(outcome="unknown"), name="unknowncharge_unknown")]
 
 
 class CreditDay(models.Model):

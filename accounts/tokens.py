@@ -193,7 +193,7 @@ def issue(
 
 
 _ACTIVE_BY_JTI = """
-SELECT id, is_test, credits FROM accounts_apitoken
+SELECT id, is_test, credits, charge_epoch FROM accounts_apitoken
 WHERE (jti = %s OR (previous_jti = %s AND previous_until > %s)) AND revoked_at IS NULL
 """
 
@@ -217,7 +217,7 @@ def _decode(api_key: str, keys: tuple[str, ...]) -> tuple[str, datetime]:
 
 
 def verify(api_key: object) -> ApiToken:
-    """The token (only `id`, `is_test` and `credits` are loaded) of a JWT that is signed by this service and active.
+    """The token (only the columns of _ACTIVE_BY_JTI are loaded) of a JWT that is signed by this service and active.
 
     Runs one SQL statement, and none for a forgery. Raises InvalidToken.
     """
@@ -236,7 +236,8 @@ def verify(api_key: object) -> ApiToken:
     row = retry_on_new_connection(lambda: fetch_one(_ACTIVE_BY_JTI, parameters))
     if row is None:
         raise InvalidToken
-    return ApiToken.from_db(DEFAULT_DB_ALIAS, ["id", "is_test", "credits"], row)  # in the order of the model's fields
+    # In the order of the model's fields.
+    return ApiToken.from_db(DEFAULT_DB_ALIAS, ["id", "is_test", "credits", "charge_epoch"], row)
 
 
 def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:

@@ -142,7 +142,8 @@ def _searches(now: datetime) -> Iterable[Condition]:
             kind="searches.failing",
             subject="",
             title="Searches fail",
-            summary=f"{failed:,} of {answers + failed:,} searches were answered with 500. They were not charged.",
+            summary=f"{failed:,} of {answers + failed:,} searches were answered with 500. Those that were charged are "
+            "refunded, or answered when they are repeated with their Idempotency-Key.",
             hint="Both sources failed, or the database: run manage.py doctor, and see the log.",
         ),
         failed,

@@ -102,6 +102,10 @@ class Service:
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8")
 
+    def unknown_charges(self) -> list[str]:
+        """The files of the searches answered with 500 whose charge it has not settled yet."""
+        return [file.name for file in Path(self.env["CALLERID_DATA_DIR"], "unknown-charges").glob("*")]
+
     def stop(self) -> int:
         """Stop it in order; the exit code."""
         assert self.process is not None

@@ -3,12 +3,15 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+import requests
 
+from tests.api import NUMBER
 from tests.clusters import PostgresPair
-from tests.load import Client, Load, create_tokens
+from tests.load import Client, Load, create_tokens, wait_for
 from tests.postgres_proxy import PostgresProxy, postgres_proxy
 from tests.servers import required
 from tests.service import Service
@@ -89,3 +92,55 @@ def test_a_lost_reply_is_looked_up_on_the_new_primary(serve: Serve, pair: Postgr
             load.wait_for_successes(1, since=0, timeout_s=30)
     assert load.answers[0].status == 200
     assert debits(pair)["load-0"] == 1
+
+
+@pytest.mark.parametrize("then", ["it responds again", "the service is killed first", "it is promoted"])
+def test_searches_during_a_hanging_standby_cost_nothing(serve: Serve, pair: PostgresPair, then: str) -> None:
+    """Without Idempotency-Key. What was committed in vain is refunded, and what was answered is not."""
+    service = serve(DATABASE_URL=pair.url, **LIMITS)
+    api_keys = create_tokens(service, 4)
+
+    def search(index: int) -> int:
+        body, headers = {"api_key": api_keys[index % 4], "query": NUMBER}, {"X-Request-ID": f"search-{index}"}
+        return requests.post(f"{service.url}/callerid/search", json=body, headers=headers, timeout=30).status_code
+
+    with ThreadPoolExecutor(4) as callers:
+        assert list(callers.map(search, range(8))) == [200] * 8
+        pair.standby.pause()
+        try:
+            assert set(callers.map(search, range(100, 112))) <= {500, 503}
+            wait_for(lambda: unknown(pair.primary.url) > 0)
+            with psycopg.connect(pair.primary.url) as database:
+                waiting = database.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+                print(f"{then}: {waiting.fetchall()} sessions wait")  # noqa: T201
+            if then == "the service is killed first":
+                service.kill()
+            if then == "it is promoted":
+                pair.primary.kill()
+        finally:
+            pair.standby.resume()
+        if then == "the service is killed first":
+            service.start()
+        if then == "it is promoted":
+            pair.standby.promote()
+        url = pair.standby.url if then == "it is promoted" else pair.primary.url
+        wait_for(lambda: search(200) == 200)
+    wait_for(lambda: not service.unknown_charges() and unknown(url) == 0)
+    with psycopg.connect(url) as database:
+        refunded = "SELECT refunds_id FROM accounts_creditentry WHERE kind = 'refund' AND reason = 'answer lost'"
+        paid = f"SELECT request_id FROM accounts_creditentry WHERE kind = 'search' AND id NOT IN ({refunded})"
+        answered = [f"search-{index}" for index in (*range(8), 200)]
+        assert sorted(row[0] for row in database.execute(paid)) == sorted(answered)
+    result = json.loads(service.manage("audit_credits", "--json"))
+    print(f"{then}: {result}")  # noqa: T201
+    assert result["disagreements"] == []
+    assert result["unknown_charges"]["unknown"] == 0
+    if then != "it is promoted":  # the promoted one may lack them
+        assert result["unknown_charges"]["refunded"] > 0
+
+
+def unknown(url: str) -> int:
+    """Those in the table."""
+    with psycopg.connect(url) as database:
+        rows = database.execute("SELECT count(*) FROM accounts_unknowncharge WHERE outcome = 'unknown'").fetchall()
+        return int(rows[0][0])

@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from tests.api import NUMBER
+from tests.load import wait_for
 from tests.postgres_proxy import Moment, PostgresProxy, postgres_proxy
 from tests.service import Service
 
@@ -40,10 +41,21 @@ class Account:
         )
 
     def spent(self) -> int:
-        """The number of charged searches, the first included. Balance and ledger agree."""
-        assert json.loads(self.service.manage("audit_credits", "--json")) == {"disagreements": []}
+        """The number of credits that searches cost, the first included. Balance and ledger agree."""
+        assert json.loads(self.service.manage("audit_credits", "--json"))["disagreements"] == []
+        return self._fetch("SELECT -SUM(amount) FROM accounts_creditentry WHERE kind IN ('search', 'refund')")
+
+    def refunds(self) -> int:
+        return self._fetch("SELECT COUNT(*) FROM accounts_creditentry WHERE kind = 'refund'")
+
+    def wait_until_settled(self, outcome: str, count: int = 1) -> None:
+        """Until so many unknown charges have the outcome, and none is unknown."""
+        query = "SELECT COUNT(*) FROM accounts_unknowncharge WHERE outcome "
+        wait_for(lambda: (self._fetch(f"{query} = '{outcome}'"), self._fetch(f"{query} = 'unknown'")) == (count, 0))
+
+    def _fetch(self, query: str) -> int:
         with psycopg.connect(self._postgres_url) as database:
-            row = database.execute("SELECT COUNT(*) FROM accounts_creditentry WHERE kind = 'search'").fetchone()
+            row = database.execute(query).fetchone()
             assert row
             return int(row[0])
 
@@ -120,28 +132,81 @@ def test_another_search_with_the_same_request_id_does_not_count(account: Account
     assert account.spent() == 2
 
 
-def test_an_unreachable_database_leaves_the_outcome_unknown(hasty_account: Account, proxy: PostgresProxy) -> None:
-    def lose(**headers: str) -> None:
-        proxy.break_next("after", commit=bool(headers), then_refuse=True)
-        response = hasty_account.search(**headers)
-        proxy.refuses = False
-        assert (response.status_code, response.json()) == (500, INTERNAL)
+def lose(account: Account, proxy: PostgresProxy, moment: Moment = "after", **headers: str) -> None:
+    """A search whose charge loses its connection, while no other one reaches the database."""
+    proxy.break_next(moment, commit=bool(headers), then_refuse=True)
+    response = account.search(**headers)
+    assert proxy.broken.is_set()
+    assert (response.status_code, response.json()) == (500, INTERNAL)
 
-    def search_until_connected(**headers: str) -> requests.Response:
-        """The pool connects again in the background; until then searches are refused and cost nothing."""
-        deadline = time.monotonic() + 60
-        while (response := hasty_account.search(**headers)).status_code != 200:
-            assert time.monotonic() < deadline
-        return response
 
-    lose()
+def search_until_connected(account: Account, **headers: str) -> requests.Response:
+    """The pool connects again in the background; until then searches are refused and cost nothing."""
+    deadline = time.monotonic() + 60
+    while (response := account.search(**headers)).status_code != 200:
+        assert time.monotonic() < deadline
+    return response
+
+
+def test_an_unknown_charge_is_refunded_without_a_key(hasty_account: Account, proxy: PostgresProxy) -> None:
+    lose(hasty_account, proxy)
     assert hasty_account.service.log().count("connection lost, outcome unknown") == 1
-    assert search_until_connected().json()["credits_remaining"] == 97  # charged twice
-    lose(Idempotency_Key="k")
-    assert hasty_account.service.log().count("connection lost, outcome unknown") == 2
-    again = search_until_connected(Idempotency_Key="k")
-    assert (again.json()["credits_remaining"], again.headers["Idempotent-Replayed"]) == (96, "true")
-    assert hasty_account.spent() == 4
+    proxy.refuses = False
+    hasty_account.wait_until_settled("refunded")
+    assert (hasty_account.spent(), hasty_account.refunds()) == (1, 1)
+    assert search_until_connected(hasty_account).json()["credits_remaining"] == 98
+    assert (hasty_account.spent(), hasty_account.refunds()) == (2, 1)
+
+
+def test_an_unknown_charge_is_replayed_with_its_key(hasty_account: Account, proxy: PostgresProxy) -> None:
+    lose(hasty_account, proxy, Idempotency_Key="k")
+    assert hasty_account.service.log().count("connection lost, outcome unknown") == 1
+    proxy.refuses = False
+    again = search_until_connected(hasty_account, Idempotency_Key="k")
+    assert (again.json()["credits_remaining"], again.headers["Idempotent-Replayed"]) == (98, "true")
+    assert json.loads(hasty_account.service.manage("audit_credits", "--json")) == {"disagreements": []}
+    assert (hasty_account.spent(), hasty_account.refunds()) == (2, 0)
+
+
+def test_an_unknown_charge_outlives_its_process(hasty_account: Account, proxy: PostgresProxy) -> None:
+    lose(hasty_account, proxy)
+    hasty_account.service.kill()
+    proxy.refuses = False
+    assert (hasty_account.spent(), hasty_account.refunds()) == (2, 0)
+    hasty_account.service.start()
+    hasty_account.wait_until_settled("refunded")
+    assert (hasty_account.spent(), hasty_account.refunds()) == (1, 1)
+
+
+def test_prune_refunds_what_a_killed_process_left(hasty_account: Account, proxy: PostgresProxy) -> None:
+    lose(hasty_account, proxy)
+    hasty_account.service.kill()
+    proxy.refuses = False
+    hasty_account.service.manage("prune")
+    hasty_account.wait_until_settled("refunded")
+    assert (hasty_account.spent(), hasty_account.refunds()) == (1, 1)
+
+
+def test_a_debit_that_arrives_after_the_settlement_is_refused(hasty_account: Account, proxy: PostgresProxy) -> None:
+    lose(hasty_account, proxy, "held")
+    proxy.refuses = False
+    hasty_account.wait_until_settled("not charged")
+    proxy.deliver()
+    assert (hasty_account.spent(), hasty_account.refunds()) == (1, 0)
+    assert search_until_connected(hasty_account).json()["credits_remaining"] == 98
+
+
+def test_a_debit_that_a_pooler_forwards_late_is_refused(
+    serve: Callable[..., Service], postgres_url: str, proxy: PostgresProxy
+) -> None:
+    """Its session is not known behind a pooler, and so not ended."""
+    service = serve(DATABASE_URL=proxy.url, REDIS_URL="", DB_PREPARE="false", SEARCH_DEADLINE_S="10")
+    account = Account(service, postgres_url)
+    proxy.break_next("held")
+    assert account.search().status_code == 500
+    proxy.deliver()
+    assert account.spent() == 1
+    assert account.search().json()["credits_remaining"] == 98
 
 
 def test_a_debit_that_waits_for_a_lock_is_not_made_after_a_500(

@@ -14,10 +14,10 @@ from django.db import OperationalError
 from django.http import HttpRequest
 from django.utils import timezone
 
-from accounts import alerts, sales, statistics
+from accounts import alerts, sales, statistics, unknown_charges
 from accounts.admin import incidents
 from accounts.admin.charts import requests_chart
-from accounts.models import CreditEntry
+from accounts.models import CreditEntry, UnknownCharge
 from accounts.sales import Sales
 from accounts.statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from callerid_project import health
@@ -88,11 +88,14 @@ def _searches(total: Counter[str]) -> dict[str, Any]:
 
 
 def _credits(total: Counter[str], since: datetime) -> dict[str, Any]:
-    """`spent` is from the statistics of searches, the rest from what operators did."""
-    amounts = Counter(statistics.ledger_sums(since))
+    """`spent` is from the statistics of searches, the rest from the ledger. `lost` of the refunds are for searches that
+    were answered with 500; `unknown`: searches of which it is not known yet whether they were charged, of any time."""
+    amounts, lost = Counter(statistics.ledger_sums(since)), Counter(unknown_charges.count(since))
     return {
         "issued": amounts[CreditEntry.Kind.ISSUE] + amounts[CreditEntry.Kind.TOP_UP],
         "refunded": amounts[CreditEntry.Kind.REFUND],
+        "lost": lost[UnknownCharge.Outcome.REFUNDED],
+        "unknown": lost[UnknownCharge.Outcome.UNKNOWN],
         "adjusted": amounts[CreditEntry.Kind.ADJUSTMENT],
         "spent": sum(total[outcome] for outcome in CHARGED),
     }

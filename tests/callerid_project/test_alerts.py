@@ -217,7 +217,10 @@ def test_failed_searches_open_an_incident() -> None:
     count_requests("found_both", 97)
     count_requests("failed", 3)
     assert found() == {("searches.failing", "")}
-    assert only().summary == "3 of 100 searches were answered with 500. They were not charged."
+    assert only().summary == (
+        "3 of 100 searches were answered with 500. Those that were charged are refunded, or answered when they are "
+        "repeated with their Idempotency-Key."
+    )
 
 
 def test_single_failure_in_a_quiet_hour_opens_no_incident() -> None:

@@ -36,8 +36,8 @@ def prune() -> dict[str, Any]:
 
 NOTHING = dict.fromkeys(
     (
-        *("requests", "idempotency_records", "usage_rows", "notices", "alerts", "complaint_days"),
-        *("subjects", "marks", "sessions"),
+        *("requests", "idempotency_records", "usage_rows", "notices", "alerts", "unknown_charges"),
+        *("complaint_days", "subjects", "marks", "sessions"),
     ),
     0,
 )
@@ -66,6 +66,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         "usage_rows": 2,
         "notices": 0,
         "alerts": 0,
+        "unknown_charges": 0,
         "complaint_days": 1,
         "subjects": 0,
         "marks": 1,
@@ -77,7 +78,8 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     call_command("prune", stdout=out)
     assert out.getvalue() == (
         "Deleted 0 requests of the request log, 0 idempotency records, 0 rows of statistics, 0 settled notices, "
-        "0 alerts, 0 days of complaints, 0 unused complaint subjects, 0 cache versions and 0 expired sessions.\n"
+        "0 alerts, 0 settled charges, 0 days of complaints, 0 unused complaint subjects, 0 cache versions and 0 "
+        "expired sessions.\n"
     )
 
 

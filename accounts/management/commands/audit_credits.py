@@ -5,14 +5,16 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from accounts import audit, task_runs
+from accounts import audit, task_runs, unknown_charges
 from accounts.management.commands._output import TokenCommand
+from accounts.models import UnknownCharge
 
 
 class Command(TokenCommand):
     help = (
         "Check that every balance is the sum of its ledger entries, equals the newest entry's balance and is not "
-        "negative, and that each entry's balance is the previous one plus its amount. Safe while serving. It sorts "
+        "negative, and that each entry's balance is the previous one plus its amount. Counts the searches whose charge "
+        "was unknown when they were answered with 500, which the service refunds. Safe while serving. It sorts "
         "the whole ledger: run it on a large one at quiet times, and more often with --since. Exits with status 1 and "
         "a list when something does not agree."
     )
@@ -32,7 +34,15 @@ class Command(TokenCommand):
         task_runs.record(task_runs.AUDIT_SINCE if since else task_runs.AUDIT, succeeded=not disagreements)
         checked = f"ledger entries since {since:%Y-%m-%d}" if since else "ledger"
         text = "\n".join(map(_described, disagreements)) or f"Every balance agrees with its {checked}."
-        self.write_result(options, {"disagreements": [asdict(row) for row in disagreements]}, text)
+        result: dict[str, Any] = {"disagreements": [asdict(row) for row in disagreements]}
+        if outcomes := unknown_charges.count(since):
+            result["unknown_charges"] = {each.name.lower(): outcomes.get(each, 0) for each in UnknownCharge.Outcome}
+            text += "\nSearches answered with 500 while their charge was unknown: " + ", ".join(
+                f"{outcomes.get(each, 0)} {each.value if each != UnknownCharge.Outcome.UNKNOWN else 'still unknown'}"
+                for each in UnknownCharge.Outcome
+            )
+            text += "."
+        self.write_result(options, result, text)
         if disagreements:
             sys.exit(1)
 

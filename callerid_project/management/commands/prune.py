@@ -6,8 +6,9 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from accounts import alerts, idempotency, notices, task_runs
+from accounts import alerts, credits, idempotency, notices, task_runs, unknown_charges
 from accounts import statistics as request_statistics
+from accounts.unknown_charges import UnknownCharges
 from core.commands import JSONCommand
 from core.retention import KEPT_DAYS
 from lookup import cache_versions, request_log
@@ -16,27 +17,30 @@ from lookup.imports.complaints import drop_unused_subjects, prune_complaints
 
 RESULT = (
     "Deleted {requests} requests of the request log, {idempotency_records} idempotency records, {usage_rows} rows of "
-    "statistics, {notices} settled notices, {alerts} alerts, {complaint_days} days of complaints, {subjects} unused "
-    "complaint subjects, {marks} cache versions and {sessions} expired sessions."
+    "statistics, {notices} settled notices, {alerts} alerts, {unknown_charges} settled charges, {complaint_days} days "
+    "of complaints, {subjects} unused complaint subjects, {marks} cache versions and {sessions} expired sessions."
 )
 
 
 class Command(JSONCommand):
     help = (
         f"Delete requests from the request log after {settings.REQUEST_LOG_DAYS} days (REQUEST_LOG_DAYS), idempotency "
-        f"records after 24 hours, statistics, settled notices and alerts after {KEPT_DAYS} days, complaints after "
-        f"{settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, cache versions after "
-        f"{cache_versions.KEPT.days} days, and expired sessions. Safe while serving; run it daily from cron."
+        f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
+        f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, cache "
+        f"versions after {cache_versions.KEPT.days} days, and expired sessions. First refund searches that were "
+        "answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it daily from cron."
     )
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
+        UnknownCharges(credits.settle_unknown).flush()
         deleted = {
             "requests": request_log.prune(),
             "idempotency_records": idempotency.prune(),
             "usage_rows": source_statistics.prune() + request_statistics.prune(),
             "notices": notices.prune(),
             "alerts": alerts.prune(),
+            "unknown_charges": unknown_charges.prune(),
             "complaint_days": prune_complaints(),
             "subjects": drop_unused_subjects(),
             "marks": cache_versions.prune(),

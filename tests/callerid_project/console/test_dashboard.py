@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts import task_runs, tokens
-from accounts.models import ApiToken, CreditDay, CreditEntry, Incident
+from accounts.models import ApiToken, CreditDay, CreditEntry, Incident, UnknownCharge
 from tests.callerid_project.console.dashboard_rows import (
     NOW,
     URL,
@@ -27,11 +27,11 @@ from tests.callerid_project.console.dashboard_rows import (
 from tests.console import figures, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
-#: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, sales (2),
-#: outstanding, running out, open alerts and their last check; and for health the tables, the migrations, the numbering
-#: plan, the pauses, the sources' results, this hour's sums, the pauses again, and on PostgreSQL
-#: replication and its log's settings.
-STATEMENTS = 3 + 18 + 2 * (connection.vendor == "postgresql")
+#: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, unknown
+#: charges, sales (2), outstanding, running out, open alerts and their last check; and for health the tables, the
+#: migrations, the numbering plan, the pauses, the sources' results, this hour's sums, the pauses again, and on
+#: PostgreSQL replication and its log's settings.
+STATEMENTS = 3 + 19 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -312,6 +312,20 @@ def test_user_without_permissions_gets_an_explanation(seen: Callable[..., str]) 
 
 
 # --- The whole page ---------------------------------------------------------------------------------------------------
+
+
+def test_refunds_of_lost_answers_and_unknown_charges_are_counted(admin_client: Client) -> None:
+    add_credits("refund", 7)
+    assert figures(admin_client.get(URL, {"period": "7d"}).text)["Refunded"] == "7"
+    token = issue_long_ago("pbx", 10)
+    for number, (outcome, days_ago) in enumerate(
+        [*[("refunded", 0)] * 3, ("refunded", 10), ("not charged", 0), ("unknown", 0), ("unknown", 10)]
+    ):
+        at = NOW - timedelta(days=days_ago)
+        UnknownCharge.objects.create(token=token, charged_at=at, request_id=f"r{number}", outcome=outcome)
+    shown = figures(admin_client.get(URL, {"period": "7d"}).text)
+    assert shown["Refunded"] == "7 3 by the service, for searches answered with 500"
+    assert shown["Charge unknown"] == "2 answered with 500; refunded if charged"
 
 
 @pytest.mark.parametrize("query", [{}, {"period": "7d", "by": "hour"}, {"period": "30d"}])

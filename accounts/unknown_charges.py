@@ -1,0 +1,159 @@
+"""Searches without an `Idempotency-Key` that were answered with 500 although their debit may have been committed.
+
+The connection broke during the charge, and the ledger could not be read before the deadline. Each process remembers
+its own, in memory and as an empty file in the data directory, until `settle` (credits.settle_unknown) has found the
+outcome and that is durable. A thread writes them to the table UnknownCharge, from which any process can settle them.
+"""
+
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Count, Q
+
+from accounts.models import UnknownCharge
+from core.background import BackgroundWriter
+from core.database_errors import describe
+from core.retention import delete_in_batches, oldest_kept
+
+log = logging.getLogger(__name__)
+
+FLUSH_INTERVAL_S = 1.0
+_TIME = "%Y%m%dT%H%M%S.%fZ"
+_FILE_NAME = re.compile(r"([0-9]{1,18})_([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)_([A-Za-z0-9._-]{1,64})")
+
+
+class LostDebit(NamedTuple):
+    """What identifies the debit's ledger entry, if there is one."""
+
+    token_id: int
+    charged_at: datetime
+    request_id: str
+
+
+class UnknownCharges(BackgroundWriter):
+    """Those of one process. `settle`: settles what is in the table; False when some are left."""
+
+    def __init__(self, settle: Callable[[], bool], flush_interval_s: float | None = FLUSH_INTERVAL_S) -> None:
+        super().__init__(flush_interval_s)
+        self._settle = settle
+        self._lock = threading.Lock()
+        self._pending: set[LostDebit] = set()
+        self._failing = self._complete = False
+
+    def add(self, debit: LostDebit) -> None:
+        """Never raises and never waits for the database."""
+        with self._lock:
+            self._pending.add(debit)
+        try:
+            _create_file(debit)
+            self.start_thread()
+        except Exception as error:
+            log.warning("a charge with unknown outcome is kept in memory only (%s)", type(error).__name__)
+
+    def flush(self) -> None:
+        """Write to the table what this process and ended ones of this host remember, and settle what is there.
+
+        Never raises: what cannot be settled now stays for the next flush.
+        """
+        try:
+            with self._lock:
+                pending = self._pending | _read_files()
+            if not pending and self._complete:
+                return
+            if pending:
+                _store(pending)
+            self._complete = self._settle()
+            settled = _settled(pending) if pending else set()
+        except Exception as error:
+            if not self._failing:
+                log.warning("charges with unknown outcome cannot be settled yet (%s)", describe(error))
+            self._failing, self._complete = True, False
+            return
+        self._failing = False
+        with self._lock:
+            self._pending -= settled
+        for debit in settled:
+            with suppress(OSError):
+                _file(debit).unlink(missing_ok=True)
+
+
+def count(since: datetime | None = None) -> dict[str, int]:
+    """How many there are by outcome (UnknownCharge.Outcome); `since`: of those settled, only charges from then on."""
+    charges = UnknownCharge.objects.all()
+    if since is not None:
+        charges = charges.filter(Q(charged_at__gte=since) | Q(outcome=UnknownCharge.Outcome.UNKNOWN))
+    return dict(charges.values_list("outcome").annotate(Count("pk")).order_by())
+
+
+def prune() -> int:
+    """Delete settled ones older than KEPT_DAYS; returns how many."""
+    return delete_in_batches(UnknownCharge.objects.filter(settled_at__lt=oldest_kept()), 5_000)
+
+
+def _store(debits: Collection[LostDebit]) -> None:
+    rows = [UnknownCharge(**debit._asdict()) for debit in debits]
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            # A commit that waits for a standby, as the lost one perhaps does, would keep its connection until that is
+            # back. This one needs none: the process remembers what is not settled.
+            with connection.cursor() as cursor:
+                cursor.execute("SET LOCAL synchronous_commit TO local")
+        UnknownCharge.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _settled(debits: Collection[LostDebit]) -> set[LostDebit]:
+    """Those of `debits` whose settlement is durable."""
+    keys = {
+        "token_id__in": {debit.token_id for debit in debits},
+        "charged_at__in": {each.charged_at for each in debits},
+    }
+    with transaction.atomic():
+        # Locked, so that the COMMIT waits for a synchronous standby to have the settlement, perhaps another process's.
+        rows = UnknownCharge.objects.filter(**keys).exclude(outcome=UnknownCharge.Outcome.UNKNOWN).select_for_update()
+        found = {LostDebit(*row) for row in rows.values_list("token_id", "charged_at", "request_id")}
+    return found & set(debits)
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+# Empty: the name says all. Several processes may write the same one to the table, and delete it, at the same time.
+
+
+def _directory() -> Path:
+    return settings.DATA_DIR / "unknown-charges"
+
+
+def _file(debit: LostDebit) -> Path:
+    at = debit.charged_at.astimezone(UTC).strftime(_TIME)
+    return _directory() / f"{debit.token_id}_{at}_{debit.request_id}"
+
+
+def _create_file(debit: LostDebit) -> None:
+    """Raises OSError."""
+    _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
+    _file(debit).touch(mode=0o600)
+    directory = os.open(_directory(), os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _read_files() -> set[LostDebit]:
+    try:
+        names = [file.name for file in _directory().iterdir()]
+    except OSError:
+        return set()
+    return {
+        LostDebit(int(match[1]), datetime.strptime(match[2], _TIME).replace(tzinfo=UTC), match[3])
+        for match in map(_FILE_NAME.fullmatch, names)
+        if match
+    }
