@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django_otp.middleware import OTPMiddleware
 
 from callerid_project import metrics, proxies
-from callerid_project.errors import body_too_large, in_admin
+from callerid_project.errors import body_too_large, field_too_long, in_admin
 from callerid_project.logging import redact, request_id
 from core import tracing
 from core.throttling import client_address
@@ -28,6 +28,8 @@ from core.throttling import client_address
 request_log = logging.getLogger("callerid.request")
 
 API = "/callerid/"
+#: Characters of a parameter or form field of the console.
+MAX_FIELD = 10_000
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 #: Every page of the admin needs these because of django-unfold: Alpine.js compiles the expressions in its attributes,
 #: htmx writes a style element.
@@ -145,6 +147,27 @@ class BodyLimitMiddleware:
         if not is_api(request) and length > settings.DATA_UPLOAD_MAX_MEMORY_SIZE:
             return body_too_large(request)
         return self._get_response(request)
+
+
+class FieldLimitMiddleware:
+    """Responds 400 to a parameter or form field of more than MAX_FIELD characters, before a view looks at it.
+
+    What views, forms and Django do with a text may take quadratic time: Unicode normalization, a regular expression, a
+    query with a condition for each word. Runs after the CSRF check, which has parsed the body or refused the request.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
+
+    def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
+        if is_api(request):
+            return None
+        fields = [*request.GET.lists(), *request.POST.lists()]
+        too_long = any(len(text) > MAX_FIELD for name, values in fields for text in (name, *values))
+        return field_too_long(request) if too_long else None
 
 
 def _pages_only(middleware: type) -> type:
