@@ -40,7 +40,8 @@ _JTI = re.compile(r"[0-9a-f]{32}")
 MAX_FOUND = 50
 _LAST_FOUR = re.compile(rf"(?:(?:{JWT_PREFIX})?(?:…|\.\.\.))?([\w-]{{4}})", re.ASCII)
 _BEGINNING = re.compile(r"eyJ[\w-]+\.([\w-]+)\.?", re.ASCII)
-_WHOLE = re.compile(r"eyJ[\w-]*\.[\w-]*\.[\w-]", re.ASCII)
+# From the start of a run of these characters, possessive, so that each run is read once: `eyJeyJeyJ…` has many starts.
+_WHOLE = re.compile(r"(?<![\w-])(?>[\w-]*?eyJ)[\w-]*+\.[\w-]*+\.[\w-]", re.ASCII)
 _JTI_CLAIM = re.compile(rb'"jti": ?"([0-9a-f]{32})"')
 
 

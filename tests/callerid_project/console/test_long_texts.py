@@ -12,6 +12,8 @@ from django.urls import reverse
 
 from callerid_project.console import login_log
 from callerid_project.middleware import MAX_FIELD
+from core.admin import MAX_SEARCH
+from lookup.admin.base import NumberAdmin
 from tests.callerid_project.console.console_rows import one_of_each
 from tests.callerid_project.console.test_csrf_and_get import addresses
 
@@ -53,3 +55,16 @@ def test_field_of_the_longest_length_is_taken(admin_client: Client) -> None:
     note = "x" * MAX_FIELD
     sent = {"name": "Example Ltd", "note": note, "contacts-TOTAL_FORMS": 0, "contacts-INITIAL_FORMS": 0}
     assert admin_client.post(reverse("admin:accounts_customer_add"), sent).status_code == 302
+
+
+def test_every_list_refuses_a_long_search(admin_client: Client) -> None:
+    searchable = [
+        model for model, page in site._registry.items() if page.search_fields and not isinstance(page, NumberAdmin)
+    ]
+    assert len(searchable) >= 5
+    for model in searchable:
+        url = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        response = admin_client.get(url, {"q": "x" * (MAX_SEARCH + 1)}, follow=True)
+        assert "x" * 20 not in response.text, url
+        assert f"Enter at most {MAX_SEARCH} characters" in response.text, url
+        assert admin_client.get(url, {"q": "x" * MAX_SEARCH}).status_code == 200, url
