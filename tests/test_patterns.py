@@ -15,6 +15,7 @@ LENGTH = 200_000
 #: without the part that it needs at its end.
 WORST = {
     "accounts.admin.base: #?([0-9]{1,18})": "0",
+    "accounts.admin.ledger_export._CELL_ENDS": ";",
     "accounts.admin.ledger_queries: [1-9][0-9]{6,14}": "1",
     "accounts.admin.ledger_queries: [\\s()./-]": "( ",
     "accounts.customers: #?([0-9]{1,18})|.*\\(#([0-9]{1,18})\\)": "(#1",
