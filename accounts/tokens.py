@@ -130,10 +130,8 @@ def issue(
     gets a notice when the balance falls to `low_balance_at` credits. `is_test`: a test token, which has no balance, and
     so no credits, contact or threshold. `price`: what the customer pays for the initial credits, as in credits.top_up.
     Raises AlreadyIssued, and ValueError for an invalid name, amount, price, lifetime, contact or threshold, and for a
-    customer that has customers.MAX_TOKENS.
+    customer that was deleted or has customers.MAX_TOKENS.
     """
-    if customer is not None:
-        customers.require_below_token_limit(customer)
     name, contact = clean_name(name), clean_contact(contact)
     if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
         raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
@@ -149,6 +147,8 @@ def issue(
     api_key = _sign(jti, lifetime, is_test=is_test)
     try:
         with transaction.atomic():
+            if customer is not None:
+                customers.lock_for_token(customer)
             token = ApiToken.objects.create(
                 name=name,
                 customer=customer,
