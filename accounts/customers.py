@@ -55,7 +55,18 @@ def get_by_name_or_id(text: str) -> Customer:
     return found[0]
 
 
-def require_below_token_limit(customer: Customer) -> None:
-    """Raises ValueError if the customer may not get another token."""
+def lock(ids: Iterable[int]) -> None:
+    """Lock these customers against new tokens. Call it in the transaction that deletes them, before it looks for
+    their tokens: the database has no constraint that would notice a token that another transaction adds."""
+    list(Customer.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
+
+
+def lock_for_token(customer: Customer) -> None:
+    """Lock the customer against its deletion. Call it in the transaction that gives it a token.
+
+    Raises ValueError if the customer was deleted or may not get another token.
+    """
+    if Customer.objects.select_for_update(no_key=True).filter(pk=customer.pk).first() is None:
+        raise ValueError(f"{customer} was deleted meanwhile. Choose another customer.")
     if ApiToken.objects.filter(customer=customer).count() >= MAX_TOKENS:
         raise ValueError(f"A customer has at most {MAX_TOKENS:,} tokens, and {customer} has as many.")

@@ -40,7 +40,8 @@ _JTI = re.compile(r"[0-9a-f]{32}")
 MAX_FOUND = 50
 _LAST_FOUR = re.compile(rf"(?:(?:{JWT_PREFIX})?(?:…|\.\.\.))?([\w-]{{4}})", re.ASCII)
 _BEGINNING = re.compile(r"eyJ[\w-]+\.([\w-]+)\.?", re.ASCII)
-_WHOLE = re.compile(r"eyJ[\w-]*\.[\w-]*\.[\w-]", re.ASCII)
+# From the start of a run of these characters, possessive, so that each run is read once: `eyJeyJeyJ…` has many starts.
+_WHOLE = re.compile(r"(?<![\w-])(?>[\w-]*?eyJ)[\w-]*+\.[\w-]*+\.[\w-]", re.ASCII)
 #: The only spelling of a JWT: base64url without padding. Of the signature, 256 bits, the last character holds 4.
 _EXACT = re.compile(r"[\w-]+\.[\w-]+\.[\w-]{42}[AEIMQUYcgkosw048]", re.ASCII)
 _JTI_CLAIM = re.compile(rb'"jti": ?"([0-9a-f]{32})"')
@@ -142,10 +143,8 @@ def issue(
     gets a notice when the balance falls to `low_balance_at` credits. `is_test`: a test token, which has no balance, and
     so no credits, contact or threshold. `price`: what the customer pays for the initial credits, as in credits.top_up.
     Raises AlreadyIssued, and ValueError for an invalid name, amount, price, lifetime, contact or threshold, and for a
-    customer that has customers.MAX_TOKENS.
+    customer that was deleted or has customers.MAX_TOKENS.
     """
-    if customer is not None:
-        customers.require_below_token_limit(customer)
     name, contact = clean_name(name), clean_contact(contact)
     if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
         raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
@@ -161,6 +160,8 @@ def issue(
     api_key = _sign(jti, lifetime, is_test=is_test)
     try:
         with transaction.atomic():
+            if customer is not None:
+                customers.lock_for_token(customer)
             token = ApiToken.objects.create(
                 name=name,
                 customer=customer,

@@ -88,7 +88,7 @@ def _console_page(
 ) -> Callable[..., HttpResponse]:
     """A page of the console with its menu for those who may open the console, and `plain_page` for all others."""
 
-    def page(request: HttpRequest, exception: Exception) -> HttpResponse:
+    def page(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
         if not admin.site.has_permission(request):
             return plain_page(request, exception)
         context = {**admin.site.each_context(request), "title": title, "text": text}
@@ -125,6 +125,11 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 body_too_large = _handler(413, "Request body too large", _body_too_large_page)
+field_too_long = _handler(
+    400,
+    "Bad request",
+    _console_page(400, "Text too long", "A field has more than 10,000 characters. Shorten it.", defaults.bad_request),
+)
 _denied_page = _console_page(
     403, "Not allowed", "Your roles do not include this. Ask a superuser for one that does.", defaults.permission_denied
 )

@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django_otp.middleware import OTPMiddleware
 
 from callerid_project import metrics, proxies
-from callerid_project.errors import body_too_large, in_admin, incomplete_body
+from callerid_project.errors import body_too_large, field_too_long, in_admin, incomplete_body
 from callerid_project.logging import DIGITS, JWT, request_id
 from core import tracing
 from core.request_body import BodyTooLarge, IncompleteBody, read_body
@@ -32,6 +32,8 @@ API = "/callerid/"
 #: Health checks and metrics are not queued, and their bodies are not read: they are answered however many requests run,
 #: wait, or send slowly.
 HEALTH_CHECKS = frozenset({"/livez", "/livez/", "/readyz", "/readyz/", "/metrics", "/metrics/"})
+#: Characters of a parameter or form field of the console.
+MAX_FIELD = 10_000
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECRET = re.compile(f"{DIGITS}|{JWT}")
 #: Every page of the admin needs these because of django-unfold: Alpine.js compiles the expressions in its attributes,
@@ -154,6 +156,27 @@ class BodyMiddleware:
             except IncompleteBody as error:
                 return incomplete_body(request, error)
         return self._get_response(request)
+
+
+class FieldLimitMiddleware:
+    """Responds 400 to a parameter or form field of more than MAX_FIELD characters, before a view looks at it.
+
+    What views, forms and Django do with a text may take quadratic time: Unicode normalization, a regular expression, a
+    query with a condition for each word. Runs after the CSRF check, which has parsed the body or refused the request.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self._get_response(request)
+
+    def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
+        if is_api(request):
+            return None
+        fields = [*request.GET.lists(), *request.POST.lists()]
+        too_long = any(len(text) > MAX_FIELD for name, values in fields for text in (name, *values))
+        return field_too_long(request) if too_long else None
 
 
 def _pages_only(middleware: type) -> type:

@@ -229,6 +229,7 @@ MIDDLEWARE = [
     "callerid_project.middleware.PageAuthenticationMiddleware",
     "callerid_project.middleware.PageOTPMiddleware",
     "callerid_project.middleware.PageMessageMiddleware",
+    "callerid_project.middleware.FieldLimitMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"

@@ -6,12 +6,13 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
@@ -20,6 +21,8 @@ from unfold.admin import ModelAdmin
 
 #: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
 MAX_LISTED = 10_000
+#: Characters of a search.
+MAX_SEARCH = 200
 #: Rows in an action: Django's confirmation page has a field for each row, and accepts at most 1,000 fields.
 MAX_SELECTED = 900
 
@@ -147,7 +150,16 @@ class LargeTableAdmin(ConsoleAdmin):
             return None
         return super().response_action(request, queryset, *args)
 
+    def search_problem(self, text: str) -> str:
+        """Why the list cannot be searched for `text`, which is then not shown again; empty if it can."""
+        return f"Enter at most {MAX_SEARCH} characters to search for." if len(text) > MAX_SEARCH else ""
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if problem := self.search_problem(request.GET.get(SEARCH_VAR, "")):
+            self.message_user(request, problem, messages.ERROR)
+            query = request.GET.copy()
+            del query[SEARCH_VAR]
+            return redirect(f"{request.path}?{query.urlencode()}")
         title = capfirst(str(self.opts.verbose_name_plural))
         response = super().changelist_view(request, {"title": title, **(extra_context or {})})
         context = getattr(response, "context_data", None) or {}

@@ -4,10 +4,10 @@ import re
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth import get_user_model
 from django.db.models import Max, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
 from django.urls import reverse
 
 from accounts import credits, tokens
@@ -61,20 +61,20 @@ def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[Cred
 
 
 class TokenSearchAdmin(LargeTableAdmin):
-    """A list whose search refuses a whole token: it redirects to the list without it, so that neither the page nor the
-    address shows it."""
+    """A list whose search refuses a whole token, so that neither the page nor the address shows it."""
+
+    def search_problem(self, text: str) -> str:
+        try:
+            tokens.require_no_token(text)
+        except tokens.WholeToken as error:
+            return str(error)
+        return super().search_problem(text)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        try:
-            tokens.require_no_token(request.GET.get("q", ""))
-        except tokens.WholeToken as error:
-            self.message_user(request, str(error), messages.ERROR)
-            query = request.GET.copy()
-            del query["q"]
-            return redirect(f"{request.path}?{query.urlencode()}")
-        if request.GET.get("q", "").startswith(JWT_PREFIX) and not tokens.find(request.GET["q"]):
-            text = "Tokens begin alike: enter the last four characters, or all up to the second dot."
-            self.message_user(request, text, messages.WARNING)
+        text = request.GET.get(SEARCH_VAR, "")
+        if text.startswith(JWT_PREFIX) and not self.search_problem(text) and not tokens.find(text):
+            message = "Tokens begin alike: enter the last four characters, or all up to the second dot."
+            self.message_user(request, message, messages.WARNING)
         return super().changelist_view(request, extra_context)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
@@ -188,6 +189,18 @@ class CustomerAdmin(TokenSearchAdmin):
             for title, page in (("Link for the customer", "link"), ("Revoke links", "revoke_links")):
                 buttons.append({"title": title, "variant": "default", "url": _address(page, customer.pk)})
         return buttons
+
+    # --- Deletion, which Django refuses while there are tokens -------------------------------------------------------
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Within the transaction of the deletion, locks the customers first."""
+        if request.method == "POST":
+            customers.lock([customer.pk for customer in objs])
+        return super().get_deleted_objects(objs, request)
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet, *args: Any) -> HttpResponse | None:
+        with transaction.atomic():
+            return super().response_action(request, queryset, *args)
 
     # --- Links to the customer's own page --------------------------------------------------------------------------
 

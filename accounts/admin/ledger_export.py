@@ -3,6 +3,7 @@
 import csv
 import io
 import logging
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -32,8 +33,11 @@ COLUMNS = {
     "price": "price",
 }
 INCOMPLETE = "INCOMPLETE: a database error occurred here and older entries are missing. Export again."
-#: A spreadsheet takes a text that starts with one of these for a formula (OWASP, "CSV injection").
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+#: A spreadsheet takes a text for a formula that begins with one of these, or with its full-width form (OWASP, "CSV
+#: injection").
+_FORMULA = tuple("=+-@＝＋－＠")
+#: Where a spreadsheet may begin another cell or row: with some regional settings it expects semicolons or tabs.
+_CELL_ENDS = re.compile(r"([;\t\r\n])")
 
 
 def file_name(selection: LedgerSelection) -> str:
@@ -85,10 +89,17 @@ def _cell(value: Any) -> Any:
     if value is None:
         return ""
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value
+        return neutralized(value)
     if isinstance(value, int | Decimal):
         return value
     return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def neutralized(text: str) -> str:
+    """`text` with an apostrophe before each part that a spreadsheet could take for a formula, also after quotation
+    marks and spaces, which it may remove."""
+    parts = _CELL_ENDS.split(text)
+    return "".join(f"'{part}" if part.lstrip(" \N{NO-BREAK SPACE}\"'").startswith(_FORMULA) else part for part in parts)
 
 
 def _lines(rows: Iterable[tuple[Any, ...]]) -> str:

@@ -19,6 +19,7 @@ from accounts import tokens
 from accounts.admin import base
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import NEWEST_FIRST, newest_ids
+from core.admin import MAX_SEARCH
 from core.index_range import in_range
 
 #: Callers choose request ids and may send the same one with every search: at most so many entries of one request id are
@@ -46,7 +47,7 @@ class LedgerForm(forms.Form):
     q = forms.CharField(
         label="Request, token or reference",
         required=False,
-        max_length=200,
+        max_length=MAX_SEARCH,
         widget=UnfoldAdminTextInputWidget(
             attrs={"placeholder": "Request id, token name, #id, its last 4 characters, or reference", "type": "search"}
         ),

@@ -112,10 +112,11 @@ class ApiTokenForm(forms.ModelForm):
         }
 
     def clean_customer(self) -> Customer | None:
+        """Within the transaction of a change; tokens.issue locks the customer of a new token."""
         customer: Customer | None = self.cleaned_data["customer"]
-        if customer is not None and customer.pk != self.instance.customer_id:
+        if customer is not None and self.instance.pk and customer.pk != self.instance.customer_id:
             try:
-                customers.require_below_token_limit(customer)
+                customers.lock_for_token(customer)
             except ValueError as error:
                 raise forms.ValidationError(str(error)) from error
         return customer

@@ -6,13 +6,11 @@ from django.core.validators import MaxLengthValidator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.utils.http import urlencode
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts import tokens
 from accounts.models import JWT_PREFIX
 from callerid_project.console import finding
-from lookup.admin.encrypted_urls import decrypt, encrypt
 
 
 class FindForm(forms.Form):
@@ -37,20 +35,13 @@ class FindForm(forms.Form):
 
 
 def view(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    """The text may be a number: it is sent by POST, and the URL of the results has it encrypted. A single result opens
-    at once."""
-    form, groups = FindForm(), None
-    if request.method == "POST":
-        form = FindForm(request.POST)
-        if form.is_valid():
-            return redirect(f"{request.path}?{urlencode({'q': encrypt(form.cleaned_data['q'])})}")
-    elif text := _decrypted(request.GET.get("q", "")):
-        form = FindForm({"q": text})
-        if form.is_valid():
-            groups = finding.find(request, form.cleaned_data["q"])
-            results = [result for group in groups for result in group.results]
-            if len(results) == 1 and not any(group.timed_out for group in groups):
-                return redirect(results[0].url)
+    """The text may be a number: it is sent by POST and shown in the response only. A single result opens at once."""
+    form, groups = FindForm(request.POST if request.method == "POST" else None), None
+    if form.is_bound and form.is_valid():
+        groups = finding.find(request, form.cleaned_data["q"])
+        results = [result for group in groups for result in group.results]
+        if len(results) == 1 and not any(group.timed_out for group in groups):
+            return redirect(results[0].url)
     context = {
         "form": form,
         "groups": groups,
@@ -61,11 +52,3 @@ def view(site: AdminSite, request: HttpRequest) -> HttpResponse:
         "title": "Search",
     }
     return TemplateResponse(request, "admin/find.html", {**site.each_context(request), **context})
-
-
-def _decrypted(text: str) -> str:
-    """The text that was encrypted for a URL; empty for any other."""
-    try:
-        return decrypt(text)
-    except ValueError:
-        return ""

@@ -152,8 +152,7 @@ def _requests(request: HttpRequest, search: _Search) -> Iterator[Result]:
     if search.number is not None:
         by_number = RequestSelection(RequestLogForm({"number": str(search.number)}))
         if by_number.page(None).rows:
-            encrypted = urlencode({"number": encrypt(str(search.number))})
-            url = f"{reverse('admin:lookup_requestlogentry_changelist')}?{encrypted}"
+            url = f"{reverse('admin:lookup_requestlogentry_changelist')}?{urlencode(by_number.form.url_parameters())}"
             yield Result(f"Requests for {numbers.formatted(str(search.number))}", url)
 
 
@@ -175,9 +174,11 @@ def _contacts(request: HttpRequest, search: _Search) -> Iterator[Result]:
 
 
 def _complaints(request: HttpRequest, search: _Search) -> Iterator[Result]:
-    if search.number and ComplaintDay.objects.filter(number=search.number).exists():
-        url = f"{reverse('admin:lookup_complaintday_changelist')}?{urlencode({'q': encrypt(str(search.number))})}"
-        yield Result(f"Complaints about {numbers.formatted(str(search.number))}", url)
+    for row in ComplaintDay.objects.filter(number=search.number).order_by("-day", "pk") if search.number else ():
+        url = reverse("admin:lookup_complaintday_change", args=[row.pk])
+        yield Result(
+            f"Complaints about {numbers.formatted(str(row.number))}", url, f"{row.source}, {row.day}, {row.total}"
+        )
 
 
 def _users(request: HttpRequest, search: _Search) -> Iterator[Result]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX, make_password
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.mail import EmailMessage, get_connection
@@ -163,11 +163,12 @@ def _lock(user: User) -> Invitation:
 def accept(user: User, token: str, password: str) -> bool:
     """Set the password of `user` if `token` is still valid, and return whether it was: of two concurrent uses of a
     link, the second fails."""
+    hashed = make_password(password)  # which takes long, so before the lock: others wait for it, up to their timeout
     with transaction.atomic():
         locked = User.objects.select_for_update(no_key=True).get(pk=user.pk)
         if not is_valid(locked, token):
             return False
-        locked.set_password(password)
+        locked.password = hashed
         locked.save(update_fields=["password"])
         history.record(
             action=history.Action.CHANGE,

@@ -13,7 +13,7 @@ from django.contrib.auth.signals import user_logged_in, user_logged_out, user_lo
 from django.http import HttpRequest
 
 from callerid_project.console import second_factor
-from core import history
+from core import history, throttling
 from core.throttling import FAILED_AUTHENTICATIONS, client_address
 
 log = logging.getLogger(__name__)
@@ -80,5 +80,6 @@ def _came_over_http(request: HttpRequest) -> bool:
 
 def _existing(name: str) -> str:
     """`name` if a user has it, else UNKNOWN."""
-    name = User.normalize_username(name.strip())[:150]
+    # Cut first: normalizing takes quadratic time over a long run of combining characters. No user has a longer name.
+    name = User.normalize_username(name.strip()[: throttling.MAX_USER_NAME])
     return name if "\0" not in name and User.objects.filter(username=name).exists() else UNKNOWN

@@ -1,13 +1,13 @@
-"""Base class of the pages about numbers: no URL contains a number, and lists are searched by number prefix."""
+"""Base class of the pages about numbers. A URL has a number only as the encrypted key of a row; lists are searched by
+number prefix."""
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, cast
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.views.main import PAGE_VAR, SEARCH_VAR, ChangeListSearchForm
+from django.contrib.admin.views.main import SEARCH_VAR, ChangeListSearchForm
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -20,11 +20,8 @@ from lookup import numbers
 from lookup.admin.encrypted_urls import decrypt, encrypt
 from lookup.answers import clean_text
 
+SEARCH_TERM, NEW_NUMBER = "search_term", "new_number"
 _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
-#: Maximum rows that a search finds: sorting more takes the database longer than a page may.
-MAX_FOUND = 1_000
-#: Search terms are cut to so many characters, because the URL contains them.
-MAX_TERM = 100
 
 
 def find_by_prefix(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
@@ -69,22 +66,37 @@ class PhoneNumberForm(forms.ModelForm):
         return data
 
 
-class EncryptedSearchForm(ChangeListSearchForm):
-    """Reads the search term from the URL, where it is encrypted."""
+class NoSearchForm(ChangeListSearchForm):
+    """Refuses a search term in the URL."""
 
     def clean(self) -> dict[str, Any]:
         data = dict(super().clean() or self.cleaned_data)
-        if data.get(SEARCH_VAR):
-            try:
-                data[SEARCH_VAR] = decrypt(data[SEARCH_VAR])
-            except ValueError:
-                self.add_error(SEARCH_VAR, "Use the search field: a number in a URL would be logged.")
-                del data[SEARCH_VAR]
+        if data.pop(SEARCH_VAR, ""):
+            self.add_error(None, "Use the search field: a number in a URL would be logged.")
         return data
 
 
 class NumberChangeList(IndexedChangeList):
-    search_form_class = EncryptedSearchForm
+    """Searched by POST. The search term is in no URL, so a search lists one page, and actions take only rows of it."""
+
+    search_form_class = NoSearchForm
+    is_cut = False
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
+        self.params.pop(SEARCH_VAR, None)
+        if SEARCH_TERM in request.POST:
+            self.query, self.page_num = request.POST[SEARCH_TERM].strip(), 1
+        return super().get_queryset(request, exclude_parameters)
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if self.query:
+            self.is_cut, self.multi_page, self.can_show_all = self.multi_page, False, False
+            self.result_count = min(self.result_count, self.list_per_page)
+
+    def notes(self) -> list[str]:
+        note = f"Only the first {self.list_per_page} matching rows are listed. Enter more digits."
+        return [note] if self.is_cut else super().notes()
 
     def url_for_result(self, result: Model) -> str:
         row = cast(NumberAdmin, self.model_admin).with_url_key(result)
@@ -108,8 +120,8 @@ class EncryptedKeyRow:
 class NumberAdmin(LargeTableAdmin):
     """The fields in `key` identify a row: they are set when it is added, and read-only from then on.
 
-    If the primary key is the number, URLs contain it encrypted. A search is sent by POST and redirected to a URL with
-    the encrypted term.
+    If the primary key is the number, URLs contain it encrypted, and only the page of an existing row shows it. Search
+    terms, and numbers to add, are sent by POST and are in no URL.
     """
 
     form: type[forms.ModelForm] = PhoneNumberForm
@@ -129,18 +141,19 @@ class NumberAdmin(LargeTableAdmin):
         return super().get_object(request, object_id, from_field)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        """As Django's, from the URL; but a number only if it is encrypted there."""
-        initial: dict[str, Any] = dict(super().get_changeform_initial_data(request))
-        with suppress(ValueError):
-            initial["number"] = numbers.formatted(decrypt(initial.pop("number", "")))
-        return initial
+        """As Django's, from the URL, but the number from the body alone."""
+        return {**super().get_changeform_initial_data(request), "number": request.POST.get(NEW_NUMBER, "")}
+
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Also takes the number to fill in, by POST, from another page of the console (lookup.admin.tester)."""
+        if NEW_NUMBER in request.POST:
+            request.method = "GET"
+        return super().add_view(request, *args, **kwargs)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        if request.method == "POST" and "search_term" in request.POST:
-            query = request.GET.copy()
-            query.pop(PAGE_VAR, None)
-            query[SEARCH_VAR] = encrypt(request.POST["search_term"].strip()[:MAX_TERM])
-            return HttpResponseRedirect(f"{request.path}?{query.urlencode()}")
+        if problem := self.search_problem(request.POST.get(SEARCH_TERM, "")):
+            self.message_user(request, problem, messages.ERROR)
+            return HttpResponseRedirect(request.path)
         return super().changelist_view(request, extra_context)
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
@@ -200,11 +213,7 @@ class NumberAdmin(LargeTableAdmin):
             prefix = None
         if not prefix:
             return self.search_text(request, queryset, search_term)
-        keys = find_by_prefix(prefix[1], queryset, MAX_FOUND + 1)
-        if len(keys) > MAX_FOUND:
-            message = f"Only the first {MAX_FOUND:,} matching numbers are listed. Enter more digits."
-            self.message_user(request, message, messages.WARNING)
-        return queryset.filter(pk__in=keys[:MAX_FOUND]), False
+        return queryset.filter(pk__in=find_by_prefix(prefix[1], queryset, self.list_per_page + 1)), False
 
     def search_text(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         return super().get_search_results(request, queryset, search_term)

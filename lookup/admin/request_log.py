@@ -111,7 +111,10 @@ class RequestChangeList(ChangeList):
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[RequestLogEntry]:
         """No row: `get_results` reads them. Django's refuses every other filter in the URL."""
-        self.selection = RequestSelection(RequestLogForm.from_url(request.GET))
+        invalid = request.method == "POST"  # RequestLogAdmin redirects what is valid
+        self.selection = RequestSelection(
+            RequestLogForm(request.POST) if invalid else RequestLogForm.from_url(request.GET)
+        )
         self.before = Position.parse(request.GET.get(BEFORE_VAR, ""))
         return super().get_queryset(request, exclude_parameters).none()
 
@@ -212,15 +215,18 @@ class RequestLogAdmin(TokenRowsAdmin):
         return [path("charge/<int:entry_id>/", view, name="lookup_requestlogentry_charge"), *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The form is submitted by POST, because it may have a number, and redirected to a URL that encrypts it."""
+        """The form is submitted by POST, because it may have a number, and redirected to a URL with its hash."""
         require(self.has_view_permission(request))
         if request.method == "POST":
+            form = RequestLogForm(request.POST)
             try:
-                query = RequestLogForm(request.POST).url_parameters()
+                for name in form.fields:
+                    tokens.require_no_token(request.POST.get(name, ""))
             except tokens.WholeToken as error:
                 self.message_user(request, str(error), messages.ERROR)
-                query = {}
-            return redirect(f"{request.path}?{urlencode(query)}" if query else request.path)
+                return redirect(request.path)
+            if form.is_valid():
+                return redirect(f"{request.path}?{urlencode(form.url_parameters())}")
         return super().changelist_view(request, extra_context)
 
     def charge_view(self, request: HttpRequest, entry_id: int) -> HttpResponse:

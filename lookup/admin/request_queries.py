@@ -15,14 +15,12 @@ from django.db.models import BigIntegerField, BinaryField, CharField, Q, QuerySe
 from django.utils.datastructures import MultiValueDict
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from accounts import tokens
 from accounts.admin import base
 from accounts.models import ApiToken
 from accounts.statistics import OUTCOMES
 from core.hashing import keyed_hash
 from core.index_range import in_range
 from lookup import numbers
-from lookup.admin.encrypted_urls import decrypt, encrypt
 from lookup.models import RequestLogEntry
 from lookup.search import SLOTS, members
 
@@ -47,6 +45,7 @@ REASONS = {
     "no_time": "no_time: no time left to call it",
 }
 STATUSES = (200, 400, 403, 429, 500, 503)
+_NUMBER_HASH = re.compile(r"[0-9a-f]{64}\Z")
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
@@ -87,7 +86,8 @@ def failing_choices() -> list[tuple[str, str]]:
 
 
 class RequestLogForm(forms.Form):
-    """The filters. Submitted by POST, and then part of the URL, where the number is encrypted."""
+    """The filters. Submitted by POST, and then part of the URL, which has the keyed hash of the number: nothing can be
+    read from it, and it selects nothing once the number is erased."""
 
     token = _text("Token", "Name, #id, last 4", 200)
     request_id = _text("Request id", "X-Request-ID", 64)
@@ -104,27 +104,21 @@ class RequestLogForm(forms.Form):
     reason = _choice("Reason", list(REASONS.items()))
     since = _moment("From (UTC)")
     until = _moment("To (UTC)")
+    number_hash = forms.RegexField(_NUMBER_HASH, required=False, max_length=64, widget=forms.HiddenInput)
 
     @classmethod
     def from_url(cls, query: MultiValueDict[str, str]) -> "RequestLogForm":
-        """With the number decrypted. A URL with a plain number has an error instead."""
-        data = {name: query.get(name, "") for name in cls.base_fields}
-        form = cls(data)
-        if data["number"]:
-            try:
-                data["number"] = decrypt(data["number"])
-            except ValueError:
-                data["number"] = ""
-                form.add_error("number", "Use this field: a number in a URL would be logged.")
+        """A URL with a number has an error instead."""
+        form = cls({name: query.get(name, "") for name in cls.base_fields if name != "number"})
+        if query.get("number"):
+            form.add_error("number", "Use this field: a number in a URL would be logged.")
         return form
 
     def url_parameters(self) -> dict[str, str]:
-        """The submitted values for a URL. Raises tokens.WholeToken for a whole token in one of them."""
-        values = {name: str(self.data.get(name, "")).strip() for name in self.fields}
-        for value in values.values():
-            tokens.require_no_token(value)
-        if values["number"]:
-            values["number"] = encrypt(values["number"][: self.fields["number"].max_length])  # type: ignore[attr-defined]
+        """The values of a valid form for a URL. A number replaces the one whose hash was submitted."""
+        values = {name: str(self.data.get(name, "")).strip() for name in self.fields if name != "number"}
+        if number := self.cleaned_data["number"]:
+            values["number_hash"] = keyed_hash("number", number).hex()
         return {name: value for name, value in values.items() if value}
 
     def clean_number(self) -> str:
@@ -194,7 +188,7 @@ class RequestSelection:
     @property
     def has_more_filters(self) -> bool:
         """Whether another filter than token, request id and number is set."""
-        return any(self.form[name].value() for name in list(self.form.fields)[3:])
+        return any(self.form[name].value() for name in list(self.form.fields)[3:] if name != "number_hash")
 
     @property
     def is_filtered(self) -> bool:
@@ -233,8 +227,9 @@ class RequestSelection:
         columns: list[tuple[str, Value]] = []
         if data["request_id"]:
             columns.append(("request_id", Value(data["request_id"].strip(), CharField())))
-        if data["number"]:
-            columns.append(("number_hash", Value(keyed_hash("number", data["number"]), BinaryField())))
+        if data["number"] or data["number_hash"]:
+            number_hash = keyed_hash("number", data["number"]) if data["number"] else bytes.fromhex(data["number_hash"])
+            columns.append(("number_hash", Value(number_hash, BinaryField())))
         if self.token is not None:
             columns.append(("token_id", Value(self.token.pk, BigIntegerField())))
         status = int(data["status"] or 0)

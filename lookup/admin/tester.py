@@ -1,11 +1,13 @@
 """The console's page "Test a number": what a search would answer, and which source supplied what."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
 from django import forms
 from django.contrib.auth.models import User
+from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -100,6 +102,7 @@ def _result(request: HttpRequest, number: str) -> dict[str, Any]:
         "rows": [row for slot in result.slots for row in _rows(slot, result)],
         "slots": [(slot, each.status.replace("-", " "), each.elapsed_s * 1000) for slot, each in result.slots.items()],
         "links": _links(request, number),
+        "additions": _additions(request, number),
     }
 
 
@@ -153,14 +156,23 @@ def _outcome(call: MemberCall) -> str:
 
 
 def _links(request: HttpRequest, number: str) -> list[tuple[str, str]]:
-    """Title and URL of the number's rule and contact, or of the pages that add them. The URLs have it encrypted."""
-    links = []
+    """Title and URL of the number's rule and contact, which has the number encrypted."""
+    return [
+        (f"Open the {name}", reverse(f"admin:lookup_{model._meta.model_name}_change", args=[encrypt(number)]))
+        for model, name, exists in _rows_of(number)
+        if exists and request.user.has_perm(f"lookup.view_{model._meta.model_name}")
+    ]
+
+
+def _additions(request: HttpRequest, number: str) -> list[tuple[str, str]]:
+    """Title and URL of the pages that add a rule or contact; the number is sent to them by POST."""
+    return [
+        (f"Save as {name}", reverse(f"admin:lookup_{model._meta.model_name}_add"))
+        for model, name, exists in _rows_of(number)
+        if not exists and request.user.has_perm(f"lookup.add_{model._meta.model_name}")
+    ]
+
+
+def _rows_of(number: str) -> Iterator[tuple[type[Model], str, bool]]:
     for model, name in ((NumberRule, "rule"), (Contact, "contact")):
-        page = f"lookup_{model._meta.model_name}"
-        key = encrypt(number)
-        if model._default_manager.filter(pk=int(number)).exists():
-            if request.user.has_perm(f"lookup.view_{model._meta.model_name}"):
-                links.append((f"Open the {name}", reverse(f"admin:{page}_change", args=[key])))
-        elif request.user.has_perm(f"lookup.add_{model._meta.model_name}"):
-            links.append((f"Save as {name}", f"{reverse(f'admin:{page}_add')}?number={key}"))
-    return links
+        yield model, name, model._default_manager.filter(pk=int(number)).exists()

@@ -40,7 +40,7 @@ def test_rule_is_added_from_a_tested_number(admin_page: Page) -> None:
     admin_page.goto(URL)
     admin_page.get_by_label("Number", exact=True).fill("+1 212 555 0177")
     admin_page.get_by_role("button", name="Test", exact=True).click()
-    admin_page.get_by_role("link", name="Save as rule").click()
+    admin_page.get_by_role("button", name="Save as rule").click()
     expect(admin_page.get_by_label("Number")).to_have_value("+1 212 555 0177")
     admin_page.locator("[name=name]").fill("Example")
     admin_page.get_by_role("button", name="Save", exact=True).click()

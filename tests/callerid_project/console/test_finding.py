@@ -25,11 +25,7 @@ FIND = reverse("admin:find")
 
 
 def find(client: Client, text: str) -> Any:
-    """The response after the redirect to the URL with the encrypted text."""
-    sent = client.post(FIND, {"q": text})
-    assert sent.status_code == 302, sent.text
-    assert sent["Location"].startswith(f"{FIND}?q=")
-    return client.get(sent["Location"])
+    return client.post(FIND, {"q": text})
 
 
 def opened(client: Client, text: str) -> str:
@@ -86,11 +82,10 @@ def test_reference_finds_the_top_up(boss: Client) -> None:
 @pytest.mark.parametrize("typed", ["+49 30 2312-5042", "493023125042", "+49.30.23125042"])
 def test_number_is_found_and_in_no_url(boss: Client, rows: dict[str, Model], typed: str) -> None:
     RequestLogEntry.objects.update(number_hash=keyed_hash("number", str(NUMBER)))
-    sent = boss.post(FIND, {"q": typed})
-    page = boss.get(sent["Location"])
+    page = find(boss, typed)
     groups = {group.title: group.results for group in page.context["groups"]}
     assert set(groups) == {"Rules", "Contacts", "Complaints", "Request log"}
-    urls = [sent["Location"], *(result.url for of_kind in groups.values() for result in of_kind)]
+    urls = [result.url for of_kind in groups.values() for result in of_kind]
     assert not [url for url in urls if "3023125" in url or "2312-5042" in url]
     for url in urls:
         assert boss.get(url).status_code == 200
@@ -133,7 +128,6 @@ def test_whole_token_is_refused_and_not_repeated(boss: Client, caplog: pytest.Lo
             assert issued.api_key[-20:] not in page.text
     assert not [query for query in queries if issued.api_key[-20:] in query["sql"]]
     assert issued.api_key[-20:] not in caplog.text
-    assert issued.api_key[-20:] not in boss.get(FIND, {"q": encrypt(issued.api_key)}).text
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * 201, "a\0b"])
@@ -143,10 +137,11 @@ def test_invalid_text_is_explained(boss: Client, text: str) -> None:
     assert 'id="id_q_error"' in page.text
 
 
-@pytest.mark.parametrize("query", ["", "junk", "493023125042", pytest.param(encrypt("x" * 201), id="too long")])
-def test_url_made_by_hand_searches_nothing(boss: Client, query: str) -> None:
+@pytest.mark.parametrize("query", ["PBX", "493023125042", encrypt("493023125042")])
+def test_url_searches_and_shows_nothing(boss: Client, rows: dict[str, Model], query: str) -> None:
     page = boss.get(FIND, {"q": query})
     assert (page.status_code, page.context["groups"]) == (200, None)
+    assert "493023125042" not in page.text.replace(query, "")
 
 
 def test_field_does_not_cut_a_pasted_token(boss: Client) -> None:

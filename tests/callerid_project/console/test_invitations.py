@@ -1,13 +1,17 @@
 """Invitations: from the superuser's form over the e-mail to the first page, and what must not work on the way."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import StringIO
-from typing import Any
+from threading import Barrier
+from typing import Any, ClassVar
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.hashers import MD5PasswordHasher
 from django.contrib.auth.models import Group, User
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -384,3 +388,39 @@ def test_command_refuses(settings: Any, boss: User, arguments: list[str], messag
     with pytest.raises(CommandError, match="Set PUBLIC_URL"):
         command("ivan", "ivan@example.org", "--superuser")
     assert Invitation.objects.count() == 0
+
+
+class MeetingHasher(MD5PasswordHasher):
+    """Hashes when as many threads do as `meeting` has places, as if hashing took long."""
+
+    meeting: ClassVar[Barrier]
+
+    def encode(self, password: str, salt: str) -> str:
+        self.meeting.wait(10)
+        return super().encode(password, salt)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_of_twelve_concurrent_uses_sets_the_password(settings: Any) -> None:
+    """The others wait for no password to be hashed: a lock held meanwhile would outlast their timeout."""
+    settings.PASSWORD_HASHERS = [f"{__name__}.MeetingHasher"]
+    user, link = invited()
+    clients = [Client(raise_request_exception=False) for _ in range(12)]
+    forms = [follow(client, link) for client in clients]
+    MeetingHasher.meeting = Barrier(4)  # on PostgreSQL there are only five connections
+
+    def accept(client: Client, form: str, number: int) -> Any:
+        try:
+            return use(client, form, f"{NEW} {number}")
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(clients)) as pool:
+        responses = list(pool.map(accept, clients, forms, range(len(clients))))
+    MeetingHasher.meeting = Barrier(1)
+    assert Counter(response.status_code for response in responses) == {302: 1, 404: 11}
+    assert all("was used already" in response.text for response in responses if response.status_code == 404)
+    user.refresh_from_db()
+    winner = next(number for number, response in enumerate(responses) if response.status_code == 302)
+    assert user.check_password(f"{NEW} {winner}")
+    assert LogEntry.objects.filter(change_message__contains="Accepted the invitation").count() == 1

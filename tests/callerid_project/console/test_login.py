@@ -16,6 +16,7 @@ from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
+from callerid_project.middleware import MAX_FIELD
 from core import throttling
 from tests.service import Service
 
@@ -91,7 +92,7 @@ def test_spelling_that_logs_in_counts_for_the_user(boss: User, spelling: str) ->
     assert statuses(attempt(address=f"192.0.2.{n}") for n in range(2, 5)) == [200, 200, 429]
 
 
-@pytest.mark.parametrize("name", ["", "x" * 1_000_000, "ﷺ" * 100_000, "a\0b"])
+@pytest.mark.parametrize("name", ["", "x" * MAX_FIELD, "ﷺ" * MAX_FIELD, "a\0b"])
 def test_any_text_as_user_name_is_counted(boss: User, name: str) -> None:
     assert statuses(attempt(name, address=f"192.0.2.{n}") for n in range(4)) == [200, 200, 200, 429]
 

@@ -91,9 +91,6 @@ def test_no_page_requests_or_links_a_url_with_a_number(admin_client: Client, url
     assert f'href="{here}delete/"' in responses[-1].text
     assert f'href="{here}change/' in post(url, search_term=str(NUMBER))
     assert f'value="{NUMBER}"' in responses[-1].text
-    filtered = responses[-2]["Location"].partition("?")[2]
-    assert filtered.startswith("q=")
-    get(f"{here}change/?_changelist_filters={filtered.replace('=', '%3D')}")
     post(f"{here}change/", **fields, _continue="1")
     assert "was changed successfully" in post(f"{here}change/", **fields)
     post(f"{here}change/", **{**fields, "name": "", "total": ""})
@@ -120,9 +117,10 @@ def test_url_with_a_number_finds_nothing(admin_client: Client, url: str) -> None
         response = admin_client.get(f"{url}{NUMBER}/{page}/")
         assert response.status_code == 302
         assert "Alice" not in response.text
-    response = admin_client.get(url, {"q": str(NUMBER)})
-    assert "Use the search field" in response.text
-    assert f'value="{NUMBER}"' not in response.text.partition('id="searchbar"')[0]
+    for query in (str(NUMBER), encrypt(str(NUMBER)), encrypt("another 12125550100")):
+        response = admin_client.get(url, {"q": query})
+        assert "Use the search field" in response.text
+        assert 'value=""' in response.text.partition('id="searchbar"')[0].rpartition("<input")[2]
 
 
 @pytest.mark.django_db
@@ -131,7 +129,9 @@ def test_search_keeps_the_filter_and_starts_at_page_one(admin_client: Client) ->
         NumberRule.objects.create(number=number, spam=spam)
     response = searched(admin_client, f"{RULES}?spam__exact=1&p=3", "4930")
     assert [row.number for row in response.context["cl"].result_list] == [NUMBER]
-    assert response.redirect_chain == [(f"{RULES}?spam__exact=1&q={encrypt('4930')}", 302)]
+    assert response.redirect_chain == []
+    links = [where for where in addresses(response) if "4930" in where]
+    assert links == []
 
 
 @pytest.mark.django_db

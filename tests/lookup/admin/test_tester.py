@@ -144,22 +144,26 @@ def test_user_may_test_30_numbers_a_minute(admin_client: Client) -> None:
     assert len(connectors.KnowsName.calls) == called
 
 
-def test_links_add_or_open_rule_and_contact(admin_client: Client) -> None:
-    links = dict(submit(admin_client).context["links"])
-    assert links.keys() == {"Save as rule", "Save as contact"}
-    for url in links.values():
-        assert 'value="+49 30 23125042"' in admin_client.get(url).text
+def test_buttons_add_or_open_rule_and_contact(admin_client: Client) -> None:
+    additions = dict(submit(admin_client).context["additions"])
+    assert additions.keys() == {"Save as rule", "Save as contact"}
+    for url in additions.values():
+        page = admin_client.post(url, {"new_number": "+49 30 23125042"}).text
+        assert 'value="+49 30 23125042"' in page
+        assert "Correct the error" not in page
+    assert not NumberRule.objects.exists()
     NumberRule.objects.create(number=int(DIGITS), spam=False)
     Contact.objects.create(number=int(DIGITS), name="x")
-    links = dict(submit(admin_client).context["links"])
-    assert links == {
+    response = submit(admin_client)
+    assert response.context["additions"] == []
+    assert dict(response.context["links"]) == {
         "Open the rule": f"/admin/lookup/numberrule/{encrypt(DIGITS)}/change/",
         "Open the contact": f"/admin/lookup/contact/{encrypt(DIGITS)}/change/",
     }
 
 
-@pytest.mark.parametrize("given", [DIGITS, "x", "é", "a" * 3000])
-def test_add_page_takes_only_encrypted_numbers(admin_client: Client, given: str) -> None:
+@pytest.mark.parametrize("given", [DIGITS, encrypt(DIGITS), "x", "é", "a" * 3000])
+def test_add_page_takes_no_number_from_the_url(admin_client: Client, given: str) -> None:
     page = admin_client.get("/admin/lookup/numberrule/add/", {"number": given, "name": "Example"}).text
     field = re.search(r'<input[^>]*name="number"[^>]*>', page)
     assert field is not None
@@ -172,7 +176,7 @@ def test_support_sees_only_links_that_it_may_use() -> None:
     user.groups.add(Group.objects.get(name="support"))
     client = Client()
     client.force_login(user)
-    assert submit(client).context["links"] == []
+    assert [submit(client).context[name] for name in ("links", "additions")] == [[], []]
     NumberRule.objects.create(number=int(DIGITS), spam=False)
     assert [title for title, _ in submit(client).context["links"]] == ["Open the rule"]
 

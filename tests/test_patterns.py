@@ -1,0 +1,138 @@
+"""Every regular expression of the product takes time in proportion to the length of any text."""
+
+import ast
+import re
+import time
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LENGTH = 200_000
+#: What the worst text of each pattern repeats. Add the one of a new pattern: what it matches most of, over and over,
+#: without the part that it needs at its end.
+WORST = {
+    "accounts.admin.base: #?([0-9]{1,18})": "0",
+    "accounts.admin.ledger_export._CELL_ENDS": ";",
+    "accounts.admin.ledger_queries: [1-9][0-9]{6,14}": "1",
+    "accounts.admin.ledger_queries: [\\s()./-]": "( ",
+    "accounts.customers: #?([0-9]{1,18})|.*\\(#([0-9]{1,18})\\)": "(#1",
+    "accounts.idempotency._KEY": "k",
+    "accounts.tokens._BEGINNING": "eyJ-",
+    "accounts.tokens._JTI": "0",
+    "accounts.tokens._JTI_CLAIM": '"jti": "0',
+    "accounts.tokens._LAST_FOUR": "eyJhbGci…",
+    "accounts.tokens._WHOLE": "eyJ",
+    "callerid_project.console.second_factor._TOTP_CODE": "0",
+    "callerid_project.console.second_factor: ....": "a",
+    "callerid_project.console.second_factor: [\\s-]": "- ",
+    "callerid_project.errors._LOGGED_HOST": "a.",
+    "callerid_project.logging._CONTROL": "\0a",
+    "callerid_project.logging._DIGITS": "+4930",
+    "callerid_project.logging._TOKEN": "eyJ",
+    "callerid_project.logging._UUID": "01234567-0123-4123-8123-01234567890",
+    "callerid_project.middleware._VALID_REQUEST_ID": "a",
+    "callerid_project.settings: [A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*": "a/",
+    "callerid_project.settings: [a-z][a-z0-9_]{0,31}": "a",
+    "callerid_project.wsgi._UTF_8": " ",
+    "core.redis_sentinel._HOST": "a",
+    "core.redis_sentinel._URL": "sentinel://a@",
+    "core.webhooks: \\s": "a",
+    "lookup.address_books.carddav._STATUS": "HTTP/",
+    "lookup.address_books.configuration._ATTRIBUTE": "a-",
+    "lookup.admin.base._PREFIX": "1",
+    "lookup.admin.request_queries: ([0-9]{1,17})-([0-9]{1,18})": "1-",
+    "lookup.erasure._NUMBER": "1",
+    "lookup.imports.download._CONTENT_RANGE": "bytes 1-1/",
+    "lookup.imports.download: [0-9]{1,18}": "1",
+    "lookup.imports.readers.base.UNDECODED": "\udc80a",
+    "lookup.imports.readers.fcc_csv._LABEL_DATE": "1/1/",
+    "lookup.imports.readers.google_csv._CITY": "address 1",
+    "lookup.imports.readers.google_csv._PHONE": "phone 1",
+    "lookup.imports.readers.vcard._BORDER": " END : ",
+    "lookup.imports.readers.vcard._ESCAPED": "\\",
+    "lookup.imports.readers.vcard._ESCAPED_21": "\\",
+    "lookup.imports.readers.vcard._FOLD": "\n",
+    "lookup.imports.readers.vcard._HEAD": '"a"',
+    "lookup.imports.readers.vcard._PARAMETER": ';"a"',
+    "lookup.imports.readers.vcard._SEPARATOR": "\\",
+    "lookup.imports.readers.vcard._SEPARATOR_21": "\\",
+    "lookup.numbers._DIGITS": "1",
+    "lookup.numbers._ELSE": "(",
+    "lookup.numbers._LETTERS": "x",
+    "lookup.numbers._NUMBER": "1",
+    "lookup.numbers._SEPARATORS": " ",
+    "lookup.numbers._TRUNK_ZERO": "( ",
+    "lookup.statistics._NUMBER": "12345",
+    "lookup.statistics._OUTCOME": "a",
+    "lookup.vendors.expressions._FORMAT": "a-",
+    "lookup.vendors.expressions._PLACEHOLDER": "{",
+    "lookup.vendors.json_api._BASE_PATH": "/a",
+    "lookup.vendors.json_api._CAPITALS": "AB1",
+    "lookup.vendors.json_api._SECRET": "a ",
+    "lookup.vendors.preset.LOOPBACK": "127.",
+    "lookup.vendors.preset.NAME": "a",
+    "lookup.vendors.preset._ENVIRONMENT_NAME": "A",
+    "lookup.vendors.preset._HOST": "a-.",
+    "lookup.vendors.preset._INDEX": "[1",
+}
+
+
+def product() -> Iterator[tuple[str, str]]:
+    """Each module and its source."""
+    for folder in ("accounts", "callerid_project", "core", "lookup"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "migrations" not in path.parts:
+                yield ".".join(path.relative_to(ROOT).with_suffix("").parts), path.read_text()
+
+
+def patterns() -> Iterator[tuple[str, re.Pattern, set[str]]]:
+    """Key, pattern and methods of each pattern: of constants of modules, and of calls such as re.sub with a literal.
+
+    Those that functions build are not among them.
+    """
+    sources = dict(product())
+    for module, source in sources.items():
+        tree = ast.parse(source)
+        for statement in tree.body:
+            if isinstance(statement, ast.Assign) and ast.unparse(statement.value).startswith("re.compile("):
+                name = ast.unparse(statement.targets[0])
+                used = re.compile(rf"\b{name}\.([a-z]+)")
+                methods = set(used.findall(source) or used.findall("".join(sources.values())))
+                yield f"{module}.{name}", getattr(import_module(module), name), methods
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Call)
+                and ast.unparse(node.func) in CALLS
+                and isinstance(node.args[0], ast.Constant)
+            ):
+                pattern = str(node.args[0].value)
+                yield f"{module}: {pattern}", re.compile(pattern), {ast.unparse(node.func).removeprefix("re.")}
+
+
+METHODS = {"match", "fullmatch", "search", "sub", "findall", "finditer", "split"}
+CALLS = {f"re.{method}" for method in METHODS}
+
+
+@pytest.mark.once
+def test_no_pattern_takes_quadratic_time() -> None:
+    found = {key: (pattern, methods & METHODS) for key, pattern, methods in patterns()}
+    assert set(found) == set(WORST)
+    for key, (pattern, methods) in found.items():
+        for end in ("", "\0"):
+            text = WORST[key] * (LENGTH // len(WORST[key])) + end
+            for method in methods or {"search", "sub"}:
+                started = time.process_time()
+                _apply(pattern, method, text if isinstance(pattern.pattern, str) else text.encode())
+                assert time.process_time() - started < 3, (key, method)
+
+
+def _apply(pattern: re.Pattern, method: str, text: str | bytes) -> None:
+    if method == "sub":
+        pattern.sub("" if isinstance(text, str) else b"", text)
+    elif method == "finditer":
+        list(pattern.finditer(text))
+    else:
+        getattr(pattern, method)(text)
