@@ -43,6 +43,7 @@ WORST = {
     "lookup.address_books.carddav._STATUS": "HTTP/",
     "lookup.address_books.configuration._ATTRIBUTE": "a-",
     "lookup.admin.base._PREFIX": "1",
+    "lookup.admin.request_queries._NUMBER_HASH": "0",
     "lookup.admin.request_queries: ([0-9]{1,17})-([0-9]{1,18})": "1-",
     "lookup.erasure._NUMBER": "1",
     "lookup.imports.download._CONTENT_RANGE": "bytes 1-1/",
