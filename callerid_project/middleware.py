@@ -34,6 +34,9 @@ API = "/callerid/"
 HEALTH_CHECKS = frozenset({"/livez", "/livez/", "/readyz", "/readyz/", "/metrics", "/metrics/"})
 #: Characters of a parameter or form field of the console.
 MAX_FIELD = 10_000
+#: Backslashes in the cookies of one request. Python before 3.11.10 and 3.12.6 decodes them in quadratic time
+#: (CVE-2024-7592); no cookie of the console has one.
+MAX_COOKIE_ESCAPES = 256
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECRET = re.compile(f"{DIGITS}|{JWT}")
 #: Every page of the admin needs these because of django-unfold: Alpine.js compiles the expressions in its attributes,
@@ -77,6 +80,8 @@ class RequestMiddleware:
         received = request.META.setdefault("callerid.received_at", started)  # set by wsgi.py, before the queue
         request.request_id = request_id_for(request.META.get("HTTP_X_REQUEST_ID", ""))  # type: ignore[attr-defined]
         reset = request_id.set(request.request_id)  # type: ignore[attr-defined]
+        if request.META.get("HTTP_COOKIE", "").count("\\") > MAX_COOKIE_ESCAPES:
+            del request.META["HTTP_COOKIE"]  # before anything parses it
         try:
             proxies.monitor.observe(request)
             with tracing.request_span({"traceparent": request.META.get("HTTP_TRACEPARENT", "")}) as span:

@@ -1,6 +1,7 @@
 """Texts of any length that a page of the console is sent, before the login too."""
 
 import time
+from http import cookies
 from typing import Any
 
 import pytest
@@ -43,6 +44,16 @@ def test_every_page_refuses_a_long_field_before_it_looks_at_it(admin_client: Cli
             for fields in ({"x": UNORDERED}, {UNORDERED: "x"}):
                 assert client.post(url, fields).status_code == 400, url
             assert client.get(url, {"q": "x" * (MAX_FIELD + 1)}).status_code == 400, url
+
+
+@pytest.mark.parametrize("path", ["/callerid/search", "/readyz", "/metrics", "/", "/docs", "/admin/login/", "/nowhere"])
+def test_cookie_full_of_escapes_is_not_decoded(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's decoding of one is quadratic: ten seconds for 60 KB."""
+    decoded: list[str] = []
+    monkeypatch.setattr(cookies, "_unquote", decoded.append)
+    client = Client(headers={"cookie": 'a="' + "\\" * 60_000 + '"; b="c\\"d"'})
+    assert client.post(path).status_code < 500
+    assert decoded == []
 
 
 def test_refusal_of_a_long_field_is_a_page_of_the_console(admin_client: Client) -> None:
