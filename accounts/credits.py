@@ -16,9 +16,9 @@ from django.db.models import F, Sum
 from django.utils import timezone
 
 from accounts import idempotency, notices
-from accounts.debit import Debit, find_entry
+from accounts.debit import Debit, close_debit
 from accounts.models import ApiToken, CreditDay, CreditEntry, UnknownCharge
-from accounts.unknown_charges import LostDebit, UnknownCharges
+from accounts.unknown_charges import ChargeSettler, LostDebit
 from core import metrics
 from core.db import Session
 from core.hashing import keyed_hash
@@ -196,12 +196,13 @@ def settle_unknown() -> bool:
 def _settle(pk: int) -> bool:
     """False when another process has locked it, or has settled it since it was found."""
     with transaction.atomic():
-        # Without waiting: while no standby confirms commits, one connection waits for that and not many.
+        # skip_locked: while a standby hangs, the first settlement's COMMIT holds this lock, and each waiter would hold
+        # a connection.
         unlocked = UnknownCharge.objects.select_for_update(skip_locked=True)
         charge = unlocked.filter(pk=pk, outcome=UnknownCharge.Outcome.UNKNOWN).first()
         if charge is None:
             return False
-        entry = find_entry(token_id=charge.token_id, request_id=charge.request_id, created_at=charge.charged_at)
+        entry = close_debit(token_id=charge.token_id, request_id=charge.request_id, created_at=charge.charged_at)
         charge.outcome = UnknownCharge.Outcome.NOT_CHARGED
         if entry is not None:
             charge.outcome = UnknownCharge.Outcome.REFUNDED
@@ -212,14 +213,14 @@ def _settle(pk: int) -> bool:
         return True
 
 
-#: Those of this process. Tests replace it.
-unknown_charges = UnknownCharges(settle_unknown)
+#: This process's. Tests replace it.
+settler = ChargeSettler(settle_unknown)
 
 
 def _start_anew() -> None:
-    """After a fork: the thread and what it settles are the parent's."""
-    global unknown_charges  # noqa: PLW0603
-    unknown_charges = UnknownCharges(settle_unknown)
+    """After a fork: the thread and what it remembers are the parent's."""
+    global settler  # noqa: PLW0603
+    settler = ChargeSettler(settle_unknown)
 
 
 os.register_at_fork(after_in_child=_start_anew)
@@ -332,7 +333,7 @@ def charge(
             )
         except Exception:
             if claim is None:  # with a key, a retry gets the answer that the debit's transaction stored
-                unknown_charges.add(LostDebit(token.pk, debit.created_at, request_id))
+                settler.add(LostDebit(token.pk, debit.created_at, request_id))
             raise
         if balance is None:
             raise

@@ -39,15 +39,15 @@ class LostDebit(NamedTuple):
     request_id: str
 
 
-class UnknownCharges(BackgroundWriter):
-    """Those of one process. `settle`: settles what is in the table; False when some are left."""
+class ChargeSettler(BackgroundWriter):
+    """Remembers the unknown charges of one process. `settle`: settles those in the table; False when some are left."""
 
     def __init__(self, settle: Callable[[], bool], flush_interval_s: float | None = FLUSH_INTERVAL_S) -> None:
         super().__init__(flush_interval_s)
         self._settle = settle
         self._lock = threading.Lock()
         self._pending: set[LostDebit] = set()
-        self._failing = self._complete = False
+        self._failing = self._table_is_settled = False
 
     def add(self, debit: LostDebit) -> None:
         """Never raises and never waits for the database."""
@@ -67,16 +67,16 @@ class UnknownCharges(BackgroundWriter):
         try:
             with self._lock:
                 pending = self._pending | _read_files()
-            if not pending and self._complete:
+            if not pending and self._table_is_settled:
                 return
             if pending:
                 _store(pending)
-            self._complete = self._settle()
+            self._table_is_settled = self._settle()
             settled = _settled(pending) if pending else set()
         except Exception as error:
             if not self._failing:
                 log.warning("charges with unknown outcome cannot be settled yet (%s)", describe(error))
-            self._failing, self._complete = True, False
+            self._failing, self._table_is_settled = True, False
             return
         self._failing = False
         with self._lock:

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from accounts import audit, credits, debit, tokens, unknown_charges
 from accounts.models import ApiToken, CreditEntry, UnknownCharge
-from accounts.unknown_charges import LostDebit, UnknownCharges
+from accounts.unknown_charges import ChargeSettler, LostDebit
 from core.retention import KEPT_DAYS
 from tests.accounts.admin.pages import NUMBER, amounts, balance
 
@@ -25,11 +25,11 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def remembered(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UnknownCharges:
+def remembered(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChargeSettler:
     """What this process remembers; it is written and settled by `flush` only."""
     settings.DATA_DIR = tmp_path
-    process = UnknownCharges(credits.settle_unknown, flush_interval_s=None)
-    monkeypatch.setattr(credits, "unknown_charges", process)
+    process = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
+    monkeypatch.setattr(credits, "settler", process)
     return process
 
 
@@ -50,7 +50,7 @@ def files(directory: Path) -> list[Path]:
     return list((directory / "unknown-charges").iterdir())
 
 
-def test_a_debit_that_stands_is_refunded(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_debit_that_stands_is_refunded(token: ApiToken, remembered: ChargeSettler) -> None:
     charge(token)
     remembered.add(charge(token))
     remembered.flush()
@@ -62,30 +62,30 @@ def test_a_debit_that_stands_is_refunded(token: ApiToken, remembered: UnknownCha
     assert amounts(token, "refund") == [1]
 
 
-def test_a_debit_that_was_not_made_is_not_refunded(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_debit_that_was_not_made_is_not_refunded(token: ApiToken, remembered: ChargeSettler) -> None:
     charge(token, "never")
     remembered.add(not_charged(token))
     remembered.flush()
     assert (balance(token), unknown_charges.count()) == (29, {"not charged": 1})
 
 
-def test_a_debit_recorded_twice_is_refunded_once(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_debit_recorded_twice_is_refunded_once(token: ApiToken, remembered: ChargeSettler) -> None:
     twice = charge(token)
-    other = UnknownCharges(credits.settle_unknown, flush_interval_s=None)
+    other = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
     for process in (remembered, other, remembered):
         process.add(twice)
         process.flush()
     assert (balance(token), amounts(token, "refund"), unknown_charges.count()) == (30, [1], {"refunded": 1})
 
 
-def test_an_operators_refund_is_not_repeated(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_an_operators_refund_is_not_repeated(token: ApiToken, remembered: ChargeSettler) -> None:
     remembered.add(charge(token))
     credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="500")
     remembered.flush()
     assert (balance(token), amounts(token, "refund"), unknown_charges.count()) == (30, [1], {"refunded": 1})
 
 
-def test_an_erased_and_a_revoked_one_are_refunded(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_an_erased_and_a_revoked_one_are_refunded(token: ApiToken, remembered: ChargeSettler) -> None:
     remembered.add(charge(token))
     CreditEntry.objects.filter(kind="search").update(number_hash=None)
     tokens.revoke(token=token)
@@ -93,7 +93,7 @@ def test_an_erased_and_a_revoked_one_are_refunded(token: ApiToken, remembered: U
     assert balance(token) == 30
 
 
-def test_a_settled_debit_that_arrives_late_changes_nothing(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_settled_debit_that_arrives_late_changes_nothing(token: ApiToken, remembered: ChargeSettler) -> None:
     late = debit.Debit(token.pk, token.charge_epoch, "never", b"", timezone.now())
     remembered.add(LostDebit(token.pk, late.created_at, late.request_id))
     remembered.flush()
@@ -101,7 +101,7 @@ def test_a_settled_debit_that_arrives_late_changes_nothing(token: ApiToken, reme
     assert (balance(token), audit.audit()) == (30, [])
 
 
-def test_a_search_in_progress_is_charged_after_a_settlement(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_search_in_progress_is_charged_after_a_settlement(token: ApiToken, remembered: ChargeSettler) -> None:
     for _ in range(2):  # `token` was read before the settlement
         remembered.add(not_charged(token))
         remembered.flush()
@@ -112,11 +112,11 @@ def test_a_search_in_progress_is_charged_after_a_settlement(token: ApiToken, rem
         charge(token)
 
 
-def test_a_killed_process_leaves_a_file(token: ApiToken, remembered: UnknownCharges, tmp_path: Path) -> None:
+def test_a_killed_process_leaves_a_file(token: ApiToken, remembered: ChargeSettler, tmp_path: Path) -> None:
     remembered.add(charge(token, "a.b_c-D"))
     (tmp_path / "unknown-charges" / "of an operator").touch()
     assert unknown_charges.count() == {}
-    replacement = UnknownCharges(credits.settle_unknown, flush_interval_s=None)
+    replacement = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
     replacement.flush()
     assert (balance(token), amounts(token, "refund")) == (30, [1])
     assert [file.name for file in files(tmp_path)] == ["of an operator"]
@@ -125,7 +125,7 @@ def test_a_killed_process_leaves_a_file(token: ApiToken, remembered: UnknownChar
 
 
 def test_without_a_file_it_is_kept_in_memory(
-    token: ApiToken, remembered: UnknownCharges, settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    token: ApiToken, remembered: ChargeSettler, settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.DATA_DIR = tmp_path / "file"
     settings.DATA_DIR.touch()
@@ -137,7 +137,7 @@ def test_without_a_file_it_is_kept_in_memory(
 
 def test_a_failed_settlement_is_repeated(token: ApiToken, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     results: list[Callable[[], bool]] = [lambda: 1 // 0 > 0, lambda: False, credits.settle_unknown]
-    process = UnknownCharges(lambda: results.pop(0)(), flush_interval_s=None)
+    process = ChargeSettler(lambda: results.pop(0)(), flush_interval_s=None)
     process.add(charge(token))
     for _ in range(2):
         process.flush()
@@ -151,12 +151,12 @@ def test_a_failed_settlement_is_repeated(token: ApiToken, tmp_path: Path, caplog
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_processes_and_operators_refund_each_once(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_many_processes_and_operators_refund_each_once(token: ApiToken, remembered: ChargeSettler) -> None:
     debits = [charge(token) for _ in range(20)]
     barrier = threading.Barrier(6)
 
     def settle(_: int) -> None:
-        process = UnknownCharges(credits.settle_unknown, flush_interval_s=None)
+        process = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
         for each in debits:
             process.add(each)
         barrier.wait(10)
@@ -191,7 +191,7 @@ def test_many_processes_and_operators_refund_each_once(token: ApiToken, remember
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite locks the database, not rows")
 @pytest.mark.django_db(transaction=True)
-def test_settlement_waits_neither_for_another_nor_forever(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_settlement_waits_neither_for_another_nor_forever(token: ApiToken, remembered: ChargeSettler) -> None:
     """While no standby confirms commits, one connection waits for that, whichever process it belongs to."""
     remembered.add(charge(token))
     locked, end = threading.Event(), threading.Event()
@@ -218,7 +218,7 @@ def test_settlement_waits_neither_for_another_nor_forever(token: ApiToken, remem
     assert balance(token) == 30
 
 
-def test_audit_counts_them(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_audit_counts_them(token: ApiToken, remembered: ChargeSettler) -> None:
     def audited(*arguments: str) -> str:
         out = StringIO()
         call_command("audit_credits", *arguments, stdout=out)
@@ -243,7 +243,7 @@ def test_audit_counts_them(token: ApiToken, remembered: UnknownCharges) -> None:
     }
 
 
-def test_prune_settles_and_deletes_old_ones(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_prune_settles_and_deletes_old_ones(token: ApiToken, remembered: ChargeSettler) -> None:
     remembered.add(charge(token))
     call_command("prune", "--json", stdout=StringIO())
     assert (balance(token), unknown_charges.count()) == (30, {"refunded": 1})
