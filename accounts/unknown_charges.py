@@ -86,11 +86,14 @@ class ChargeSettler(BackgroundWriter):
                 _file(debit).unlink(missing_ok=True)
 
 
-def count(since: datetime | None = None) -> dict[str, int]:
-    """How many there are by outcome (UnknownCharge.Outcome); `since`: of those settled, only charges from then on."""
+def count(since: datetime | None = None, token_ids: Collection[int] | None = None) -> dict[str, int]:
+    """How many there are by outcome (UnknownCharge.Outcome). `since`: without those settled before, so that the
+    refunded ones are of the period of their refunds. `token_ids`: of these tokens only."""
     charges = UnknownCharge.objects.all()
     if since is not None:
-        charges = charges.filter(Q(charged_at__gte=since) | Q(outcome=UnknownCharge.Outcome.UNKNOWN))
+        charges = charges.filter(Q(settled_at__gte=since) | Q(outcome=UnknownCharge.Outcome.UNKNOWN))
+    if token_ids is not None:
+        charges = charges.filter(token__in=token_ids)
     return dict(charges.values_list("outcome").annotate(Count("pk")).order_by())
 
 

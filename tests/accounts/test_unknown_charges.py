@@ -235,7 +235,7 @@ def test_audit_counts_them(token: ApiToken, remembered: ChargeSettler) -> None:
         "Searches answered with 500 while their charge was unknown: 1 still unknown, 1 refunded, 1 not charged."
     ]
     UnknownCharge.objects.exclude(outcome="unknown").update(
-        charged_at=datetime(2026, 1, 1, tzinfo=timezone.now().tzinfo)
+        settled_at=datetime(2026, 1, 1, tzinfo=timezone.now().tzinfo)
     )
     assert json.loads(audited("--json", "--since", "2026-01-02"))["unknown_charges"] == {
         **dict.fromkeys(counts, 0),
