@@ -1,6 +1,7 @@
 """The only code that changes a balance (for a search through accounts.debit): one guarded UPDATE and one ledger
 entry, in one transaction."""
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -22,6 +23,8 @@ from accounts.unknown_charges import ChargeSettler, LostDebit
 from core import metrics
 from core.db import Session
 from core.hashing import keyed_hash
+
+log = logging.getLogger(__name__)
 
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
@@ -183,18 +186,33 @@ def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:
         raise NotRefundable("This search was refunded before.") from error
 
 
+#: The rows of UnknownCharge whose refund was refused: this process logs each once.
+_refused: set[int] = set()
+
+
 def settle_unknown() -> bool:
     """Find the outcome of the searches in UnknownCharge, the oldest first, and refund those that were charged. False
-    when some are left, because another process settles them or waits for the commit of its settlement.
+    when some are left, because another process settles them or waits for the commit of its settlement, or because a
+    refund is refused.
 
     Any number of processes may call it at the same time. Raises django.db's errors.
     """
     unknown = UnknownCharge.objects.filter(outcome=UnknownCharge.Outcome.UNKNOWN).order_by("pk")
-    return all(_settle(pk) for pk in unknown.values_list("pk", flat=True))
+    complete = True
+    for pk in unknown.values_list("pk", flat=True):
+        try:
+            if not _settle(pk):
+                return False
+        except ChangeRefused as error:
+            complete = False
+            if pk not in _refused:
+                _refused.add(pk)
+                log.error("unknown charge %d cannot be refunded yet: %s", pk, error)
+    return complete
 
 
 def _settle(pk: int) -> bool:
-    """False when another process has locked it, or has settled it since it was found."""
+    """False when another process has locked it, or has settled it since it was found. Raises ChangeRefused."""
     with transaction.atomic():
         # skip_locked: while a standby hangs, the first settlement's COMMIT holds this lock, and each waiter would hold
         # a connection.

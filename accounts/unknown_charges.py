@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -155,8 +156,18 @@ def _read_files() -> set[LostDebit]:
         names = [file.name for file in _directory().iterdir()]
     except OSError:
         return set()
-    return {
-        LostDebit(int(match[1]), datetime.strptime(match[2], _TIME).replace(tzinfo=UTC), match[3])
-        for match in map(_FILE_NAME.fullmatch, names)
-        if match
-    }
+    return {debit for name in names if (debit := _read_name(name))}
+
+
+@lru_cache(maxsize=1_000)  # reports each name once
+def _read_name(name: str) -> LostDebit | None:
+    """None for a file of another kind."""
+    match = _FILE_NAME.fullmatch(name)
+    if match is None:
+        return None
+    try:
+        charged_at = datetime.strptime(match[2], _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        log.warning("the file %s of charges with unknown outcome is ignored: it has no valid time", name)
+        return None
+    return LostDebit(int(match[1]), charged_at, match[3])

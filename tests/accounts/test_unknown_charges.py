@@ -19,7 +19,7 @@ from accounts import audit, credits, debit, tokens, unknown_charges
 from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.unknown_charges import ChargeSettler, LostDebit
 from core.retention import KEPT_DAYS
-from tests.accounts.admin.pages import NUMBER, amounts, balance
+from tests.accounts.admin.pages import NUMBER, amounts, balance, issue_token
 
 pytestmark = pytest.mark.django_db
 
@@ -148,6 +148,37 @@ def test_a_failed_settlement_is_repeated(token: ApiToken, tmp_path: Path, caplog
     assert [record.levelno for record in caplog.records if record.name == "accounts.unknown_charges"] == [
         logging.WARNING
     ]
+
+
+def test_a_file_without_a_valid_time_is_skipped(
+    token: ApiToken, remembered: ChargeSettler, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    unknown_charges._read_name.cache_clear()
+    remembered.add(charge(token))
+    invalid = tmp_path / "unknown-charges" / "1_20261399T000000.000000Z_x"
+    invalid.touch()
+    for _ in range(2):
+        remembered.flush()
+    assert (balance(token), files(tmp_path)) == (30, [invalid])
+    assert [record.args for record in caplog.records if record.name == "accounts.unknown_charges"] == [(invalid.name,)]
+
+
+def test_a_refused_refund_delays_no_other(
+    token: ApiToken, remembered: ChargeSettler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(credits, "_refused", set())
+    other = issue_token("other", 30)
+    remembered.add(charge(token))
+    ApiToken.objects.filter(pk=token.pk).update(credits=credits.MAX_BALANCE)
+    remembered.flush()
+    remembered.add(charge(other))
+    remembered.flush()
+    assert (balance(other), unknown_charges.count()) == (30, {"refunded": 1, "unknown": 1})
+    refused = UnknownCharge.objects.get(outcome="unknown")
+    assert caplog.text.count(f"unknown charge {refused.pk} cannot be refunded yet: The balance must stay") == 1
+    ApiToken.objects.filter(pk=token.pk).update(credits=29)
+    remembered.flush()
+    assert (balance(token), unknown_charges.count()) == (30, {"refunded": 2})
 
 
 @pytest.mark.django_db(transaction=True)
