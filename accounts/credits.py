@@ -1,6 +1,7 @@
 """The only code that changes a balance (for a search through accounts.debit): one guarded UPDATE and one ledger
 entry, in one transaction."""
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -16,12 +17,14 @@ from django.db.models import F, Sum
 from django.utils import timezone
 
 from accounts import idempotency, notices
-from accounts.debit import Debit, find_entry
+from accounts.debit import Debit, close_debit
 from accounts.models import ApiToken, CreditDay, CreditEntry, UnknownCharge
-from accounts.unknown_charges import LostDebit, UnknownCharges
+from accounts.unknown_charges import ChargeSettler, LostDebit
 from core import metrics
 from core.db import Session
 from core.hashing import keyed_hash
+
+log = logging.getLogger(__name__)
 
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
@@ -183,25 +186,41 @@ def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:
         raise NotRefundable("This search was refunded before.") from error
 
 
+#: The rows of UnknownCharge whose refund was refused: this process logs each once.
+_refused: set[int] = set()
+
+
 def settle_unknown() -> bool:
     """Find the outcome of the searches in UnknownCharge, the oldest first, and refund those that were charged. False
-    when some are left, because another process settles them or waits for the commit of its settlement.
+    when some are left, because another process settles them or waits for the commit of its settlement, or because a
+    refund is refused.
 
     Any number of processes may call it at the same time. Raises django.db's errors.
     """
     unknown = UnknownCharge.objects.filter(outcome=UnknownCharge.Outcome.UNKNOWN).order_by("pk")
-    return all(_settle(pk) for pk in unknown.values_list("pk", flat=True))
+    complete = True
+    for pk in unknown.values_list("pk", flat=True):
+        try:
+            if not _settle(pk):
+                return False
+        except ChangeRefused as error:
+            complete = False
+            if pk not in _refused:
+                _refused.add(pk)
+                log.error("unknown charge %d cannot be refunded yet: %s", pk, error)
+    return complete
 
 
 def _settle(pk: int) -> bool:
-    """False when another process has locked it, or has settled it since it was found."""
+    """False when another process has locked it, or has settled it since it was found. Raises ChangeRefused."""
     with transaction.atomic():
-        # Without waiting: while no standby confirms commits, one connection waits for that and not many.
+        # skip_locked: while a standby hangs, the first settlement's COMMIT holds this lock, and each waiter would hold
+        # a connection.
         unlocked = UnknownCharge.objects.select_for_update(skip_locked=True)
         charge = unlocked.filter(pk=pk, outcome=UnknownCharge.Outcome.UNKNOWN).first()
         if charge is None:
             return False
-        entry = find_entry(token_id=charge.token_id, request_id=charge.request_id, created_at=charge.charged_at)
+        entry = close_debit(token_id=charge.token_id, request_id=charge.request_id, created_at=charge.charged_at)
         charge.outcome = UnknownCharge.Outcome.NOT_CHARGED
         if entry is not None:
             charge.outcome = UnknownCharge.Outcome.REFUNDED
@@ -212,14 +231,14 @@ def _settle(pk: int) -> bool:
         return True
 
 
-#: Those of this process. Tests replace it.
-unknown_charges = UnknownCharges(settle_unknown)
+#: This process's. Tests replace it.
+settler = ChargeSettler(settle_unknown)
 
 
 def _start_anew() -> None:
-    """After a fork: the thread and what it settles are the parent's."""
-    global unknown_charges  # noqa: PLW0603
-    unknown_charges = UnknownCharges(settle_unknown)
+    """After a fork: the thread and what it remembers are the parent's."""
+    global settler  # noqa: PLW0603
+    settler = ChargeSettler(settle_unknown)
 
 
 os.register_at_fork(after_in_child=_start_anew)
@@ -332,7 +351,7 @@ def charge(
             )
         except Exception:
             if claim is None:  # with a key, a retry gets the answer that the debit's transaction stored
-                unknown_charges.add(LostDebit(token.pk, debit.created_at, request_id))
+                settler.add(LostDebit(token.pk, debit.created_at, request_id))
             raise
         if balance is None:
             raise

@@ -1,7 +1,7 @@
 """The debit of a search: the statements that deduct the credit, and finding out whether a lost one was committed.
 
 When the connection to PostgreSQL breaks before the reply, the server may have committed the debit, may still be
-executing it, or may read it later. So each debit names the token's `charge_epoch`, and `find_entry` increases that
+executing it, or may read it later. So each debit names the token's `charge_epoch`, and `close_debit` increases that
 before it reads the ledger: its lock waits for a debit that is still running, and one that starts later finds another
 epoch and changes nothing. Other searches of the token then repeat their debit with the new epoch.
 """
@@ -39,8 +39,8 @@ WITH debit AS ({_DEDUCT_CREDIT}), notice AS ({notices.WRITE_IF_LOW.format(debite
 _SQLITE_ENTRY = _WRITE_ENTRY.format(debited="(SELECT id, credits FROM accounts_apitoken WHERE id = %s) AS debit")
 
 
-def find_entry(*, token_id: int, request_id: str, created_at: datetime) -> CreditEntry | None:
-    """The ledger entry of a debit whose reply was lost, or None: it was not committed and never will be.
+def close_debit(*, token_id: int, request_id: str, created_at: datetime) -> CreditEntry | None:
+    """Makes sure the debit can no longer be committed, and returns its entry if it was.
 
     `created_at`, to the microsecond, identifies the entry, because clients may repeat the other values. Call it in a
     transaction, which locks the token's row. Its COMMIT also waits for a synchronous standby to have the entry.
@@ -100,7 +100,7 @@ class Debit:
             try:
                 session.end()
                 with transaction.atomic():
-                    entry = find_entry(token_id=self.token_id, request_id=self.request_id, created_at=self.created_at)
+                    entry = close_debit(token_id=self.token_id, request_id=self.request_id, created_at=self.created_at)
                 return None if entry is None else entry.balance_after
             except Error as error:
                 if time.monotonic() + RETRY_INTERVAL_S >= deadline:

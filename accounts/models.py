@@ -70,7 +70,7 @@ class ApiToken(models.Model):
     # Of the current JWT; empty for one that was signed before this column existed.
     last_four = models.CharField(max_length=4, default="", db_default="", editable=False)
     credits = models.BigIntegerField(default=0, editable=False)
-    # A debit names it and changes nothing once it has increased: accounts.debit.find_entry.
+    # A debit names it and changes nothing once it has increased: accounts.debit.close_debit.
     charge_epoch = models.BigIntegerField(default=0, db_default=0, editable=False)
     lifetime_days = models.PositiveIntegerField(editable=False, help_text="Lifetime of a token, also after rotation.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)

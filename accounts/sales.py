@@ -1,8 +1,9 @@
 """What customers paid for credits, and what the credits that they spent were worth.
 
 Sales are the prices of ledger entries in a period. Revenue is recognized when credits are spent: the credits spent,
-less those refunded, times the average price of all credits sold so far (the weighted average cost method). Entries
-without a price are not part of the average; free credits, with a price of 0, are.
+less those refunded, times the average price of all credits sold so far (the weighted average cost method). A search
+that was answered with 500 is not counted as spent, so its refund is not subtracted. Entries without a price are not
+part of the average; free credits, with a price of 0, are.
 """
 
 from collections.abc import Collection

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,15 +40,15 @@ class LostDebit(NamedTuple):
     request_id: str
 
 
-class UnknownCharges(BackgroundWriter):
-    """Those of one process. `settle`: settles what is in the table; False when some are left."""
+class ChargeSettler(BackgroundWriter):
+    """Remembers the unknown charges of one process. `settle`: settles those in the table; False when some are left."""
 
     def __init__(self, settle: Callable[[], bool], flush_interval_s: float | None = FLUSH_INTERVAL_S) -> None:
         super().__init__(flush_interval_s)
         self._settle = settle
         self._lock = threading.Lock()
         self._pending: set[LostDebit] = set()
-        self._failing = self._complete = False
+        self._failing = self._table_is_settled = False
 
     def add(self, debit: LostDebit) -> None:
         """Never raises and never waits for the database."""
@@ -67,16 +68,16 @@ class UnknownCharges(BackgroundWriter):
         try:
             with self._lock:
                 pending = self._pending | _read_files()
-            if not pending and self._complete:
+            if not pending and self._table_is_settled:
                 return
             if pending:
                 _store(pending)
-            self._complete = self._settle()
+            self._table_is_settled = self._settle()
             settled = _settled(pending) if pending else set()
         except Exception as error:
             if not self._failing:
                 log.warning("charges with unknown outcome cannot be settled yet (%s)", describe(error))
-            self._failing, self._complete = True, False
+            self._failing, self._table_is_settled = True, False
             return
         self._failing = False
         with self._lock:
@@ -86,11 +87,14 @@ class UnknownCharges(BackgroundWriter):
                 _file(debit).unlink(missing_ok=True)
 
 
-def count(since: datetime | None = None) -> dict[str, int]:
-    """How many there are by outcome (UnknownCharge.Outcome); `since`: of those settled, only charges from then on."""
+def count(since: datetime | None = None, token_ids: Collection[int] | None = None) -> dict[str, int]:
+    """How many there are by outcome (UnknownCharge.Outcome). `since`: without those settled before, so that the
+    refunded ones are of the period of their refunds. `token_ids`: of these tokens only."""
     charges = UnknownCharge.objects.all()
     if since is not None:
-        charges = charges.filter(Q(charged_at__gte=since) | Q(outcome=UnknownCharge.Outcome.UNKNOWN))
+        charges = charges.filter(Q(settled_at__gte=since) | Q(outcome=UnknownCharge.Outcome.UNKNOWN))
+    if token_ids is not None:
+        charges = charges.filter(token__in=token_ids)
     return dict(charges.values_list("outcome").annotate(Count("pk")).order_by())
 
 
@@ -152,8 +156,18 @@ def _read_files() -> set[LostDebit]:
         names = [file.name for file in _directory().iterdir()]
     except OSError:
         return set()
-    return {
-        LostDebit(int(match[1]), datetime.strptime(match[2], _TIME).replace(tzinfo=UTC), match[3])
-        for match in map(_FILE_NAME.fullmatch, names)
-        if match
-    }
+    return {debit for name in names if (debit := _read_name(name))}
+
+
+@lru_cache(maxsize=1_000)  # reports each name once
+def _read_name(name: str) -> LostDebit | None:
+    """None for a file of another kind."""
+    match = _FILE_NAME.fullmatch(name)
+    if match is None:
+        return None
+    try:
+        charged_at = datetime.strptime(match[2], _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        log.warning("the file %s of charges with unknown outcome is ignored: it has no valid time", name)
+        return None
+    return LostDebit(int(match[1]), charged_at, match[3])

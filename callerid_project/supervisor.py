@@ -339,7 +339,7 @@ def _load(
     if settings.PIN_WORKERS and settings.WORKERS > 1:
         _pin(idx)
     metrics.start()  # its thread runs on the same CPU
-    credits.unknown_charges.start_thread()  # settles what ended processes have left
+    credits.settler.start_thread()  # settles what ended processes have left
     lifecycle.watch(listener_fd)
     arguments = (outbox, settings.STOP_TIMEOUT_S)
     threading.Thread(target=_end_with_main_process, args=arguments, name="parent-watch", daemon=True).start()

@@ -16,11 +16,11 @@ from django.utils import timezone
 from unfold import widgets
 from unfold.admin import TabularInline
 
-from accounts import customer_links, customers, sales, statistics, tokens
+from accounts import customer_links, customers, sales, statistics, tokens, unknown_charges
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenSearchAdmin
 from accounts.admin.charts import requests_chart
-from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact
+from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import NEWEST_FIRST, newest_ids
 from core import periods
 from core.admin import IndexedChangeList, column, require
@@ -284,13 +284,15 @@ def _first_runs_out(usable: list[ApiToken], now: datetime) -> str:
 def _ledger_figures(owned: list[ApiToken], by_day: Mapping[date, Mapping[str, int]], now: datetime) -> dict[str, Any]:
     """The newest entries, and sales and revenue. `by_day`: requests in the days of periods.MONTH, by outcome."""
     ids = [token.pk for token in owned]
-    sold = sales.of_tokens(ids, periods.MONTH.since(now))
+    since = periods.MONTH.since(now)
+    sold = sales.of_tokens(ids, since)
+    lost = unknown_charges.count(since, ids).get(UnknownCharge.Outcome.REFUNDED, 0)
     charged = sum(counts.get(outcome, 0) for counts in by_day.values() for outcome in statistics.CHARGED)
     newest = newest_ids(CreditEntry.objects.all(), ids, NEWEST_ENTRIES)
     return {
         "entries": CreditEntry.objects.filter(pk__in=newest).select_related("token").order_by(*NEWEST_FIRST),
         "sold": sold,
-        "revenue": sold.period.revenue(charged - sold.refunded),
+        "revenue": sold.period.revenue(charged - (sold.refunded - lost)),  # lost answers are not in `charged`
         "currency": settings.CURRENCY,
     }
 

@@ -48,7 +48,8 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if can_view_ledger:
         blocks["credits"] = figures = _credits(total, since)
         cost = blocks["report"].cost if can_view_usage else None
-        blocks["money"] = _money(sales.of_all_tokens(since), figures["spent"] - figures["refunded"], cost)
+        refunded = figures["refunded"] - figures["lost"]  # lost answers are not in `spent`
+        blocks["money"] = _money(sales.of_all_tokens(since), figures["spent"] - refunded, cost)
     if can_view_tokens:
         blocks["tokens"] = _tokens(now)
     if request.user.has_perm("accounts.view_incident"):

@@ -12,8 +12,10 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts import credits, customers, sales, tokens
-from accounts.models import ApiToken, CreditDay, CreditEntry, TokenDay
-from tests.accounts.admin.pages import LEDGER, entry_page, issue, issue_token, page, select, submit
+from accounts.debit import Debit
+from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay, UnknownCharge
+from tests.accounts.admin.pages import LEDGER, NUMBER, entry_page, issue, issue_token, page, select, submit
+from tests.console import figures
 
 pytestmark = pytest.mark.django_db
 
@@ -117,6 +119,29 @@ def test_sales_of_a_customer_are_those_of_its_tokens(token: ApiToken) -> None:
     assert found == sales.CustomerSales(sales.Sales(Decimal(3), Decimal("0.03")), Decimal(3), 0)
     assert sales.of_tokens([token.pk], timezone.now() + timedelta(hours=1)).period.total == 0
     assert sales.of_tokens([], month()).total is None
+
+
+def test_refunds_of_lost_answers_do_not_reduce_revenue(admin_client: Client, settings: Any, token: ApiToken) -> None:
+    settings.CREDIT_PRICE, settings.CURRENCY = Decimal("0.5"), "EUR"
+    customer = customers.create(name="Example Ltd")
+    ApiToken.objects.update(customer=customer)
+    now = timezone.now()
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    TokenDay.objects.create(token=token, day=now.date(), outcome="found_one", count=4)
+    SearchHour.objects.create(hour=hour, outcome="found_one", count=4)
+    # Lost answers, also of another customer, and one from before the period that was settled in it.
+    for owner, days_ago in ((token, 0), (token, 1), (token, 40), (issue_token("of somebody else"), 0)):
+        charged_at = now - timedelta(days=days_ago)
+        Debit(owner.pk, owner.charge_epoch, f"lost {days_ago}", b"", charged_at).execute()
+        UnknownCharge.objects.create(token=owner, charged_at=charged_at, request_id=f"lost {days_ago}")
+    assert credits.settle_unknown()
+    credits.charge(token=token, request_id="answered", number=NUMBER, answer={})
+    credits.refund(entry=token.entries.get(request_id="answered"), actor="op", reason="wrong name")
+    context = admin_client.get(f"/admin/accounts/customer/{customer.pk}/change/").context
+    assert (context["sold"].refunded, context["revenue"]) == (4, Decimal("1.50"))
+    shown = figures(admin_client.get("/admin/", {"period": "30d"}).text)
+    assert (shown["Spent"], shown["Refunded"].split()[:2]) == ("4", ["5", "4"])
+    assert shown["Revenue"].startswith("1.50 EUR")
 
 
 def test_day_sums_are_those_of_the_entries(token: ApiToken) -> None:

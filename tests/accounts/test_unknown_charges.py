@@ -17,19 +17,19 @@ from django.utils import timezone
 
 from accounts import audit, credits, debit, tokens, unknown_charges
 from accounts.models import ApiToken, CreditEntry, UnknownCharge
-from accounts.unknown_charges import LostDebit, UnknownCharges
+from accounts.unknown_charges import ChargeSettler, LostDebit
 from core.retention import KEPT_DAYS
-from tests.accounts.admin.pages import NUMBER, amounts, balance
+from tests.accounts.admin.pages import NUMBER, amounts, balance, issue_token
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def remembered(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UnknownCharges:
+def remembered(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChargeSettler:
     """What this process remembers; it is written and settled by `flush` only."""
     settings.DATA_DIR = tmp_path
-    process = UnknownCharges(credits.settle_unknown, flush_interval_s=None)
-    monkeypatch.setattr(credits, "unknown_charges", process)
+    process = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
+    monkeypatch.setattr(credits, "settler", process)
     return process
 
 
@@ -50,7 +50,7 @@ def files(directory: Path) -> list[Path]:
     return list((directory / "unknown-charges").iterdir())
 
 
-def test_a_debit_that_stands_is_refunded(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_debit_that_stands_is_refunded(token: ApiToken, remembered: ChargeSettler) -> None:
     charge(token)
     remembered.add(charge(token))
     remembered.flush()
@@ -62,30 +62,30 @@ def test_a_debit_that_stands_is_refunded(token: ApiToken, remembered: UnknownCha
     assert amounts(token, "refund") == [1]
 
 
-def test_a_debit_that_was_not_made_is_not_refunded(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_debit_that_was_not_made_is_not_refunded(token: ApiToken, remembered: ChargeSettler) -> None:
     charge(token, "never")
     remembered.add(not_charged(token))
     remembered.flush()
     assert (balance(token), unknown_charges.count()) == (29, {"not charged": 1})
 
 
-def test_a_debit_recorded_twice_is_refunded_once(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_debit_recorded_twice_is_refunded_once(token: ApiToken, remembered: ChargeSettler) -> None:
     twice = charge(token)
-    other = UnknownCharges(credits.settle_unknown, flush_interval_s=None)
+    other = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
     for process in (remembered, other, remembered):
         process.add(twice)
         process.flush()
     assert (balance(token), amounts(token, "refund"), unknown_charges.count()) == (30, [1], {"refunded": 1})
 
 
-def test_an_operators_refund_is_not_repeated(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_an_operators_refund_is_not_repeated(token: ApiToken, remembered: ChargeSettler) -> None:
     remembered.add(charge(token))
     credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="500")
     remembered.flush()
     assert (balance(token), amounts(token, "refund"), unknown_charges.count()) == (30, [1], {"refunded": 1})
 
 
-def test_an_erased_and_a_revoked_one_are_refunded(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_an_erased_and_a_revoked_one_are_refunded(token: ApiToken, remembered: ChargeSettler) -> None:
     remembered.add(charge(token))
     CreditEntry.objects.filter(kind="search").update(number_hash=None)
     tokens.revoke(token=token)
@@ -93,7 +93,7 @@ def test_an_erased_and_a_revoked_one_are_refunded(token: ApiToken, remembered: U
     assert balance(token) == 30
 
 
-def test_a_settled_debit_that_arrives_late_changes_nothing(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_settled_debit_that_arrives_late_changes_nothing(token: ApiToken, remembered: ChargeSettler) -> None:
     late = debit.Debit(token.pk, token.charge_epoch, "never", b"", timezone.now())
     remembered.add(LostDebit(token.pk, late.created_at, late.request_id))
     remembered.flush()
@@ -101,7 +101,7 @@ def test_a_settled_debit_that_arrives_late_changes_nothing(token: ApiToken, reme
     assert (balance(token), audit.audit()) == (30, [])
 
 
-def test_a_search_in_progress_is_charged_after_a_settlement(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_a_search_in_progress_is_charged_after_a_settlement(token: ApiToken, remembered: ChargeSettler) -> None:
     for _ in range(2):  # `token` was read before the settlement
         remembered.add(not_charged(token))
         remembered.flush()
@@ -112,11 +112,11 @@ def test_a_search_in_progress_is_charged_after_a_settlement(token: ApiToken, rem
         charge(token)
 
 
-def test_a_killed_process_leaves_a_file(token: ApiToken, remembered: UnknownCharges, tmp_path: Path) -> None:
+def test_a_killed_process_leaves_a_file(token: ApiToken, remembered: ChargeSettler, tmp_path: Path) -> None:
     remembered.add(charge(token, "a.b_c-D"))
     (tmp_path / "unknown-charges" / "of an operator").touch()
     assert unknown_charges.count() == {}
-    replacement = UnknownCharges(credits.settle_unknown, flush_interval_s=None)
+    replacement = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
     replacement.flush()
     assert (balance(token), amounts(token, "refund")) == (30, [1])
     assert [file.name for file in files(tmp_path)] == ["of an operator"]
@@ -125,7 +125,7 @@ def test_a_killed_process_leaves_a_file(token: ApiToken, remembered: UnknownChar
 
 
 def test_without_a_file_it_is_kept_in_memory(
-    token: ApiToken, remembered: UnknownCharges, settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    token: ApiToken, remembered: ChargeSettler, settings: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.DATA_DIR = tmp_path / "file"
     settings.DATA_DIR.touch()
@@ -137,7 +137,7 @@ def test_without_a_file_it_is_kept_in_memory(
 
 def test_a_failed_settlement_is_repeated(token: ApiToken, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     results: list[Callable[[], bool]] = [lambda: 1 // 0 > 0, lambda: False, credits.settle_unknown]
-    process = UnknownCharges(lambda: results.pop(0)(), flush_interval_s=None)
+    process = ChargeSettler(lambda: results.pop(0)(), flush_interval_s=None)
     process.add(charge(token))
     for _ in range(2):
         process.flush()
@@ -150,13 +150,44 @@ def test_a_failed_settlement_is_repeated(token: ApiToken, tmp_path: Path, caplog
     ]
 
 
+def test_a_file_without_a_valid_time_is_skipped(
+    token: ApiToken, remembered: ChargeSettler, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    unknown_charges._read_name.cache_clear()
+    remembered.add(charge(token))
+    invalid = tmp_path / "unknown-charges" / "1_20261399T000000.000000Z_x"
+    invalid.touch()
+    for _ in range(2):
+        remembered.flush()
+    assert (balance(token), files(tmp_path)) == (30, [invalid])
+    assert [record.args for record in caplog.records if record.name == "accounts.unknown_charges"] == [(invalid.name,)]
+
+
+def test_a_refused_refund_delays_no_other(
+    token: ApiToken, remembered: ChargeSettler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(credits, "_refused", set())
+    other = issue_token("other", 30)
+    remembered.add(charge(token))
+    ApiToken.objects.filter(pk=token.pk).update(credits=credits.MAX_BALANCE)
+    remembered.flush()
+    remembered.add(charge(other))
+    remembered.flush()
+    assert (balance(other), unknown_charges.count()) == (30, {"refunded": 1, "unknown": 1})
+    refused = UnknownCharge.objects.get(outcome="unknown")
+    assert caplog.text.count(f"unknown charge {refused.pk} cannot be refunded yet: The balance must stay") == 1
+    ApiToken.objects.filter(pk=token.pk).update(credits=29)
+    remembered.flush()
+    assert (balance(token), unknown_charges.count()) == (30, {"refunded": 2})
+
+
 @pytest.mark.django_db(transaction=True)
-def test_many_processes_and_operators_refund_each_once(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_many_processes_and_operators_refund_each_once(token: ApiToken, remembered: ChargeSettler) -> None:
     debits = [charge(token) for _ in range(20)]
     barrier = threading.Barrier(6)
 
     def settle(_: int) -> None:
-        process = UnknownCharges(credits.settle_unknown, flush_interval_s=None)
+        process = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
         for each in debits:
             process.add(each)
         barrier.wait(10)
@@ -191,7 +222,7 @@ def test_many_processes_and_operators_refund_each_once(token: ApiToken, remember
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite locks the database, not rows")
 @pytest.mark.django_db(transaction=True)
-def test_settlement_waits_neither_for_another_nor_forever(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_settlement_waits_neither_for_another_nor_forever(token: ApiToken, remembered: ChargeSettler) -> None:
     """While no standby confirms commits, one connection waits for that, whichever process it belongs to."""
     remembered.add(charge(token))
     locked, end = threading.Event(), threading.Event()
@@ -218,7 +249,7 @@ def test_settlement_waits_neither_for_another_nor_forever(token: ApiToken, remem
     assert balance(token) == 30
 
 
-def test_audit_counts_them(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_audit_counts_them(token: ApiToken, remembered: ChargeSettler) -> None:
     def audited(*arguments: str) -> str:
         out = StringIO()
         call_command("audit_credits", *arguments, stdout=out)
@@ -235,7 +266,7 @@ def test_audit_counts_them(token: ApiToken, remembered: UnknownCharges) -> None:
         "Searches answered with 500 while their charge was unknown: 1 still unknown, 1 refunded, 1 not charged."
     ]
     UnknownCharge.objects.exclude(outcome="unknown").update(
-        charged_at=datetime(2026, 1, 1, tzinfo=timezone.now().tzinfo)
+        settled_at=datetime(2026, 1, 1, tzinfo=timezone.now().tzinfo)
     )
     assert json.loads(audited("--json", "--since", "2026-01-02"))["unknown_charges"] == {
         **dict.fromkeys(counts, 0),
@@ -243,7 +274,7 @@ def test_audit_counts_them(token: ApiToken, remembered: UnknownCharges) -> None:
     }
 
 
-def test_prune_settles_and_deletes_old_ones(token: ApiToken, remembered: UnknownCharges) -> None:
+def test_prune_settles_and_deletes_old_ones(token: ApiToken, remembered: ChargeSettler) -> None:
     remembered.add(charge(token))
     call_command("prune", "--json", stdout=StringIO())
     assert (balance(token), unknown_charges.count()) == (30, {"refunded": 1})

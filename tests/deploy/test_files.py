@@ -111,6 +111,18 @@ def test_compose_accepts_the_file_and_needs_all_secrets(tmp_path: Path) -> None:
         assert re.search(pattern[1], conf), pattern
 
 
+def test_compose_keeps_the_data_directory_of_a_killed_instance() -> None:
+    configuration = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
+    for name in ("callerid-1", "callerid-2"):
+        service = configuration["services"][name]
+        data = service["environment"]["CALLERID_DATA_DIR"]
+        (source,) = [volume.split(":")[0] for volume in service["volumes"] if volume.split(":")[1] == data]
+        assert source in configuration["volumes"]
+        # Docker gives a new named volume the owner and the mode of the image's directory.
+        dockerfile = (DEPLOY / "docker" / "Dockerfile").read_text()
+        assert f"RUN install --directory --owner=callerid --group=callerid --mode=0700 {data}\n" in dockerfile
+
+
 def test_all_manifests_are_deployed_and_confined() -> None:
     listed = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"]
     files = {file.name for file in KUBERNETES.glob("*.yaml")}

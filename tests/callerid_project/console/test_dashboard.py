@@ -321,8 +321,14 @@ def test_refunds_of_lost_answers_and_unknown_charges_are_counted(admin_client: C
     for number, (outcome, days_ago) in enumerate(
         [*[("refunded", 0)] * 3, ("refunded", 10), ("not charged", 0), ("unknown", 0), ("unknown", 10)]
     ):
-        at = NOW - timedelta(days=days_ago)
-        UnknownCharge.objects.create(token=token, charged_at=at, request_id=f"r{number}", outcome=outcome)
+        settled_at = None if outcome == "unknown" else NOW - timedelta(days=days_ago)
+        UnknownCharge.objects.create(
+            token=token,
+            charged_at=NOW - timedelta(days=days_ago),
+            request_id=f"r{number}",
+            outcome=outcome,
+            settled_at=settled_at,
+        )
     shown = figures(admin_client.get(URL, {"period": "7d"}).text)
     assert shown["Refunded"] == "7 3 by the service, for searches answered with 500"
     assert shown["Charge unknown"] == "2 answered with 500; refunded if charged"
