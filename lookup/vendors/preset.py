@@ -7,7 +7,8 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from http.client import responses
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -32,12 +33,13 @@ Outcome = Literal[
 ]
 #: What a search is charged for.
 ANSWERS: tuple[Outcome, ...] = ("found", "not_found", "invalid_number")
-# Bodies that no vendor means as an answer, and that a `when` for one must not apply to (an empty list may be one). The
-# last is what API gateways and web frameworks send for a path that they do not know.
-_NO_ANSWER: tuple[Any, ...] = (
-    *(None, {}, "", 0, True, "<!doctype html><html><body>Not Found</body></html>"),
-    dict.fromkeys(("error", "message", "detail", "title", "reason"), "Not Found") | {"code": 404, "status": 404},
-)
+# What proxies and frameworks send. A `when` that is true for one is refused. `[]` is not here: some vendors mean 'not
+# found' by it. The bodies that depend on the status are in `_proxy_bodies`.
+_PROXY_BODIES: tuple[Any, ...] = (None, {}, "", 0, True, "<!doctype html><html><body>Not Found</body></html>")
+_USUAL_STATUSES = (200, 400, 401, 403, 404, 405, 410, 422, 429, 500, 502, 503, 504)
+# google.rpc.Code, where it is not the reason phrase.
+_GOOGLE_STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
+_GOOGLE_STATUS |= {500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
 #: Where a fact comes from: the vendor's own documents, third-party code only, a measurement, or general knowledge.
 Grade = Literal["V", "T", "M", "K"]
 Text = Annotated[str, Meta(min_length=1)]
@@ -52,6 +54,50 @@ _CHOICES = {
     "method": ("GET", "POST"),
     "body": ("json", "text"),
 }
+
+
+def _proxy_bodies(statuses: Collection[int]) -> Iterator[Any]:
+    """What proxies and frameworks send, as JSON and as plain text: for these statuses with each common spelling of the
+    reason phrase, and for other usual ones, which a body may have in spite of its status, with the phrase itself."""
+    yield from _PROXY_BODIES
+    for status in {*statuses, *_USUAL_STATUSES}:
+        success, phrase = status < 400, responses.get(status, "Unknown Error")
+        snake = phrase.lower().replace(" ", "_")
+        spellings = [phrase, phrase.capitalize(), phrase.lower(), snake, snake.upper(), phrase.replace(" ", "")]
+        spellings += [f"{phrase}.", f"{phrase.capitalize()}.", f"{status} {phrase}", f"{status} page not found"]
+        spellings += [_GOOGLE_STATUS.get(status, phrase), "success" if success else "error", str(status)]
+        for reason in dict.fromkeys(spellings if status in statuses else [phrase]):
+            # Plain text, and one member alone; {"detail": …} is Django REST Framework's.
+            yield from (reason, f"<html><head><title>{reason}</title></head><body><h1>{reason}</h1></body></html>")
+            yield from ({name: reason} for name in ("detail", "error", "message", "msg", "reason", "status", "title"))
+            # FastAPI, for a parameter.
+            yield {"detail": [{"loc": ["path"], "msg": reason, "type": reason}]}
+            # Spring.
+            spring = {"timestamp": "2026-01-01T00:00:00.000+00:00", "status": status, "error": reason, "path": "/"}
+            yield from (spring, spring | {"message": reason})
+            # Nest and Express.
+            nest = {"statusCode": status, "message": reason}
+            yield from (nest, nest | {"error": reason}, {"error": reason, "message": reason})
+            # Problem details (RFC 9457), with and without the members that are optional.
+            problem = {"title": reason, "status": status}
+            typed = problem | {"type": "about:blank"}
+            yield from (problem, typed, typed | {"traceId": "0"}, typed | {"detail": reason, "instance": "/"})
+            # Google.
+            google = {"code": status, "message": reason, "status": reason}
+            yield from ({"error": google}, {"error": google | {"errors": [{"message": reason, "reason": reason}]}})
+            # JSON:API and GraphQL.
+            json_api = {"status": str(status), "title": reason}
+            yield from ({"errors": [json_api]}, {"errors": [json_api | {"code": reason, "detail": reason}]})
+            yield {"errors": [{"message": reason}]}
+            # Simple ones.
+            for code in (status, str(status), reason):
+                simple = {"code": code, "message": reason}
+                yield from (simple, {"code": code, "msg": reason}, {"code": code, "error": reason}, {"error": simple})
+            result = "success" if success else "error"
+            for flag in ({"success": success}, {"ok": success}, {"status": result}, {"status": status}):
+                yield from (flag, flag | {"message": reason}, flag | {"error": reason})
+                yield from (flag | {"code": status, "message": reason}, flag | {"error": simple})
+            yield from ({"error": not success}, {"error": not success, "message": reason})
 
 
 class MissingEnvironment(ImproperlyConfigured):
@@ -173,27 +219,40 @@ class OutcomeRule(_Strict, frozen=True):
     def __post_init__(self) -> None:
         if not self.status and self.when is None and not self.text:
             raise ValueError("a rule needs status, when or text")
-        if self.outcome not in ANSWERS:
-            if self.status_alone:
-                raise ValueError(f"status_alone is for the outcomes {', '.join(ANSWERS)}")
-        elif not self.status_alone:
+        if self.status_alone:
+            self._require_status_alone()
+        elif self.outcome in ANSWERS:
             self._require_proof()
         if self.number_specific and self.outcome not in ("unavailable", "bad_response"):
             raise ValueError("number_specific is for the outcomes unavailable and bad_response")
+
+    def _require_status_alone(self) -> None:
+        """Raises ValueError if the rule looks at something else, or does not say where the status is documented."""
+        if self.outcome not in ANSWERS:
+            raise ValueError(f"status_alone is for the outcomes {', '.join(ANSWERS)}")
+        if not self.status or self.when is not None or self.text:
+            raise ValueError("status_alone needs status, and neither when nor text")
+        if not self.status_alone.strip():
+            raise ValueError("status_alone is blank: write where the vendor documents that the status is the answer")
 
     def _require_proof(self) -> None:
         """Raises ValueError if a proxy's page would be taken for the vendor's answer."""
         if self.when is None and not self.text:
             raise ValueError(
                 f"{self.outcome} needs more than a status, which a proxy's page has too: add what the vendor documents "
-                'for the body, as in when = "error == \'not_found\'" or text = "Unknown number."; if it documents the '
-                'status alone, add where: status_alone = "docs.example.com, page Errors"'
+                'for the body, as in when = "error == \'unknown_number\'" or text = "Unknown number."; if it documents '
+                'the status alone, add where: status_alone = "docs.example.com, page Errors"'
             )
-        if self.when is not None and not self.text and self.when.applies_to_any(_NO_ANSWER):
+        bodies = list(_proxy_bodies(self.status or _USUAL_STATUSES))
+        if self.text and _folded(self.text) in [[], *map(_folded, bodies)]:
+            raise ValueError(
+                f"{self.outcome} needs a `text` that a proxy or a framework does not send too, as in text = "
+                '"Unknown number."; for JSON write when'
+            )
+        if self.when is not None and not self.text and self.when.applies_to_any(bodies):
             raise ValueError(
                 f"{self.outcome} needs a `when` that an empty body or a proxy's page does not fulfil: require a member "
-                "of the vendor's answer, as in contains(keys(@), 'name'); if the vendor documents that such a body is "
-                'the answer, add where: status_alone = "docs.example.com, page Errors"'
+                "of the vendor's answer, as in contains(keys(@), 'name')"
             )
 
 
@@ -358,6 +417,15 @@ def require_safe_scheme(url: str) -> None:
         raise ValueError("the host or port is invalid")
     if parts.scheme != "https" and not (parts.scheme == "http" and LOOPBACK.fullmatch(parts.hostname or "")):
         raise ValueError("https:// is required; http:// is for loopback only")
+
+
+def _folded(body: Any) -> Any:
+    """A body, or its text, in lower case: JSON as a document, and everything else as text."""
+    text = (body if isinstance(body, str) else json.dumps(body)).strip().casefold()
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _decode(wanted: type, value: Any) -> Any:

@@ -243,14 +243,14 @@ def test_status_400_and_422_are_number_specific(make: Make, status: int, number_
 
 @pytest.mark.parametrize("value", ["x", 0, {}, []])
 def test_when_that_is_not_boolean_is_a_failure(make: Make, value: object) -> None:
-    vendor = make(("known == `false`", "error"))
-    hint = "200: the preset's `when`: `error` is neither true, false nor null"
-    assert read(vendor, {"error": value, "name": "y"}) == Failed("bad_response", hint)
+    vendor = make(("known == `false`", "unlisted"))
+    hint = "200: the preset's `when`: `unlisted` is neither true, false nor null"
+    assert read(vendor, {"unlisted": value, "name": "y"}) == Failed("bad_response", hint)
 
 
 def test_when_may_be_true_false_or_null(make: Make) -> None:
-    vendor = make(("known == `false`", "error"))
-    answers = [read(vendor, {"error": value, "name": "y"}) for value in (True, False, None)]
+    vendor = make(("known == `false`", "unlisted"))
+    answers = [read(vendor, {"unlisted": value, "name": "y"}) for value in (True, False, None)]
     assert answers == [NotFound(), Found(name="y"), Found(name="y")]
 
 
@@ -416,14 +416,15 @@ def test_unreadable_spam_is_unknown(make: Make, document: Any) -> None:
 def test_plain_text_body(make: Make) -> None:
     vendor = make(
         ('source = "these tests"', 'source = "these tests"\nbody = "text"'),
-        ('known == `false`"', '@ == \'\'"\nstatus_alone = "these tests"'),
-        ("contains(keys(@), 'name')", "length(@) > `0` && !starts_with(@, '<')"),
+        ("known == `false`", "@ == 'CALLER: -'"),
+        ("contains(keys(@), 'name')", "starts_with(@, 'CALLER: ')"),
         ('name = ["name"]\nlocation = ["[city, state]"]', 'name = ["@"]'),
     )
-    assert vendor.classify(Reply(200, {}, b" Example Bakery\n")).answer == Found(name="Example Bakery")
-    assert vendor.classify(Reply(200, {}, b"unavailable")).answer == NotFound()
-    assert vendor.classify(Reply(200, {}, b"")).answer == NotFound()
-    assert vendor.classify(Reply(200, {}, b"\xff")).outcome == "bad_response"
+    found = vendor.classify(Reply(200, {}, b"CALLER:  Example Bakery\n"))
+    assert found.answer == Found(name="CALLER: Example Bakery")
+    assert vendor.classify(Reply(200, {}, b"CALLER: -")).answer == NotFound()
+    for other in (b"", b"OK", b"\xff"):
+        assert vendor.classify(Reply(200, {}, other)).outcome == "bad_response"
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("known == `false`", "knows(@)", "outcome[1].when", "no function knows()"),
         ("known == `false`", "join(', ', [nope(@)])", "outcome[1].when", "no function nope()"),
         ('is = "found"', 'is = "fond"', "outcome[2].is", "'fond', which is none of found, not_found"),
-        ("status = [404]\n", "", "outcome[3]", "a rule needs status, when or text"),
+        ('status = [404]\nstatus_alone = "these tests"\n', "", "outcome[3]", "a rule needs status, when or text"),
         ('status_alone = "these tests"\n', "", "outcome[3]", "not_found needs more than a status"),
         ("when = \"contains(keys(@), 'name')\"\n", "", "outcome[2]", "found needs more than a status"),
         (
@@ -70,6 +70,16 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
             'status_alone = "x"\nis = "auth"',
             "outcome[3]",
             "status_alone is for the outcomes",
+        ),
+        ('status_alone = "these tests"', 'status_alone = " "', "outcome[3]", "status_alone is blank"),
+        ("status = [404]\n", "", "outcome[3]", "a rule needs status, when or text"),
+        ("status = [404]\n", "when = \"code == 'unlisted'\"\n", "outcome[3]", "status_alone needs status, and neither"),
+        ("status = [404]", 'status = [404]\ntext = "No such number."', "outcome[3]", "status_alone needs status, and"),
+        (
+            "status = [404]",
+            "status = [404]\nwhen = \"code == 'unlisted'\"",
+            "outcome[3]",
+            "status_alone needs status, and",
         ),
         ("status = [404]", "status = [404]\nnumber_specific = true", "outcome[3]", "number_specific is for"),
         ('is = "found"', 'is = "auth"\nnumber_specific = true', "outcome[2]", "number_specific is for"),
@@ -153,6 +163,28 @@ def test_invalid_preset_names_key_and_problem(
         "error != `null`",
         "message == 'Not Found'",
         "status == `404`",
+        "error == 'not_found'",
+        "detail == 'Not found.'",
+        "detail[0].loc[0] == 'path'",
+        "contains(keys(@), 'timestamp')",
+        "contains(keys(@), 'type')",
+        "contains(keys(@), 'title') && !type",
+        "statusCode == `404`",
+        "statusCode == `404` && !error",
+        "code == `400`",
+        "code == '404' && message == 'not found'",
+        "error && message && !reason",
+        "error.status == 'NOT_FOUND'",
+        "error.code == `404`",
+        "errors[0].status == '404'",
+        "length(errors) > `0`",
+        "success == `false`",
+        "success == `false` && error != `null`",
+        "error == `true`",
+        "status == 'error'",
+        "length(@) > `0` && !contains(@, '<')",
+        "starts_with(@, '404')",
+        "contains(@, 'Not Found')",
     ],
 )
 @pytest.mark.parametrize("outcome", ["found", "not_found", "invalid_number"])
@@ -162,6 +194,56 @@ def test_answer_rule_that_any_body_fulfils_is_invalid(
     rule = f'status = [404]\nwhen = """{when}"""\nis = "{outcome}"'
     with pytest.raises(preset.InvalidPreset, match=f"{outcome} needs a `when` that an empty body or a proxy's page"):
         load(MOCK_A.replace('status = [404]\nstatus_alone = "these tests"\nis = "not_found"', rule, 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(" ", "Not Found", " NOT FOUND.\n", "not_found", "404", "404 Not Found", "404 page not found", "Bad Request"),
+        *("OK", "Error", "Forbidden", "{}", "null", "[]", "true", '"Not found"', '{"message":"not found"}'),
+        '{"status": 404, "title": "Not Found"}',
+    ],
+)
+@pytest.mark.parametrize("outcome", ["found", "not_found", "invalid_number"])
+def test_answer_rule_with_a_proxys_text_is_invalid(load: Callable[..., preset.Preset], outcome: str, text: str) -> None:
+    rule = f'status = [404]\ntext = """{text}"""\nis = "{outcome}"'
+    with pytest.raises(preset.InvalidPreset, match=f"{outcome} needs a `text` that a proxy or a framework does not"):
+        load(MOCK_A.replace('status = [404]\nstatus_alone = "these tests"\nis = "not_found"', rule, 1))
+
+
+@pytest.mark.parametrize(
+    ("status", "when"),
+    [
+        ("200", "status == 'OK'"),
+        ("200", "success == `true`"),
+        ("400", "error == 'bad_request'"),
+        ("400", "error.status == 'INVALID_ARGUMENT'"),
+        ("422", "contains(error, 'Unprocessable')"),
+        ("451", "title == 'Unavailable For Legal Reasons'"),
+        ("520", "status == `520`"),
+        ("200, 400", "message == 'Bad request'"),
+        ("200", "message == 'Not Found'"),
+        ("", "message == 'Gateway timeout'"),
+    ],
+)
+def test_proxy_bodies_have_the_statuses_of_the_rule(load: Callable[..., preset.Preset], status: str, when: str) -> None:
+    line = f"status = [{status}]\n" if status else ""
+    rule = f'{line}when = """{when}"""\nis = "not_found"'
+    with pytest.raises(preset.InvalidPreset, match="not_found needs a `when` that an empty body"):
+        load(MOCK_A.replace('status = [404]\nstatus_alone = "these tests"\nis = "not_found"', rule, 1))
+
+
+@pytest.mark.parametrize(
+    "proof",
+    [
+        'text = "Unknown number."',
+        "when = \"error == 'unknown_number'\"",
+        "when = \"message == 'Not Found' && contains(keys(@), 'number')\"",
+        'when = "@ == `[]`"',
+    ],
+)
+def test_rule_with_the_vendors_own_body_is_valid(load: Callable[..., preset.Preset], proof: str) -> None:
+    assert load(MOCK_A.replace('status_alone = "these tests"', proof, 1)).rules[2].outcome == "not_found"
 
 
 @pytest.mark.parametrize("name", ["Acme.toml", "acme-cnam.toml", "1acme.toml", ".toml", "acme.v2.toml"])
