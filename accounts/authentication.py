@@ -1,5 +1,6 @@
 """Authentication of the search: the API token in the request body."""
 
+from functools import partial
 from typing import Any, cast
 
 from django.conf import settings
@@ -9,7 +10,7 @@ from rest_framework.request import Request
 
 from accounts import tokens
 from accounts.models import ApiToken
-from core import throttling
+from core import loop, throttling
 
 
 class BodyTokenAuthentication(BaseAuthentication):
@@ -19,12 +20,13 @@ class BodyTokenAuthentication(BaseAuthentication):
     AUTH_FAILURE_RATE.
     """
 
-    def authenticate(self, request: Request) -> tuple[None, ApiToken]:
+    async def authenticate(self, request: Request) -> tuple[None, ApiToken]:  # type: ignore[override]
         try:
-            return None, tokens.verify(cast(dict[str, Any], request.data).get("api_key"))
+            return None, await tokens.verify(cast(dict[str, Any], request.data).get("api_key"))
         except tokens.InvalidToken as error:
             throttling.FAILED_AUTHENTICATIONS.inc("token")
-            throttling.count_attempt(request._request, group="api", rate=settings.AUTH_FAILURE_RATE)
+            count = partial(throttling.count_attempt, request._request, group="api", rate=settings.AUTH_FAILURE_RATE)
+            await loop.run_in_thread(count)
             raise AuthenticationFailed from error
 
     def authenticate_header(self, request: Request) -> str:

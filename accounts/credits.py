@@ -1,27 +1,25 @@
 """The only code that changes a balance (for a search through accounts.debit): one guarded UPDATE and one ledger
 entry, in one transaction."""
 
+import asyncio
 import logging
-import os
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 from django.db import Error, IntegrityError, transaction
 from django.db.models import F, Sum
 from django.utils import timezone
 
-from accounts import idempotency, notices
-from accounts.debit import Debit, close_debit
+from accounts import debit, idempotency, notices
 from accounts.models import ApiToken, CreditDay, CreditEntry, UnknownCharge
 from accounts.unknown_charges import ChargeSettler, LostDebit
-from core import metrics
-from core.db import Session
+from core import database, metrics
+from core.database_errors import describe
 from core.hashing import keyed_hash
 
 log = logging.getLogger(__name__)
@@ -29,6 +27,8 @@ log = logging.getLogger(__name__)
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
 MAX_PRICE = 10**9
+#: How long a charge waits before it asks again what became of its lost debit.
+RETRY_INTERVAL_S = 0.05
 _PRICE_STEP = Decimal("0.0001")
 #: The reason of a refund that no operator made.
 ANSWER_LOST = "answer lost"
@@ -220,7 +220,7 @@ def _settle(pk: int) -> bool:
         charge = unlocked.filter(pk=pk, outcome=UnknownCharge.Outcome.UNKNOWN).first()
         if charge is None:
             return False
-        entry = close_debit(token_id=charge.token_id, request_id=charge.request_id, created_at=charge.charged_at)
+        entry = debit.close_debit(token_id=charge.token_id, request_id=charge.request_id, created_at=charge.charged_at)
         charge.outcome = UnknownCharge.Outcome.NOT_CHARGED
         if entry is not None:
             charge.outcome = UnknownCharge.Outcome.REFUNDED
@@ -233,15 +233,6 @@ def _settle(pk: int) -> bool:
 
 #: This process's. Tests replace it.
 settler = ChargeSettler(settle_unknown)
-
-
-def _start_anew() -> None:
-    """After a fork: the thread and what it remembers are the parent's."""
-    global settler  # noqa: PLW0603
-    settler = ChargeSettler(settle_unknown)
-
-
-os.register_at_fork(after_in_child=_start_anew)
 
 
 def require_allowance(*, actor: str, amount: int) -> None:
@@ -313,7 +304,7 @@ class ChargedAnswer:
     number_hash: bytes | None = None
 
 
-def charge(
+async def charge(
     *,
     token: ApiToken,
     request_id: str,
@@ -322,7 +313,7 @@ def charge(
     claim: idempotency.Claim | None = None,
     deadline: float | None = None,
 ) -> ChargedAnswer:
-    """Take one credit for `answer`: balance, ledger entry and stored answer change in one transaction, or not at all.
+    """Take one credit for `answer`: balance, ledger entry and stored answer change in one statement, or not at all.
 
     Where another request has taken the claim over, its answer is returned and nothing is charged. Where the connection
     breaks before the reply, the ledger is read on a new one, until `deadline` (time.monotonic; SEARCH_DEADLINE_S from
@@ -331,80 +322,91 @@ def charge(
     Raises NoCreditsLeft, idempotency.KeyReused, idempotency.StillInFlight and django.db's errors; nothing was charged
     then, unless the log says that the outcome is unknown: without a claim it is settled later (settle_unknown).
     """
-    debit = Debit(token.pk, token.charge_epoch, request_id, keyed_hash("number", number), timezone.now())
-    session = Session.current()
+    deadline = time.monotonic() + settings.SEARCH_DEADLINE_S if deadline is None else deadline
+    epoch, number_hash = token.charge_epoch, keyed_hash("number", number)
+    while True:
+        if claim is not None and claim.entry_id is not None:
+            if (balance := await debit.answer_paid(claim, answer)) is not None:
+                return ChargedAnswer({**answer, "credits_remaining": balance}, replayed=True)
+        else:
+            attempt = debit.Debit(token.pk, epoch, request_id, number_hash, timezone.now(), answer, claim)
+            outcome = await _execute(attempt, deadline)
+            if outcome.entry_id is not None:
+                CREDITS.inc("search")
+                body = {**answer, "credits_remaining": outcome.balance}
+                return ChargedAnswer(body, entry_id=outcome.entry_id, number_hash=number_hash)
+            if claim is None or outcome.held:
+                if (current := await database.fetch_one(_FIND_EPOCH, [token.pk])) is None or current[0] == epoch:
+                    if claim is None or await idempotency.release(claim):
+                        raise NoCreditsLeft
+                else:
+                    epoch = current[0]
+                    continue
+        # The claim expired and another request took it over: use its answer or, if that request failed, try again.
+        begun = await idempotency.begin_again(claim)
+        if isinstance(begun, idempotency.Replay):
+            return ChargedAnswer(begun.body, replayed=True)
+        claim = begun
 
-    def take_credit() -> tuple[int, int]:
-        taken = debit.execute()
-        if taken is None:
-            raise NoCreditsLeft
-        return taken
 
+#: Not of a token without credits, which cannot pay whatever its epoch is.
+_FIND_EPOCH = "SELECT charge_epoch FROM accounts_apitoken WHERE id = %s AND credits >= 1"
+
+
+async def _execute(attempt: debit.Debit, deadline: float) -> debit.Outcome:
+    """`attempt`'s outcome, found in the ledger if its reply is lost. Raises ConnectionLost if it was not committed, and
+    django.db's errors when that cannot be found out before `deadline`."""
     try:
-        charged = _complete(answer, claim, take_credit, debit.number_hash)
-    except Error:
-        if session is None or not session.lost:
-            raise
         try:
-            balance = debit.find_balance(
-                session, time.monotonic() + settings.SEARCH_DEADLINE_S if deadline is None else deadline
-            )
-        except Exception:
-            if claim is None:  # with a key, a retry gets the answer that the debit's transaction stored
-                settler.add(LostDebit(token.pk, debit.created_at, request_id))
-            raise
-        if balance is None:
-            raise
-        charged = ChargedAnswer({**answer, "credits_remaining": balance}, number_hash=debit.number_hash)
-    if not charged.replayed:
-        CREDITS.inc("search")
-    return charged
+            return await attempt.execute()
+        except database.ConnectionLost:
+            outcome = await _find(attempt, deadline)
+            if outcome.entry_id is None:
+                raise
+            return outcome
+    except asyncio.CancelledError:  # the process stops without an answer to this search
+        _remember(attempt)
+        raise
 
 
-def answer_without_charge(
+async def _find(attempt: debit.Debit, deadline: float) -> debit.Outcome:
+    while True:
+        try:
+            return await attempt.find()
+        except Error as error:
+            if time.monotonic() + RETRY_INTERVAL_S >= deadline:
+                _remember(attempt)
+                raise
+            log.warning("charge: connection lost, the ledger cannot be read yet (%s)", describe(error))
+            await asyncio.sleep(RETRY_INTERVAL_S)
+
+
+def _remember(attempt: debit.Debit) -> None:
+    log.error("charge: connection lost, outcome unknown (token=%d)", attempt.token_id)
+    if attempt.claim is None:  # with a key, a retry gets the answer that the debit stored
+        settler.add(LostDebit(attempt.token_id, attempt.created_at, attempt.request_id))
+
+
+async def answer_without_charge(
     *, token: ApiToken, answer: dict[str, Any], claim: idempotency.Claim | None = None
 ) -> ChargedAnswer:
     """`answer` for no credit and without a ledger entry, stored under the claim as in `charge`. Same errors.
 
     `credits_remaining` is TEST_BALANCE for a test token.
     """
-
-    def read_balance() -> tuple[None, int]:
-        if token.is_test:
-            return None, TEST_BALANCE
-        return None, ApiToken.objects.values_list("credits", flat=True).get(pk=token.pk)
-
-    return _complete(answer, claim, read_balance)
-
-
-def _complete(
-    answer: dict[str, Any],
-    claim: idempotency.Claim | None,
-    pay: Callable[[], tuple[int | None, int]],
-    number_hash: bytes | None = None,
-) -> ChargedAnswer:
-    """Call `pay` for the ledger entry's id and the balance, and store the answer, in one transaction."""
-    if claim is None:
-        entry_id, balance = pay()
-        return ChargedAnswer({**answer, "credits_remaining": balance}, False, entry_id, number_hash)
     while True:
-        try:
-            with transaction.atomic():
-                if claim.entry_id is None:
-                    entry_id, balance = pay()
-                else:  # paid for by an earlier request, whose answer was erased
-                    entry_id = claim.entry_id
-                    balance = CreditEntry.objects.values_list("balance_after", flat=True).get(pk=entry_id)
-                body = {**answer, "credits_remaining": balance}
-                if idempotency.finish(claim=claim, entry_id=entry_id, body=body):
-                    replayed = claim.entry_id is not None
-                    return ChargedAnswer(body, replayed, None if replayed else entry_id, number_hash)
-                transaction.set_rollback(True)
-        except NoCreditsLeft:
-            if idempotency.release(claim):
-                raise
-        # The claim expired and another request took it over: use its answer or, if that request failed, try again.
-        begun = idempotency.begin(token=claim.token, key=claim.key, number=claim.number, can_pay=True)
+        if claim is not None and claim.entry_id is not None:
+            if (balance := await debit.answer_paid(claim, answer)) is not None:
+                return ChargedAnswer({**answer, "credits_remaining": balance}, replayed=True)
+        else:
+            balance = TEST_BALANCE if token.is_test else (await database.fetch_one(_FIND_BALANCE, [token.pk]))[0]
+            body = {**answer, "credits_remaining": balance}
+            if claim is None or await debit.answer_free(claim, body):
+                return ChargedAnswer(body)
+        begun = await idempotency.begin_again(claim)
         if isinstance(begun, idempotency.Replay):
             return ChargedAnswer(begun.body, replayed=True)
-        claim = cast(idempotency.Claim, begun)
+        claim = begun
+
+
+_FIND_BALANCE = "SELECT credits FROM accounts_apitoken WHERE id = %s"

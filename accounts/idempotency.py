@@ -5,23 +5,24 @@ A request claims its key before it calls any source, by one statement, and holds
 process that died expires; once another request has taken it over, the first can neither finish nor release it.
 """
 
+import asyncio
 import json
 import re
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 from django.utils import timezone
 
 from accounts.models import ApiToken, IdempotencyRecord
-from core.db import fetch_one, release_connection
+from core import database
 from core.hashing import keyed_hash
 from core.retention import delete_in_batches
 
@@ -106,9 +107,11 @@ _LOCK = """
 SELECT id FROM accounts_idempotencyrecord
 WHERE token_id = %s AND key_hash = %s AND current_setting('synchronous_standby_names') <> '' FOR UPDATE
 """
-# Hand-written: the ORM would put the answer into the statement's text, and so into PostgreSQL's log.
-_FINISH = """
-UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, entry_id = %s, answer = %s
+_RELEASE = """
+DELETE FROM accounts_idempotencyrecord WHERE id = %s AND claim_id = %s AND claim_expires_at IS NOT NULL RETURNING id
+"""
+_RELEASE_PAID = """
+UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, number_hash = NULL
 WHERE id = %s AND claim_id = %s AND claim_expires_at IS NOT NULL RETURNING id
 """
 
@@ -118,7 +121,7 @@ def _with_clock(statement: str, vendor: str) -> str:
     return statement.format(**_CLOCK[vendor])
 
 
-def begin(*, token: ApiToken, key: str, number: str, can_pay: bool) -> Replay | Claim | None:
+async def begin(*, token: ApiToken, key: str, number: str, can_pay: bool) -> Replay | Claim | None:
     """The answer to replay from the last 24 hours, or a claim to search with the key.
 
     None: the key has no paid search, and `can_pay` is False. Where another request is searching for the same number,
@@ -128,31 +131,38 @@ def begin(*, token: ApiToken, key: str, number: str, can_pay: bool) -> Replay | 
     wait_deadline = time.monotonic() + settings.SEARCH_DEADLINE_S + MARGIN_S
     poll_s = POLL_S
     while True:
-        claimable, number_hash, answer, paid = _find(token, key) or (True, None, "", False)
+        claimable, number_hash, answer, paid = await _find(token, key) or (True, None, "", False)
         if claimable:
             if not can_pay and not paid:
                 return None
-            if claim := _claim(token, key, number):
+            if claim := await _claim(token, key, number):
                 return claim
         elif bytes(number_hash) != keyed_hash("number", number):
             raise KeyReused
         elif answer:  # without one, another request is still searching
-            _wait_for_standby(token, key)
+            await _wait_for_standby(token, key)
             return Replay(json.loads(answer))
         if time.monotonic() >= wait_deadline:
             raise StillInFlight
-        release_connection()
-        time.sleep(poll_s)
+        await asyncio.sleep(poll_s)
         poll_s = min(poll_s * 1.5, MAX_POLL_S)
 
 
-def _find(token: ApiToken, key: str) -> tuple[Any, ...] | None:
+async def begin_again(claim: Claim) -> Replay | Claim:
+    """`begin` for the key of a claim that was lost."""
+    begun = await begin(token=claim.token, key=claim.key, number=claim.number, can_pay=True)
+    return cast(Replay | Claim, begun)
+
+
+async def _find(token: ApiToken, key: str) -> tuple[Any, ...] | None:
     """The columns of _SELECT, or None without a record."""
     since = connection.ops.adapt_datetimefield_value(timezone.now() - LIFETIME)
-    return fetch_one(_with_clock(_SELECT, connection.vendor), [token.pk, keyed_hash("idempotency-key", key), since])
+    return await database.fetch_one(
+        _with_clock(_SELECT, connection.vendor), [token.pk, keyed_hash("idempotency-key", key), since]
+    )
 
 
-def _wait_for_standby(token: ApiToken, key: str) -> None:
+async def _wait_for_standby(token: ApiToken, key: str) -> None:
     """Returns when a synchronous standby has the record, if there is one.
 
     A visible record may be missing there: PostgreSQL does not undo a commit whose session ends, or whose server
@@ -160,14 +170,14 @@ def _wait_for_standby(token: ApiToken, key: str) -> None:
     the record too when it has confirmed the commit of the lock.
     """
     if connection.vendor == "postgresql":
-        fetch_one(_LOCK, [token.pk, keyed_hash("idempotency-key", key)])
+        await database.fetch_one(_LOCK, [token.pk, keyed_hash("idempotency-key", key)])
 
 
-def _claim(token: ApiToken, key: str, number: str) -> Claim | None:
+async def _claim(token: ApiToken, key: str, number: str) -> Claim | None:
     """None when another request has claimed the key first."""
     now, adapt = timezone.now(), connection.ops.adapt_datetimefield_value
     since, claim_id = adapt(now - LIFETIME), secrets.token_hex(16)
-    row = fetch_one(
+    row = await database.fetch_one(
         _with_clock(_CLAIM, connection.vendor),
         [
             *(token.pk, keyed_hash("idempotency-key", key), keyed_hash("number", number)),
@@ -178,29 +188,21 @@ def _claim(token: ApiToken, key: str, number: str) -> Claim | None:
     return Claim(token, key, number, row[0], claim_id, row[1]) if row else None
 
 
-def finish(*, claim: Claim, entry_id: int | None, body: dict[str, Any]) -> bool:
-    """Store the answer to replay. False when the claim was lost: then the caller must roll its transaction back."""
-    answer = json.dumps(body, ensure_ascii=False)
-    return fetch_one(_FINISH, [entry_id, answer, claim.record_id, claim.claim_id]) is not None
-
-
-def release(claim: Claim) -> bool:
+async def release(claim: Claim) -> bool:
     """Make the key available again; a search that was paid for stays paid. False when the claim was lost."""
-    held = IdempotencyRecord.objects.filter(pk=claim.record_id, claim_id=claim.claim_id, claim_expires_at__isnull=False)
-    if claim.entry_id is None:
-        return held.delete()[0] > 0
-    return held.update(claim_expires_at=None, number_hash=None) > 0
+    statement = _RELEASE if claim.entry_id is None else _RELEASE_PAID
+    return await database.fetch_one(statement, [claim.record_id, claim.claim_id]) is not None
 
 
-@contextmanager
-def released_on_failure(claim: Claim | None) -> Iterator[None]:
+@asynccontextmanager
+async def released_on_failure(claim: Claim | None) -> AsyncIterator[None]:
     """Release `claim` when the block raises. If that fails too, the claim expires on its own."""
     try:
         yield
     except BaseException:
         if claim is not None:
             with suppress(DatabaseError, InterfaceError):
-                release(claim)
+                await release(claim)
         raise
 
 

@@ -30,14 +30,12 @@ LAST_SUCCESS = metrics.Gauge(
     "When the command last succeeded, on any host; 0: never.",
     ("task",),
     zeros=[(PRUNE,), (AUDIT,), (AUDIT_SINCE,)],
-    multiprocess_mode="livemax",
 )
 LAST_FAILURE = metrics.Gauge(
     "callerid_task_last_failure_timestamp_seconds",
     "When the command last found something wrong, on any host; 0: never.",
     ("task",),
     zeros=[(AUDIT,), (AUDIT_SINCE,)],
-    multiprocess_mode="livemax",
 )
 INSTALLED = metrics.Gauge(
     "callerid_installed_timestamp_seconds",

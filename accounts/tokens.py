@@ -28,7 +28,7 @@ from rest_framework_simplejwt.backends import TokenBackend
 
 from accounts import credits, customers
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
-from core.db import fetch_one, retry_on_new_connection
+from core.database import fetch_one
 
 MAX_LENGTH = 2048
 MAX_DAYS = 36_500
@@ -217,7 +217,7 @@ def _decode(api_key: str, keys: tuple[str, ...]) -> tuple[str, datetime]:
     raise InvalidToken
 
 
-def verify(api_key: object) -> ApiToken:
+async def verify(api_key: object) -> ApiToken:
     """The token (only the columns of _ACTIVE_BY_JTI are loaded) of a JWT that is signed by this service and active.
 
     Runs one SQL statement, and none for a forgery. Raises InvalidToken.
@@ -233,8 +233,7 @@ def verify(api_key: object) -> ApiToken:
     if now >= expires_at + LEEWAY:
         raise InvalidToken
     parameters = [jti, jti, connection.ops.adapt_datetimefield_value(now)]
-    # The first statement of a search, so the one that meets a connection that the server has closed.
-    row = retry_on_new_connection(lambda: fetch_one(_ACTIVE_BY_JTI, parameters))
+    row = await fetch_one(_ACTIVE_BY_JTI, parameters)
     if row is None:
         raise InvalidToken
     # In the order of the model's fields.

@@ -1,8 +1,8 @@
-"""Measures whether a search slows down as tables grow, and a worker's memory over time: `python -m bench.growth`.
+"""Measures whether a search slows down as tables grow, and a process's memory over time: `python -m bench.growth`.
 
 Runs bench.search's load on three databases of one durable PostgreSQL server in alternating rounds: one with 1,000
 tokens and 10,000 ledger entries, one with --tokens tokens, and one with --ledger ledger entries. Then sends --searches
-searches to one service without a pause and records the memory of its largest process. Needs PostgreSQL's and Redis's
+searches to one process without a pause and records its memory. Needs PostgreSQL's and Redis's
 server binaries, and 0.3 GB of disk for each million ledger entries.
 """
 
@@ -66,7 +66,7 @@ def measure_growth(options: argparse.Namespace) -> str:
         ExitStack() as contexts,
     ):
         stacks = {name: contexts.enter_context(_stack_of_size(postgres, cache, *size)) for name, size in sizes.items()}
-        plan = LoadPlan(0, [], 32, options.seconds, 2.0, distinct=dataset.NUMBERS)
+        plan = LoadPlan([], [], 32, options.seconds, 2.0, distinct=dataset.NUMBERS)
         runs = {
             name: partial(targets.measure, targets.ours(), stack, replace(plan, api_keys=stack.api_keys))
             for name, stack in stacks.items()
@@ -80,7 +80,7 @@ def measure_growth(options: argparse.Namespace) -> str:
             report.ratios_table(results, first),
         ]
         if options.searches:
-            parts += ["## Worker memory", _memory_table(stacks[first], plan, options.searches)]
+            parts += ["## Memory of a process", _memory_table(stacks[first], plan, options.searches)]
     return "\n\n".join(parts)
 
 
@@ -104,15 +104,16 @@ def write_ledger(connection: psycopg.Connection, tokens: int, ledger: int) -> No
 
 
 def _memory_table(stack: Stack, plan: LoadPlan, searches: int) -> str:
-    """Returns Markdown: the memory of the largest process after each tenth of the searches."""
-    lines = ["| searches | largest process MB |", "| --- | --- |"]
-    with targets.running(targets.ours(), stack) as (service, app):
+    """Returns Markdown: the memory of one process after each tenth of the searches."""
+    lines = ["| searches | MB |", "| --- | --- |"]
+    with targets.running(targets.ours(instances=1), stack) as (service,):
+        (pid,) = targets.pids([service])
         done = 0
         while done < searches:
-            step = replace(plan, port=service.port, api_keys=stack.api_keys, seconds=searches / STEPS / 500)
-            result, _ = targets.under_load(step, {"app": app})
+            step = replace(plan, ports=[service.port], api_keys=stack.api_keys, seconds=searches / STEPS / 500)
+            result, _ = targets.under_load(step, {"app": [pid]})
             done += result.answered
-            lines.append(f"| {done:,} | {processes.largest_resident_mb(app):.1f} |")
+            lines.append(f"| {done:,} | {processes.largest_resident_mb(pid):.1f} |")
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@ of a stall (no coordinated omission).
 """
 
 import json
+import math
 import re
 import select
 import socket
@@ -24,10 +25,10 @@ from bench.dataset import number
 #: The run fails when no answer arrives for this long.
 TIMEOUT_S = 10.0
 #: The longest pause between opening two connections; the first ones send searches meanwhile. If all were opened at
-#: once, one process of a server might accept every one.
+#: once, their searches would stay in step.
 CONNECT_INTERVAL_S = 0.01
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
-_OK, _ERROR = b"HTTP/1.1 200", b"HTTP/1.1 5"
+_OK, _ERROR, _REFUSED = b"HTTP/1.1 200", b"HTTP/1.1 5", b"HTTP/1.1 503"
 
 
 class LoadError(Exception):
@@ -36,11 +37,12 @@ class LoadError(Exception):
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """Searches cycle through `api_keys` and through `distinct` numbers, starting with the index `first`. `rate`:
-    searches per second; None: closed loop. `complete_text`: a text that every complete answer contains. `allow_errors`:
-    5xx answers are counted instead of failing the run."""
+    """Connections are spread over `ports` alike. Searches cycle through `api_keys` and through `distinct` numbers,
+    starting with the index `first`. `rate`: searches per second; None: closed loop. `complete_text`: a text that every
+    complete answer contains. `allow_errors`: 5xx answers are counted instead of failing the run. `deadline_s`: see
+    LoadResult."""
 
-    port: int
+    ports: list[int]
     api_keys: list[str]
     connections: int
     seconds: float
@@ -50,18 +52,24 @@ class LoadPlan:
     distinct: int = 10_000
     complete_text: str = '"source_a_available":true'
     allow_errors: bool = False
+    deadline_s: float = 1.5
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """`answered`, `incomplete`, `errors`: the number of 200 answers, of the incomplete ones among them, and of 5xx
-    answers in the whole run, including the warm-up. All other fields cover the 200 answers of the measured period.
-    `load_us`: the load generator's own CPU time per search."""
+    """`answered`, `incomplete`, `refused`, `errors`: the number of 200 answers, of the incomplete ones among them, of
+    503 answers, and of other 5xx answers in the whole run, including the warm-up. `slowest_refusal_ms`: the longest
+    time from sending a search until its 503, 0 without one. All other fields cover the 200 answers of the measured
+    period. `rate_in_time`: the rate of those within `deadline_s`. `load_us`: the load generator's own CPU time per
+    search."""
 
     answered: int
     incomplete: int
+    refused: int
+    slowest_refusal_ms: float
     errors: int
     rate: float
+    rate_in_time: float
     p50_ms: float
     p99_ms: float
     load_us: float
@@ -73,7 +81,7 @@ def requests(plan: LoadPlan) -> Iterator[bytes]:
         body = json.dumps({"api_key": api_key, "query": ""}).removesuffix('"}')
         length = len(body) + len(f'{number(0)}"}}')  # all numbers have as many digits
         heads.append(
-            f"POST /callerid/search HTTP/1.1\r\nHost: 127.0.0.1:{plan.port}\r\nUser-Agent: bench\r\nAccept: */*\r\n"
+            f"POST /callerid/search HTTP/1.1\r\nHost: 127.0.0.1:{plan.ports[0]}\r\nUser-Agent: bench\r\nAccept: */*\r\n"
             f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}".encode()
         )
     count = 0
@@ -83,10 +91,13 @@ def requests(plan: LoadPlan) -> Iterator[bytes]:
 
 
 class Connection:
-    """A keep-alive connection. `due`: the time from which the latency of its search counts; None when it is idle."""
+    """A keep-alive connection to `port`. `due`: the time from which the latency of its search counts; None when it is
+    idle."""
 
     def __init__(self, port: int) -> None:
+        self.port = port
         self.due: float | None = None
+        self.sent = 0.0
         self._received = b""
         self._sock = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -95,7 +106,7 @@ class Connection:
         self.close = self._sock.close
 
     def send(self, request: bytes, due: float) -> None:
-        self.due = due
+        self.due, self.sent = due, time.perf_counter()
         if self._sock.send(request) != len(request):
             raise LoadError("accepted only a part of a request")
 
@@ -129,10 +140,12 @@ class Load:
         self._idle: deque[Connection] = deque()  # the longest idle one is next, so that none times out
         self._by_fd: dict[int, Connection] = {}
         self._complete_text = plan.complete_text.encode()
-        self._answered = self._incomplete = self._errors = 0
+        self._answered = self._incomplete = self._refused = self._errors = 0
+        self._slowest_refusal_s = 0.0
+        self._last_answer = time.perf_counter()
 
-    def _connect(self) -> None:
-        connection = Connection(self._plan.port)
+    def _connect(self, port: int) -> None:
+        connection = Connection(port)
         self._by_fd[connection.fileno()] = connection
         self._epoll.register(connection.fileno(), select.EPOLLIN)
         self._idle.append(connection)
@@ -154,17 +167,18 @@ class Load:
                 self._epoll.unregister(fd)
                 del self._by_fd[fd]
                 connection.close()
-                self._connect()
+                self._connect(connection.port)
                 continue
             if answer is None:
                 continue
             assert connection.due is not None
             due, connection.due = connection.due, None
             self._idle.append(connection)
-            if self._count(*answer):
-                yield due, time.perf_counter()
+            done = self._last_answer = time.perf_counter()
+            if self._count(*answer, done - connection.sent):
+                yield due, done
 
-    def _count(self, head: bytes, body: bytes) -> bool:
+    def _count(self, head: bytes, body: bytes, seconds: float) -> bool:
         """Counts an answer and returns whether it is a 200. Raises LoadError when it is not allowed."""
         if head.startswith(_OK):
             self._answered += 1
@@ -172,20 +186,24 @@ class Load:
             return True
         if not (self._plan.allow_errors and head.startswith(_ERROR)):
             raise LoadError(f"answered {head[9:12].decode()}: {body[:500].decode(errors='replace')}")
-        self._errors += 1
+        if head.startswith(_REFUSED):
+            self._refused += 1
+            self._slowest_refusal_s = max(self._slowest_refusal_s, seconds)
+        else:
+            self._errors += 1
         return False
 
     def run(self) -> LoadResult:
         """Runs the plan. Raises LoadError."""
         plan = self._plan
-        started = last_answer = time.perf_counter()
+        started = self._last_answer = time.perf_counter()
         begin = started + plan.warmup_s
         end = begin + plan.seconds
         interval = 1 / plan.rate if plan.rate else None
         connect_interval_s = min(CONNECT_INTERVAL_S, plan.warmup_s / 2 / plan.connections)
         next_due, cpu_s = started, 0.0
         latencies: list[float] = []
-        completed = 0
+        completed = in_time = 0
         phases = deque([(begin, "begin"), (end, "end")])
         while True:
             now = time.perf_counter()
@@ -193,7 +211,7 @@ class Load:
                 started + len(self._by_fd) * connect_interval_s if len(self._by_fd) < plan.connections else None
             )
             if connect_at is not None and now >= connect_at:
-                self._connect()
+                self._connect(plan.ports[len(self._by_fd) % len(plan.ports)])
                 continue
             if phases and now >= phases[0][0]:
                 phase = phases.popleft()[1]
@@ -215,20 +233,25 @@ class Load:
             if connect_at is not None:
                 wake_at = min(wake_at, connect_at)
             for due, done in self._completed(wake_at - now):
-                last_answer = done
                 completed += begin <= done < end
+                in_time += begin <= done < end and done - due <= plan.deadline_s
                 if begin <= (done if interval is None else due) < end:
                     latencies.append(done - due)
-            if time.perf_counter() - last_answer > TIMEOUT_S and len(self._idle) < len(self._by_fd):
+            if time.perf_counter() - self._last_answer > TIMEOUT_S and len(self._idle) < len(self._by_fd):
                 raise LoadError(f"has not answered for {TIMEOUT_S:g} s")
         if not latencies:
-            raise LoadError(f"answered nothing in {plan.seconds:g} s")
+            if not plan.allow_errors:
+                raise LoadError(f"answered nothing in {plan.seconds:g} s")
+            latencies.append(math.inf)
         latencies.sort()
         return LoadResult(
             answered=self._answered,
             incomplete=self._incomplete,
+            refused=self._refused,
+            slowest_refusal_ms=self._slowest_refusal_s * 1000,
             errors=self._errors,
             rate=completed / plan.seconds,
+            rate_in_time=in_time / plan.seconds,
             p50_ms=latencies[len(latencies) // 2] * 1000,
             p99_ms=latencies[len(latencies) * 99 // 100] * 1000,
             load_us=cpu_s / max(1, completed) * 1e6,

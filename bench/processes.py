@@ -40,17 +40,3 @@ def largest_resident_mb(root: int) -> float:
     """Returns the resident memory of the process that has the most, in MB."""
     pages = [int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) for pid in _tree(root, _stats())]
     return max(pages) * _PAGE / 2**20
-
-
-def pin_workers(root: int) -> int:
-    """Restricts each worker of the server `root` to one CPU, as PIN_WORKERS does with ours. Returns the number of
-    workers.
-
-    Workers are the children that `multiprocessing` spawned, without its resource tracker.
-    """
-    cpus = sorted(os.sched_getaffinity(0))
-    workers = [pid for pid in _tree(root, _stats()) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    for index, pid in enumerate(workers):
-        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
-            os.sched_setaffinity(int(thread), {cpus[index % len(cpus)]})
-    return len(workers)

@@ -23,8 +23,7 @@ OFFERED = (0.25, 0.5, 0.75)
 
 
 def local(options: argparse.Namespace) -> str:
-    candidates = [*targets.ours_pinned_and_not(options.threads), NAIVE, *FASTAPI.pinned_and_not()]
-    services = _chosen(options, candidates)
+    services = _chosen(options, [targets.ours(), NAIVE, FASTAPI])
     with production_stack() as stack:
         plan = _plan(stack.api_keys, options)
         runs: dict[str, Callable[[], Measurement]] = {
@@ -55,9 +54,7 @@ def remote(options: argparse.Namespace) -> str:
         environment = {**mock_vendors.slot_settings(vendors.urls, Path(presets)), "MOCK_CALLS": str(options.calls)}
         services = [
             replace(one, environment={**one.environment, **environment})
-            for one in _chosen(
-                options, [*targets.ours_pinned_and_not(options.threads), *REMOTE_FASTAPI.pinned_and_not()]
-            )
+            for one in _chosen(options, [targets.ours(), REMOTE_FASTAPI])
         ]
         # Each number is searched once, so that no cached answer is used.
         plan = replace(
@@ -95,7 +92,7 @@ def sqlite(options: argparse.Namespace) -> str:
         runs = {
             name: partial(
                 targets.measure,
-                targets.ours(name, workers=1, threads=options.threads),
+                targets.ours(name, instances=1),
                 database,
                 replace(plan, api_keys=database.api_keys),
             )
@@ -112,7 +109,7 @@ def sqlite(options: argparse.Namespace) -> str:
 
 
 def _plan(api_keys: list[str], options: argparse.Namespace) -> LoadPlan:
-    return LoadPlan(0, api_keys, options.connections, options.seconds, options.warmup, distinct=dataset.NUMBERS)
+    return LoadPlan([], api_keys, options.connections, options.seconds, options.warmup, distinct=dataset.NUMBERS)
 
 
 def _matching(options: argparse.Namespace, names: Iterable[str]) -> list[str]:

@@ -2,7 +2,8 @@
 
 Starts PostgreSQL (durable) and Redis, and measures on the same data: this service ("ours"); a naive DRF service and a
 straightforward FastAPI service (bench/peers); and pgbench, which runs the statements alone. Each round measures all of
-them, in another order. Ours and FastAPI run twice: with each worker process pinned to one CPU, and without.
+them, in another order. Each service runs as two independent processes on two ports, which the load generator uses
+alike; CPU time is that of both, memory that of the larger one.
 A search does the same in all of them: verify the JWT and look up its token, count the request in Redis, read a contact
 and the sum of complaints, charge one credit durably with a ledger entry, answer JSON.
 
@@ -37,9 +38,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=2, help="seconds of load before each measurement")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--connections", type=int, help="default: 32; with --remote 128, with --sqlite 64")
-    parser.add_argument(
-        "--threads", type=int, help="threads of ours per process; default: 4, with --remote the value of --calls"
-    )
     parser.add_argument("--calls", type=int, default=16, help="with --remote: concurrent calls per vendor and process")
     parser.add_argument(
         "--only", nargs="+", metavar="NAME", help="measure only these: names in the table, or parts of them"
@@ -50,7 +48,6 @@ def arguments() -> argparse.Namespace:
     if options.half and (options.remote or options.sqlite):
         parser.error("--half cannot be combined with --remote or --sqlite")
     options.connections = options.connections or (128 if options.remote else 64 if options.sqlite else 32)
-    options.threads = options.threads or (options.calls if options.remote else 4)
     return options
 
 

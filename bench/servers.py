@@ -1,7 +1,8 @@
-"""Compares WSGI servers, granian and gunicorn's threads, in alternating rounds: `python -m bench.servers`.
+"""Compares ASGI servers: uvicorn with uvloop, as the service uses it, uvicorn with asyncio's loop, and granian.
 
-Uses the embedded profile, which excludes PostgreSQL and Redis. Needs requirements-bench.lock: the service itself does
-not depend on gunicorn. Compare the ratios only: load generator and server share the machine.
+`python -m bench.servers`. One process each, in alternating rounds, on the production profile. Needs
+requirements-bench.lock: the service itself does not depend on granian. Compare the ratios only: load generator and
+server share the machine.
 """
 
 import argparse
@@ -10,42 +11,40 @@ from functools import partial
 from bench import command, report, targets
 from bench.load import LoadPlan
 from bench.rounds import run_rounds
-from bench.stack import embedded_stack
+from bench.stack import production_stack
 from bench.targets import Target
 
-
-def servers(threads: int) -> list[Target]:
-    return [
-        targets.ours("granian", workers=1, threads=threads),
-        Target(
-            "gunicorn",
-            (
-                *("gunicorn", "callerid_project.wsgi:application", "--bind", "127.0.0.1:{port}"),
-                *("--worker-class", "gthread", "--threads", str(threads), "--keep-alive", "60"),
-            ),
-            needs=("gunicorn",),
-        ),
-    ]
+_APPLICATION = "callerid_project.asgi:application"
+_UVICORN = (
+    *("uvicorn", _APPLICATION, "--host", "127.0.0.1", "--port", "{port}", "--loop", "asyncio"),
+    *("--http", "callerid_project.http_protocol:LimitedProtocol", "--ws", "none", "--lifespan", "on"),
+    *("--no-access-log", "--no-proxy-headers", "--timeout-keep-alive", "75"),
+)
+_GRANIAN = ("granian", _APPLICATION, "--interface", "asgi", "--host", "127.0.0.1", "--port", "{port}", "--no-ws")
+SERVERS = [
+    targets.ours("uvicorn", instances=1),
+    Target("uvicorn, asyncio's loop", _UVICORN, instances=1),
+    Target("granian", _GRANIAN, needs=("granian",), instances=1),
+]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--connections", type=int, default=16)
-    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--connections", type=int, default=32)
     options = parser.parse_args()
     print(command.run_or_exit(partial(compare, options)))
 
 
 def compare(options: argparse.Namespace) -> str:
-    targets.require_packages(servers(options.threads))
-    with embedded_stack() as stack:
-        plan = LoadPlan(0, stack.api_keys, options.connections, options.seconds, warmup_s=1)
-        runs = {one.name: partial(targets.measure, one, stack, plan) for one in servers(options.threads)}
+    targets.require_packages(SERVERS)
+    with production_stack() as stack:
+        plan = LoadPlan([], stack.api_keys, options.connections, options.seconds, warmup_s=1)
+        runs = {one.name: partial(targets.measure, one, stack, plan) for one in SERVERS}
         results = run_rounds(runs, options.rounds)
-    ratios = report.ratios_table(results, "gunicorn")
-    return f"{report.medians_table(results)}\n\nRatios to gunicorn, same round:\n\n{ratios}"
+    ratios = report.ratios_table(results, "uvicorn")
+    return f"{report.medians_table(results)}\n\nRatios to uvicorn, same round:\n\n{ratios}"
 
 
 if __name__ == "__main__":

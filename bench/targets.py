@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from bench.report import Measurement
 from bench.stack import EmbeddedStack, Stack
 from tests.service import Service
 
-#: A service that has used no CPU time for this long has started all its workers.
+#: A service that has used no CPU time for this long has started.
 IDLE_S = 0.3
 START_TIMEOUT_S = 30.0
 #: How a log reports SQLite's "database is locked"; the second form is that of logs without exception messages.
@@ -35,35 +35,26 @@ class BenchError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A service that answers searches. `module`, `environment`: arguments of tests.service.Service. `needs`: packages
-    that it needs from the extra `bench`. `pinned`: the benchmark restricts each worker to one CPU."""
+    """A service that answers searches: `instances` processes, each on its own port. `module`, `environment`: arguments
+    of tests.service.Service. `needs`: packages that it needs from the extra `bench`."""
 
     name: str
     module: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    pinned: bool = False
-
-    def pinned_and_not(self) -> list["Target"]:
-        """Returns the target with and without pinned workers, so that ours is compared with peers pinned alike."""
-        return [replace(self, name=f"{self.name}, pinned", pinned=True), self]
+    instances: int = 2
 
 
-def ours(name: str = "ours", *, workers: int = 2, threads: int = 4, pinned: bool = True) -> Target:
-    """Returns this service as a target. `pinned`: the service itself pins its workers (PIN_WORKERS)."""
-    environment = {"WORKERS": str(workers), "THREADS": str(threads), "PIN_WORKERS": str(pinned).lower()}
-    return Target(name, ("callerid_project.serve",), environment)
-
-
-def ours_pinned_and_not(threads: int) -> list[Target]:
-    return [ours("ours, pinned", threads=threads), ours(threads=threads, pinned=False)]
+def ours(name: str = "ours", *, instances: int = 2) -> Target:
+    """Returns this service as a target."""
+    return Target(name, ("callerid_project.serve",), instances=instances)
 
 
 def fastapi(peer: str) -> tuple[str, ...]:
     """Returns the uvicorn command for `peer`, a module of bench.peers."""
     return (
         *("uvicorn", f"bench.peers.{peer}:app", "--host", "127.0.0.1", "--port", "{port}"),
-        *("--workers", "2", "--loop", "uvloop", "--http", "httptools", "--timeout-keep-alive", "60"),
+        *("--loop", "uvloop", "--http", "httptools", "--timeout-keep-alive", "60"),
     )
 
 
@@ -71,7 +62,7 @@ NAIVE = Target(
     "naive DRF",
     (
         *("gunicorn", "bench.peers.naive_drf.wsgi", "--bind", "127.0.0.1:{port}"),
-        *("--worker-class", "gthread", "--workers", "2", "--threads", "4", "--keep-alive", "60"),
+        *("--worker-class", "gthread", "--workers", "1", "--threads", "4", "--keep-alive", "60"),
         *("--access-logfile", "-"),
     ),
     needs=("gunicorn", "jwt", "django_ratelimit"),
@@ -105,27 +96,33 @@ def measure(
     answer: Callable[[int], Any] = dataset.answer,
     other_processes: Mapping[str, int] = NO_PROCESSES,
 ) -> Measurement:
-    """Starts the target, applies the load of `plan` (and sets its port), and stops the target.
+    """Starts the target, applies the load of `plan` (and sets its ports), and stops the target.
 
     `answer`: returns the expected answer for the number with that index. `other_processes`: ids of further processes
     whose CPU time is measured, by name. Raises BenchError, also when the credits charged are not the answers given.
     """
-    with running(target, stack) as (service, app):
-        check(service.port, stack.api_keys[0], answer)
+    with running(target, stack) as services:
+        for service in services:
+            check(service.port, stack.api_keys[0], answer)
         before = stack.credits()
-        result, cpu_s = under_load(replace(plan, port=service.port), {"app": app, **stack.pids, **other_processes})
-        resident_mb = processes.largest_resident_mb(app)
+        app = pids(services)
+        others = {name: [pid] for name, pid in {**stack.pids, **other_processes}.items()}
+        ports = [service.port for service in services]
+        result, cpu_s = under_load(replace(plan, ports=ports), {"app": app, **others})
+        if not result.rate:
+            raise BenchError("answered nothing.")
+        resident_mb = max(map(processes.largest_resident_mb, app))
         charged = before - stack.credits()
         if charged != result.answered:
             raise BenchError(f"gave {result.answered} answers and charged {charged} credits.")
-        log = service.log()
+        log = "".join(service.log() for service in services)
     searches = result.rate * plan.seconds
     return Measurement(
         rate=result.rate,
         p50_ms=result.p50_ms,
         p99_ms=result.p99_ms,
         incomplete=result.incomplete,
-        errors=result.errors,
+        errors=result.errors + result.refused,
         locked=sum(log.count(words) for words in LOCKED),
         resident_mb=resident_mb,
         load_us=result.load_us,
@@ -134,32 +131,38 @@ def measure(
 
 
 @contextmanager
-def running(target: Target, stack: Stack | EmbeddedStack) -> Iterator[tuple[Service, int]]:
-    """Runs the target on a clean stack. Yields it and its main process id once all workers have started.
+def running(target: Target, stack: Stack | EmbeddedStack) -> Iterator[list[Service]]:
+    """Runs the target's instances on a clean stack. Yields them once they have started.
 
-    Adds the end of the log to a BenchError, including one that the caller's block raises.
+    Adds the end of the logs to a BenchError, including one that the caller's block raises.
     """
     stack.clean()
-    with tempfile.TemporaryDirectory() as directory:
-        service = Service(Path(directory), {**stack.environment(), **target.environment}, target.module)
+    services: list[Service] = []
+    with ExitStack() as contexts:
         try:
-            service.start()
-            assert service.process is not None
-            wait_until_idle(service.process.pid)
-            if target.pinned and processes.pin_workers(service.process.pid) < 2:
-                raise BenchError("does not have two worker processes to pin.")
-            yield service, service.process.pid
+            for _ in range(target.instances):
+                directory = Path(contexts.enter_context(tempfile.TemporaryDirectory()))
+                service = Service(directory, {**stack.environment(), **target.environment}, target.module)
+                services.append(service)
+                contexts.callback(service.kill)
+                service.start()
+            for pid in pids(services):
+                wait_until_idle(pid)
+            yield services
         except RuntimeError as error:
             raise BenchError(f"{target.name}: does not start: {error}") from error
         except BenchError as error:
-            log_end = "\n".join(service.log().splitlines()[-20:])
-            raise BenchError(f"{target.name}: {error}\nEnd of its log:\n{log_end}") from error
-        finally:
-            service.kill()
+            log_ends = "\n".join(line[:300] for service in services for line in service.log().splitlines()[-20:])
+            raise BenchError(f"{target.name}: {error}\nEnd of its log:\n{log_ends}") from error
+
+
+def pids(services: Iterable[Service]) -> list[int]:
+    """Returns the main process ids of services that have been started."""
+    return [service.process.pid for service in services if service.process is not None]
 
 
 def wait_until_idle(pid: int) -> None:
-    """Waits until all workers have started: otherwise the first one would accept every connection."""
+    """Waits until the service has started completely, so that the measurement does not include it."""
     deadline = time.monotonic() + START_TIMEOUT_S
     before, now = -1.0, processes.cpu_s(pid)
     while now > before and time.monotonic() < deadline:
@@ -188,9 +191,9 @@ def check(port: int, api_key: str, expected: Callable[[int], Any]) -> None:
             raise BenchError(f"answered {text}; expected {expected(index)}.")
 
 
-def under_load(plan: LoadPlan, pids: dict[str, int]) -> tuple[LoadResult, dict[str, float]]:
-    """Runs bench.load. Returns its result, and the CPU seconds that each of `pids` and its descendants used while it
-    counted. Raises BenchError."""
+def under_load(plan: LoadPlan, groups: Mapping[str, Sequence[int]]) -> tuple[LoadResult, dict[str, float]]:
+    """Runs bench.load. Returns its result, and the CPU seconds that each group of processes and their descendants used
+    while it counted. Raises BenchError."""
     with subprocess.Popen(
         [sys.executable, "-m", "bench.load"],
         cwd=ROOT,
@@ -208,7 +211,7 @@ def under_load(plan: LoadPlan, pids: dict[str, int]) -> tuple[LoadResult, dict[s
             output: dict[str, Any] = {"failed": "the load generator exited without a result."}
             for line in load.stdout:
                 if line in ("begin\n", "end\n"):
-                    cpu_s.append({name: processes.cpu_s(pid) for name, pid in pids.items()})
+                    cpu_s.append({name: sum(map(processes.cpu_s, pids)) for name, pids in groups.items()})
                 else:
                     output = json.loads(line)
         finally:
@@ -216,4 +219,4 @@ def under_load(plan: LoadPlan, pids: dict[str, int]) -> tuple[LoadResult, dict[s
     if "failed" in output:
         raise BenchError(output["failed"])
     begin, end = cpu_s
-    return LoadResult(**output), {name: end[name] - begin[name] for name in pids}
+    return LoadResult(**output), {name: end[name] - begin[name] for name in groups}

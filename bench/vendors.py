@@ -37,7 +37,6 @@ def main() -> None:
                 **mock_vendors.slot_settings((vendors[0].url, vendors[1].url)),
                 "RATE_LIMIT": "100000/m",
                 "SEARCH_DEADLINE_S": str(DEADLINE_S),
-                "THREADS": "32",
             },
         )
         service.manage("migrate", "--verbosity=0")

@@ -1,41 +1,13 @@
-"""Prints where the service can be reached and an example request, as soon as it answers."""
+"""Where the service can be reached, and an example request."""
 
-import http.client
 import json
-import threading
-import time
-from contextlib import closing, suppress
-from multiprocessing.synchronize import Lock
+from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
 from django.http.request import validate_host
 
 from lookup.imports.sample_data import DEMO_NUMBER
-
-TIMEOUT_S = 60
-PAUSE_S = 0.1
-
-
-def announce_once(printed: Lock) -> None:
-    """Print the message from a thread of this worker, unless another worker that shares `printed` has."""
-    threading.Thread(target=_announce, args=(printed,), name="announce", daemon=True).start()
-
-
-def _announce(printed: Lock) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
-        time.sleep(PAUSE_S)
-        connection = http.client.HTTPConnection(settings.URL_HOST.strip("[]"), settings.PORT, timeout=5)
-        try:
-            with closing(connection):
-                connection.request("GET", "/livez")
-                connection.getresponse()
-        except (OSError, http.client.HTTPException):
-            continue
-        if printed.acquire(block=False):
-            print(message(), flush=True)
-        return
 
 
 def demo_token_file() -> Path:

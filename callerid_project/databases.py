@@ -50,16 +50,12 @@ def sqlite(path: Path, *, busy_timeout_s: int) -> dict[str, Any]:
     }
 
 
-def postgresql(
-    database: dict[str, Any], *, pool_size: int | None, max_wait_s: float, prepare: bool, name: str = "DATABASE_URL"
-) -> dict[str, Any]:
-    """`database`: as parsed from the URL in `name`. `pool_size`: None for commands, which need no pool.
-
-    `max_wait_s`: for a connection of the pool. `prepare`: DB_PREPARE.
-    """
+def postgresql(database: dict[str, Any], *, serving: bool, prepare: bool) -> dict[str, Any]:
+    """`database`: as parsed from DATABASE_URL. `serving`: whether connections are kept, by the threads of the console's
+    pages. `prepare`: DB_PREPARE. Searches have a pool of their own (core.postgresql.pool)."""
     if not database:
         raise ImproperlyConfigured(
-            f"{name} must be postgres://user:password@host:5432/name, with special characters of the password "
+            "DATABASE_URL must be postgres://user:password@host:5432/name, with special characters of the password "
             "percent-encoded (%40 is @)."
         )
     options = {
@@ -70,21 +66,11 @@ def postgresql(
         "keepalives_count": 2,
         "tcp_user_timeout": 3000,
         **database["OPTIONS"],
-        # core.db prepares the statements of a search. psycopg's own preparation would keep the texts of the last 100
-        # statements of each connection in memory, and Django's contain values.
+        # psycopg's preparation keeps the texts of the last 100 statements in memory, and Django's contain values.
         "prepare_threshold": None,
     }
-    if pool_size is not None:
-        # Threads that wait for a vendor hold no connection, so there may be fewer connections than threads; one extra
-        # serves /readyz and the statistics. All are opened at start: a pool grows by one at a time, and the first
-        # searches would wait. The pool's own threads connect, so a request waits at most `timeout`, whatever
-        # connect_timeout is. The next request retries a failed connection, without a back-off of minutes.
-        options["pool"] = {
-            "min_size": pool_size,
-            "max_size": pool_size + 1,
-            "timeout": max_wait_s,
-            "reconnect_timeout": 1,
-        }
-    # DB_PREPARE=false means a transaction pooler, which supports no server-side cursors either.
     configured = {**database, "ENGINE": "core.postgresql", "OPTIONS": options}
+    if serving:
+        configured |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+    # DB_PREPARE=false means a transaction pooler, which supports no server-side cursors either.
     return configured if prepare else {**configured, "DISABLE_SERVER_SIDE_CURSORS": True}

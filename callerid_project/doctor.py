@@ -102,7 +102,7 @@ def _key_files() -> HealthCheck:
 
 def _database() -> HealthCheck:
     connection.ensure_connection()
-    return health.database()
+    return health.database_server()
 
 
 def _commits() -> HealthCheck | None:

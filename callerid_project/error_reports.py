@@ -1,6 +1,5 @@
 """Optional reports of errors to Sentry: those that are logged at ERROR, without bodies, values or local variables."""
 
-from multiprocessing.util import Finalize
 from typing import Any
 
 from django.conf import settings
@@ -39,7 +38,14 @@ def configure() -> None:
         )
     except BadDsn:
         raise ImproperlyConfigured("SENTRY_DSN must be https://key@host/project.") from None
-    Finalize(None, sentry_sdk.flush, args=(FLUSH_S,), exitpriority=0)  # granian's workers run no atexit functions
+
+
+def close() -> None:
+    """Send the last reports."""
+    if settings.SENTRY_DSN:
+        import sentry_sdk
+
+        sentry_sdk.flush(FLUSH_S)
 
 
 def before_send(event: Any, hint: dict[str, Any]) -> Any:

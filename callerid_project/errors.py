@@ -20,7 +20,7 @@ from lookup import numbers, parsers, search, test_mode
 
 log = logging.getLogger(__name__)
 
-INTERNAL = "Internal server error"
+INTERNAL, OVERLOADED = "Internal server error", "Service overloaded"
 #: Exception → status, detail and outcome (accounts.statistics.OUTCOMES). `{}` is replaced by the exception's own text,
 #: where that is ours and stable.
 TABLE: dict[type[Exception], tuple[int, str, str]] = {
@@ -35,7 +35,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     idempotency.StillInFlight: (500, INTERNAL, "failed"),
     credits.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
     search.AllSourcesFailed: (500, INTERNAL, "failed"),
-    test_mode.Overloaded: (503, "Service overloaded", "failed"),
+    test_mode.Overloaded: (503, OVERLOADED, "failed"),
 }
 
 
@@ -65,6 +65,11 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
     if challenge := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = challenge
     return JsonResponse({"detail": detail}, status=status, headers=headers)
+
+
+def overloaded() -> HttpResponse:
+    """The response to a request that has not begun, because too many others run and wait."""
+    return JsonResponse({"detail": OVERLOADED}, status=503, headers={"Retry-After": "1"})
 
 
 def in_admin(request: HttpRequest) -> bool:

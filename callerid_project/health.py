@@ -2,23 +2,22 @@
 commits. The console's dashboard: everything that a search needs."""
 
 import logging
-import threading
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 from rest_framework.request import Request
-from rest_framework.response import Response
-from rest_framework.views import APIView
 
-from callerid_project import lifecycle, proxies
-from callerid_project.schema_state import missing_migrations
-from core import redis
+from callerid_project import proxies
+from callerid_project.schema_state import APPLIED, missing_from, missing_migrations
+from core import database, redis
 from core.database_errors import describe
 from core.postgresql import replication, server_log
+from core.views import AsyncAPIView
 from lookup import source_actions, source_report
 from lookup.address_books import status as address_books_status
 from lookup.connectors.registry import Member
@@ -30,55 +29,55 @@ from lookup.search import SLOTS, members
 log = logging.getLogger(__name__)
 
 
-class Probe(APIView):
+class Probe(AsyncAPIView):
     http_method_names = ["get", "head"]
+    authentication_classes: list[Any] = []
     schema = None
 
 
 class Livez(Probe):
-    def get(self, request: Request) -> Response:
-        return Response({"status": "ok"})
+    async def get(self, request: Request) -> HttpResponse:
+        return JsonResponse({"status": "ok"})
 
 
 class Readyz(Probe):
-    def get(self, request: Request) -> Response:
-        if lifecycle.process.stopping:
-            return Response({"detail": "The service is stopping"}, status=503)
-        if problem := readiness.problem():
-            return Response({"detail": problem}, status=503)
-        return Response({"status": "ok"})
+    async def get(self, request: Request) -> HttpResponse:
+        if problem := await readiness.problem():
+            return JsonResponse({"detail": problem}, status=503)
+        return JsonResponse({"status": "ok"})
 
 
 class Readiness:
-    """The result of /readyz. Anybody may request it, so it queries the database at most once per MAX_AGE_S, in one
-    thread; concurrent requests get the last result and do not wait."""
+    """The result of /readyz. Anybody may request it, so it queries the database at most once per MAX_AGE_S; concurrent
+    requests get the last result and do not wait."""
 
     MAX_AGE_S = 1.0
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._checking = False
         self._checked_at = float("-inf")
         self._problem: str | None = "Not checked yet"
 
-    def problem(self) -> str | None:
+    async def problem(self) -> str | None:
         """One sentence about why this process is not ready, or None."""
-        if time.monotonic() - self._checked_at >= self.MAX_AGE_S and self._lock.acquire(blocking=False):
+        if time.monotonic() - self._checked_at >= self.MAX_AGE_S and not self._checking:
+            self._checking = True
             try:
-                self._problem = _problem()
+                self._problem = await _problem()
                 self._checked_at = time.monotonic()
             finally:
-                self._lock.release()
+                self._checking = False
         return self._problem
 
 
 readiness = Readiness()
 
 
-def _problem() -> str | None:
+async def _problem() -> str | None:
     try:
-        if missing_migrations():
+        if missing_from(await database.fetch(APPLIED)):
             return "Migrations are not applied: run manage.py migrate"
-        problem = replication.commit_problem(connection.alias)
+        problem = await replication.find_commit_problem()
     except (DatabaseError, InterfaceError) as error:
         log.warning("not ready: database: %s", describe(error))
         return "The database cannot be reached"
@@ -99,13 +98,13 @@ class HealthCheck:
 def checks(request: HttpRequest) -> list[HealthCheck]:
     """Health of this process, now; `request` shows which proxies it passed. Raises DatabaseError if the database does
     not respond."""
-    results = [database(), redis_server(), redis_memory(), numbering_plan(), complaint_data(), address_books()]
+    results = [database_server(), redis_server(), redis_memory(), numbering_plan(), complaint_data(), address_books()]
     results += [sources(), _proxies(request)]
     results += [commits(), database_log()] if connection.vendor == "postgresql" else []
     return [result for result in results if result]
 
 
-def database() -> HealthCheck:
+def database_server() -> HealthCheck:
     if missing_migrations():
         return HealthCheck("Database", False, "Migrations are not applied: run manage.py migrate.")
     return HealthCheck("Database", True, "Reachable; schema up to date.")

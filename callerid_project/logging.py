@@ -1,7 +1,4 @@
-"""Log lines on standard error, as text or JSON. No token, phone number or name gets into one, whoever writes it.
-
-The main process of the server, which does not load Django, uses this module too.
-"""
+"""Log lines on standard error, as text or JSON. No token, phone number or name gets into one, whoever writes it."""
 
 import json
 import logging
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The id of the request that this thread answers; RequestMiddleware sets it.
+#: The id of the request that is answered; middleware.observe sets it.
 request_id: ContextVar[str] = ContextVar("request_id", default="-")
 
 #: What neither a log line nor a request id may hold; deploy/nginx/callerid.conf has the same patterns. A JWT:
@@ -29,6 +26,8 @@ JWT = r"eyJ[A-Za-z0-9_-]{1,256}\."
 DIGITS = r"[0-9]{7}"
 _TOKEN = re.compile(JWT + r"[\w.-]*")
 _DIGITS = re.compile(r"(?<![0-9])(?<!token=)\+?" + DIGITS + r"[0-9]*")
+#: Control characters are escaped in JSON.
+_MAY_NEED_REDACTION = re.compile(rf"{DIGITS}|{JWT}|\\")
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
@@ -84,6 +83,9 @@ class JSONFormatter(TextFormatter):
         line |= getattr(record, "facts", None) or {"message": record.getMessage()}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
+        text = json.dumps(line, default=str)
+        if not _MAY_NEED_REDACTION.search(text):
+            return text
         plain = int | float | None
         return json.dumps(
             {name: value if isinstance(value, plain) else redact(str(value)) for name, value in line.items()}
@@ -96,16 +98,6 @@ def default_format() -> str:
 
 
 FORMATTERS = {"text": TextFormatter, "json": JSONFormatter}
-
-
-def server_config() -> dict[str, Any]:
-    """The configuration of granian's log lines, for logging.config.dictConfig."""
-    formatter = FORMATTERS.get(os.environ.get("LOG_FORMAT", "").strip() or default_format(), TextFormatter)
-    return {
-        "formatters": {"callerid": {"()": formatter}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "callerid"}},
-        "loggers": {"_granian": {"handlers": ["stderr"], "propagate": False}},
-    }
 
 
 def log_uncaught(sender: Any, request: "HttpRequest", **kwargs: Any) -> None:

@@ -6,8 +6,7 @@ from functools import cache
 from ipaddress import ip_address
 
 from django.conf import settings
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
-from django.views.decorators.csrf import csrf_exempt
+from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework.request import Request
 
 from accounts import task_runs  # noqa: F401  (declares its own metrics, as does pool_metrics)
@@ -25,9 +24,7 @@ DURATION = metrics.Histogram(
     zeros=[("search", "2xx"), ("search", "5xx")],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 1.5, 2, 5),
 )
-BUILD = metrics.Gauge(
-    "callerid_build_info", "1, with the version as a label.", ("version", "python"), multiprocess_mode="livemax"
-)
+BUILD = metrics.Gauge("callerid_build_info", "1, with the version as a label.", ("version", "python"))
 
 
 def observe_request(view_name: str, status: int, duration_s: float, *, in_test_mode: bool) -> None:
@@ -50,19 +47,18 @@ def set_build_info() -> None:
 
 
 class Metrics(Probe):
-    def get(self, request: Request) -> HttpResponse:
+    async def get(self, request: Request) -> HttpResponse:
         return HttpResponse(metrics.render(), content_type=metrics.CONTENT_TYPE)
 
 
 _view = Metrics.as_view()
 
 
-@csrf_exempt
-def view(request: HttpRequest) -> HttpResponseBase:
+async def view(request: HttpRequest) -> HttpResponse:
     """The metrics for METRICS_NETWORKS; to others, whatever their method, there is no such page."""
     if not _is_allowed(request):
         raise Http404
-    return _view(request)
+    return await _view(request)  # type: ignore[misc]
 
 
 def _is_allowed(request: HttpRequest) -> bool:

@@ -4,7 +4,8 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from http import HTTPMethod
 from typing import Any
@@ -17,6 +18,8 @@ from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.middleware.clickjacking import XFrameOptionsMiddleware
+from django.middleware.security import SecurityMiddleware
 from django_otp.middleware import OTPMiddleware
 
 from callerid_project import metrics, proxies
@@ -69,49 +72,75 @@ def _new_request_id() -> str:
     return "-".join(digits[at : at + 6] for at in range(0, 32, 6))
 
 
+@contextmanager
+def observe(request: HttpRequest) -> Iterator[Callable[[HttpResponse], HttpResponse]]:
+    """Give `request` its id, and yield a function that adds the headers of every response, logs the request in one line
+    and counts it."""
+    started = time.perf_counter()
+    received = request.META.setdefault("callerid.received_at", started)  # set by asgi.py
+    request.request_id = request_id_for(request.META.get("HTTP_X_REQUEST_ID", ""))  # type: ignore[attr-defined]
+    reset = request_id.set(request.request_id)  # type: ignore[attr-defined]
+
+    def finish(response: HttpResponse) -> HttpResponse:
+        view_name = request.resolver_match.view_name if request.resolver_match else ""
+        if span:
+            span.update_name(view_name or "no view")
+            span.set_attribute("http.response.status_code", response.status_code)
+        response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
+        response.headers.setdefault("X-Content-Type-Options", "nosniff")
+        response.headers.setdefault("Cache-Control", "no-store")
+        log_facts = getattr(request, "log_facts", {})
+        duration_s = time.perf_counter() - received
+        metrics.observe_request(view_name, response.status_code, duration_s, in_test_mode="test" in log_facts)
+        facts = {
+            "method": request.method if request.method in HTTPMethod.__members__ else "-",
+            "view": view_name or "-",
+            "status": response.status_code,
+            "ms": round(duration_s * 1000, 1),
+            "client": client_address(request),
+        }
+        facts |= log_facts
+        # These come every few seconds.
+        level = logging.DEBUG if view_name in ("livez", "readyz", "metrics") else logging.INFO
+        if request_log.isEnabledFor(level):
+            message = " ".join(f"{name}={value}" for name, value in facts.items())
+            request_log.log(level, message, extra={"facts": facts})
+        return response
+
+    if request.META.get("HTTP_COOKIE", "").count("\\") > MAX_COOKIE_ESCAPES:
+        del request.META["HTTP_COOKIE"]  # before anything parses it
+    try:
+        proxies.monitor.observe(request)
+        with tracing.request_span({"traceparent": request.META.get("HTTP_TRACEPARENT", "")}) as span:
+            yield finish
+    finally:
+        request_id.reset(reset)
+
+
 class RequestMiddleware:
-    """Outermost: the request id, the headers of every response, and one log line per request."""
+    """Outermost: `observe`, for what Django's middleware answers."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        started = time.perf_counter()
-        received = request.META.setdefault("callerid.received_at", started)  # set by wsgi.py, before the queue
-        request.request_id = request_id_for(request.META.get("HTTP_X_REQUEST_ID", ""))  # type: ignore[attr-defined]
-        reset = request_id.set(request.request_id)  # type: ignore[attr-defined]
-        if request.META.get("HTTP_COOKIE", "").count("\\") > MAX_COOKIE_ESCAPES:
-            del request.META["HTTP_COOKIE"]  # before anything parses it
-        try:
-            proxies.monitor.observe(request)
-            with tracing.request_span({"traceparent": request.META.get("HTTP_TRACEPARENT", "")}) as span:
-                response = self._get_response(request)
-                view_name = request.resolver_match.view_name if request.resolver_match else ""
-                if span:
-                    span.update_name(view_name or "no view")
-                    span.set_attribute("http.response.status_code", response.status_code)
-            response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
-            response.headers.setdefault("X-Content-Type-Options", "nosniff")
-            response.headers.setdefault("Cache-Control", "no-store")
-            ended = time.perf_counter()
-            log_facts = getattr(request, "log_facts", {})
-            in_test_mode = "test" in log_facts
-            metrics.observe_request(view_name, response.status_code, ended - received, in_test_mode=in_test_mode)
-            facts = {
-                "method": request.method if request.method in HTTPMethod.__members__ else "-",
-                "view": view_name or "-",
-                "status": response.status_code,
-                "ms": round((ended - started) * 1000, 1),
-                "client": client_address(request),
-            }
-            facts |= log_facts
-            # These come every few seconds.
-            level = logging.DEBUG if view_name in ("livez", "readyz", "metrics") else logging.INFO
-            message = " ".join(f"{name}={value}" for name, value in facts.items())
-            request_log.log(level, message, extra={"facts": facts})
-            return response
-        finally:
-            request_id.reset(reset)
+        with observe(request) as finish:
+            return finish(self._get_response(request))
+
+
+def _unused(request: HttpRequest) -> HttpResponse:
+    raise AssertionError
+
+
+_security, _framing = SecurityMiddleware(_unused), XFrameOptionsMiddleware(_unused)
+
+
+def secure(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    """`response` of the event loop with the security headers that Django's middleware adds to the others."""
+    response.headers[HEADER] = strict_policy()
+    _security.process_response(request, response)
+    _framing.process_response(request, response)
+    return response
 
 
 @lru_cache(maxsize=1)

@@ -1,11 +1,20 @@
 """Which migrations the database and this version of the code have. A rolling upgrade migrates first: the database may
 have more than the code."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+
+#: The migrations that are applied, by app and name.
+APPLIED = "SELECT app, name FROM django_migrations"
+
+
+def missing_from(applied: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Those that are not among `applied`, the rows of APPLIED."""
+    return _known_migrations() - {(app, name) for app, name in applied}
 
 
 def missing_migrations() -> frozenset[tuple[str, str]]:

@@ -21,6 +21,19 @@ from core import webhooks
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Environment()
 
+env.refuse_removed(
+    dict.fromkeys(
+        ("WORKERS", "THREADS", "PIN_WORKERS"),
+        "Each process is one instance: start as many as you need, on different ports (docs/processes.md).",
+    )
+    | {
+        "MAX_QUEUED_REQUESTS": "MAX_WAITING_SEARCHES limits how many searches wait.",
+        "QUEUE_TIMEOUT_S": "A search waits at most for a third of SEARCH_DEADLINE_S.",
+        "DRAIN_S": "An instance that stops closes its port at once; the load balancer tries another one.",
+        "DATABASE_REPLICA_URL": "Searches read the primary: charging is what limits their number (docs/scale.md).",
+    }
+)
+
 # --- Profile -----------------------------------------------------------------------------------------------------
 
 DATABASE_URL = env.str("DATABASE_URL", "").strip()
@@ -33,29 +46,20 @@ try:
 except RuntimeError:
     raise ImproperlyConfigured("CALLERID_DATA_DIR starts with the home directory of an unknown user.") from None
 
-# Set by wsgi.py: the limits of the serving process do not apply to commands, such as imports and migrations.
+# Set by asgi.py: the limits of the serving process do not apply to commands, such as imports and migrations.
 SERVING = env.flag("CALLERID_SERVING", False)
 HOST = env.str("HOST", "127.0.0.1")
 PORT = env.number("PORT", 8000, most=65_535)
-WORKERS = env.number("WORKERS", 1, most=1_000)
-THREADS = env.number("THREADS", 4, most=1_000)
-# A process runs at most THREADS requests at once. Up to MAX_QUEUED_REQUESTS more wait up to QUEUE_TIMEOUT_S; any others
-# get 503.
-MAX_QUEUED_REQUESTS = env.number("MAX_QUEUED_REQUESTS", 64, most=1_000)
-QUEUE_TIMEOUT_S = env.number("QUEUE_TIMEOUT_S", 1.0, least=0.01, most=60)
-PIN_WORKERS = env.flag("PIN_WORKERS", False)
-# serve.py reads them too, in the main process, which stops the workers: see docs/processes.md.
-DRAIN_S = env.number("DRAIN_S", 3, least=0, most=3_600)
+# A process runs at most so many searches at once. Others wait, at most for a third of the deadline, and then get 503.
+MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 128, most=10_000)
+MAX_WAITING_SEARCHES = env.number("MAX_WAITING_SEARCHES", 5_000, least=0, most=100_000)
+# How long a request may take to send its body, in all.
+BODY_TIMEOUT_S = env.number("BODY_TIMEOUT_S", 5.0, least=0.1, most=60)
 STOP_TIMEOUT_S = env.number("STOP_TIMEOUT_S", 5, most=3_600)
 DB_POOL_SIZE = env.number("DB_POOL_SIZE", 8, most=1_000)
 DB_PREPARE = env.flag("DB_PREPARE", True)
 # While serving, a statement may use part of a search's deadline; migrations and imports have no limit.
 DB_STATEMENT_TIMEOUT_MS = env.number("DB_STATEMENT_TIMEOUT_MS", 500 if SERVING else 0, least=0)
-if WORKERS > 1 and not REDIS_URL:
-    raise ImproperlyConfigured(
-        "WORKERS is more than 1 but REDIS_URL is not set: processes must share their rate limits. "
-        "Set REDIS_URL=redis://host:6379/0, or WORKERS=1."
-    )
 
 if EMBEDDED:
     _keys = keys.load_or_create(DATA_DIR, overrides=env.ENVIRON)
@@ -235,6 +239,7 @@ MIDDLEWARE = [
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
 ROOT_URLCONF = "callerid_project.urls"
 WSGI_APPLICATION = "callerid_project.wsgi.application"
+ASGI_APPLICATION = "callerid_project.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -270,35 +275,18 @@ AUTH_PASSWORD_VALIDATORS = [
 # --- Databases and caches ----------------------------------------------------------------------------------------
 
 # How long the serving process waits for PostgreSQL if the server's own limit has not ended the statement.
-DB_MAX_WAIT_S = None
+DB_MAX_WAIT_S = DB_STATEMENT_TIMEOUT_MS / 1000 + 0.25 if DB_STATEMENT_TIMEOUT_MS else None
 if EMBEDDED:
     _database = databases.sqlite(
         DATA_DIR / "callerid.sqlite3", busy_timeout_s=env.number("SQLITE_TIMEOUT_S", 5 if SERVING else 20)
     )
 else:
-    if SERVING and DB_STATEMENT_TIMEOUT_MS:
-        DB_MAX_WAIT_S = DB_STATEMENT_TIMEOUT_MS / 1000 + 0.25
     _database = databases.postgresql(
         env.database("DATABASE_URL"),
-        pool_size=min(THREADS, DB_POOL_SIZE) if SERVING else None,
-        max_wait_s=DB_MAX_WAIT_S or 1.0,
+        serving=SERVING,
         prepare=DB_PREPARE,
     )
 DATABASES = {"default": _database}
-DATABASE_REPLICA_URL = env.str("DATABASE_REPLICA_URL", "").strip()
-DB_REPLICA_MAX_WAIT_S = 0.25
-if DATABASE_REPLICA_URL:
-    if EMBEDDED:
-        raise ImproperlyConfigured("DATABASE_REPLICA_URL needs DATABASE_URL, of the primary. Set both, or neither.")
-    _replica = databases.postgresql(
-        env.database("DATABASE_REPLICA_URL"),
-        pool_size=min(THREADS, DB_POOL_SIZE),
-        max_wait_s=DB_REPLICA_MAX_WAIT_S,
-        prepare=DB_PREPARE,
-        name="DATABASE_REPLICA_URL",
-    )
-    if SERVING:  # commands read and write the primary
-        DATABASES["replica"] = _replica
 
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"},

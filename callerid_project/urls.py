@@ -5,19 +5,20 @@ from django.urls import path, re_path
 from callerid_project import errors, health, metrics
 from callerid_project.customer_page import CustomerPage
 from callerid_project.pages import Docs, Home, Schema
+from core.views import on_loop
 from lookup.views import SearchView
 
 # A trailing slash is accepted and never redirected: a redirected POST loses its body.
 urlpatterns = [
     path("", Home.as_view(), name="home"),
-    path("callerid/search", SearchView.as_view(), name="search"),
-    path("callerid/search/", SearchView.as_view(schema=None), name="search-slash"),
+    path("callerid/search", on_loop(SearchView.as_view()), name="search"),
+    path("callerid/search/", on_loop(SearchView.as_view(schema=None)), name="search-slash"),
     re_path(r"^schema/?$", Schema.as_view(), name="schema"),
     re_path(r"^docs/?$", Docs.as_view(), name="docs"),
     re_path(r"^customer/(?P<link>[A-Za-z0-9_:-]+)/?$", CustomerPage.as_view(), name="customer"),
-    re_path(r"^livez/?$", health.Livez.as_view(), name="livez"),
-    re_path(r"^readyz/?$", health.Readyz.as_view(), name="readyz"),
-    re_path(r"^metrics/?$", metrics.view, name="metrics"),
+    re_path(r"^livez/?$", on_loop(health.Livez.as_view()), name="livez"),
+    re_path(r"^readyz/?$", on_loop(health.Readyz.as_view()), name="readyz"),
+    re_path(r"^metrics/?$", on_loop(metrics.view), name="metrics"),
     path(f"{settings.ADMIN_PATH}/", admin.site.urls),
 ]
 handler400 = errors.bad_request

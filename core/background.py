@@ -3,12 +3,11 @@
 The thread writes a last time when the process ends in an orderly way; a crash loses what came since the last write.
 """
 
-import os
+import atexit
 import threading
 import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from multiprocessing.util import Finalize
 
 from django.db import connection
 
@@ -40,9 +39,7 @@ class BackgroundWriter(ABC):
                 thread.start()
                 self._thread = thread
                 if not _started:
-                    # Finalize instead of atexit, which granian's workers do not run, because they are multiprocessing's
-                    # children. In any other process this runs at exit too.
-                    Finalize(None, _close_all, exitpriority=0)
+                    atexit.register(close_all)
                 _started.append(self)
 
     def close(self, deadline: float | None = None) -> bool:
@@ -68,14 +65,10 @@ class BackgroundWriter(ABC):
 _started: list[BackgroundWriter] = []
 
 
-def _close_all() -> None:
+def close_all() -> None:
     """At the same time: a database that does not answer delays each of them."""
     deadline = time.monotonic() + EXIT_TIMEOUT_S
     for writer in _started:
         writer.close(deadline=0)
     for writer in _started:
         writer.close(deadline)
-
-
-# After a fork the threads are the parent's.
-os.register_at_fork(after_in_child=_started.clear)

@@ -8,7 +8,6 @@ Counting runs no SQL statement and never fails the caller: nothing depends on th
 
 import functools
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -162,12 +161,3 @@ def _upsert(table: CounterTable, rows: Sequence[Sequence[Any]]) -> None:
 
 #: The counters of this process. Tests replace them.
 process_counters = Counters()
-
-
-def _start_anew() -> None:
-    """After a fork: the thread and the counts are the parent's."""
-    global process_counters  # noqa: PLW0603
-    process_counters = Counters()
-
-
-os.register_at_fork(after_in_child=_start_anew)

@@ -16,22 +16,26 @@ _CODES = frozenset({"42P01", "42703", "42501"})
 def describe(error: BaseException) -> str:
     """The error's type and, where it quotes no value, its message: SQLSTATE and message of PostgreSQL, and the messages
     of SQLite and of the connection to PostgreSQL."""
-    name = type(error).__name__
-    cause = error.__cause__ if type(error).__module__ == "django.db.utils" else error
+    name, module = type(error).__name__, type(error).__module__
+    cause = error.__cause__ if module in ("django.db.utils", "core.database") else error
     detail = _detail(cause) if cause is not None else ""
+    if module == "core.database" and cause is not None and not detail:
+        # The operating system's messages about a connection name its host and port.
+        detail = (str(cause) if isinstance(cause, OSError) else "") or type(cause).__name__
     return f"{name}: {detail}" if detail else name
 
 
 def _detail(error: Any) -> str:
     if type(error).__module__ == "sqlite3":  # names tables and columns, but no values
         return str(error)
-    if not type(error).__module__.startswith(("psycopg", "core.postgresql")):
+    module = type(error).__module__
+    if not module.startswith(("psycopg", "asyncpg")):
         return ""
     code = getattr(error, "sqlstate", None)
     if code is None:
-        # The client's own errors: libpq's about the connection, and the pool's.
+        # The client's own errors: libpq's about the connection. asyncpg's may quote a parameter.
         connection_error = any(base.__name__ == "OperationalError" for base in type(error).__mro__)
         return " ".join(str(error).split()) if connection_error else ""
     if code in _CODES or code[:2] in _CLASSES:
-        return f"{code} {error.diag.message_primary}"
+        return f"{code} {error.args[0] if module.startswith('asyncpg') else error.diag.message_primary}"
     return str(code)

@@ -1,22 +1,12 @@
-"""Prometheus metrics, summed over all worker processes of one host.
+"""Prometheus metrics of this process.
 
-A module declares its metrics at import, and counts by `inc`, `set` and `observe`, which never fail the caller. In a
-service each worker writes its figures into files in PROMETHEUS_MULTIPROC_DIR, which the main process creates
-(callerid_project.serve), and any worker renders the sum of all. So nothing is lost when a worker dies. Without that
-directory, as in commands and tests, the figures are those of the process.
-
-The files are named by a slot, a small number, and not by the process id. A new worker takes the first slot that no
-running process holds and continues the counters there, so the files do not become more with each restart.
+A module declares its metrics at import, and counts by `inc`, `set` and `observe`, which never fail the caller.
 """
 
-import fcntl
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
-from itertools import count
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.counters import log_exceptions
@@ -86,12 +76,7 @@ class Histogram(Metric):
 
 
 class Gauge(Metric):
-    """A figure of running processes only. `multiprocess_mode`: how theirs are combined."""
-
     kind = "Gauge"
-
-    def __init__(self, *args: Any, multiprocess_mode: str = "livesum", **options: Any) -> None:
-        super().__init__(*args, multiprocess_mode=multiprocess_mode, **options)
 
     @log_exceptions
     def set(self, value: float, *labels: str) -> None:
@@ -129,64 +114,16 @@ def _sample_regularly() -> None:
 
 
 def render() -> bytes:
-    """The figures in Prometheus's text format. Reads only memory and files."""
+    """The figures of this process in Prometheus's text format."""
     from prometheus_client import generate_latest
 
-    return generate_latest(_AllProcesses() if _directory() else _registry())
-
-
-class _AllProcesses:
-    def collect(self) -> Iterable[Any]:
-        from prometheus_client.multiprocess import MultiProcessCollector
-
-        directory = Path(_directory())
-        files = [str(path) for path in directory.glob("*.db") if not _is_gauge_of_ended_process(path)]
-        return MultiProcessCollector.merge(files)
+    return generate_latest(_registry())
 
 
 @cache
 def _registry() -> "CollectorRegistry":
     """The registry of this process, created before its first metric."""
     import prometheus_client
-    from prometheus_client import values
 
     prometheus_client.disable_created_metrics()
-    directory = _directory()
-    slot = _claim_slot(Path(directory)) if directory else ""
-    values.ValueClass = values.MultiProcessValue(lambda: slot) if directory else values.MutexValue
     return prometheus_client.CollectorRegistry()
-
-
-def _directory() -> str:
-    """Empty in a process that does not serve: a command's figures would be mixed up with those of the service."""
-    return os.environ.get("PROMETHEUS_MULTIPROC_DIR", "") if os.environ.get("CALLERID_SERVING") else ""
-
-
-def _claim_slot(directory: Path) -> str:
-    """The first slot that no running process holds. The lock is held until this process ends, however it ends."""
-    for slot in map(str, count()):
-        lock = os.open(directory / f"{slot}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(lock)
-        else:
-            for gauges in directory.glob(f"gauge_*_{slot}.db"):
-                gauges.unlink()
-            return slot
-    raise AssertionError
-
-
-def _is_gauge_of_ended_process(path: Path) -> bool:
-    kind, *_, slot = path.stem.split("_")
-    if kind != "gauge":
-        return False
-    # Systems that remove old files from /tmp may have removed that of an ended process, which nobody has locked.
-    lock = os.open(path.with_name(f"{slot}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(lock)
-    return True

@@ -4,17 +4,21 @@ Functions import the library, so that it is loaded only where Redis is used: it 
 start.
 """
 
+import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
-from functools import lru_cache, partial
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.conf import settings
 
+from core import redis_sentinel
+
 if TYPE_CHECKING:
     import redis
+    import redis.asyncio
 
 log = logging.getLogger(__name__)
 
@@ -46,49 +50,92 @@ class RedisUnavailable(Exception):
 
 @lru_cache(maxsize=1)
 def client(url: str) -> "redis.Redis":
-    """The client of all threads, with a connection pool."""
-    return _client(url, max_connections=2**31)  # the threads limit them; redis-py's limit would raise ConnectionError
-
-
-thread_clients = threading.local()
-
-
-def thread_client(url: str) -> "redis.Redis":
-    """This thread's client, with one connection, for what every search calls: a pool checks the connection at each use.
-
-    Connects when it is created: use it in `call`.
-    """
-    clients: dict[str, redis.Redis] = thread_clients.__dict__
-    if url not in clients:
-        clients[url] = _client(url, single_connection_client=True)
-    return clients[url]
-
-
-def _client(url: str, **options: Any) -> "redis.Redis":
-    """A client that waits at most REDIS_TIMEOUT_S each for DNS, for the connection and for a reply.
-
-    It retries once, and only when the connection turns out to be closed, most likely while it was idle. A request that
-    Redis counted just before it stopped may count twice.
-    """
+    """The client of the console's pages and of commands. It waits at most REDIS_TIMEOUT_S each for the connection and
+    for a reply."""
     import redis
+    from redis.sentinel import Sentinel
+
+    timeouts = {"socket_timeout": settings.REDIS_TIMEOUT_S, "socket_connect_timeout": settings.REDIS_TIMEOUT_S}
+    client: redis.Redis
+    if master := redis_sentinel.parse(url):
+        sentinels = Sentinel([])
+        sentinels.sentinels = [redis.Redis.from_url(sentinel, **timeouts, **_retry()) for sentinel in master.sentinels]
+        client = sentinels.master_for(master.name, **redis_sentinel.options(master), **timeouts, **_retry())
+    else:
+        client = redis.Redis.from_url(url, **timeouts, **_retry())
+    return client
+
+
+class LoopClient:
+    """The connections of searches, on the event loop. The library's own client checks a connection at each use, which
+    takes longer than the command: so they are taken from its pool once, and kept until they fail."""
+
+    def __init__(self, url: str) -> None:
+        import redis.asyncio
+        from redis.asyncio.sentinel import Sentinel
+
+        timeout = {"socket_timeout": settings.REDIS_TIMEOUT_S}
+        # By default the library limits each wait by a task and a timer of its own, and fails with more than 100
+        # connections. `call_on_loop` limits the time; how many searches run is limited before they get here.
+        unlimited: dict[str, Any] = {"socket_timeout": None, "max_connections": 2**31}
+        if master := redis_sentinel.parse(url):
+            sentinels = Sentinel([])
+            sentinels.sentinels = [
+                redis.asyncio.Redis.from_url(sentinel, **timeout, **_retry(on_loop=True))
+                for sentinel in master.sentinels
+            ]
+            client = sentinels.master_for(master.name, **{**unlimited, **redis_sentinel.options(master)})
+        else:
+            client = redis.asyncio.Redis.from_url(url, **unlimited)
+        self._pool = client.connection_pool
+        self._idle: list[redis.asyncio.Connection] = []
+
+    async def execute(self, *command: str | bytes | float) -> Any:
+        """The reply. Raises RedisError and OSError. Tries a second time if the connection turns out to be closed, most
+        likely while it was idle; a request that Redis counted just before it stopped may count twice."""
+        import redis
+
+        try:
+            return await self._execute(command)
+        except redis.ConnectionError:
+            return await self._execute(command)
+
+    async def _execute(self, command: tuple[str | bytes | float, ...]) -> Any:
+        import redis
+
+        connection = self._idle.pop() if self._idle else await self._pool.get_connection()
+        try:
+            await connection.send_command(*command)
+            reply = await connection.read_response()
+        except BaseException as error:
+            if isinstance(error, redis.ResponseError) and not isinstance(error, redis.ReadOnlyError):
+                self._idle.append(connection)
+                raise
+            # The others are most likely broken too, or lead to a server that has become a replica.
+            broken, self._idle = [connection, *self._idle], []
+            for each in broken:
+                await each.disconnect(nowait=True)
+                await self._pool.release(each)
+            raise
+        self._idle.append(connection)
+        return reply
+
+
+@lru_cache(maxsize=1)
+def loop_client(url: str) -> LoopClient:
+    """The client of searches. `call_on_loop` limits its time."""
+    return LoopClient(url)
+
+
+def _retry(*, on_loop: bool = False) -> dict[str, Any]:
+    """Once, and only when the connection turns out to be closed."""
+    import redis
+    from redis.asyncio.retry import Retry as LoopRetry
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    from core import redis_connections, redis_sentinel
-
-    if master := redis_sentinel.parse(url):
-        sentinels = redis_connections.LockedSentinel([_client(sentinel) for sentinel in master.sentinels])
-        url, options["find_master"] = master.url, partial(sentinels.discover_master, master.name)
-    if not url.startswith("unix:"):
-        tls = url.startswith("rediss:")
-        options["connection_class"] = redis_connections.TLSConnection if tls else redis_connections.TCPConnection
-    return redis.Redis.from_url(
-        url,
-        socket_timeout=settings.REDIS_TIMEOUT_S,
-        socket_connect_timeout=settings.REDIS_TIMEOUT_S,
-        retry=Retry(NoBackoff(), 1, supported_errors=(redis.ConnectionError,)),
-        **options,
-    )
+    kind: Any = LoopRetry if on_loop else Retry
+    return {"retry": kind(NoBackoff(), 1, supported_errors=(redis.ConnectionError,))}
 
 
 class Availability:
@@ -103,7 +150,7 @@ class Availability:
     def paused(self) -> bool:
         return time.monotonic() < self._retry_at
 
-    def record_failure(self, error: "redis.RedisError") -> None:
+    def record_failure(self, error: BaseException) -> None:
         """Pause, unless the error concerns one key (its value is of another type): the others are not affected.
 
         Besides errors of the connection there are replies such as READONLY, OOM and MISCONF.
@@ -130,7 +177,7 @@ availability = Availability()
 
 
 def call(operation: Callable[[], T]) -> T:
-    """The result of `operation`, which uses `client` or `thread_client`. Raises RedisUnavailable."""
+    """The result of `operation`, which uses `client`. Raises RedisUnavailable."""
     import redis
 
     if availability.paused:
@@ -142,6 +189,46 @@ def call(operation: Callable[[], T]) -> T:
         raise RedisUnavailable from error
     availability.record_success()
     return result
+
+
+async def call_on_loop(operation: Callable[[LoopClient], Awaitable[T]]) -> T:
+    """The result of `operation`, which uses the client that it is given, within REDIS_TIMEOUT_S. Raises
+    RedisUnavailable."""
+    import redis
+
+    if availability.paused:
+        raise RedisUnavailable
+    try:
+        async with asyncio.timeout(None) as limit:
+            late = _LateReply(limit, settings.REDIS_TIMEOUT_S)
+            try:
+                result = await operation(loop_client(settings.REDIS_URL))
+            finally:
+                late.cancel()
+    except (redis.RedisError, TimeoutError, OSError) as error:
+        availability.record_failure(error)
+        raise RedisUnavailable from error
+    availability.record_success()
+    return result
+
+
+class _LateReply:
+    """Ends `limit` after `timeout_s` and two more turns of the event loop. When the loop itself was late, the reply has
+    arrived by then: the first turn reads it, the second hands it over."""
+
+    def __init__(self, limit: asyncio.Timeout, timeout_s: float) -> None:
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.Handle = self._loop.call_later(timeout_s, self._wait_a_turn, 2)
+
+    def _wait_a_turn(self, turns: int) -> None:
+        if turns:
+            self._handle = self._loop.call_soon(self._wait_a_turn, turns - 1)
+        else:
+            self._limit.reschedule(self._loop.time())
+
+    def cancel(self) -> None:
+        self._handle.cancel()
 
 
 def eviction_problem() -> str | None:

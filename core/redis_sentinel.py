@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 _URL = re.compile(
@@ -40,3 +41,13 @@ def parse(url: str) -> Master | None:
         f"{scheme}://{match['auth'] or ''}@/{match['db']}?{query}",
         tuple(f"{scheme}://{sentinel_auth}{address}?{query}" for address in addresses),
     )
+
+
+def options(master: Master) -> dict[str, Any]:
+    """What the library's Sentinel needs for connections to the master: password, database, TLS and others."""
+    from redis.connection import SSLConnection, parse_url
+
+    options = {name: value for name, value in parse_url(master.url).items() if name not in ("host", "port")}
+    if options.pop("connection_class", None) is SSLConnection:
+        options["ssl"] = True
+    return options

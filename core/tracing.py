@@ -6,9 +6,8 @@ No attribute holds a number, a token or a name, and exceptions are recorded by t
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 FLUSH_S = 2
 
 _tracer: "Tracer | None" = None
+_provider: Any = None
 _NO_SPAN: AbstractContextManager[None] = nullcontext()
 
 
@@ -40,16 +40,16 @@ def configure() -> None:
     os.environ.setdefault("OTEL_SERVICE_NAME", "callerid")
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    Finalize(None, _send_rest, args=(provider.shutdown,), exitpriority=0)  # granian's workers run no atexit functions
-    global _tracer  # noqa: PLW0603
-    _tracer = provider.get_tracer("callerid")
+    global _tracer, _provider
+    _tracer, _provider = provider.get_tracer("callerid"), provider
 
 
-def _send_rest(shutdown: Callable[[], None]) -> None:
-    """The library would wait half a minute for a collector that does not answer."""
-    thread = threading.Thread(target=shutdown, name="traces", daemon=True)
-    thread.start()
-    thread.join(FLUSH_S)
+def close() -> None:
+    """Send the last traces. The library would wait half a minute for a collector that does not answer."""
+    if _provider is not None:
+        thread = threading.Thread(target=_provider.shutdown, name="traces", daemon=True)
+        thread.start()
+        thread.join(FLUSH_S)
 
 
 def span(name: str, **attributes: str) -> AbstractContextManager[Any]:

@@ -30,9 +30,9 @@ QUERY = NumberQuery(
 )
 
 
-def find(rows: NumberRows) -> str:
+async def find(rows: NumberRows) -> str:
     """The cache version of the rows' number, an opaque text; empty where it has none."""
-    row = rows.get(QUERY)
+    row = await rows.get(QUERY)
     return str(row[0]) if row else ""
 
 

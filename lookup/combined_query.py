@@ -9,20 +9,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.db import DatabaseError
 
+from core.database import Row, fetch_one
 from core.database_errors import describe
-from core.db import fetch_one
-from core.replica import replica
 
 log = logging.getLogger(__name__)
 
 #: How long queries run separately after a combined statement has failed.
 RETRY_AFTER_S = 5.0
-
-Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,9 +31,9 @@ class NumberQuery:
     columns: int
     parameters: Callable[[str], Sequence[Any]]
 
-    def row(self, number: str) -> Row | None:
+    async def row(self, number: str) -> Row | None:
         """The row. None also for a row of NULLs: the sum over no rows."""
-        return _known(fetch_one(self.statement, self.parameters(number)) or ())
+        return _known(await fetch_one(self.statement, self.parameters(number)) or ())
 
 
 class NumberRows:
@@ -47,32 +44,39 @@ class NumberRows:
     #: Until when queries run separately, a time.monotonic() value of this process.
     separate_until: ClassVar[float] = 0.0
 
-    def __init__(self, number: str, queries: Sequence[NumberQuery]) -> None:
-        started = time.monotonic()
+    def __init__(self, number: str) -> None:
         self._number = number
         self._rows: dict[NumberQuery, Row | None] = {}
+        #: How long the statement took.
+        self.elapsed_s = 0.0
+
+    @classmethod
+    async def read(cls, number: str, queries: Sequence[NumberQuery]) -> Self:
+        """Never raises: queries that failed run again in `get`."""
+        started = time.monotonic()
+        rows = cls(number)
         if started >= NumberRows.separate_until:
             try:
-                self._rows = dict(zip(queries, fetch_rows(queries, number), strict=True))
+                rows._rows = dict(zip(queries, await fetch_rows(queries, number), strict=True))
             except DatabaseError as error:
                 log.warning("combined query failed; separate queries for %g s (%s)", RETRY_AFTER_S, describe(error))
                 NumberRows.separate_until = time.monotonic() + RETRY_AFTER_S
-        #: How long the statement took.
-        self.elapsed_s = time.monotonic() - started
+        rows.elapsed_s = time.monotonic() - started
+        return rows
 
     def __contains__(self, query: NumberQuery) -> bool:
         """Whether the row is there, so that `get` runs no statement."""
         return query in self._rows
 
-    def get(self, query: NumberQuery) -> Row | None:
+    async def get(self, query: NumberQuery) -> Row | None:
         """`NumberQuery.row`. Raises django.db's errors."""
-        return self._rows[query] if query in self._rows else query.row(self._number)
+        return self._rows[query] if query in self._rows else await query.row(self._number)
 
 
-def fetch_rows(queries: Sequence[NumberQuery], number: str) -> list[Row | None]:
+async def fetch_rows(queries: Sequence[NumberQuery], number: str) -> list[Row | None]:
     """`NumberQuery.row` of each, by one statement. Raises django.db's errors: a query that fails fails all of them."""
     statement = _joined(tuple(query.statement for query in queries))
-    combined = replica.fetch_one(statement, [value for query in queries for value in query.parameters(number)]) or ()
+    combined = await fetch_one(statement, [value for query in queries for value in query.parameters(number)]) or ()
     rows, start = [], 0
     for query in queries:
         rows.append(_known(combined[start : start + query.columns]))

@@ -8,7 +8,6 @@ from django.contrib.admin.models import LogEntry
 from django.db import connection, transaction
 
 from accounts import erasure as accounts_erasure
-from core.replica import wait_until_replayed
 from lookup import cache_versions, request_log, suppression
 from lookup.address_books import store as address_books
 from lookup.imports.complaints import COMPLAINTS, drop_unused_subjects
@@ -58,7 +57,6 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> Erased:
     admin_entries = _erase_from_history(frozenset(numbers))
     emptied = accounts_erasure.erase(numbers)
     subjects = drop_unused_subjects() if complaint_days else 0
-    wait_until_replayed()
     return Erased(
         contacts=contacts,
         address_book_contacts=address_book_contacts,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from django.db import DatabaseError, InterfaceError, connection
 
 from core import metrics
+from core.database import fetch
 from core.database_errors import describe
 from lookup.answers import Failed
 from lookup.models import SourcePause
@@ -21,7 +22,6 @@ SOURCE_PAUSED = metrics.Gauge(
     "callerid_source_paused",
     "1 while an operator has paused the source, on all hosts.",
     ("source",),
-    multiprocess_mode="livemax",
 )
 
 PAUSED = Failed("paused", "not called: paused by an operator")
@@ -37,13 +37,13 @@ class PausedSources:
         self._read_again_at = 0.0
         self._failing = False
 
-    def names(self) -> frozenset[str]:
+    async def names(self) -> frozenset[str]:
         """The names, read again by one search every REFRESH_S. The last known ones if they cannot be read."""
         if self._names is not None and self._clock() < self._read_again_at:
             return self._names
         self._read_again_at = self._clock() + REFRESH_S  # concurrent searches use the last known names
         try:
-            self._names = frozenset(SourcePause.objects.values_list("connector", flat=True))
+            self._names = frozenset(name for (name,) in await fetch("SELECT connector FROM lookup_sourcepause"))
             self._failing = False
         except (DatabaseError, InterfaceError) as error:
             self._names = self._names or frozenset()

@@ -6,7 +6,6 @@ keyed hash; no number in clear, no name, no answer.
 
 import json
 import logging
-import os
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -168,12 +167,3 @@ def erase(numbers: Sequence[str]) -> int:
 
 #: The log of this process. Tests replace it.
 process_log = RequestLog()
-
-
-def _start_anew() -> None:
-    """After a fork: the thread and the rows are the parent's."""
-    global process_log  # noqa: PLW0603
-    process_log = RequestLog()
-
-
-os.register_at_fork(after_in_child=_start_anew)

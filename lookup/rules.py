@@ -26,9 +26,9 @@ class RuleFields(TypedDict, total=False):
     note: str
 
 
-def find(rows: NumberRows) -> Found | None:
+async def find(rows: NumberRows) -> Found | None:
     """The rule for the rows' number, or None."""
-    spam, name = rows.get(QUERY) or (None, "")
+    spam, name = await rows.get(QUERY) or (None, "")
     if spam is None and not name:
         return None
     return Found(name=name or None, spam=None if spam is None else bool(spam))

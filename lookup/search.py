@@ -8,15 +8,14 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from core.db import release_connection
 from lookup import cache_versions, pauses, rules
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.combined_query import NumberRows
-from lookup.connectors.base import call_connector
+from lookup.combined_query import NumberQuery, NumberRows
+from lookup.connectors.base import call_local, checked, raised
 from lookup.connectors.registry import Member, bind
 from lookup.connectors.table import TableConnector
 from lookup.slot import MemberCall, Slot
-from lookup.vendors import cache, event_loop
+from lookup.vendors import cache
 from lookup.vendors.guard import LATE
 
 log = logging.getLogger(__name__)
@@ -28,9 +27,6 @@ SLOTS = {
 }
 
 NO_TIME = Failed("no_time", "no time was left to call it")
-# The event loop ends a search's wait at its deadline. A search continues without it after this share of the deadline
-# more: a connector that blocks the loop stalls no search.
-STALLED_SHARE = 0.05
 
 _STATUSES = {Found: "found", NotFound: "not-found", Failed: "failed"}
 
@@ -82,20 +78,19 @@ class SearchResult:
         return all(isinstance(slot.answer, Failed) for slot in self.slots.values())
 
 
-def search(number: str) -> SearchResult:
+async def search(number: str) -> SearchResult:
     """Look `number` up in both slots within SEARCH_DEADLINE_S. A slot that misses the deadline has failed."""
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     bound = {name: members(name) for name in SLOTS}
-    rows = _read(number, [member for of_slot in bound.values() for member in of_slot])
-    rule, paused = rules.find(rows), pauses.process_pauses.names()
+    rows = await NumberRows.read(number, _queries([member for of_slot in bound.values() for member in of_slot]))
+    rule, paused = await rules.find(rows), await pauses.process_pauses.names()
     slots = {name: Slot(name, bound[name], fields, number, rule) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
-        _call_local(slot, number, rows, paused)
-    # Read before any vendor is called: then no connection is held, and no older cached answer is used.
+        await _call_local(slot, number, rows, paused)
     if any(slot.needs_vendor() for slot in slots.values()):
-        version = cache_versions.find(rows)
-        release_connection()
-        _call_vendors(list(slots.values()), number, version, deadline, paused)
+        # Read before any vendor is called: then no older cached answer is used.
+        version = await cache_versions.find(rows)
+        await _call_vendors(list(slots.values()), number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
     return SearchResult(number, results)
 
@@ -106,16 +101,16 @@ def members(slot: str) -> tuple[Member, ...]:
     return bind(setting, getattr(settings, setting), fields)
 
 
-def _read(number: str, bound: list[Member]) -> NumberRows:
-    """The rows of the operator rule, of the cache version if a vendor may be called, and of the table connectors."""
+def _queries(bound: list[Member]) -> list[NumberQuery]:
+    """Those of the operator rule, of the cache version if a vendor may be called, and of the table connectors."""
     queries = [rules.QUERY]
     if any(member.guard for member in bound):
         queries.append(cache_versions.QUERY)
     queries += [member.connector.query for member in bound if isinstance(member.connector, TableConnector)]
-    return NumberRows(number, list(dict.fromkeys(queries)))
+    return list(dict.fromkeys(queries))
 
 
-def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str]) -> None:
+async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str]) -> None:
     """Call the slot's local members except those that are paused. Each slot has SEARCH_DEADLINE_S of its own, so that a
     slow slot takes no time from the other."""
     started = time.monotonic()
@@ -130,9 +125,9 @@ def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str
         if timeout_s <= 0:
             answer = NO_TIME
         elif isinstance(connector, TableConnector):
-            answer = call_connector(member.name, connector.read, rows)
+            answer = await _read(member.name, connector, rows)
         else:
-            answer = call_connector(member.name, connector.lookup, number, timeout_s=timeout_s)
+            answer = await call_local(member.name, connector, number, timeout_s=timeout_s)
         now = time.monotonic()
         elapsed_s = now - asked_at
         if isinstance(connector, TableConnector) and connector.query in rows:
@@ -142,27 +137,27 @@ def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str
     slot.elapsed_s += time.monotonic() - started
 
 
-def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float, paused: frozenset[str]) -> None:
+async def _read(name: str, connector: TableConnector, rows: NumberRows) -> Answer:
+    try:
+        return checked(name, await connector.read(rows))
+    except Exception as error:
+        return raised(name, error)
+
+
+async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float, paused: frozenset[str]) -> None:
     """Use the cached answers, and call the vendors for the others, except those that are paused. `version`: the
     number's cache version."""
     due = [member for slot in slots for _, member in slot.due(remote=True)]
     keys = {member.name: member.guard.key(number, version) for member in due if member.guard}
     cached: dict[str, Answer] = {keys[name]: pauses.PAUSED for name in keys.keys() & paused}
-    cached |= cache.answers.get(list(keys.values()))
+    cached |= await cache.answers.get(list(keys.values()))
     for slot in slots:
         for index, member in slot.due(remote=True):
             if (answer := cached.get(keys[member.name])) is None:
                 break
             slot.record(index, answer, 0.0, cached=True)
     if waiting := [slot for slot in slots if slot.needs_vendor()]:
-        try:
-            timeout_s = max(0.0, deadline - time.monotonic()) + STALLED_SHARE * settings.SEARCH_DEADLINE_S
-            event_loop.run(_at_once(waiting, number, keys, cached, deadline), timeout_s)
-        except (TimeoutError, RuntimeError) as error:  # RuntimeError: its thread cannot be started
-            log.error("the event loop of vendor calls is stalled (%s)", type(error).__name__)
-            for slot in waiting:
-                for index, _ in slot.due(remote=True):  # nor does the loop call them when it goes on
-                    slot.record(index, NO_TIME, 0.0)
+        await _at_once(waiting, number, keys, cached, deadline)
 
 
 async def _at_once(

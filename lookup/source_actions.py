@@ -1,5 +1,6 @@
 """What operators do with a source: pause and resume it, and check it by a real call."""
 
+import asyncio
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,15 +12,14 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from core import history
-from core.db import release_connection
+from core import history, loop
 from lookup import pauses, statistics
-from lookup.answers import Failed, Found, clean_text
-from lookup.connectors.base import call_connector, covers
+from lookup.answers import Answer, Failed, Found, clean_text
+from lookup.connectors.base import Connector, call_local, covers
 from lookup.connectors.registry import Member
 from lookup.models import SourceCheck, SourcePause
 from lookup.search import SLOTS, members
-from lookup.vendors import event_loop, preset, preset_samples
+from lookup.vendors import preset, preset_samples
 from lookup.vendors.guard import call_remote
 
 # Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
@@ -121,13 +121,9 @@ def call(member: Member, number: str = NUMBER) -> CheckResult:
         return CheckResult(name, "not covered", True, None, {}, _NOT_COVERED)
     started = time.monotonic()
     if member.guard:
-        try:
-            answer = event_loop.run(call_remote(name, connector, number), MAX_CALL_S)
-        except TimeoutError:
-            answer = Failed("unavailable", f"no answer within {MAX_CALL_S:g} s")
+        answer = loop.run(_call_remote(name, connector, number))
     else:
-        timeout_s = settings.SEARCH_DEADLINE_S
-        answer = call_connector(name, connector.lookup, number, timeout_s=timeout_s)
+        answer = loop.run(call_local(name, connector, number, timeout_s=settings.SEARCH_DEADLINE_S))
     elapsed_s = time.monotonic() - started
     ms = round(elapsed_s * 1000, 1)
     if isinstance(answer, Failed):
@@ -140,6 +136,12 @@ def call(member: Member, number: str = NUMBER) -> CheckResult:
         hint = fix or "the source rejects the number; use check_sources --number"
         return CheckResult(name, "invalid number", not fix, ms, {}, hint)
     return CheckResult(name, answer.reason.replace("_", " "), not fix, ms, {}, fix)
+
+
+async def _call_remote(name: str, connector: Connector, number: str) -> Answer:
+    call = asyncio.create_task(call_remote(name, connector, number))
+    await asyncio.wait([call], timeout=MAX_CALL_S)
+    return call.result() if call.done() else Failed("unavailable", f"no answer within {MAX_CALL_S:g} s")
 
 
 class CheckedRecently(Exception):
@@ -163,7 +165,6 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
     free = SourceCheck.objects.filter(Q(finished_at__lt=now - CHECK_INTERVAL) | abandoned, pk=name)
     if not free.update(started_by=actor, started_at=now, finished_at=None, result={}):
         raise CheckedRecently(name)
-    release_connection()
     result = call(member)
     kept = {
         "outcome": statistics.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),

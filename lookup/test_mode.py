@@ -3,17 +3,15 @@
 CASES is the only list of these numbers: the API reference shows it, and docs/test-mode.md is compared with it.
 """
 
-import threading
+import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.conf import settings
 from rest_framework.exceptions import Throttled
 
 from accounts.credits import NoCreditsLeft
-from core.db import release_connection
 from lookup.answers import MAX_TEXT, Answer, Failed, Found, NotFound
 from lookup.search import SearchResult, SlotResult
 
@@ -23,8 +21,7 @@ SLOW_SHARE = 0.9
 
 
 class Overloaded(Exception):
-    """The concurrency limit of the slow case is reached, or the case simulates an overload. `wait_s`: Retry-After in
-    seconds."""
+    """The case simulates an overload. `wait_s`: Retry-After in seconds."""
 
     wait_s = RETRY_AFTER_S
 
@@ -94,9 +91,6 @@ CASES = (
 _BY_NUMBER = {case.number: case for case in CASES}
 _UNLISTED = Case("", 200, "")
 
-#: The slow case keeps a thread busy: at most a quarter of a process's threads, and at least one.
-_slow = threading.BoundedSemaphore(max(1, settings.THREADS // 4))
-
 
 def table() -> str:
     """CASES in Markdown."""
@@ -104,31 +98,13 @@ def table() -> str:
     return "\n".join(["| `query` | status | answer |", "|---|---|---|", *rows])
 
 
-@contextmanager
-def limit_slow_requests(number: str) -> Iterator[None]:
-    """Count the request towards the concurrency limit of the slow case while it runs, if `number` is that case's.
-
-    Repeats with an Idempotency-Key count too, because they wait for the first request. Raises Overloaded at the limit.
-    """
-    if not _BY_NUMBER.get(number, _UNLISTED).is_slow:
-        yield
-        return
-    if not _slow.acquire(blocking=False):
-        raise Overloaded
-    try:
-        yield
-    finally:
-        _slow.release()
-
-
-def search(number: str) -> SearchResult:
+async def search(number: str) -> SearchResult:
     """As lookup.search.search. Raises what the number's case calls for: NoCreditsLeft, Throttled or Overloaded."""
     case, started = _BY_NUMBER.get(number, _UNLISTED), time.monotonic()
     if case.error is not None:
         raise case.error()
     if case.is_slow:
-        release_connection()
-        time.sleep(SLOW_SHARE * settings.SEARCH_DEADLINE_S)
+        await asyncio.sleep(SLOW_SHARE * settings.SEARCH_DEADLINE_S)
     elapsed_s = time.monotonic() - started
     return SearchResult(
         number, {"source_a": SlotResult(case.source_a, elapsed_s), "source_b": SlotResult(case.source_b, elapsed_s)}

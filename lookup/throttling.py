@@ -6,12 +6,13 @@ trip, for all processes and hosts, and a request must be within both: so whateve
 unavailable, a process never accepts more than the limit.
 """
 
+import hashlib
 import math
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from django.conf import settings
@@ -45,34 +46,32 @@ class InProcessLog:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
         self._logs: dict[int, list[float]] = {}
         self._swept_at, self._longest_s = clock(), 0
 
-    def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
+    async def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
         """Count one request of this token if it is within the limit; a refused request is not counted."""
-        with self._lock:
-            now = self._clock()
-            self._longest_s = max(self._longest_s, window_s)
-            if now - self._swept_at >= self._longest_s:
-                self._logs = {key: log for key, log in self._logs.items() if log and now - log[-1] < self._longest_s}
-                self._swept_at = now
-            log = self._logs.setdefault(token_id, [])
-            expired = 0
-            while expired < len(log) and now - log[expired] >= window_s:
-                expired += 1
-            del log[:expired]
-            allowed = len(log) < limit
-            if allowed:
-                log.append(now)
-            # After the limit was lowered, more than the oldest request must leave before one is accepted.
-            leaving = log[max(0, len(log) - limit)]
-            # In this order the result never exceeds the window; (leaving + window_s) - now may round up.
-            return Decision(allowed, max(0, limit - len(log)), window_s - (now - leaving), now)
+        now = self._clock()
+        self._longest_s = max(self._longest_s, window_s)
+        if now - self._swept_at >= self._longest_s:
+            self._logs = {key: log for key, log in self._logs.items() if log and now - log[-1] < self._longest_s}
+            self._swept_at = now
+        log = self._logs.setdefault(token_id, [])
+        expired = 0
+        while expired < len(log) and now - log[expired] >= window_s:
+            expired += 1
+        del log[:expired]
+        allowed = len(log) < limit
+        if allowed:
+            log.append(now)
+        # After the limit was lowered, more than the oldest request must leave before one is accepted.
+        leaving = log[max(0, len(log) - limit)]
+        # In this order the result never exceeds the window; (leaving + window_s) - now may round up.
+        return Decision(allowed, max(0, limit - len(log)), window_s - (now - leaving), now)
 
     def cancel(self, token_id: int, counted_at: float) -> None:
         """Uncount the request that `hit` has counted then: no other, whose time could be later."""
-        with self._lock, suppress(ValueError):  # it has left the window
+        with suppress(ValueError):  # it has left the window
             self._logs.get(token_id, []).remove(counted_at)
 
 
@@ -106,22 +105,18 @@ return {allowed, math.max(0, limit - count), tonumber(oldest) + window - now}
 class RedisLog:
     """The log on Redis together with `own`, the log of this process."""
 
-    def __init__(self, url: str, own: InProcessLog) -> None:
-        self._url, self._own = url, own
-        self._script = redis.client(url).register_script(_SCRIPT)
+    def __init__(self, own: InProcessLog) -> None:
+        self._own = own
+        self._script_sha = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
-    def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
+    async def hit(self, token_id: int, limit: int, window_s: int) -> Decision:
         # Counted here first: concurrent requests cannot pass together when Redis has forgotten the others.
-        own = self._own.hit(token_id, limit, window_s)
+        own = await self._own.hit(token_id, limit, window_s)
         if not own.allowed:
             # Redis has counted each of them later, at most by its timeout.
             return Decision(False, 0, min(window_s, own.wait_s + settings.REDIS_TIMEOUT_S))
         try:
-            allowed, remaining, wait_us = redis.call(
-                lambda: self._script(
-                    [f"callerid:rate:{token_id}", redis.LIMITS], [limit, window_s], redis.thread_client(self._url)
-                )
-            )
+            allowed, remaining, wait_us = await redis.call_on_loop(partial(self._count, token_id, limit, window_s))
         except redis.RedisUnavailable:
             FALLBACKS.inc("requests")
             return own
@@ -129,10 +124,20 @@ class RedisLog:
             self._own.cancel(token_id, own.counted_at)
         return Decision(bool(allowed), min(remaining, own.remaining), wait_us / 1_000_000)
 
+    async def _count(self, token_id: int, limit: int, window_s: int, client: redis.LoopClient) -> list[int]:
+        from redis.exceptions import NoScriptError
+
+        arguments = (2, f"callerid:rate:{token_id}", redis.LIMITS, limit, window_s)
+        try:
+            reply: list[int] = await client.execute("EVALSHA", self._script_sha, *arguments)
+        except NoScriptError:
+            reply = await client.execute("EVAL", _SCRIPT, *arguments)
+        return reply
+
 
 def create_log() -> InProcessLog | RedisLog:
     """The log that REDIS_URL calls for."""
-    return RedisLog(settings.REDIS_URL, InProcessLog()) if settings.REDIS_URL else InProcessLog()
+    return RedisLog(InProcessLog()) if settings.REDIS_URL else InProcessLog()
 
 
 #: This process's. Tests replace it.
@@ -149,11 +154,11 @@ class TokenThrottle(BaseThrottle):
 
     decision: Decision
 
-    def allow_request(self, request: Request, view: APIView) -> bool:
+    async def allow_request(self, request: Request, view: APIView) -> bool:  # type: ignore[override]
         token = cast(ApiToken, request.auth)
         limit, window_s = settings.TEST_RATE_LIMIT if token.is_test else settings.RATE_LIMIT
         with tracing.span("rate limit"):
-            self.decision = request_log.hit(token.pk, limit, window_s)
+            self.decision = await request_log.hit(token.pk, limit, window_s)
         # Structured fields as in draft-ietf-httpapi-ratelimit-headers.
         view.headers["RateLimit-Policy"] = f'"token";q={limit};w={window_s}'
         view.headers["RateLimit"] = rate_limit_header(self.decision.remaining, self.decision.whole_wait_s)

@@ -4,18 +4,17 @@ callerid_project.errors maps each exception to the response's status and detail 
 """
 
 import time
-from contextlib import nullcontext
 from typing import Any, cast
 
 from django.conf import settings
 from django.http import HttpResponse, JsonResponse
 from rest_framework.exceptions import MethodNotAllowed, Throttled
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from accounts import credits, idempotency, statistics
 from accounts.authentication import BodyTokenAuthentication
 from accounts.models import ApiToken
+from core.views import AsyncAPIView
 from lookup import numbers, request_log, test_mode, throttling
 from lookup.parsers import require_json
 from lookup.schema import SearchSchema, search_schema
@@ -23,7 +22,7 @@ from lookup.search import AllSourcesFailed, SearchResult, search
 from lookup.serializers import search_data
 
 
-class SearchView(APIView):
+class SearchView(AsyncAPIView):
     """Look up a phone number. A new answer costs one credit, unless the token is a test token."""
 
     http_method_names = ["post"]
@@ -40,48 +39,43 @@ class SearchView(APIView):
     charge: credits.ChargedAnswer | None = None
     replayed = False
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+    async def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Check method (405), content type (415), body (400, 413); then, as DRF does, token (401), rate limit (429)."""
         method = request.META["REQUEST_METHOD"]  # request.method is in capitals, but methods are case-sensitive
         if method != "POST":
             raise MethodNotAllowed(method)
         require_json(request._request)
         request.data  # noqa: B018  (parsed here, so that a malformed body is reported before a missing token)
-        super().initial(request, *args, **kwargs)
+        await super().initial(request, *args, **kwargs)
 
-    def perform_authentication(self, request: Request) -> None:
-        super().perform_authentication(request)
+    async def perform_authentication(self, request: Request) -> None:  # type: ignore[override]
+        await super().perform_authentication(request)
         self.token = cast(ApiToken, request.auth)
 
     @search_schema
-    def post(self, request: Request) -> JsonResponse:
-        """Check the number and, in test mode, the concurrency limit of the slow answer; then answer."""
+    async def post(self, request: Request) -> JsonResponse:
+        """Check the number, the Idempotency-Key and the balance; search; charge."""
         token = cast(ApiToken, request.auth)
         self.number = number = numbers.parse(cast(dict[str, Any], request.data).get("query"))
-        with test_mode.limit_slow_requests(number) if token.is_test else nullcontext():
-            return self._answer(request, token, number)
-
-    def _answer(self, request: Request, token: ApiToken, number: str) -> JsonResponse:
-        """Check the Idempotency-Key and the balance; search; charge."""
         can_pay = token.is_test or token.credits >= 1
         claim = None
         if key := idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY")):
-            begun = idempotency.begin(token=token, key=key, number=number, can_pay=can_pay)
+            begun = await idempotency.begin(token=token, key=key, number=number, can_pay=can_pay)
             if isinstance(begun, idempotency.Replay):
                 return self._replay(begun.body)
             claim = begun
         if claim is None and not can_pay:
             raise credits.NoCreditsLeft
         deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
-        with idempotency.released_on_failure(claim):
-            self.result = result = self._search_in_test_mode(number) if token.is_test else search(number)
+        async with idempotency.released_on_failure(claim):
+            self.result = result = await (self._search_in_test_mode(number) if token.is_test else search(number))
             if result.failed:
                 self.headers["Server-Timing"] = server_timing(result)
                 raise AllSourcesFailed
             charged = not token.is_test and (settings.CHARGE_EMPTY or result.found > 0)
             body = {"success": True, "data": search_data(result)}
             if charged:
-                answer = credits.charge(
+                answer = await credits.charge(
                     token=token,
                     request_id=request._request.request_id,  # type: ignore[attr-defined]
                     number=number,
@@ -90,7 +84,7 @@ class SearchView(APIView):
                     deadline=deadline,
                 )
             else:
-                answer = credits.answer_without_charge(token=token, answer=body, claim=claim)
+                answer = await credits.answer_without_charge(token=token, answer=body, claim=claim)
         if answer.replayed:
             return self._replay(answer.body)
         if charged:
@@ -100,9 +94,9 @@ class SearchView(APIView):
         self.headers["Server-Timing"] = server_timing(result)
         return _json(answer.body)
 
-    def _search_in_test_mode(self, number: str) -> SearchResult:
+    async def _search_in_test_mode(self, number: str) -> SearchResult:
         try:
-            return test_mode.search(number)
+            return await test_mode.search(number)
         except Throttled:
             self.headers["RateLimit"] = throttling.rate_limit_header(0, test_mode.RETRY_AFTER_S)
             raise

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.cache import caches
+from django.core.signals import setting_changed
+from django.dispatch import receiver
 from django.test import Client
 
 from accounts import idempotency, tokens
@@ -18,7 +20,7 @@ from lookup import pauses, request_log, throttling
 from lookup.combined_query import NumberRows
 from lookup.connectors import registry
 from lookup.vendors import cache
-from tests import connectors
+from tests import awaited, connectors
 
 NUMBER = "493023125042"
 
@@ -51,7 +53,7 @@ class Integrator:
 
 def claim(token: ApiToken, key: str, number: str = NUMBER) -> idempotency.Claim:
     """The claim of a key that nobody holds."""
-    claimed = idempotency.begin(token=token, key=key, number=number, can_pay=True)
+    claimed = awaited.begin(token=token, key=key, number=number, can_pay=True)
     assert isinstance(claimed, idempotency.Claim)
     return claimed
 
@@ -66,6 +68,12 @@ def integrator(db: None, quiet_sources: None) -> Integrator:
 def quiet_sources(settings: Any) -> None:
     settings.SOURCE_A = "tests.connectors.Knows"
     settings.SOURCE_B = "tests.connectors.Knows"
+
+
+@receiver(setting_changed)
+def _connect_to_redis_anew(*, setting: str, **_: Any) -> None:
+    if setting in ("REDIS_URL", "REDIS_TIMEOUT_S"):
+        awaited.disconnect_from_redis()
 
 
 @pytest.fixture(autouse=True)

@@ -179,7 +179,7 @@ def redis_url(request: pytest.FixtureRequest) -> str:
 def serve(
     request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Service]]:
-    """`serve(RATE_LIMIT="1000/m", WORKERS="4", ...)` starts the service in that environment, its database migrated.
+    """`serve(RATE_LIMIT="1000/m", ...)` starts the service in that environment, its database migrated.
 
     What is not given is the suite's profile: a database of its own, and on the production profile `redis_url`.
     """

@@ -83,6 +83,7 @@ class Client:
 class Load:
     """`with Load(...) as load`: searches by the API keys (default: a new one) and for the phone numbers in turn, each
     with an Idempotency-Key of its own; `keep_alive` and `new` threads (see Client), `rate` searches a second at most.
+    `others`: further instances, among which the threads are spread.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Load:
         service: Service,
         api_keys: list[str] | None = None,
         *,
+        others: Sequence[Service] = (),
         keep_alive: int = 8,
         new: int = 0,
         rate: float = 1000,
@@ -99,7 +101,8 @@ class Load:
         self._api_keys = api_keys or create_tokens(service, 1, credits=1_000_000)
         self._pause_s = (keep_alive + new) / rate
         self._numbers, self._stopped = itertools.count(), threading.Event()
-        clients = [Client(service, keep_alive=kept) for kept in [True] * keep_alive + [False] * new]
+        instances = itertools.cycle([service, *others])
+        clients = [Client(next(instances), keep_alive=kept) for kept in [True] * keep_alive + [False] * new]
         self._threads = [threading.Thread(target=self._run, args=(client,)) for client in clients]
         self.answers: list[Answer] = []
 

@@ -20,7 +20,6 @@ class _Link:
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.client, self.server = client, server
         self.debits: set[bytes] = set()  # names of prepared statements that debit
-        self.debited = False
         self.swallows = False
         self.ended = threading.Event()  # the server has closed its end
 
@@ -42,7 +41,7 @@ class PostgresProxy:
         address = f"{user}@127.0.0.1:{self.port}"
         # Unencrypted, or it could not read the messages.
         self.url = urlunsplit(parts._replace(netloc=address, query="sslmode=disable&gssencmode=disable"))
-        self._armed: tuple[Moment, str] | None = None
+        self._armed: Moment | None = None
         self._refuses_after = False
         self._held: tuple[_Link, bytes] | None = None
         self._links: list[_Link] = []
@@ -63,14 +62,14 @@ class PostgresProxy:
             link.client.close()
             link.server.close()
 
-    def break_next(self, moment: Moment, *, commit: bool = False, then_refuse: bool = False) -> None:
-        """Break the next connection that makes a debit, around the debit itself or around its COMMIT.
+    def break_next(self, moment: Moment, *, then_refuse: bool = False) -> None:
+        """Break the next connection that makes a debit, around that statement, which commits itself.
 
-        `then_refuse`: no connection gets through after that, until `refuses` is false again.
+        `then_refuse`: the others break too, and none gets through after that, until `refuses` is false again.
         """
         self.broken.clear()
         self._refuses_after = then_refuse
-        self._armed = (moment, "commit" if commit else "debit")
+        self._armed = moment
 
     def deliver(self) -> None:
         """Forward the held message, and wait until the server has closed the connection."""
@@ -128,22 +127,18 @@ class PostgresProxy:
         while True:
             kind, body = _message(reader)
             batch += kind + (len(body) + 4).to_bytes(4) + body
-            met = self._met(link, kind, body)
-            if self._armed and self._armed[1] == met:
-                meets, self._armed = self._armed[0], None
-            if kind in b"QSX":  # Query, Sync, Terminate
+            if self._is_debit(link, kind, body) and self._armed:
+                meets, self._armed = self._armed, None
+            if kind in b"HQSX":  # Flush, Query, Sync, Terminate
                 yield batch, meets
                 batch, meets = b"", None
 
-    def _met(self, link: _Link, kind: bytes, body: bytes) -> str | None:
-        """What this message does: a "debit", or the "commit" after one."""
+    def _is_debit(self, link: _Link, kind: bytes, body: bytes) -> bool:
+        """Whether this message executes a statement that debits. Remembers the names of those that were prepared."""
         if kind == b"P":
             name, text, _ = body.split(b"\0", 2)
             (link.debits.add if DEBIT in text else link.debits.discard)(name)
-        elif kind == b"B" and body.split(b"\0", 2)[1] in link.debits:
-            link.debited = True
-            return "debit"
-        return "commit" if link.debited and kind in b"PQ" and b"COMMIT\0" in body else None
+        return kind == b"B" and body.split(b"\0", 2)[1] in link.debits
 
     def _to_client(self, link: _Link) -> None:
         with suppress(OSError):
@@ -157,6 +152,9 @@ class PostgresProxy:
 
     def _break(self, link: _Link, *sockets: socket.socket) -> None:
         self.refuses = self._refuses_after
+        for other in self._links if self.refuses else ():
+            if other is not link:
+                other.close()
         self.broken.set()
         link.close(*sockets)
 

@@ -22,8 +22,6 @@ LONG_TIMEOUTS = {
     "DB_STATEMENT_TIMEOUT_MS": "20000",
     "SQLITE_TIMEOUT_S": "20",
     "SEARCH_DEADLINE_S": "20",
-    "QUEUE_TIMEOUT_S": "60",
-    "DRAIN_S": "0",
 }
 
 
@@ -113,30 +111,15 @@ class Service:
         return self.process.wait(15)
 
     def kill(self) -> None:
-        """Kill all its processes."""
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
-    def workers(self) -> list[int]:
-        """The process ids of the workers that are running."""
+    def resident_mb(self) -> float:
+        """Its memory."""
         assert self.process is not None
-        main = self.process.pid
-        running = []
-        for pid in Path(f"/proc/{main}/task/{main}/children").read_text(encoding="ascii").split():
-            with contextlib.suppress(OSError):  # it has just ended
-                if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    running.append(int(pid))
-        return running
-
-    def largest_resident_mb(self) -> float:
-        """The memory of the largest process of the server, which is a worker."""
-        assert self.process is not None
-        pids = [self.process.pid]
-        for pid in pids:
-            pids += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split())
-        pages = max(int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) for pid in pids)
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
 

@@ -13,7 +13,7 @@ import requests
 
 from tests.api import NUMBER
 from tests.load import wait_for
-from tests.plugin import ROOT, generated_keys
+from tests.plugin import ROOT
 from tests.servers import PgBouncer, PostgresServer, required
 from tests.service import Service
 
@@ -113,24 +113,12 @@ def test_the_client_timeout_applies_without_a_server_timeout(serve: Serve, poole
     assert (audited["disagreements"], audited["unknown_charges"]["unknown"]) == ([], 0)
 
 
-def test_the_server_process_is_known_behind_a_session_pooler(postgres_url: str) -> None:
-    """The process to end when the connection of a charge breaks: libpq knows only the pooler's process id."""
+def test_the_service_works_through_a_session_pooler(serve: Serve, postgres_url: str) -> None:
+    """With prepared statements and the server's time limit, as without a pooler."""
     with required():
-        server = PgBouncer(postgres_url, pool_mode="session").start()
-    script = (
-        "import os; os.environ['CALLERID_SERVING'] = 'true'; import django; django.setup(); "
-        "from core.db import Session; from django.db import connection; session = Session.current(); "
-        "cursor = connection.cursor(); cursor.execute('SELECT pg_backend_pid()'); "
-        "libpq = connection.connection.pgconn; "
-        "print(session.server_pid == cursor.fetchone()[0], session.server_pid == libpq.backend_pid)"
-    )
+        pooler = PgBouncer(postgres_url, pool_mode="session", connections=20).start()
     try:
-        environment = {**os.environ, **generated_keys(), "DATABASE_URL": server.url}
-        environment |= {"DJANGO_SETTINGS_MODULE": "callerid_project.settings", "REDIS_URL": ""}
-        command = [sys.executable, "-c", script]
-        said = subprocess.run(
-            command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
-        )
+        service = serve(DATABASE_URL=pooler.url, REDIS_URL="")
+        assert search(service, new_key(service)).json()["credits_remaining"] == 999
     finally:
-        server.close()
-    assert said.stdout.split() == ["True", "False"]
+        pooler.close()

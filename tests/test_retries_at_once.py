@@ -1,5 +1,6 @@
 """Concurrent searches with one idempotency key, or one credit, and slow vendors: vendor calls and charges."""
 
+import itertools
 import json
 import threading
 from collections import Counter
@@ -13,12 +14,13 @@ import requests
 from tests import upstream
 from tests.api import NUMBER
 from tests.mock_vendors import KEYS, PRESETS
+from tests.reliability.operations import serve_hosts
 from tests.service import Service
 from tests.upstream import Upstream
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 
-Serve = Callable[..., Service]
+ServeProfile = Callable[..., list[Service]]
 AT_ONCE = 30
 NUMBERS = [f"4930231250{index:02}" for index in range(AT_ONCE)]
 GOOD = upstream.says({**upstream.GOOD_A, **upstream.GOOD_B})
@@ -32,29 +34,29 @@ def vendor() -> Iterator[Upstream]:
     server.stop()
 
 
-@pytest.fixture(params=["sqlite, one process", "postgresql, four processes"])
-def serve_profile(request: pytest.FixtureRequest, serve: Serve, vendor: Upstream) -> Serve:
+@pytest.fixture(params=["sqlite, one instance", "postgresql, two instances"])
+def serve_profile(request: pytest.FixtureRequest, serve: Callable[..., Service], vendor: Upstream) -> ServeProfile:
     environment = {"DATABASE_URL": "", "REDIS_URL": ""}
     if request.param.startswith("postgresql"):
         environment["DATABASE_URL"] = request.getfixturevalue("postgres_url")
         environment["REDIS_URL"] = request.getfixturevalue("redis_url")
-        environment["WORKERS"] = "4"
     urls = {"MOCK_A_BASE_URL": vendor.url, "MOCK_B_BASE_URL": vendor.url}
     bound = {"SOURCE_A": "mock_a", "SOURCE_B": "mock_b", "PRESET_DIR": str(PRESETS), **KEYS, **urls}
-    return lambda **more: serve(**environment, **bound, THREADS="32", **more)
+    count = 2 if environment["DATABASE_URL"] else 1
+    return lambda **more: serve_hosts(serve, {**environment, **bound, **more}, count=count)
 
 
 class Account:
-    def __init__(self, service: Service, credits: int) -> None:
-        self.service = service
-        made = json.loads(service.manage("create_token", "retries", "--credits", str(credits), "--json"))
+    def __init__(self, instances: list[Service], credits: int) -> None:
+        self.service, self._instances = instances[0], itertools.cycle(instances)
+        made = json.loads(self.service.manage("create_token", "retries", "--credits", str(credits), "--json"))
         self.id, self.key = made["id"], made["api_key"]
         self.pool = ThreadPoolExecutor(AT_ONCE + 1)
 
     def search(self, number: str = NUMBER, **headers: str) -> "Future[requests.Response]":
         return self.pool.submit(
             requests.post,
-            f"{self.service.url}/callerid/search",
+            f"{next(self._instances).url}/callerid/search",
             json={"api_key": self.key, "query": number},
             headers={name.replace("_", "-"): value for name, value in headers.items()},
             timeout=60,
@@ -71,7 +73,7 @@ def statuses(responses: list[requests.Response]) -> Counter[int]:
     return Counter(response.status_code for response in responses)
 
 
-def test_one_key_with_30_numbers_is_one_lookup_and_one_charge(serve_profile: Serve, vendor: Upstream) -> None:
+def test_one_key_with_30_numbers_is_one_lookup_and_one_charge(serve_profile: ServeProfile, vendor: Upstream) -> None:
     account, answer_now = Account(serve_profile(), credits=100), threading.Event()
     vendor.behave_as(upstream.held(answer_now, GOOD))
     searches = [account.search(number, Idempotency_Key="k") for number in NUMBERS]
@@ -88,7 +90,7 @@ def test_one_key_with_30_numbers_is_one_lookup_and_one_charge(serve_profile: Ser
     account.assert_spent(1)
 
 
-def test_one_key_with_one_number_at_once_is_one_lookup(serve_profile: Serve, vendor: Upstream) -> None:
+def test_one_key_with_one_number_at_once_is_one_lookup(serve_profile: ServeProfile, vendor: Upstream) -> None:
     account = Account(serve_profile(), credits=1)
     vendor.behave_as(upstream.slow(0.5, GOOD))
     searches = [account.search(Idempotency_Key="k") for _ in range(AT_ONCE)]
@@ -101,7 +103,7 @@ def test_one_key_with_one_number_at_once_is_one_lookup(serve_profile: Serve, ven
     account.assert_spent(1)
 
 
-def test_a_failed_search_lets_one_that_waits_search(serve_profile: Serve, vendor: Upstream) -> None:
+def test_a_failed_search_lets_one_that_waits_search(serve_profile: ServeProfile, vendor: Upstream) -> None:
     account, fail_now = Account(serve_profile(), credits=10), threading.Event()
     both_asked = threading.Barrier(CALLS + 1)
     vendor.behave_as(upstream.held(fail_now, upstream.raw(b"", 500), both_asked))
@@ -115,25 +117,25 @@ def test_a_failed_search_lets_one_that_waits_search(serve_profile: Serve, vendor
     account.assert_spent(1)
 
 
-def test_the_claim_of_a_dead_process_is_taken_over(serve_profile: Serve, vendor: Upstream) -> None:
-    service = serve_profile(SEARCH_DEADLINE_S="3")
-    account, never, both_asked = Account(service, credits=10), threading.Event(), threading.Barrier(CALLS + 1)
+def test_the_claim_of_a_dead_process_is_taken_over(serve_profile: ServeProfile, vendor: Upstream) -> None:
+    instances = serve_profile(SEARCH_DEADLINE_S="3")
+    account, never, both_asked = Account(instances, credits=10), threading.Event(), threading.Barrier(CALLS + 1)
     vendor.behave_as(upstream.held(never, GOOD, both_asked))
     first = account.search(Idempotency_Key="k")
     both_asked.wait(60)
-    service.kill()
+    account.service.kill()
     with suppress(requests.RequestException):
         pytest.fail(f"answered: {first.result().status_code}")
     account.assert_spent(0)
     never.set()
     vendor.behave_as(GOOD)
-    service.start()
+    account.service.start()
     response = account.search(Idempotency_Key="k").result()
     assert (response.status_code, response.json()["credits_remaining"]) == (200, 9)
     account.assert_spent(1)
 
 
-def test_one_credit_buys_at_most_a_windows_uncharged_lookups(serve_profile: Serve, vendor: Upstream) -> None:
+def test_one_credit_buys_at_most_a_windows_uncharged_lookups(serve_profile: ServeProfile, vendor: Upstream) -> None:
     limit = 15
     account = Account(serve_profile(RATE_LIMIT=f"{limit}/m"), credits=1)
     all_asked = threading.Barrier(limit * CALLS)

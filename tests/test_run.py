@@ -186,7 +186,6 @@ def test_production_creates_no_demo_token_and_explains_how(tmp_path: Path, postg
         **generated_keys(),
         "DATABASE_URL": postgres_url,
         "REDIS_URL": redis_url,
-        "WORKERS": "2",
         "CALLERID_DATA_DIR": str(tmp_path / "unused"),
     }
     with running(ROOT, **environment) as service:
@@ -248,7 +247,7 @@ def test_a_port_in_use_is_reported_and_nothing_is_created(tmp_path: Path) -> Non
         ({"PORT": "0"}, "PORT must be a whole number"),
         ({"HOST": "nowhere.invalid"}, "HOST=nowhere.invalid is not an address"),
         ({"HOST": "192.0.2.1"}, "Cannot listen on 192.0.2.1"),
-        ({"WORKERS": "2"}, "REDIS_URL is not set"),
+        ({"WORKERS": "2"}, "WORKERS no longer exists: unset it. Each process is one instance"),
         ({"SOURCE_A": "no.such.Source"}, "SOURCE_A"),
     ],
 )

@@ -81,7 +81,7 @@ def test_host_with_a_slow_clock_serves_and_is_named(hosts: tuple[Service, Servic
     wait_for(lambda: open_alerts(postgres_url))
     ((subject, title, summary),) = open_alerts(postgres_url)
     assert (subject, title) == (WRONG, f"The clock of {WRONG} is wrong")
-    assert summary.startswith("It is 3,600.")
+    assert summary.startswith(("It is 3,600.", "It is 3,599."))
     assert summary.endswith(" s behind the database's clock.")
     for service in hosts:
         assert f"{title}. {summary}" in clocks_by_doctor(service)

@@ -11,7 +11,6 @@ from typing import Any
 
 from accounts.admin.ledger_queries import LedgerSelection
 from accounts.models import CreditEntry
-from core.db import release_connection
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ def as_csv(selection: LedgerSelection) -> Iterator[str]:
     is read at once.
 
     Entries written meanwhile are newer than the first page, so none is repeated. When a later page fails, the response
-    has begun, and granian ends it as if it were complete: the last line then says that it is not.
+    has begun: its last line then says that it is not complete.
     """
     parts = selection.parts()
     first = next(parts, None)
@@ -70,7 +69,6 @@ def _pages(
 ) -> Iterator[str]:
     yield _lines([tuple(COLUMNS)])
     while part is not None:
-        release_connection()
         if page:
             yield _lines(tuple(map(_cell, row)) for row in page)
         try:

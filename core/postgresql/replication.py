@@ -7,7 +7,9 @@ that wait are still seen when no request is in progress.
 
 import re
 
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from core import database
 
 #: In seconds. A serving process gives a commit up after DB_STATEMENT_TIMEOUT_MS + 0.25 s, by default less than this.
 MAX_COMMIT_WAIT_S = 1.0
@@ -32,7 +34,17 @@ def commit_problem(alias: str) -> str | None:
         return None
     with connections[alias].cursor() as cursor:
         cursor.execute(_STATE)
-        read_only, names, connected, waiting = cursor.fetchone()
+        return _problem(*cursor.fetchone())
+
+
+async def find_commit_problem() -> str | None:
+    """As `commit_problem`, on the event loop."""
+    if connections[DEFAULT_DB_ALIAS].vendor != "postgresql":
+        return None
+    return _problem(*await database.fetch_one(_STATE))
+
+
+def _problem(read_only: bool, names: str, connected: int, waiting: bool) -> str | None:
     if read_only:
         return "The database accepts no writes: it is a standby, or set to read-only"
     required = required_standbys(names)

@@ -1,7 +1,10 @@
 #!/bin/sh
 # Prepares this host: the user callerid, the dependencies, /etc/callerid/callerid.env with new keys, the command
 # `callerid`, and with systemd the units. Run it as root, in the directory where the service is to stay (/opt/callerid),
-# again after each upgrade. It changes no existing environment file, and enables and starts nothing.
+# again after each upgrade. It changes no existing environment file.
+#
+# install.sh --start [COUNT] also enables and starts COUNT instances (2), on the ports 8001, 8002 and so on, and callerid.target,
+# which starts them at boot. Without it, nothing is enabled or started.
 #
 # install.sh PREFIX puts everything below that directory instead: PREFIX/etc/callerid.env, PREFIX/bin/callerid and
 # PREFIX/var. It needs no root, makes no user and installs no units: run it as the user that will run the service.
@@ -13,6 +16,13 @@ die() {
 }
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd -P)
+start=0
+if [ "${1-}" = --start ]; then
+    start=${2:-2}
+    case $start in [1-9] | [1-9][0-9]) ;; *) die "COUNT must be a number from 1 to 99, such as --start 2" ;; esac
+    [ -d /run/systemd/system ] || die "--start needs systemd: docs/production.md says how to start instances without it."
+    shift $#
+fi
 prefix=${1-}
 case $prefix in
 '')
@@ -71,8 +81,17 @@ located "$root/deploy/systemd/callerid" >"$bin/.callerid.new"
 chmod 0755 "$bin/.callerid.new"
 mv "$bin/.callerid.new" "$bin/callerid"
 if [ -n "$user" ] && [ -d /etc/systemd/system ]; then
-    for unit in "$root"/deploy/systemd/*.service "$root"/deploy/systemd/*.timer; do
+    for unit in "$root"/deploy/systemd/*.service "$root"/deploy/systemd/*.target "$root"/deploy/systemd/*.timer; do
         located "$unit" >"/etc/systemd/system/${unit##*/}"
     done
     if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+fi
+if [ "$start" -gt 0 ]; then
+    set -- callerid.target
+    port=8001
+    while [ "$port" -le $((8000 + start)) ]; do
+        set -- "$@" "callerid@$port.service"
+        port=$((port + 1))
+    done
+    systemctl enable --now "$@"
 fi

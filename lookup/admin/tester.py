@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from core import history, throttling
+from core import history, loop, throttling
 from core.admin import ConsoleAdmin, require
 from lookup import numbers
 from lookup.admin.encrypted_urls import encrypt
@@ -85,7 +85,7 @@ def respond(model_admin: ConsoleAdmin, request: HttpRequest) -> HttpResponse:
 
 
 def _result(request: HttpRequest, number: str) -> dict[str, Any]:
-    result = search(number)
+    result = loop.run(search(number))
     statuses = ", ".join(f"{slot} {outcome.status}" for slot, outcome in result.slots.items())
     # Masked, as in logs: the History outlives an erasure.
     history.record(

@@ -4,11 +4,15 @@ To add one, write a class and bind it with `SOURCE_A=your.module.YourConnector` 
 `directory,your.module.YourConnector`). One object serves a whole process: its event loop and all its threads.
 """
 
+import asyncio
+import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import ParamSpec
 
+from core import loop
 from core.database_errors import describe
 from lookup.answers import Answer, Failed
 
@@ -23,8 +27,8 @@ class Connector(ABC):
     #: The fields that it can supply: some of `name`, `location`, `spam`.
     fields: frozenset[str]
     #: Whether it calls another service. A remote connector runs in parallel with the other slot, behind a guard (cache,
-    #: circuit breaker, concurrency limit), and must not use the ORM. A local one runs in the request's thread on its
-    #: database connection, and cannot be interrupted.
+    #: circuit breaker, concurrency limit), and must not use the ORM. A local `def lookup` runs in a thread, may use
+    #: the ORM, and cannot be interrupted.
     remote: bool
 
     # For remote connectors:
@@ -55,6 +59,21 @@ class Connector(ABC):
     async def close(self) -> None:
         """Close what a remote connector has open."""
         return
+
+
+async def call_local(name: str, connector: Connector, number: str, *, timeout_s: float) -> Answer:
+    """The answer of a local connector; exceptions and wrong types become Failed. A `def lookup` runs in a thread, with
+    Django's database connection."""
+    try:
+        if inspect.iscoroutinefunction(connector.lookup):
+            answer: object = await connector.lookup(number, timeout_s=timeout_s)
+        else:
+            answer = await loop.run_with_connection(partial(connector.lookup, number, timeout_s=timeout_s))
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return raised(name, error)
+    return checked(name, answer)
 
 
 def call_connector(name: str, lookup: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Answer:

@@ -5,8 +5,9 @@ from datetime import UTC, date, datetime, timedelta
 
 from django.conf import settings
 
+from core.database import Row
 from lookup.answers import Answer, Found, NotFound
-from lookup.combined_query import NumberQuery, Row
+from lookup.combined_query import NumberQuery
 from lookup.connectors.table import TableConnector
 
 # A total of 0 is a correction by the data's publisher: the complaint is withdrawn and must not count as a record.

@@ -1,7 +1,8 @@
 """Built-in connector `directory`: the operator's contacts, from `import_contacts` and the admin."""
 
+from core.database import Row
 from lookup.answers import Answer, Found, NotFound
-from lookup.combined_query import NumberQuery, Row
+from lookup.combined_query import NumberQuery
 from lookup.connectors.table import TableConnector
 
 

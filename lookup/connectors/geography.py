@@ -11,7 +11,7 @@ import phonenumbers
 from phonenumbers import NumberParseException, PhoneNumber, PhoneNumberType
 from phonenumbers.phonenumberutil import is_number_type_geographical
 
-from core.replica import replica
+from core.database import fetch_one
 from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.base import Connector
 
@@ -43,7 +43,7 @@ class Geography(Connector):
     fields = frozenset({"location"})
     remote = False
 
-    def lookup(self, number: str, *, timeout_s: float) -> Answer:
+    async def lookup(self, number: str, *, timeout_s: float) -> Answer:
         try:
             parsed = phonenumbers.parse(f"+{number}")
         except NumberParseException:
@@ -61,7 +61,7 @@ class Geography(Connector):
             statement, parameters = _FIND_COUNTRY, [region]
         else:
             return NotFound()
-        (location,) = replica.fetch_one(statement, parameters) or (None,)
+        (location,) = await fetch_one(statement, parameters) or (None,)
         return Found(location=location) if location else NotFound()
 
 

@@ -1,7 +1,6 @@
 """Turns SOURCE_A and SOURCE_B into connectors: comma-separated names of built-in sources and presets, and dotted paths
 of classes."""
 
-import inspect
 import os
 import threading
 from dataclasses import dataclass
@@ -12,9 +11,10 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
+from core import loop
 from lookup.answers import FIELDS
 from lookup.connectors.base import Connector
-from lookup.vendors import event_loop, preset
+from lookup.vendors import preset
 from lookup.vendors.guard import Guard
 
 BUILT_IN = {
@@ -66,7 +66,6 @@ def presets() -> dict[str, Path]:
 
 
 _members: dict[str, Member] = {}
-_of_parent: object = None
 _binding = threading.Lock()
 
 
@@ -86,21 +85,9 @@ def reset() -> None:
     with _binding:
         for member in _members.values():
             if member.guard:
-                event_loop.run(member.guard.close())
+                loop.run(member.guard.close())
         _members.clear()
         bind.cache_clear()
-
-
-def _start_anew() -> None:
-    """After a fork: connections and calls in flight are the parent's. They are kept: closing them would take them off
-    the parent's event loop, because both processes have the same epoll."""
-    global _binding, _members, _of_parent  # noqa: PLW0603
-    _binding = threading.Lock()
-    _of_parent, _members = (_of_parent, _members), {}
-    bind.cache_clear()
-
-
-os.register_at_fork(after_in_child=_start_anew)
 
 
 def _connector(name: str) -> Connector:
@@ -127,8 +114,6 @@ def _from_class(name: str, path: str) -> Connector:
         raise ImproperlyConfigured(f"{name}.fields must be a frozenset of some of {', '.join(FIELDS)}.")
     if not isinstance(getattr(cls, "remote", None), bool):
         raise ImproperlyConfigured(f"{name}.remote must be True (it leaves the process) or False.")
-    if not cls.remote and inspect.iscoroutinefunction(cls.lookup):
-        raise ImproperlyConfigured(f"{name}.lookup must not be `async`, because {name}.remote is False.")
     if not (isinstance(cls.concurrency, int) and cls.concurrency >= 1):
         raise ImproperlyConfigured(f"{name}.concurrency must be a whole number, at least 1.")
     try:

@@ -2,8 +2,9 @@
 
 from abc import abstractmethod
 
+from core.database import Row
 from lookup.answers import Answer
-from lookup.combined_query import NumberQuery, NumberRows, Row
+from lookup.combined_query import NumberQuery, NumberRows
 from lookup.connectors.base import Connector
 
 
@@ -17,9 +18,9 @@ class TableConnector(Connector):
     def from_row(self, row: Row | None) -> Answer:
         """The answer in the row of `query`; None: there is no row."""
 
-    def read(self, rows: NumberRows) -> Answer:
+    async def read(self, rows: NumberRows) -> Answer:
         """The answer about the rows' number. Raises django.db's errors."""
-        return self.from_row(rows.get(self.query))
+        return self.from_row(await rows.get(self.query))
 
-    def lookup(self, number: str, *, timeout_s: float) -> Answer:
-        return self.from_row(self.query.row(number))
+    async def lookup(self, number: str, *, timeout_s: float) -> Answer:
+        return self.from_row(await self.query.row(number))

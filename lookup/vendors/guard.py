@@ -13,11 +13,12 @@ from functools import partial
 
 from django.conf import settings
 
-from core import metrics, tracing
+from core import loop, metrics, tracing
 from lookup import statistics
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector, call_connector, checked, raised
-from lookup.vendors import cache, event_loop
+from lookup.vendors import cache
+from lookup.vendors.blocking import Watched
 from lookup.vendors.circuit_breaker import CircuitBreaker, Event
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ CALL_DURATION = metrics.Histogram(
     buckets=(0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2.5, 5, 10),
 )
 BREAKERS_OPEN = metrics.Gauge(
-    "callerid_circuit_breakers_open", "Worker processes that pause calls to the source after failures.", ("source",)
+    "callerid_circuit_breakers_open", "1 while this process pauses calls to the source after failures.", ("source",)
 )
 _OUTCOMES = ((Found, "found"), (NotFound, "not_found"), (Failed, "failed"))
 
@@ -118,9 +119,9 @@ class Guard:
         return call
 
     async def _run(self, call: InFlightCall) -> None:
-        loop = asyncio.get_running_loop()
+        running = asyncio.get_running_loop()
         longest_s = min(self.connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
-        late = loop.call_at(call.started + longest_s, self._report, call, LATE)
+        late = running.call_at(call.started + longest_s, self._report, call, LATE)
         try:
             with tracing.span("vendor call", connector=self.name):
                 answer = await call_remote(self.name, self.connector, call.number)
@@ -143,8 +144,8 @@ class Guard:
         if isinstance(answer, Failed) or ttl_s < 1:
             del self._calls[call.key]  # the search that follows makes a new call
         else:
-            cache.writer.add((call.key, answer, ttl_s))
-            loop.call_later(JOINABLE_S, self._calls.pop, call.key, None)
+            running.call_later(JOINABLE_S, self._calls.pop, call.key, None)
+            await cache.answers.put(call.key, answer, ttl_s)
 
     def _report(self, call: InFlightCall, answer: Answer) -> None:
         """Report the call's result to the circuit breaker, once: a call that takes longer than any search waits has
@@ -180,13 +181,13 @@ async def call_remote(name: str, connector: Connector, number: str) -> Answer:
     if not inspect.iscoroutinefunction(connector.lookup):
         call = partial(call_connector, name, connector.lookup, number, timeout_s=timeout_s)
         try:
-            return await event_loop.run_in_thread(call)
+            return await loop.run_in_thread(call)
         except RuntimeError as error:  # no thread can be started
             return raised(name, error)
     limit = asyncio.timeout(timeout_s)
     try:
         async with limit:
-            return checked(name, await connector.lookup(number, timeout_s=timeout_s))
+            return checked(name, await Watched(name, connector.lookup(number, timeout_s=timeout_s)))
     except BaseException as error:
         if isinstance(error, TimeoutError) and limit.expired():
             return Failed("unavailable", f"no complete reply within {timeout_s:g} s")

@@ -11,9 +11,10 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from django.conf import settings
 
+from core import loop
 from lookup.answers import Answer, Failed, Found, NotFound, clean_text
 from lookup.connectors.base import Connector
-from lookup.vendors import capitals, event_loop, transport
+from lookup.vendors import capitals, transport
 from lookup.vendors.addresses import policy_for
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape
 from lookup.vendors.preset import MissingEnvironment, Outcome, Preset, SpamRules, require_safe_scheme
@@ -76,7 +77,7 @@ class JsonApi(Connector):
         except transport.BadReply as error:
             return Failed("bad_response", f"{self._host}: {error}")
         if len(reply.body) > LARGE_BYTES:
-            return (await event_loop.run_in_thread(lambda: self.classify(reply))).answer
+            return (await loop.run_in_thread(lambda: self.classify(reply))).answer
         return self.classify(reply).answer
 
     async def close(self) -> None:

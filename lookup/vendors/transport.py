@@ -29,7 +29,7 @@ from django.conf import settings
 from multidict import CIMultiDict
 from yarl import URL
 
-from lookup.vendors import event_loop
+from core import loop
 from lookup.vendors.addresses import AddressNotAllowed, AddressPolicy, require_allowed
 
 # A connection that was idle for longer is opened anew: a firewall in between may have dropped it silently.
@@ -201,9 +201,7 @@ class _Resolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        found = await event_loop.run_in_thread(
-            lambda: socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
-        )
+        found = await loop.run_in_thread(lambda: socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM))
         addresses = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
         return [

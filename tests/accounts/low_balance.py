@@ -1,7 +1,8 @@
 """Tokens with a low-balance threshold, for the tests of notices."""
 
-from accounts import credits, tokens
+from accounts import tokens
 from accounts.models import ApiToken
+from tests import awaited
 from tests.accounts.admin.pages import NUMBER
 
 CONTACT = "ops-person@example.org"
@@ -15,4 +16,4 @@ def account(balance: int, threshold: int | None, contact: str = CONTACT, name: s
 
 def search(token: ApiToken, how_many: int = 1) -> None:
     for _ in range(how_many):
-        credits.charge(token=token, request_id="r", number=NUMBER, answer={})
+        awaited.charge(token=token, request_id="r", number=NUMBER, answer={})

@@ -12,6 +12,7 @@ from django.utils import timezone
 from accounts import audit, credits, tokens
 from accounts.audit import Disagreement
 from accounts.models import ApiToken, CreditEntry
+from tests import awaited
 from tests.accounts.admin.pages import NUMBER
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 def charge(token: ApiToken, how_many: int = 1) -> None:
     for _ in range(how_many):
-        credits.charge(token=token, request_id="r", number=NUMBER, answer={})
+        awaited.charge(token=token, request_id="r", number=NUMBER, answer={})
 
 
 def insert(token: ApiToken, **values: Any) -> CreditEntry:

@@ -7,9 +7,10 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts import audit, credits, erasure
+from accounts import audit, erasure
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
 from core import retention
+from tests import awaited
 from tests.api import NUMBER, Integrator, claim
 
 OTHER = "493023125043"
@@ -17,7 +18,7 @@ OTHER = "493023125043"
 
 def charge(token: ApiToken, number: str = NUMBER, key: str | None = None) -> Any:
     claimed = claim(token, key, number) if key else None
-    return credits.charge(token=token, request_id="r", number=number, answer={"name": "x"}, claim=claimed).body
+    return awaited.charge(token=token, request_id="r", number=number, answer={"name": "x"}, claim=claimed).body
 
 
 def searches() -> dict[str, int]:

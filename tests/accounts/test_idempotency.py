@@ -10,6 +10,7 @@ from django.utils import timezone
 from accounts import credits, erasure, idempotency, tokens
 from accounts.models import IdempotencyRecord
 from core.hashing import keyed_hash
+from tests import awaited
 from tests.api import NUMBER, Integrator, claim
 from tests.connectors import Knows
 
@@ -155,7 +156,7 @@ def expire_claims() -> None:
 
 
 def charge(claimed: idempotency.Claim, name: str) -> credits.ChargedAnswer:
-    return credits.charge(
+    return awaited.charge(
         token=claimed.token, request_id="r", number=claimed.number, answer={"name": name}, claim=claimed
     )
 
@@ -198,7 +199,7 @@ def test_expired_claim_never_answers_for_another_number(integrator: Integrator) 
 def test_expired_claim_is_charged_when_the_new_one_failed(integrator: Integrator) -> None:
     stale = claim(integrator.token, "k")
     expire_claims()
-    idempotency.release(claim(integrator.token, "k"))
+    awaited.release(claim(integrator.token, "k"))
     assert charge(stale, "stale").body == {"name": "stale", "credits_remaining": 9}
 
 
@@ -213,7 +214,7 @@ def test_expired_claim_is_not_charged_while_another_searches(integrator: Integra
 
 
 def test_released_claim_leaves_no_record(integrator: Integrator) -> None:
-    assert idempotency.release(claim(integrator.token, "k"))
+    assert awaited.release(claim(integrator.token, "k"))
     assert not IdempotencyRecord.objects.exists()
 
 
@@ -221,7 +222,7 @@ def test_expired_claim_does_not_release_the_new_one(integrator: Integrator) -> N
     stale = claim(integrator.token, "k")
     expire_claims()
     charge(claim(integrator.token, "k"), "winner")
-    assert not idempotency.release(stale)
+    assert not awaited.release(stale)
     assert IdempotencyRecord.objects.get().answer
 
 

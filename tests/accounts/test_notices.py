@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts import audit, credits
 from accounts.models import Notice
+from tests import awaited
 from tests.accounts.admin.pages import NUMBER
 from tests.accounts.low_balance import CONTACT, account, search
 from tests.api import claim
@@ -84,7 +85,7 @@ def test_rolled_back_charge_writes_no_notice(notices_on: None, idempotency_key: 
     token = account(4, 3)
     with transaction.atomic():
         claimed = claim(token, idempotency_key) if idempotency_key else None
-        credits.charge(token=token, request_id="r", number=NUMBER, answer={}, claim=claimed)
+        awaited.charge(token=token, request_id="r", number=NUMBER, answer={}, claim=claimed)
         assert written() == [(3, 3)]
         transaction.set_rollback(True)
     assert written() == []

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from accounts import audit, credits
 from accounts.models import ApiToken, CreditDay, CreditEntry
+from tests import awaited
 from tests.accounts.admin.pages import NUMBER, amounts, balance
 
 pytestmark = pytest.mark.django_db
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def search(token: ApiToken) -> CreditEntry:
-    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    awaited.charge(token=token, request_id="req-1", number=NUMBER, answer={})
     return token.entries.get(kind="search")
 
 
@@ -41,7 +42,7 @@ def test_second_refund_changes_nothing(search: CreditEntry) -> None:
 
 
 def test_each_search_has_its_own_refund(token: ApiToken, search: CreditEntry) -> None:
-    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    awaited.charge(token=token, request_id="req-1", number=NUMBER, answer={})
     for entry in token.entries.filter(kind="search"):
         credits.refund(entry=entry, actor="op", reason="wrong name")
     assert (balance(token), amounts(token, "refund")) == (30, [1, 1])

@@ -14,6 +14,8 @@ from django.utils import timezone
 from accounts import credits, customers, sales, tokens
 from accounts.debit import Debit
 from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay, UnknownCharge
+from core import loop
+from tests import awaited
 from tests.accounts.admin.pages import LEDGER, NUMBER, entry_page, issue, issue_token, page, select, submit
 from tests.console import figures
 
@@ -132,10 +134,10 @@ def test_refunds_of_lost_answers_do_not_reduce_revenue(admin_client: Client, set
     # Lost answers, also of another customer, and one from before the period that was settled in it.
     for owner, days_ago in ((token, 0), (token, 1), (token, 40), (issue_token("of somebody else"), 0)):
         charged_at = now - timedelta(days=days_ago)
-        Debit(owner.pk, owner.charge_epoch, f"lost {days_ago}", b"", charged_at).execute()
+        loop.run(Debit(owner.pk, owner.charge_epoch, f"lost {days_ago}", b"", charged_at, {}, None).execute())
         UnknownCharge.objects.create(token=owner, charged_at=charged_at, request_id=f"lost {days_ago}")
     assert credits.settle_unknown()
-    credits.charge(token=token, request_id="answered", number=NUMBER, answer={})
+    awaited.charge(token=token, request_id="answered", number=NUMBER, answer={})
     credits.refund(entry=token.entries.get(request_id="answered"), actor="op", reason="wrong name")
     context = admin_client.get(f"/admin/accounts/customer/{customer.pk}/change/").context
     assert (context["sold"].refunded, context["revenue"]) == (4, Decimal("1.50"))
@@ -193,7 +195,7 @@ def test_page_of_a_customer_shows_sales_and_revenue(admin_client: Client) -> Non
     customer = customers.create(name="Example Ltd")
     url = f"/admin/accounts/customer/{customer.pk}/change/"
     token = tokens.issue(name="x", initial_credits=100, price=Decimal(3), actor="op", customer=customer).token
-    credits.charge(token=token, request_id="r", number="493023125042", answer={})
+    awaited.charge(token=token, request_id="r", number="493023125042", answer={})
     credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="x")
     TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=41)
     response = admin_client.get(url)

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts import audit, credits, tokens
 from accounts.models import ApiToken, CreditDay, CreditEntry, TokenDay
+from tests import awaited
 from tests.accounts.admin.pages import ADD, LIST, hidden_fields, history, issue, issue_token, page, select, submit
 from tests.api import NUMBER
 
@@ -49,7 +50,7 @@ def test_no_change_of_a_balance_is_accepted(test_token: ApiToken) -> None:
 
 def test_a_search_cannot_be_charged_or_refunded(test_token: ApiToken) -> None:
     with pytest.raises(credits.NoCreditsLeft):
-        credits.charge(token=test_token, request_id="r", number=NUMBER, answer={})
+        awaited.charge(token=test_token, request_id="r", number=NUMBER, answer={})
     with pytest.raises(credits.NotRefundable):
         credits.refund(entry=test_token.entries.get(), actor="op", reason="x")
     assert_unchanged(test_token)
@@ -62,10 +63,10 @@ def test_console_issues_a_test_token(admin_client: Client) -> None:
     response = issue(admin_client, is_test="on", initial_credits=0)
     api_key = re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", response.text)[0]
     token = ApiToken.objects.get()
-    assert (tokens.verify(api_key).pk, token.is_test, token.credits) == (token.pk, True, 0)
+    assert (awaited.verify(api_key).pk, token.is_test, token.credits) == (token.pk, True, 0)
     assert "12125550100" in response.text
     assert history() == [("admin", "Issued: no credits (a test token), 30 days. order")]
-    assert not tokens.verify(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", issue(admin_client).text)[0]).is_test
+    assert not awaited.verify(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", issue(admin_client).text)[0]).is_test
 
 
 @pytest.mark.parametrize("fields", [{"initial_credits": 5}, {"contact": "a@example.org"}, {"low_balance_at": 5}])
@@ -149,6 +150,6 @@ def test_topping_up_several_skips_test_tokens(admin_client: Client, test_token: 
 
 def test_rotating_in_the_console_keeps_the_mode(admin_client: Client, test_token: ApiToken) -> None:
     response = submit(admin_client, page(test_token, "rotate"), grace_minutes=0, reason="x")
-    assert tokens.verify(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", response.text)[0]).is_test
+    assert awaited.verify(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", response.text)[0]).is_test
     assert "12125550100" in response.text
     assert admin_client.get(ADD).status_code == 200

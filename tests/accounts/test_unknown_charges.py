@@ -18,7 +18,9 @@ from django.utils import timezone
 from accounts import audit, credits, debit, tokens, unknown_charges
 from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.unknown_charges import ChargeSettler, LostDebit
+from core import loop
 from core.retention import KEPT_DAYS
+from tests import awaited
 from tests.accounts.admin.pages import NUMBER, amounts, balance, issue_token
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +36,7 @@ def remembered(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def charge(token: ApiToken, request_id: str = "r") -> LostDebit:
-    credits.charge(token=token, request_id=request_id, number=NUMBER, answer={})
+    awaited.charge(token=token, request_id=request_id, number=NUMBER, answer={})
     return lost(token.entries.filter(kind="search").latest("pk"))
 
 
@@ -94,10 +96,10 @@ def test_an_erased_and_a_revoked_one_are_refunded(token: ApiToken, remembered: C
 
 
 def test_a_settled_debit_that_arrives_late_changes_nothing(token: ApiToken, remembered: ChargeSettler) -> None:
-    late = debit.Debit(token.pk, token.charge_epoch, "never", b"", timezone.now())
+    late = debit.Debit(token.pk, token.charge_epoch, "never", b"", timezone.now(), {}, None)
     remembered.add(LostDebit(token.pk, late.created_at, late.request_id))
     remembered.flush()
-    assert late._execute(late.epoch) is None
+    assert loop.run(late.execute()).entry_id is None
     assert (balance(token), audit.audit()) == (30, [])
 
 

@@ -33,6 +33,7 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from accounts import credits, customer_links, customers, task_runs, tokens
 from accounts.models import ApiToken, CreditEntry, Incident, Notice, SearchHour, TokenDay
 from lookup.models import Dataset, NumberRule, RequestLogEntry, SourceCheck, SourceHour, SourcePause, SourceResult
+from tests import awaited
 now = timezone.now().replace(minute=0, second=0, microsecond=0)
 boss = User.objects.get(is_superuser=True)
 name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
@@ -40,7 +41,7 @@ customer = customers.create(name=name, note="Pays by invoice.", contacts=["accou
 customers.create(name="Example Bakery", contacts=["owner@example.org"])
 token = tokens.issue(name=name, initial_credits=40, actor="boss", reason="first order", customer=customer).token
 for n in range(30):
-    credits.charge(token=token, request_id=f"{n:032x}", number="493023125555", answer={})
+    awaited.charge(token=token, request_id=f"{n:032x}", number="493023125555", answer={})
 search = token.entries.filter(kind="search").earliest("pk")
 credits.refund(entry=search, actor="boss", reason="the customer was right")
 tokens.revoke(token=tokens.issue(name="revoked", initial_credits=5, actor="boss").token, reason="lost laptop")

@@ -1,22 +1,21 @@
 """Headers, errors and health checks of every path."""
 
+import asyncio
 import json
 import logging
 import re
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection
-from django.db.migrations.recorder import MigrationRecorder
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from callerid_project import health, schema_state
 from callerid_project.logging import TextFormatter, request_id
 from callerid_project.middleware import request_id_for
+from core import database
 from core.postgresql import replication
 from lookup import views
 from tests.api import NUMBER, Integrator
@@ -158,10 +157,10 @@ def test_readyz_is_503_without_a_migration(client: Client, db: None, monkeypatch
 
 
 def test_readyz_is_503_without_the_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Any) -> None:
+    async def refuse(*args: Any) -> None:
         raise DatabaseError("password=hunter2")
 
-    monkeypatch.setattr(MigrationRecorder, "applied_migrations", refuse)
+    monkeypatch.setattr(database, "fetch", refuse)
     response = client.get("/readyz")
     assert (response.status_code, response.json()) == (503, {"detail": "The database cannot be reached"})
 
@@ -177,23 +176,27 @@ def test_readyz_queries_the_database_at_most_once_a_second(
     assert len(ran) == 2 * once > 0
 
 
-def test_concurrent_readyz_requests_do_not_wait(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, answer = threading.Event(), threading.Event()
+def test_concurrent_readyz_requests_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        answer = asyncio.Event()
 
-    def ask_slowly() -> frozenset[Any]:
-        asked.set()
-        answer.wait(20)
-        return frozenset()
+        async def fetch_slowly(*args: Any) -> list[Any]:
+            await answer.wait()
+            return []
 
-    monkeypatch.setattr(health, "missing_migrations", ask_slowly)
-    monkeypatch.setattr(replication, "commit_problem", lambda alias: None)
-    with ThreadPoolExecutor(1) as other:
-        first = other.submit(health.readiness.problem)
-        assert asked.wait(20)
-        assert client.get("/readyz").status_code == 503  # there is no result yet
+        async def no_problem() -> None: ...
+
+        monkeypatch.setattr(database, "fetch", fetch_slowly)
+        monkeypatch.setattr(health, "missing_from", lambda rows: frozenset())
+        monkeypatch.setattr(replication, "find_commit_problem", no_problem)
+        first = asyncio.create_task(health.readiness.problem())
+        await asyncio.sleep(0)
+        assert await health.readiness.problem() == "Not checked yet"
         answer.set()
-        assert first.result(20) is None
-    assert client.get("/readyz").status_code == 200
+        assert await first is None
+        assert await health.readiness.problem() is None
+
+    asyncio.run(check())
 
 
 def test_a_search_leaves_one_masked_log_line(integrator: Integrator, caplog: pytest.LogCaptureFixture) -> None:

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from accounts import credits, customer_links, customers, tokens
 from accounts.models import ApiToken, Customer, TokenDay
+from tests import awaited
 from tests.accounts.admin.pages import issue_token, submit
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +51,7 @@ def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, custom
     tokens.revoke(token=token_of(customer, "gone", 5), reason="unpaid bill")
     issue_token("of a stranger")
     for n in range(25):
-        credits.charge(token=token, request_id=f"request-{n}", number=NUMBER, answer={})
+        awaited.charge(token=token, request_id=f"request-{n}", number=NUMBER, answer={})
     TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=25)
     response = client.get(url_of(customer), headers=HTML)
     text = response.text
@@ -86,7 +87,7 @@ def test_rotated_token_is_active_and_the_previous_one_too(client: Client, custom
 def test_refunded_charge_says_so(client: Client, customer: Customer) -> None:
     token = token_of(customer)
     for request_id in ("kept", "returned"):
-        credits.charge(token=token, request_id=request_id, number=NUMBER, answer={})
+        awaited.charge(token=token, request_id=request_id, number=NUMBER, answer={})
     credits.refund(entry=token.entries.get(request_id="returned"), actor="op", reason="wrong number")
     charges = re.findall(r"<code>(kept|returned)</code>(.*?)</tr>", client.get(url_of(customer)).text)
     assert [(request_id, "refunded" in rest) for request_id, rest in charges] == [("returned", True), ("kept", False)]
@@ -185,10 +186,10 @@ def test_number_of_statements_is_constant(client: Client, customer: Customer) ->
             assert client.get(url_of(customer)).status_code == 200
         return len(captured)
 
-    credits.charge(token=token_of(customer), request_id="r", number=NUMBER, answer={})
+    awaited.charge(token=token_of(customer), request_id="r", number=NUMBER, answer={})
     few = statements()
     for n in range(60):
-        credits.charge(token=token_of(customer, f"till {n}"), request_id="r", number=NUMBER, answer={})
+        awaited.charge(token=token_of(customer, f"till {n}"), request_id="r", number=NUMBER, answer={})
     assert statements() == few
     assert "And 11 more." in client.get(url_of(customer)).text
 

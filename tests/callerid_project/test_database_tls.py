@@ -1,4 +1,4 @@
-"""The TLS options of DATABASE_URL are passed to libpq."""
+"""The TLS options of DATABASE_URL apply to Django's connections and to those of searches."""
 
 import os
 from collections.abc import Iterator
@@ -13,10 +13,23 @@ from tests.servers import PostgresServer, required
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 
-SHOW_TLS = (
-    "from django.db import connection; cursor = connection.cursor(); "
-    "print(cursor.execute('SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()').fetchone()[0])"
-)
+SHOW_TLS = {
+    "Django": (
+        "from django.db import connection; cursor = connection.cursor(); "
+        "print(cursor.execute('SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()').fetchone()[0])"
+    ),
+    "pool": """
+from core import loop
+from core.postgresql.pool import Pool
+
+async def show():
+    pool = Pool(1, 20)
+    await pool.open()
+    print((await pool.fetch("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()", []))[0][0])
+
+loop.run(show())
+""",
+}
 
 
 class TLSPostgresServer(PostgresServer):
@@ -48,24 +61,36 @@ def server() -> Iterator[TLSPostgresServer]:
     server.close()
 
 
-def connect(tmp_path: Path, url: str) -> tuple[str, str]:
-    """Whether Django's connection uses TLS, and its error."""
-    done = manage(tmp_path, "shell", "--no-imports", "-c", SHOW_TLS, DATABASE_URL=url, **generated_keys())
+def connect(tmp_path: Path, url: str, by: str) -> tuple[str, str]:
+    """Whether the connection uses TLS, and its error."""
+    done = manage(tmp_path, "shell", "--no-imports", "-c", SHOW_TLS[by], DATABASE_URL=url, **generated_keys())
     return done.stdout.strip(), done.stderr
 
 
-def test_certificate_of_a_private_authority_is_verified(server: TLSPostgresServer, tmp_path: Path) -> None:
-    url = server.url_with(f"sslmode=verify-full&sslrootcert={server.ca}")
-    assert connect(tmp_path, url) == ("True", "")
+@pytest.mark.parametrize("by", SHOW_TLS)
+@pytest.mark.parametrize(("options", "encrypted"), [("sslmode=disable", "False"), ("sslmode=require", "True")])
+def test_sslmode_says_whether_a_connection_is_encrypted(
+    server: TLSPostgresServer, tmp_path: Path, by: str, options: str, encrypted: str
+) -> None:
+    assert connect(tmp_path, server.url_with(options), by) == (encrypted, "")
 
 
+@pytest.mark.parametrize("by", SHOW_TLS)
+@pytest.mark.parametrize("mode", ["require", "verify-ca", "verify-full"])
+def test_certificate_of_a_private_authority_is_verified(
+    server: TLSPostgresServer, tmp_path: Path, by: str, mode: str
+) -> None:
+    url = server.url_with(f"sslmode={mode}&sslrootcert={server.ca}")
+    assert connect(tmp_path, url, by) == ("True", "")
+
+
+@pytest.mark.parametrize("by", SHOW_TLS)
 @pytest.mark.parametrize("wrong", ["authority", "name"])
 def test_certificate_of_another_authority_or_host_is_refused(
-    server: TLSPostgresServer, tmp_path: Path, wrong: str
+    server: TLSPostgresServer, tmp_path: Path, by: str, wrong: str
 ) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
     ca, host = (tmp_path / "other.pem", "localhost") if wrong == "authority" else (server.ca, "127.0.0.1")
-    shown, error = connect(tmp_path, server.url_with(f"sslmode=verify-full&sslrootcert={ca}", host))
+    shown, error = connect(tmp_path, server.url_with(f"sslmode=verify-full&sslrootcert={ca}", host), by)
     assert shown == ""
-    expected = "certificate verify failed" if wrong == "authority" else 'does not match host name "127.0.0.1"'
-    assert expected in error
+    assert "certificate verify failed" in error or 'does not match host name "127.0.0.1"' in error

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from accounts import credits
-from callerid_project import wsgi
+from callerid_project import asgi
 from callerid_project.admission import Admission
 from lookup import schema
 from tests.api import Integrator
-from tests.callerid_project.test_wsgi import call
+from tests.asgi import call
 from tests.plugin import ROOT
 
 #: Of other paths and hosts than the search's, which the OpenAPI document does not describe.
@@ -115,13 +115,15 @@ def test_the_request_of_a_section_gets_its_response(
     body = "x" * length or body.replace("<API_KEY>", integrator.key)
     content_type = headers.pop("Content-Type", "")
     if section.status == 503:
-        monkeypatch.setattr(wsgi, "admission", Admission(threads=0, max_queued=0, max_wait_s=1))
-        status, sent, answer = call(body.encode(), PATH_INFO=path)
+        monkeypatch.setattr(asgi, "admission", Admission(most_running=0, most_waiting=0, max_wait_s=1))
+        refused = call(path, body.encode())
+        status, sent, answer = refused.status, refused.headers, refused.json()
     else:
         response = integrator.client.generic(method, path, body, content_type, headers=headers)
-        status, sent, answer = response.status_code, dict(response.headers), json.loads(response.content)
+        sent = {name.lower(): value for name, value in response.headers.items()}
+        status, answer = response.status_code, json.loads(response.content)
     status_line, documented, expected = parse(section.response)
     assert status == section.status == int(status_line.split(" ")[1])
     assert answer == json.loads(expected) == {"detail": section.detail}
-    assert documented.keys() <= sent.keys()
+    assert {name.lower() for name in documented} <= sent.keys()
     assert integrator.debits() == debits

@@ -4,10 +4,8 @@ import json
 import logging
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +14,7 @@ import requests
 from callerid_project.logging import JSONFormatter, TextFormatter
 from tests.api import NUMBER
 from tests.plugin import ROOT
+from tests.raw_http import Connection
 from tests.service import Service
 
 TOKEN = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJqdGkiOiJ4In0.Zm9vYmFy"
@@ -87,21 +86,20 @@ def test_json_masks_facts_that_are_no_text() -> None:
 def test_every_line_of_a_production_service_is_json(
     serve: Callable[..., Service], postgres_url: str, redis_url: str
 ) -> None:
-    service = serve(DATABASE_URL=postgres_url, REDIS_URL=redis_url, WORKERS="2", LOG_FORMAT="", TRUSTED_PROXIES="1")
+    service = serve(DATABASE_URL=postgres_url, REDIS_URL=redis_url, LOG_FORMAT="", TRUSTED_PROXIES="1")
     requests.post(f"{service.url}/callerid/search", headers={"X-Forwarded-For": "192.0.2.7"}, timeout=60)
-    os.kill(service.workers()[0], signal.SIGKILL)
-    while service.log().count("worker started: ") < 3:
-        time.sleep(0.01)
+    with Connection(service.port) as connection:
+        assert connection.send(b"no HTTP\r\n\r\n").read().status == 400
+    service.stop()
     lines = [json.loads(line) for line in service.log().splitlines()]
-    started = [line for line in lines if line.get("message", "").startswith("worker started: ")]
-    assert len(started) == 3
-    assert "profile=production redis=yes threads=4 source_a=directory,geography" in started[0]["message"]
+    (started,) = [line for line in lines if line.get("message", "").startswith("started: ")]
+    assert "profile=production redis=yes source_a=directory,geography" in started["message"]
     (request,) = [line for line in lines if line.get("view") == "search"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", request["time"])
     assert request["client"] == "192.0.2.7"
     assert (request["level"], request["method"], request["status"]) == ("INFO", "POST", 415)
     assert isinstance(request["ms"], float)
-    assert [line["level"] for line in lines if line["logger"] == "_granian"] == ["WARNING"]
+    assert [line["level"] for line in lines if line["logger"] == "uvicorn.error"] == ["WARNING"]
 
 
 @pytest.mark.once

@@ -1,6 +1,5 @@
 """/metrics: who may read it, and what it counts in one process."""
 
-import io
 import re
 from typing import Any
 
@@ -11,11 +10,10 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts import credits
 from accounts.models import CreditEntry
-from callerid_project import wsgi
-from callerid_project.admission import Admission
+from callerid_project import asgi  # noqa: F401  (imports all modules that declare metrics)
 from core import metrics
 from tests.api import Integrator
-from tests.metrics import Figures, here
+from tests.metrics import here
 from tests.plugin import ROOT
 
 
@@ -68,27 +66,6 @@ def test_a_scrape_queries_no_database(db: None, client: Client) -> None:
         answer = client.get("/metrics")
     assert (answer.status_code, answer["Content-Type"]) == (200, metrics.CONTENT_TYPE)
     assert len(queries) == 0
-
-
-def test_metrics_are_readable_while_all_threads_are_busy(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wsgi, "admission", Admission(threads=0, max_queued=0, max_wait_s=1))
-    before = here().of("callerid_http_requests_refused_total")
-    told: list[Any] = []
-    environ: dict[str, Any] = {
-        "REQUEST_METHOD": "GET",
-        "HTTP_HOST": "localhost",
-        "SERVER_NAME": "localhost",
-        "SERVER_PORT": "80",
-    }
-    environ |= {"REMOTE_ADDR": "127.0.0.1", "wsgi.input": io.BytesIO()}
-
-    def get(path: str) -> str:
-        body = wsgi.application({**environ, "PATH_INFO": path}, lambda *arguments: told.append(arguments))
-        return b"".join(body).decode()
-
-    get("/callerid/search")
-    assert Figures(get("/metrics")).of("callerid_http_requests_refused_total") == before + 1
-    assert [status[:3] for status, *_ in told] == ["503", "200"]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -24,6 +24,7 @@ from lookup.answers import Found
 from lookup.connectors.complaints import Complaints
 from lookup.imports import complaints as complaint_imports
 from lookup.models import CacheVersion, ComplaintDay, RequestLogEntry, Usage
+from tests import awaited
 from tests.api import NUMBER, Integrator
 from tests.callerid_project.test_settings import manage, show
 
@@ -108,9 +109,9 @@ def test_complaints_that_still_count_are_kept_at_the_minimum(db: None, settings:
     settings.COMPLAINT_THRESHOLD = 20
     for age in range(25):
         complaint(today - timedelta(days=age))
-    before = Complaints().lookup(NUMBER, timeout_s=1)
+    before = awaited.answer_of(Complaints(), NUMBER)
     assert prune()["complaint_days"] == 5
-    assert Complaints().lookup(NUMBER, timeout_s=1) == before == Found(spam=True)
+    assert awaited.answer_of(Complaints(), NUMBER) == before == Found(spam=True)
 
 
 def test_old_complaints_are_found_by_their_index(db: None, today: date, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from accounts import audit, credits, tokens
 from accounts.models import ApiToken
 from lookup.imports.numbering_plan import NUMBERING_PLAN, installed_version
 from lookup.models import Contact, Dataset
+from tests import awaited
 from tests.plugin import ROOT
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
@@ -38,7 +39,7 @@ def quickstart() -> str:
 def test_quickstart_creates_what_is_missing_once(data_dir: Path) -> None:
     said = quickstart()
     kept = data_dir / "demo_token"
-    token = tokens.verify(kept.read_text().strip())
+    token = awaited.verify(kept.read_text().strip())
     assert token.credits == 1_000
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert kept.read_text().strip() not in said
@@ -57,20 +58,20 @@ def test_an_invalid_demo_token_is_replaced(data_dir: Path) -> None:
     quickstart()
     kept = data_dir / "demo_token"
     for spoil in (
-        lambda: tokens.revoke(token=tokens.verify(kept.read_text().strip())),
+        lambda: tokens.revoke(token=awaited.verify(kept.read_text().strip())),
         lambda: kept.write_text("eyJ.not.ours"),
         lambda: kept.write_bytes(b"\xff"),
         kept.unlink,
     ):
         spoil()
         assert quickstart().startswith("Issued a demo token with 1,000 credits")
-        assert tokens.verify(kept.read_text().strip()).credits == 1_000
+        assert awaited.verify(kept.read_text().strip()).credits == 1_000
         assert quickstart() == "Everything is up to date.\n"
 
 
 def test_a_demo_token_without_credits_gets_more(data_dir: Path) -> None:
     quickstart()
-    token = tokens.verify((data_dir / "demo_token").read_text().strip())
+    token = awaited.verify((data_dir / "demo_token").read_text().strip())
     credits.adjust(token=token, amount=-1_000, actor="test", reason="spent")
     assert quickstart() == "Added 1,000 credits to the demo token.\n"
     token.refresh_from_db()

@@ -7,8 +7,9 @@ import pytest
 import requests
 from django.test import Client
 
-from callerid_project import announce, wsgi
+from callerid_project import announce, asgi
 from tests.api import Integrator
+from tests.asgi import call
 from tests.service import Service
 
 STRICT = {"default-src": "'none'", "base-uri": "'none'", "form-action": "'none'", "frame-ancestors": "'none'"}
@@ -59,14 +60,11 @@ def test_admin_pages_and_errors_get_the_admin_policy(admin_client: Client, clien
     assert policy(client.get("/administration/")) == STRICT
 
 
-def test_an_error_before_any_middleware_has_the_strict_policy(monkeypatch: pytest.MonkeyPatch) -> None:
-    def explode(*args: Any) -> Any:
-        raise RuntimeError
-
-    sent: dict[str, str] = {}
-    monkeypatch.setattr(wsgi, "django_application", explode)
-    wsgi.application({}, lambda status, headers, error: sent.update(headers))
-    assert sent["Content-Security-Policy"].count("'none'") == len(STRICT)
+def test_an_error_of_the_event_loop_has_the_strict_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "MAX_PAGES", 0)
+    for answer in (call("/livez"), call("/livez", Host="elsewhere.test"), call("/docs")):
+        assert answer.headers["content-security-policy"].count("'none'") == len(STRICT)
+        assert answer.headers["referrer-policy"] == "same-origin"
 
 
 def test_the_admin_policy_follows_admin_path(serve: Callable[..., Service]) -> None:

@@ -51,13 +51,14 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
                 "host=h dbname=db password=hunter2",
             )
         ),
-        ({"DATABASE_REPLICA_URL": "postgres://h/db"}, "needs DATABASE_URL"),
-        (
-            {**PRODUCTION, **generated_keys(), "DATABASE_REPLICA_URL": "junk"},
-            "DATABASE_REPLICA_URL must be postgres://",
+        *(
+            ({name: "2"}, f"{name} no longer exists: unset it. ")
+            for name in ("WORKERS", "THREADS", "PIN_WORKERS", "MAX_QUEUED_REQUESTS", "QUEUE_TIMEOUT_S", "DRAIN_S")
         ),
-        ({"WORKERS": "4"}, "REDIS_URL"),
-        ({**PRODUCTION, **generated_keys(), "WORKERS": "2"}, "REDIS_URL"),
+        ({**PRODUCTION, "DATABASE_REPLICA_URL": "postgres://u:hunter2@h/db"}, "DATABASE_REPLICA_URL no longer exists"),
+        ({"MAX_RUNNING_SEARCHES": "0"}, "MAX_RUNNING_SEARCHES must be a whole number from 1"),
+        ({"MAX_WAITING_SEARCHES": "-1"}, "MAX_WAITING_SEARCHES must be a whole number from 0"),
+        ({"BODY_TIMEOUT_S": "soon"}, "BODY_TIMEOUT_S must be a number from 0.1"),
         ({"JWT_SIGNING_KEY": "short"}, "at least 32 bytes"),
         ({"NUMBER_HASH_KEY": "short"}, "at least 32 bytes"),
         ({"JWT_SIGNING_KEY": "s" * 40, "SECRET_KEY": "s" * 40}, "three different keys"),
@@ -290,13 +291,12 @@ def test_options_of_the_database_url_are_kept(tmp_path: Path) -> None:
     assert shown == "-csearch_path=callerid 7"
 
 
-@pytest.mark.parametrize("timeout_ms", ["", "700"])
-def test_only_the_serving_process_has_a_pool_and_limits(tmp_path: Path, timeout_ms: str) -> None:
-    expression = "'pool' in settings.DATABASES['default']['OPTIONS'], settings.DB_MAX_WAIT_S"
-    environment = {**PRODUCTION, **generated_keys(), "DB_STATEMENT_TIMEOUT_MS": timeout_ms}
-    assert show(tmp_path, expression, **environment) == "False None"
-    served = show(tmp_path, expression, **environment, CALLERID_SERVING="true")
-    assert served == ("True 0.95" if timeout_ms else "True 0.75")
+@pytest.mark.parametrize(("given", "limits"), [("", "500 0.75"), ("700", "700 0.95"), ("0", "0 None")])
+def test_only_the_serving_process_has_time_limits(tmp_path: Path, given: str, limits: str) -> None:
+    expression = "settings.DB_STATEMENT_TIMEOUT_MS, settings.DB_MAX_WAIT_S"
+    environment = {**PRODUCTION, **generated_keys(), "DB_STATEMENT_TIMEOUT_MS": given}
+    assert show(tmp_path, expression, **environment, CALLERID_SERVING="true") == limits
+    assert show(tmp_path, expression, **PRODUCTION, **generated_keys()) == "0 None"
 
 
 def test_check_deploy_is_clean_on_the_production_profile(tmp_path: Path) -> None:

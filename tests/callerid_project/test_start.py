@@ -18,7 +18,8 @@ EXPENSIVE = (
     "unfold.admin",
     "accounts.admin",
     "lookup.views",
-    "granian",
+    "uvicorn",
+    "asyncpg",
 )
 
 

@@ -1,20 +1,49 @@
 """Lines about database errors say what is wrong, and no value of a row or statement."""
 
 import sqlite3
+from types import SimpleNamespace
 
 import psycopg
 import pytest
-from django.db import OperationalError
-from psycopg_pool import PoolTimeout
+from django.db import DatabaseError, OperationalError
+from psycopg import conninfo
 
+from core import loop
 from core.database_errors import describe
+from core.postgresql import pool as pools
+from core.postgresql.pool import Pool
 from tests.servers import PgBouncer, required
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
 
 
 def failure(url: str, *statements: str) -> str:
-    """How the error of the last statement is described, as Django raises it."""
+    """How the error of the last statement is described, as Django raises it; the pool's error says the same."""
+    by_django, by_pool = by_psycopg(url, *statements), by_asyncpg(url, *statements)
+    assert by_pool.partition(": ")[2] == by_django.partition(": ")[2]
+    return by_django
+
+
+def by_asyncpg(url: str, *statements: str) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        known = conninfo.conninfo_to_dict(url)
+        patch.setattr(pools, "connection", SimpleNamespace(get_connection_params=lambda: known))
+
+        async def fail() -> None:
+            pool = Pool(1, 20)
+            await pool.open()
+            try:
+                for statement in statements or ("SELECT 1",):
+                    await pool.fetch(statement, [])
+            finally:
+                pool.close()
+
+        with pytest.raises(DatabaseError) as raised:
+            loop.run(fail())
+        return describe(raised.value)
+
+
+def by_psycopg(url: str, *statements: str) -> str:
     try:
         with psycopg.connect(url, connect_timeout=5) as connection:
             for statement in statements:
@@ -43,12 +72,13 @@ def test_connection_errors_show_what_the_server_says(postgres_url: str) -> None:
     with required():
         pooler = PgBouncer(postgres_url).start()
     try:
-        refused = failure(f"{pooler.url}?options=-c%20statement_timeout%3D0")
+        url = f"{pooler.url}?options=-c%20statement_timeout%3D0"
+        refused = [by_psycopg(url), by_asyncpg(url)]
     finally:
         pooler.close()
-    assert "unsupported startup parameter: options" in refused
-    assert "Connection refused" in failure(pooler.url)
-    assert describe(PoolTimeout("no connection in 1 s")) == "PoolTimeout: no connection in 1 s"
+    assert ["unsupported startup parameter: options" in each for each in refused] == [True, True]
+    assert "Connection refused" in by_psycopg(pooler.url)
+    assert f"127.0.0.1', {pooler.port}" in by_asyncpg(pooler.url)
 
 
 def test_messages_of_sqlite_are_shown() -> None:

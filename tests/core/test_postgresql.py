@@ -1,94 +1,370 @@
-"""The client-side time limit of every wait for PostgreSQL. Its effect on the service: tests/test_stalls.py."""
+"""PostgreSQL on the event loop: the time limit of every wait, broken connections, several hosts, and errors."""
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, date, datetime
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
+import psycopg
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, DataError, IntegrityError, OperationalError
+from psycopg import conninfo
 
-from core.db import QueryTimeout, fetch_one, run
+from core import loop
+from core.database import ConnectionLost, NotSent
+from core.database_errors import describe
+from core.postgresql import pool as pools
+from core.postgresql.pool import Pool
+from tests.clusters import PostgresPair
+from tests.lookup.vendors.searches import until
+from tests.servers import required
 
-pytestmark = [
-    pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite answers in this process"),
-    pytest.mark.django_db(transaction=True),
-]
-
-
-def sleep_by_hand() -> None:
-    fetch_one("SELECT pg_sleep(%s)", [60])
-
-
-def sleep_by_hand_in_a_transaction() -> None:
-    with transaction.atomic():
-        fetch_one("SELECT pg_sleep(%s)", [60])
+T = TypeVar("T")
+OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+Work = Callable[[Pool], Coroutine[Any, Any, T]]
 
 
-def sleep_by_cursor() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_sleep(60)")
+class Database:
+    """A new database. `with_pool`: the result of a coroutine that uses a pool of it."""
 
+    def __init__(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.url = url
+        self.parameters = conninfo.conninfo_to_dict(url)
+        self._monkeypatch = monkeypatch
 
-def sleep_in_commit() -> None:
-    with transaction.atomic():
-        run("INSERT INTO slow_commit VALUES (%s)", [1])
+    def with_pool(self, work: Work[T], *, size: int = 2, max_wait_s: float = 20, **parameters: Any) -> T:
+        known = {**self.parameters, **parameters}
+        self._monkeypatch.setattr(pools, "connection", SimpleNamespace(get_connection_params=lambda: known))
+
+        async def use() -> T:
+            pool = Pool(size, max_wait_s)
+            await pool.open()
+            try:
+                return await work(pool)
+            finally:
+                pool.close()
+
+        return loop.run(use())
+
+    @contextmanager
+    def connect(self) -> Iterator[psycopg.Connection[Any]]:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            yield connection
+
+    def rows(self) -> list[int]:
+        with self.connect() as connection:
+            return [row[0] for row in connection.execute("SELECT id FROM pool_test ORDER BY id")]
+
+    def backends(self) -> int:
+        """How many connections the pool has, by the server."""
+        with self.connect() as connection:
+            query = (
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            (count,) = connection.execute(query).fetchone() or (0,)
+            return int(count)
+
+    def end_all(self) -> None:
+        with self.connect() as connection:
+            connection.execute(f"SELECT pg_terminate_backend(pid, 10000) {OTHERS}")
 
 
 @pytest.fixture
-def slow_commit() -> Any:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            """
-            CREATE TABLE slow_commit (id int);
-            CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS
-                $$ BEGIN PERFORM pg_sleep(60); RETURN NULL; END $$;
-            CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON slow_commit DEFERRABLE INITIALLY DEFERRED
-                FOR EACH ROW EXECUTE FUNCTION slow_commit()
-            """
-        )
-    yield
-    connection.close()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
-        cursor.execute("DROP TABLE slow_commit; DROP FUNCTION slow_commit")
+def database(postgres_url: str, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Database:
+    settings.DB_STATEMENT_TIMEOUT_MS, settings.DB_PREPARE = 0, True
+    database = Database(postgres_url, monkeypatch)
+    with database.connect() as connection:
+        connection.execute("CREATE TABLE pool_test (id bigint PRIMARY KEY, name text)")
+    return database
+
+
+# --- Values and errors -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prepare", [True, False])
+def test_values_are_converted_as_django_converts_them(database: Database, settings: Any, prepare: bool) -> None:
+    settings.DB_PREPARE = prepare
+    values = [None, True, -(2**62), "ä %s $1 '", b"\0\xff", datetime(2026, 1, 2, 3, 4, 5, 6, UTC), date(2026, 1, 2)]
+    kinds = ["text", "boolean", "bigint", "text", "bytea", "timestamptz", "date"]
+    statement = f"SELECT {', '.join(f'%s::{kind}' for kind in kinds)}"
+    assert [tuple(row) for row in database.with_pool(lambda pool: pool.fetch(statement, values))] == [tuple(values)]
+
+
+def test_a_statement_without_rows_returns_none(database: Database) -> None:
+    async def work(pool: Pool) -> list[Any]:
+        inserted = await pool.fetch("INSERT INTO pool_test VALUES (%s, %s)", [2**62, "x"])
+        return [inserted, await pool.fetch("SELECT id FROM pool_test WHERE id = %s", [1])]
+
+    assert database.with_pool(work) == [[], []]
+    assert database.rows() == [2**62]
 
 
 @pytest.mark.parametrize(
-    "sleep", [sleep_by_hand, sleep_by_hand_in_a_transaction, sleep_by_cursor, sleep_in_commit], ids=lambda f: f.__name__
+    ("statement", "parameters", "error"),
+    [
+        ("INSERT INTO pool_test VALUES (%s, 'x'), (1, 'y')", [1], IntegrityError),
+        ("INSERT INTO pool_test VALUES (1, %s)", ["before\0after"], DataError),
+        ("SELECT 1 / %s::int", [0], DataError),
+        ("SELECT %s::int", ["not a number"], DataError),
+        ("SELECT %s::int FROM missing", [1], DatabaseError),
+        ("SELECT pg_sleep(%s::int) FROM set_config('statement_timeout', '50', false)", [20], DatabaseError),
+    ],
 )
-@pytest.mark.parametrize("prepared", [True, False])
-def test_every_wait_is_limited_and_closes_its_connection(
-    slow_commit: None, settings: Any, sleep: Callable[[], None], prepared: bool
+def test_refused_statement_raises_djangos_error(
+    database: Database, settings: Any, statement: str, parameters: list[Any], error: type[Exception]
 ) -> None:
-    settings.DB_PREPARE = prepared
-    connection.ensure_connection()
-    raw = connection.connection
-    settings.DB_MAX_WAIT_S = 0.2  # only the client's: no `statement_timeout` is as short
-    with pytest.raises(OperationalError) as caught:
-        sleep()
-    assert isinstance(caught.value.__cause__, QueryTimeout)
-    assert raw.closed
-    if connection.connection is raw:  # otherwise the end of the transaction has dropped it
-        assert not connection.is_usable()
-        with pytest.raises(OperationalError):  # at once, without another wait in this request
-            fetch_one("SELECT 1", [])
-    connection.close()
-    settings.DB_MAX_WAIT_S = 20
-    assert fetch_one("SELECT %s::int", [7]) == (7,)
-    assert connection.connection is not raw
+    settings.DB_STATEMENT_TIMEOUT_MS = 500
+
+    async def work(pool: Pool) -> int:
+        (before,) = (await pool.fetch("SELECT pg_backend_pid()", []))[0]
+        with pytest.raises(error) as raised:
+            await pool.fetch(statement, parameters)
+        assert not isinstance(raised.value, NotSent | ConnectionLost)
+        (after,) = (await pool.fetch("SELECT pg_backend_pid()", []))[0]
+        return int(before - after)
+
+    assert database.with_pool(work, size=1) == 0  # the connection stays
+    assert database.rows() == []
 
 
-def test_pool_gives_out_no_connection_closed_by_the_server() -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+@pytest.mark.parametrize("change", ["ALTER name TYPE varchar(9)", "ADD x int"])
+def test_a_change_of_the_schema_fails_no_statement(database: Database, change: str) -> None:
+    async def work(pool: Pool) -> list[Any]:
+        await pool.fetch("INSERT INTO pool_test VALUES (%s, %s)", [1, "x"])
+        before = await pool.fetch("SELECT * FROM pool_test WHERE id = %s", [1])
+        await pool.fetch(f"ALTER TABLE pool_test {change}", [])
+        return [tuple(before[0])[:2], tuple((await pool.fetch("SELECT * FROM pool_test WHERE id = %s", [1]))[0])[:2]]
+
+    assert database.with_pool(work, size=1) == [(1, "x")] * 2
+
+
+@pytest.mark.parametrize(("prepare", "prepared"), [(True, True), (False, False)])
+def test_statements_stay_prepared_unless_db_prepare_is_false(
+    database: Database, settings: Any, prepare: bool, prepared: bool
+) -> None:
+    settings.DB_PREPARE = prepare
+
+    async def work(pool: Pool) -> int:
+        for value in range(7):
+            await pool.fetch("SELECT %s::int + 1", [value])
+        return int(
+            (await pool.fetch("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%+ 1'", []))[0][0]
         )
-        assert cursor.fetchall()
-    for _ in range(30):
-        connection.close()
-        assert fetch_one("SELECT 1", []) == (1,)
+
+    assert bool(database.with_pool(work, size=1)) == prepared
 
 
-def test_client_waits_without_a_limit(settings: Any) -> None:
-    settings.DB_MAX_WAIT_S = None
-    assert fetch_one("SELECT 1 FROM pg_sleep(0.4)", []) == (1,)
+@pytest.mark.parametrize(("prepare", "timeout"), [(True, "700ms"), (False, "0")])
+def test_server_limits_statements_too_unless_behind_a_pooler(
+    database: Database, settings: Any, prepare: bool, timeout: str
+) -> None:
+    settings.DB_STATEMENT_TIMEOUT_MS, settings.DB_PREPARE = 700, prepare
+    assert database.with_pool(lambda pool: pool.fetch("SHOW statement_timeout", []))[0][0] == timeout
+
+
+@pytest.mark.parametrize(
+    ("statement", "described"),
+    [
+        ("SELECT 'Erika' FROM nowhere", 'DatabaseError: 42P01 relation "nowhere" does not exist'),
+        ("SELECT 'Erika'::integer", "DataError: 22P02"),
+        ("INSERT INTO pool_test VALUES (1, 'Erika'), (1, 'Erika')", "IntegrityError: 23505"),
+    ],
+)
+def test_lines_about_errors_quote_no_value(database: Database, statement: str, described: str) -> None:
+    async def work(pool: Pool) -> str:
+        with pytest.raises(DatabaseError) as raised:
+            await pool.fetch(statement, [])
+        return describe(raised.value)
+
+    assert database.with_pool(work) == described
+
+
+def test_a_line_about_a_connection_says_what_is_wrong(database: Database) -> None:
+    async def work(pool: Pool) -> str:
+        with pytest.raises(NotSent) as raised:
+            await pool.fetch("SELECT 1", [])
+        return describe(raised.value)
+
+    assert "Connect call failed ('127.0.0.1', 1)" in database.with_pool(work, host="127.0.0.1", port=1)
+    described = database.with_pool(work, dbname="missing")
+    assert described == 'NotSent: 3D000 database "missing" does not exist'
+
+
+# --- Waits -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_late_reply_closes_the_connection_without_a_cancel(database: Database) -> None:
+    """The server executes the statement to its end: after a cancel request, the row would not be there."""
+
+    async def work(pool: Pool) -> None:
+        with pytest.raises(ConnectionLost):
+            await pool.fetch("INSERT INTO pool_test SELECT 7, 'x' FROM pg_sleep(%s::float)", [1.5])
+        assert pool.sizes() == (0, 0, 1)
+        assert (await pool.fetch("SELECT 1", []))[0][0] == 1
+
+    database.with_pool(work, size=1, max_wait_s=0.5)
+    until(lambda: database.rows() == [7])
+
+
+def test_a_cancelled_search_leaves_no_connection_in_use(database: Database) -> None:
+    async def work(pool: Pool) -> tuple[int, int, int]:
+        for _ in range(20):
+            task = asyncio.create_task(pool.fetch("SELECT pg_sleep(60)", []))
+            while not (pool.sizes()[0] and not pool.sizes()[1]):
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        waiting = asyncio.gather(*(pool.fetch("SELECT 1", []) for _ in range(9)))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await pool.fetch("SELECT 1", []))[0][0] == 1
+        open_, idle, most = pool.sizes()
+        return open_ - idle, open_, most
+
+    in_use, open_, most = database.with_pool(work, size=1)
+    assert (in_use, most) == (0, 1)
+    assert open_ == 1
+
+
+def test_without_a_free_connection_nothing_is_sent(database: Database) -> None:
+    async def work(pool: Pool) -> None:
+        busy = asyncio.create_task(pool.fetch("SELECT pg_sleep(1.5)", []))
+        await asyncio.sleep(0)  # it has the connection
+        pool._max_wait_s = 0.5
+        with pytest.raises(NotSent):
+            await pool.fetch("INSERT INTO pool_test VALUES (1, 'x')", [])
+        await busy
+        assert (await pool.fetch("SELECT 1", []))[0][0] == 1
+
+    database.with_pool(work, size=1, max_wait_s=20)
+    assert database.rows() == []
+
+
+def test_a_silent_server_is_given_up_in_time(database: Database) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+
+        async def work(pool: Pool) -> float:
+            began = time.monotonic()
+            with pytest.raises(NotSent):
+                await pool.fetch("SELECT 1", [])
+            return time.monotonic() - began
+
+        assert database.with_pool(work, max_wait_s=0.3, port=silent.getsockname()[1]) < 10
+
+
+# --- Broken connections ----------------------------------------------------------------------------------------------
+
+
+def test_connections_closed_while_idle_are_replaced(database: Database) -> None:
+    async def work(pool: Pool) -> list[int]:
+        await loop.run_in_thread(database.end_all)
+        return [(await pool.fetch("SELECT %s::int", [number]))[0][0] for number in range(30)]
+
+    assert database.with_pool(work, size=8) == list(range(30))
+
+
+def test_a_connection_that_breaks_meanwhile_is_lost(database: Database) -> None:
+    async def work(pool: Pool) -> None:
+        running = asyncio.create_task(pool.fetch("SELECT pg_sleep(60)", []))
+        await asyncio.sleep(0.1)
+        await loop.run_in_thread(database.end_all)
+        with pytest.raises(ConnectionLost):
+            await running
+        assert (await pool.fetch("SELECT 1", []))[0][0] == 1
+
+    database.with_pool(work)
+
+
+def test_a_server_that_is_down_at_start_is_used_later(postgres_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = Database(postgres_server.url, monkeypatch)
+    postgres_server.stop()
+
+    async def work(pool: Pool) -> int:
+        with pytest.raises(NotSent):
+            await pool.fetch("SELECT 1", [])
+        await loop.run_in_thread(postgres_server.start)
+        return int((await pool.fetch("SELECT 7", []))[0][0])
+
+    assert database.with_pool(work) == 7
+
+
+def test_a_pool_grows_to_its_size_and_no_further(database: Database) -> None:
+    async def work(pool: Pool) -> tuple[int, Any]:
+        await asyncio.gather(*(pool.fetch("SELECT pg_sleep(0.01)", []) for _ in range(50)))
+        return await loop.run_in_thread(database.backends), pool.sizes()
+
+    assert database.with_pool(work, size=3) == (3, (3, 3, 3))
+
+
+# --- Several hosts ---------------------------------------------------------------------------------------------------
+
+
+def hosts(database: Database, *ports: int) -> dict[str, Any]:
+    listed = [*map(str, ports), str(database.parameters.get("port", 5432))]
+    host = str(database.parameters["host"])
+    return {"host": ",".join([host] * len(listed)), "port": ",".join(listed)}
+
+
+def test_the_first_host_that_answers_is_used_and_remembered(database: Database) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        named = hosts(database, silent.getsockname()[1], 1)
+
+        async def work(pool: Pool) -> list[str]:
+            assert (await pool.fetch("SELECT 1", []))[0][0] == 1
+            return [str(host.options["port"]) for host in pool._hosts]
+
+        assert database.with_pool(work, **named) == [named["port"].split(",")[index] for index in (2, 0, 1)]
+
+
+def test_a_host_that_may_not_write_is_passed_over(database: Database) -> None:
+    named = hosts(database, int(str(database.parameters["port"])))
+
+    async def work(pool: Pool) -> Any:
+        return await pool.fetch("INSERT INTO pool_test VALUES (1, 'x') RETURNING id", [])
+
+    assert database.with_pool(work, **named, target_session_attrs="read-write")
+    with database.connect() as connection:
+        name = database.parameters["dbname"]
+        connection.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+    with pytest.raises(NotSent):
+        database.with_pool(work, **named, max_wait_s=2, target_session_attrs="read-write")
+
+
+@pytest.mark.slow
+def test_a_standby_is_passed_over_for_the_primary(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    settings.DB_STATEMENT_TIMEOUT_MS = 0
+    with required():
+        pair = PostgresPair().start(synchronous=False)
+    with closing(pair):
+        database = Database(pair.primary.url, monkeypatch)
+        ports = f"{pair.standby.port},{pair.primary.port}"
+        named: dict[str, Any] = {"host": "127.0.0.1,127.0.0.1", "port": ports, "target_session_attrs": "read-write"}
+        rows = database.with_pool(lambda pool: pool.fetch("SELECT pg_is_in_recovery()", []), **named)
+        assert rows[0][0] is False
+
+
+@pytest.mark.parametrize(
+    ("parameters", "options"),
+    [
+        ({"host": "a,b", "port": "1,2"}, [("a", 1), ("b", 2)]),
+        ({"host": "a,b", "port": "7"}, [("a", 7), ("b", 7)]),
+        ({"host": "a,b"}, [("a", 5432), ("b", 5432)]),
+        ({"host": "/run/postgresql"}, [("/run/postgresql", 5432)]),
+        ({"host": "::1", "port": 5433}, [("::1", 5433)]),
+    ],
+)
+def test_hosts_and_ports_are_paired_as_libpq_does(parameters: dict[str, Any], options: list[tuple[str, int]]) -> None:
+    found = pools.targets({**parameters, "dbname": "x", "user": "u", "prepare_threshold": None})
+    assert [(each["options"]["host"], each["options"]["port"]) for each in found] == options
+
+
+def test_errors_of_the_pool_are_operational_errors() -> None:
+    assert issubclass(NotSent, OperationalError)
+    assert issubclass(ConnectionLost, OperationalError)

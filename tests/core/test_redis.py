@@ -1,9 +1,10 @@
-"""Connections to Redis: a slow DNS lookup blocks no request, and TLS certificates are verified."""
+"""Connections to Redis: broken ones are replaced, a late event loop is no outage, and TLS certificates are verified."""
 
+import asyncio
 import socket
-import threading
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 import redis
 import trustme
 
+from core import loop
 from core import redis as core_redis
-from core import redis_connections
+from core.redis import LoopClient
+from tests import awaited
 from tests.servers import RedisServer, required
 
 pytestmark = pytest.mark.once
@@ -23,99 +26,158 @@ NAME = "redis.example.com"
 @pytest.fixture(autouse=True)
 def _new_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As after a start, with the settings of the test."""
-    monkeypatch.setattr(redis_connections, "resolver", redis_connections.Resolver())
     monkeypatch.setattr(core_redis, "availability", core_redis.Availability())
-    monkeypatch.setattr(core_redis, "thread_clients", threading.local())
-    core_redis.client.cache_clear()
+    awaited.disconnect_from_redis()
     yield
-    core_redis.client.cache_clear()
-
-
-class FakeDNS:
-    """Resolves NAME to 127.0.0.1 once `answers` is set. `queries`: how many there were."""
-
-    def __init__(self) -> None:
-        self.answers = threading.Event()
-        self.queries = 0
-        self._real: Callable[..., Any] = socket.getaddrinfo
-
-    def getaddrinfo(self, host: str, *arguments: Any, flags: int = 0, **options: Any) -> Any:
-        if host != NAME or flags & socket.AI_NUMERICHOST:
-            return self._real(host, *arguments, flags=flags, **options)
-        self.queries += 1
-        self.answers.wait()
-        return self._real("127.0.0.1", *arguments, **options)
+    awaited.disconnect_from_redis()
 
 
 @pytest.fixture
-def dns(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDNS]:
-    dns = FakeDNS()
-    monkeypatch.setattr(socket, "getaddrinfo", dns.getaddrinfo)
-    yield dns
-    dns.answers.set()
+def server(redis_server: RedisServer, settings: Any) -> RedisServer:
+    """The process uses it."""
+    settings.REDIS_URL = redis_server.url
+    return redis_server
 
 
-def by_name(server: RedisServer) -> str:
-    return server.url.replace("127.0.0.1", NAME)
+def execute(*command: str | bytes | float) -> Any:
+    return loop.run(core_redis.call_on_loop(lambda client: client.execute(*command)))
 
 
-def test_hanging_dns_lookup_blocks_no_caller(redis_server: RedisServer, dns: FakeDNS, settings: Any) -> None:
-    settings.REDIS_PAUSE_S, settings.REDIS_TIMEOUT_S = 0, 0.2
-    url = by_name(redis_server)
-    for _ in range(2):
+# --- On the event loop -----------------------------------------------------------------------------------------------
+
+
+def test_one_connection_serves_one_search_after_the_other(server: RedisServer) -> None:
+    assert len({execute("CLIENT", "ID") for _ in range(5)}) == 1
+
+
+def test_searches_at_once_have_a_connection_each(server: RedisServer) -> None:
+    async def at_once(count: int) -> list[int]:
+        calls = [core_redis.call_on_loop(lambda client: client.execute("CLIENT", "ID")) for _ in range(count)]
+        return await asyncio.gather(*calls)
+
+    first = loop.run(at_once(300))
+    assert len(set(first)) == 300
+    assert set(loop.run(at_once(300))) == set(first)
+    assert not core_redis.availability.paused
+
+
+@pytest.mark.parametrize("closed", ["one", "all"])
+def test_a_connection_closed_while_idle_is_replaced(server: RedisServer, closed: str) -> None:
+    first_id = execute("CLIENT", "ID")
+    if closed == "one":
+        core_redis.client(server.url).client_kill_filter(_id=str(first_id))
+    else:
+        server.stop()
+        server.start()
+    assert execute("CLIENT", "ID") != first_id if closed == "one" else execute("PING") == b"PONG"
+    assert not core_redis.availability.paused
+
+
+def test_an_error_reply_keeps_the_connection(server: RedisServer) -> None:
+    first_id = execute("CLIENT", "ID")
+    with pytest.raises(redis.exceptions.NoScriptError):
+        loop.run(core_redis.loop_client(server.url).execute("EVALSHA", "0" * 40, 0))
+    assert execute("CLIENT", "ID") == first_id
+
+
+def test_a_server_that_became_a_replica_is_left(server: RedisServer) -> None:
+    first_id = execute("CLIENT", "ID")
+    with closing(redis.Redis.from_url(server.url)) as admin:
+        admin.replicaof("127.0.0.1", "1")
         with pytest.raises(core_redis.RedisUnavailable):
-            core_redis.call(core_redis.client(url).ping)
-    assert dns.queries == 1  # concurrent callers wait for the same lookup
-    dns.answers.set()
+            execute("SET", "key", "value")
+        admin.replicaof("NO", "ONE")
+    core_redis.availability = core_redis.Availability()
+    assert execute("CLIENT", "ID") != first_id
+
+
+def test_a_reply_that_arrived_while_the_loop_was_late_is_used(server: RedisServer, settings: Any) -> None:
+    settings.REDIS_TIMEOUT_S = 0.2
+    execute("PING")  # connected
+
+    async def blocked(client: LoopClient) -> Any:
+        asyncio.get_running_loop().call_soon(time.sleep, 0.5)  # when the command is sent
+        return await client.execute("PING")
+
+    assert loop.run(core_redis.call_on_loop(blocked)) == b"PONG"
+    assert not core_redis.availability.paused
+
+
+def test_a_silent_server_is_an_outage_in_time(server: RedisServer, settings: Any) -> None:
+    settings.REDIS_TIMEOUT_S = 0.2
+    execute("PING")
+    server.pause()
+    try:
+        began = time.monotonic()
+        with pytest.raises(core_redis.RedisUnavailable) as raised:
+            execute("PING")
+        assert time.monotonic() - began < 10
+        assert isinstance(raised.value.__cause__, TimeoutError)
+        assert core_redis.availability.paused
+    finally:
+        server.resume()
+
+
+def test_a_late_reply_is_no_reply_to_the_next_command(server: RedisServer, settings: Any) -> None:
+    settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = 0.2, 0
+    execute("SET", "key", "late")
+    server.pause()
+    try:
+        with pytest.raises(core_redis.RedisUnavailable):
+            execute("GET", "key")
+    finally:
+        server.resume()
     settings.REDIS_TIMEOUT_S = 20
-    core_redis.client.cache_clear()
-    assert core_redis.call(core_redis.client(url).ping)
+    assert [execute("ECHO", word) for word in ("a", "b", "c")] == [b"a", b"b", b"c"]
 
 
-def test_cached_address_is_used_while_a_lookup_hangs(redis_server: RedisServer, dns: FakeDNS) -> None:
-    dns.answers.set()
-    client = core_redis.client(by_name(redis_server))
-    assert client.ping()
-    dns.answers.clear()
-    client.connection_pool.disconnect()
-    assert client.ping()
+def test_a_cancelled_search_leaves_no_reply_to_the_next(server: RedisServer) -> None:
+    async def cancelled() -> None:
+        client = core_redis.loop_client(server.url)
+        for _ in range(20):
+            call = asyncio.create_task(client.execute("ECHO", "of another search"))
+            await asyncio.sleep(0)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    execute("PING")
+    loop.run(cancelled())
+    assert execute("ECHO", "mine") == b"mine"
+    with closing(redis.Redis.from_url(server.url)) as admin:
+        assert len(admin.client_list()) <= 3  # the admin's, this client's, and one that is being closed
+
+
+class FakeDNS:
+    """Resolves NAME to `addresses` once `answers` is set."""
+
+    def __init__(self, addresses: list[str]) -> None:
+        self.addresses = addresses
+        self._real: Callable[..., Any] = socket.getaddrinfo
+
+    def getaddrinfo(self, host: Any, *arguments: Any, **options: Any) -> Any:
+        if host not in (NAME, NAME.encode()):
+            return self._real(host, *arguments, **options)
+        return [found for address in self.addresses for found in self._real(address, *arguments, **options)]
+
+
+def test_every_address_of_a_name_is_tried(server: RedisServer, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    dns = FakeDNS(["127.0.0.2", "127.0.0.1"])  # the server listens on the second one alone
+    monkeypatch.setattr(socket, "getaddrinfo", dns.getaddrinfo)
+    settings.REDIS_URL = server.url.replace("127.0.0.1", NAME)
+    assert execute("PING") == b"PONG"
+    assert core_redis.client(settings.REDIS_URL).ping()
 
 
 def test_unknown_host_name_is_unavailable(settings: Any) -> None:
-    settings.REDIS_TIMEOUT_S = 20
+    settings.REDIS_TIMEOUT_S, settings.REDIS_URL = 20, "redis://redis.invalid:6379/0"
     with pytest.raises(core_redis.RedisUnavailable) as raised:
-        core_redis.call(core_redis.client("redis://redis.invalid:6379/0").ping)
+        execute("PING")
     assert isinstance(raised.value.__cause__, redis.ConnectionError)
     assert core_redis.availability.paused
 
 
-def test_every_address_of_a_name_is_tried(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = socket.getaddrinfo
-
-    def two(host: str, *arguments: Any, **options: Any) -> Any:
-        if host != NAME or options.get("flags"):
-            return real(host, *arguments, **options)
-        return [*real("127.0.0.2", *arguments, **options), *real("127.0.0.1", *arguments, **options)]
-
-    monkeypatch.setattr(socket, "getaddrinfo", two)  # the server listens on the second one alone
-    assert core_redis.client(by_name(redis_server)).ping()
-
-
-def test_each_thread_keeps_one_connection(redis_server: RedisServer) -> None:
-    def connection_id() -> int:
-        return int(core_redis.thread_client(redis_server.url).client_id())
-
-    with ThreadPoolExecutor(1) as other:
-        here, there = connection_id(), other.submit(connection_id).result()
-        assert here != there
-        assert (connection_id(), other.submit(connection_id).result()) == (here, there)
-
-
-def test_a_connection_closed_while_idle_is_replaced(redis_server: RedisServer) -> None:
-    client = core_redis.thread_client(redis_server.url)
-    first_id = client.client_id()
-    core_redis.client(redis_server.url).client_kill_filter(_id=str(first_id))
-    assert core_redis.call(client.client_id) != first_id
+# --- TLS -------------------------------------------------------------------------------------------------------------
 
 
 class TLSRedisServer(RedisServer):
@@ -145,12 +207,15 @@ def tls_server() -> Iterator[TLSRedisServer]:
     server.close()
 
 
-def test_tls_with_a_private_authority_connects(tls_server: TLSRedisServer) -> None:
+def test_tls_with_a_private_authority_connects(tls_server: TLSRedisServer, settings: Any) -> None:
+    settings.REDIS_URL = tls_server.url
     assert core_redis.client(tls_server.url).ping()
+    assert execute("PING") == b"PONG"
 
 
-def test_tls_with_a_wrong_certificate_is_refused(tls_server: TLSRedisServer, tmp_path: Path) -> None:
+def test_tls_with_a_wrong_certificate_is_refused(tls_server: TLSRedisServer, tmp_path: Path, settings: Any) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    settings.REDIS_PAUSE_S = 0
     urls = (
         tls_server.url.replace(str(tls_server.ca), str(tmp_path / "other.pem")),
         tls_server.url.partition("?")[0],
@@ -159,3 +224,7 @@ def test_tls_with_a_wrong_certificate_is_refused(tls_server: TLSRedisServer, tmp
     for url in urls:
         with pytest.raises(redis.ConnectionError, match="certificate verify failed"):
             core_redis.client(url).ping()
+        settings.REDIS_URL = url
+        with pytest.raises(core_redis.RedisUnavailable) as raised:
+            execute("PING")
+        assert "certificate verify failed" in str(raised.value.__cause__)

@@ -1,7 +1,7 @@
 """A Redis that cached answers have filled keeps every limit, and `doctor` and the log warn of one that would not."""
 
+import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,11 +10,13 @@ import redis
 from django.conf import settings
 
 from callerid_project import health
+from core import loop
 from core import redis as core_redis
 from core.throttling import RedisOrLocalCache
 from lookup.answers import Found
 from lookup.throttling import InProcessLog, RedisLog
 from lookup.vendors.cache import AnswerCache
+from tests import awaited
 from tests.plugin import ROOT
 from tests.servers import RedisServer, required
 from tests.service import Service
@@ -42,29 +44,29 @@ def server(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Red
     with required():
         shipped = ShippedRedis().start()
     settings.REDIS_URL = shipped.url
-    monkeypatch.setattr(core_redis, "thread_clients", threading.local())
     monkeypatch.setattr(core_redis, "availability", core_redis.Availability())
-    core_redis.client.cache_clear()
+    awaited.disconnect_from_redis()
     yield redis.Redis.from_url(shipped.url, decode_responses=True)
-    core_redis.client.cache_clear()
+    awaited.disconnect_from_redis()
     shipped.close()
 
 
 def accepted(server: redis.Redis, requests: int) -> list[int]:
     """How many requests of each token a process that has just started accepts."""
-    log = RedisLog(settings.REDIS_URL, InProcessLog())
-    return [sum(log.hit(token, LIMIT, 3600).allowed for _ in range(requests)) for token in range(TOKENS)]
+    log = RedisLog(InProcessLog())
+    return [sum(awaited.hit(log, token, LIMIT, 3600).allowed for _ in range(requests)) for token in range(TOKENS)]
 
 
 def fill(server: redis.Redis) -> None:
     """Cache answers, most of them for longer than any window and some for less, until thousands were evicted."""
     cache, number = AnswerCache(), 0
+
+    async def put(numbers: range) -> None:
+        await asyncio.gather(*(cache.put(f"callerid:answer:{n:064}", ANSWER, 2 if n % 3 else 86_400) for n in numbers))
+
     while server.info("stats")["evicted_keys"] < 20_000:
-        entries = [
-            (f"callerid:answer:{n:064}", ANSWER, 2.0 if n % 3 else 86_400.0) for n in range(number, number + 500)
-        ]
-        cache.put(entries)
-        number += 500
+        loop.run(put(range(number, number + 50)))
+        number += 50
     assert not core_redis.availability.paused
 
 
@@ -80,18 +82,15 @@ def test_cached_answers_evict_no_limit(server: redis.Redis) -> None:
 
 
 def test_limits_that_are_not_needed_are_deleted(server: redis.Redis) -> None:
-    log, attempts = (
-        RedisLog(settings.REDIS_URL, InProcessLog()),
-        RedisOrLocalCache(settings.REDIS_URL, {}),
-    )
+    log, attempts = RedisLog(InProcessLog()), RedisOrLocalCache(settings.REDIS_URL, {})
     for token in range(10):
-        log.hit(token, LIMIT, 60)
+        awaited.hit(log, token, LIMIT, 60)
         attempts.add(f"address {token}", 1, 60)
     assert server.zcard(core_redis.LIMITS) == server.dbsize() - 1 == 20
     for key in server.scan_iter():
         server.zadd(core_redis.LIMITS, {str(key): 1}, xx=True)  # its window has ended
     for token in range(100, 120):
-        log.hit(token, LIMIT, 60)
+        awaited.hit(log, token, LIMIT, 60)
     assert sorted(server.scan_iter("callerid:rate:*")) == sorted(f"callerid:rate:{token}" for token in range(100, 120))
     assert server.zcard(core_redis.LIMITS) == server.dbsize() - 1 == 20
 

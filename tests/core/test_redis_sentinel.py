@@ -1,15 +1,16 @@
 """Redis Sentinel: its URLs, and that each new connection goes to the present master."""
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
+from django.conf import settings
 
+from core import loop, redis_sentinel
 from core import redis as core_redis
-from core import redis_sentinel
 from core.redis_sentinel import Master
+from tests import awaited
 from tests.clusters import RedisCluster
 from tests.servers import required
 
@@ -41,33 +42,39 @@ def test_other_urls_are_not_sentinel_urls(url: str) -> None:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[RedisCluster]:
-    monkeypatch.setattr(core_redis, "thread_clients", threading.local())
+    """The process uses it."""
     monkeypatch.setattr(core_redis, "availability", core_redis.Availability())
-    settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = 2, 0
-    core_redis.client.cache_clear()
+    awaited.disconnect_from_redis()
     with required():
         cluster = RedisCluster().start()
+    settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = cluster.url, 2, 0
     yield cluster
+    awaited.disconnect_from_redis()
     cluster.close()
-    core_redis.client.cache_clear()
+    awaited.disconnect_from_redis()
+
+
+def master_of_pages() -> int:
+    """The port of the server that the console's pages use."""
+    client = core_redis.client(settings.REDIS_URL)
+    return int(str(core_redis.call(partial(client.config_get, "port"))["port"]))
+
+
+def master_of_searches() -> int:
+    return int(loop.run(core_redis.call_on_loop(lambda client: client.execute("CONFIG", "GET", "port")))[b"port"])
 
 
 @pytest.mark.slow
-def test_clients_follow_the_master(cluster: RedisCluster) -> None:
-    clients = (core_redis.client(cluster.url), core_redis.thread_client(cluster.url))
-
-    def port() -> set[str | None]:
-        return {core_redis.call(partial(client.config_get, "port"))["port"] for client in clients}
-
-    assert port() == {str(cluster.master.port)}
+@pytest.mark.parametrize("port", [master_of_pages, master_of_searches])
+def test_clients_follow_the_master(cluster: RedisCluster, port: Callable[[], int]) -> None:
+    assert port() == cluster.master.port
     cluster.master.kill()
     with pytest.raises(core_redis.RedisUnavailable):  # the Sentinel has not noticed yet
-        core_redis.call(clients[1].ping)
+        port()
     cluster.wait_for_failover()
-    assert port() == {str(cluster.replica.port)}
+    assert port() == cluster.replica.port
     cluster.sentinel.stop()
-    assert port() == {str(cluster.replica.port)}  # connections stay
-    assert clients[1].connection
-    clients[1].connection.disconnect()
+    assert port() == cluster.replica.port  # connections stay
+    awaited.disconnect_from_redis()
     with pytest.raises(core_redis.RedisUnavailable):
-        core_redis.call(clients[1].ping)
+        port()

@@ -77,12 +77,9 @@ class HostService(Service):
     def main_pid(self) -> int:
         return int(self.pid_file.read_text())
 
-    def signal_all(self, number: signal.Signals) -> None:
-        """To the main process and its workers, but not to what starts them again."""
-        main = self.main_pid()
-        children = Path(f"/proc/{main}/task/{main}/children").read_text(encoding="ascii").split()
-        for pid in (main, *map(int, children)):
-            os.kill(pid, number)
+    def signal(self, number: signal.Signals) -> None:
+        """To the service, but not to what starts it again."""
+        os.kill(self.main_pid(), number)
 
 
 class Nginx(Server):

@@ -94,7 +94,7 @@ def test_the_shipped_files_make_an_installation(database: PostgresServer, tmp_pa
     keys = "".join(f"{name}={value}\n" for name, value in plugin.generated_keys().items())
     url = f"postgres://{{}}:{PASSWORD}@127.0.0.1:{database.port}/callerid\n"
     example = (DEPLOY / "systemd" / "callerid.env.example").read_text()
-    example = re.sub(r"^(DATABASE_URL|REDIS_URL|WORKERS|[A-Z_]+_KEY)=.*\n", "", example, flags=re.MULTILINE)
+    example = re.sub(r"^(DATABASE_URL|REDIS_URL|[A-Z_]+_KEY)=.*\n", "", example, flags=re.MULTILINE)
     env_file, owner_file = tmp_path / "callerid.env", tmp_path / "owner.env"
     env_file.write_text(f"{example}{keys}DATABASE_URL={url.format('callerid_serving')}")
     owner_file.write_text(f"DATABASE_URL={url.format('callerid')}")

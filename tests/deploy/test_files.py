@@ -1,5 +1,6 @@
 """The files of deploy/ are valid for the tools that read them, and agree with each other and with the product."""
 
+import json
 import os
 import re
 import shutil
@@ -53,7 +54,7 @@ def test_shell_scripts_pass_shellcheck() -> None:
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
-    for unit in [*SYSTEMD.glob("*.service"), *SYSTEMD.glob("*.timer")]:
+    for unit in [*SYSTEMD.glob("*.service"), *SYSTEMD.glob("*.target"), *SYSTEMD.glob("*.timer")]:
         # The executable must exist; nothing else of the installation is looked at.
         (tmp_path / unit.name).write_text(unit.read_text().replace("/opt/callerid/run", str(plugin.ROOT / "run")))
     units = [str(path).replace("@.", "@8001.") for path in sorted(tmp_path.iterdir())]
@@ -100,27 +101,29 @@ def test_compose_accepts_the_file_and_needs_all_secrets(tmp_path: Path) -> None:
     done = subprocess.run(command, env=clean, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     services = yaml.safe_load(done.stdout)["services"]
-    assert {"callerid-1", "callerid-2", "migrate", "grants", "postgres", "redis", "nginx"} <= set(services)
+    assert {"callerid", "migrate", "grants", "postgres", "redis", "nginx"} <= set(services)
     exposed = {name for name, service in services.items() if service.get("ports")}
     assert exposed <= {"nginx", "grafana"}
-    for name in ("callerid-1", "callerid-2", "migrate"):
+    for name in ("callerid", "migrate"):
         assert services[name]["read_only"]
     # What compose.yaml replaces in the shipped nginx configuration stands there.
     conf = (DEPLOY / "nginx" / "callerid.conf").read_text()
-    for pattern in re.findall(r"s([/|])(.+?)\1", services["nginx"]["command"][2]):
-        assert re.search(pattern[1], conf), pattern
+    script = services["nginx"]["command"][2]
+    patterns = [found[1] for found in re.findall(r"-e ['\"]s?([/|])(.+?)\1", script)]
+    assert len(patterns) == script.count(" -e ")
+    for pattern in patterns:
+        assert re.search(pattern, conf), pattern
 
 
 def test_compose_keeps_the_data_directory_of_a_killed_instance() -> None:
     configuration = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())
-    for name in ("callerid-1", "callerid-2"):
-        service = configuration["services"][name]
-        data = service["environment"]["CALLERID_DATA_DIR"]
-        (source,) = [volume.split(":")[0] for volume in service["volumes"] if volume.split(":")[1] == data]
-        assert source in configuration["volumes"]
-        # Docker gives a new named volume the owner and the mode of the image's directory.
-        dockerfile = (DEPLOY / "docker" / "Dockerfile").read_text()
-        assert f"RUN install --directory --owner=callerid --group=callerid --mode=0700 {data}\n" in dockerfile
+    service = configuration["services"]["callerid"]
+    data = service["environment"]["CALLERID_DATA_DIR"]
+    (source,) = [volume.split(":")[0] for volume in service["volumes"] if volume.split(":")[1] == data]
+    assert source in configuration["volumes"]
+    # Docker gives a new named volume the owner and the mode of the image's directory.
+    dockerfile = (DEPLOY / "docker" / "Dockerfile").read_text()
+    assert f"RUN install --directory --owner=callerid --group=callerid --mode=0700 {data}\n" in dockerfile
 
 
 def test_all_manifests_are_deployed_and_confined() -> None:
@@ -142,7 +145,7 @@ def test_all_manifests_are_deployed_and_confined() -> None:
             assert {"requests", "limits"} <= set(container["resources"])
 
 
-def test_compose_mounts_what_exists_and_scrapes_accepted_names() -> None:
+def test_compose_mounts_what_exists_and_scrapes_each_instance() -> None:
     services = yaml.safe_load((DEPLOY / "docker" / "compose.yaml").read_text())["services"]
     mounted = {volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])}
     files = {source for source in mounted if source.startswith(".")} - {"./certs"}
@@ -150,12 +153,27 @@ def test_compose_mounts_what_exists_and_scrapes_accepted_names() -> None:
     assert [source for source in files if not (DEPLOY / "docker" / source).exists()] == []
     assert services["redis"]["command"] == ["redis-server", "/redis.conf"]  # tests/core/test_redis_memory.py runs it
     assert services["redis"]["volumes"] == ["../redis/redis.conf:/redis.conf:ro"]
-    scrapes = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
-    targets = [target for scrape in scrapes for each in scrape["static_configs"] for target in each["targets"]]
-    assert len(targets) == 2
-    for target in targets:
-        name, _, port = target.partition(":")
-        assert port == "8000"
-        accepted = [each for each in services.values() if name in str(each.get("networks"))]
-        assert len(accepted) == 1
-        assert name in accepted[0]["environment"]["ALLOWED_HOSTS"].split(",")
+    (scrape,) = yaml.safe_load((DEPLOY / "docker" / "prometheus.yml").read_text())["scrape_configs"]
+    (discovery,) = scrape["dns_sd_configs"]
+    (name,) = discovery["names"]
+    assert services[name]["scale"] == 2
+    image = (DEPLOY / "docker" / "Dockerfile").read_text()
+    assert re.search(f"^EXPOSE {discovery['port']}$", image, re.MULTILINE)
+    # Each container accepts its own address, which Prometheus sends, and runs what the image does.
+    runs, *arguments = json.loads(re.findall("^CMD (.+)$", image, re.MULTILINE)[-1])
+    assert services[name]["command"][-1] == (
+        f'ALLOWED_HOSTS="$$ALLOWED_HOSTS,$$(hostname -i)" exec {runs} {" ".join(arguments)}'
+    )
+
+
+def test_a_pod_stops_within_its_grace_period() -> None:
+    (deployment,) = [each for each in objects() if each["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    command, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert command == "sleep"
+    assert pod["terminationGracePeriodSeconds"] > int(seconds) + settings.STOP_TIMEOUT_S
+    unit = (SYSTEMD / "callerid@.service").read_text()
+    stop_s = re.search(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
+    assert stop_s is not None
+    assert int(stop_s[1]) > settings.STOP_TIMEOUT_S

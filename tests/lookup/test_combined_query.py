@@ -1,6 +1,6 @@
 """The combined query returns what separate queries and the ORM return."""
 
-import time
+import asyncio
 from datetime import timedelta
 from typing import Any
 from unittest.mock import ANY
@@ -10,11 +10,13 @@ from django.db import connection
 from django.db.models import Q, Sum
 from django.utils import timezone
 
-from lookup import combined_query, rules, search
+from core import loop
+from lookup import combined_query, rules
 from lookup.answers import Failed, Found
 from lookup.connectors.complaints import Complaints
 from lookup.connectors.directory import Directory
 from lookup.models import ComplaintDay, Contact, NumberRule
+from tests import awaited
 
 pytestmark = pytest.mark.django_db
 
@@ -48,8 +50,8 @@ def test_the_combined_query_equals_separate_queries_and_the_orm(number: str) -> 
         Contact.objects.filter(**of).values_list("name", "location").first(),
         None if sums["all"] is None else (sums["recent"],),
     ]
-    assert combined_query.fetch_rows(QUERIES, number) == expected
-    assert [query.row(number) for query in QUERIES] == expected
+    assert awaited.fetch_rows(QUERIES, number) == expected
+    assert [loop.run(query.row(number)) for query in QUERIES] == expected
 
 
 @pytest.mark.django_db(transaction=True)
@@ -58,7 +60,7 @@ def test_a_missing_table_fails_only_its_own_slot(settings: Any) -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE lookup_complaintday RENAME TO elsewhere")
         try:
-            found = [search.search(NUMBERS[0]) for _ in range(2)]
+            found = [awaited.search(NUMBERS[0]) for _ in range(2)]
         finally:
             cursor.execute("ALTER TABLE elsewhere RENAME TO lookup_complaintday")
     for each in found:
@@ -70,10 +72,10 @@ def test_time_of_the_statement_counts_in_the_slots_that_use_it(monkeypatch: Any,
     settings.SOURCE_A, settings.SOURCE_B = "geography", "complaints"
     read = combined_query.fetch_rows
 
-    def slowly(*args: Any) -> Any:
-        time.sleep(0.2)
-        return read(*args)
+    async def slowly(*args: Any) -> Any:
+        await asyncio.sleep(0.2)
+        return await read(*args)
 
     monkeypatch.setattr(combined_query, "fetch_rows", slowly)
-    found = search.search(NUMBERS[1])
+    found = awaited.search(NUMBERS[1])
     assert found.slots["source_a"].elapsed_s < 0.2 <= found.slots["source_b"].elapsed_s

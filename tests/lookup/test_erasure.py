@@ -21,9 +21,9 @@ from lookup import cache_versions, erasure, request_log, suppression
 from lookup.admin.encrypted_urls import encrypt
 from lookup.erasure import Erased
 from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule, RequestLogEntry
-from lookup.search import search
 from tests import connectors, plugin
 from tests.api import NUMBER, Integrator
+from tests.awaited import search
 from tests.lookup.rows import cache_version_of
 
 OTHER = "493023125043"

@@ -4,9 +4,7 @@ import json
 import random
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ import redis
 from core import redis as core_redis
 from lookup import throttling
 from lookup.throttling import InProcessLog, RedisLog
+from tests import awaited
 from tests.api import Integrator
 from tests.plugin import ROOT
 from tests.servers import RedisServer
@@ -27,13 +26,14 @@ HAMMER = """
 import json, sys, threading, time
 import django
 django.setup()
+from core import loop
 from lookup.throttling import create_log
 log, limit, window_s, accepted = create_log(), int(sys.argv[1]), int(sys.argv[2]), []
 stopped = threading.Event()
 def hammer():
     while not stopped.is_set():
         sent = time.monotonic()
-        if log.hit(1, limit, window_s).allowed:
+        if loop.run(log.hit(1, limit, window_s)).allowed:
             accepted.append((sent, time.monotonic()))
         time.sleep(0.002)
 threads = [threading.Thread(target=hammer) for _ in range(3)]
@@ -100,15 +100,12 @@ def exceeded(accepted: list[tuple[float, ...]], limit: int) -> list[float]:
 
 
 @pytest.fixture
-def on_redis(redis_server: RedisServer, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Redis]:
+def on_redis(redis_server: RedisServer, settings: Any, monkeypatch: pytest.MonkeyPatch) -> redis.Redis:
     """This process uses `redis_server`, with short timeouts and no pause."""
     settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = redis_server.url, 0.2, 0
-    monkeypatch.setattr(core_redis, "thread_clients", threading.local())
     monkeypatch.setattr(core_redis, "availability", core_redis.Availability())
-    core_redis.client.cache_clear()
-    monkeypatch.setattr(throttling, "request_log", RedisLog(redis_server.url, InProcessLog()))
-    yield redis.Redis.from_url(redis_server.url)
-    core_redis.client.cache_clear()
+    monkeypatch.setattr(throttling, "request_log", RedisLog(InProcessLog()))
+    return redis.Redis.from_url(redis_server.url)
 
 
 def test_no_fault_of_redis_fails_a_search(
@@ -152,6 +149,6 @@ def test_a_redis_that_cannot_be_written_is_paused(
         on_redis.replicaof("127.0.0.1", "1")
     else:
         on_redis.config_set("maxmemory", 1)
-    assert throttling.request_log.hit(1, 30, 60).allowed
+    assert awaited.hit(throttling.request_log, 1, 30, 60).allowed
     assert core_redis.availability.paused
     assert "Redis is unavailable" in caplog.text

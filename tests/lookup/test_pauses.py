@@ -9,14 +9,15 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
-from core import counters, history
+from core import counters, history, loop
 from lookup import pauses, source_actions, source_report
 from lookup.answers import Found, NotFound
 from lookup.models import Contact, NumberRule, SourceHour, SourcePause, SourceResult
 from lookup.pauses import PausedSources
-from lookup.search import SearchResult, search
+from lookup.search import SearchResult
 from tests import connectors
 from tests.api import NUMBER, Integrator
+from tests.awaited import search
 
 pytestmark = pytest.mark.django_db
 
@@ -117,13 +118,13 @@ def test_pauses_are_read_by_the_first_search_only(settings: Any, monkeypatch: py
 def test_pause_is_noticed_after_the_interval_and_not_before() -> None:
     now = 0.0
     copy = PausedSources(clock=lambda: now)
-    assert copy.names() == frozenset()
+    assert loop.run(copy.names()) == frozenset()
     SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
     SourcePause.objects.create(connector="yelp", reason="r", paused_by="olga")
     now = pauses.REFRESH_S - 0.1
-    assert copy.names() == frozenset()
+    assert loop.run(copy.names()) == frozenset()
     now = pauses.REFRESH_S
-    assert copy.names() == {"twilio", "yelp"}
+    assert loop.run(copy.names()) == {"twilio", "yelp"}
 
 
 def test_concurrent_first_searches_all_know_the_pauses() -> None:
@@ -136,11 +137,11 @@ def test_concurrent_first_searches_all_know_the_pauses() -> None:
         nonlocal is_first
         if is_first:
             is_first = False
-            found.append(copy.names())
+            found.append(loop.run(copy.names()))
         return execute(*args)
 
     with connection.execute_wrapper(search_meanwhile):
-        assert copy.names() == {"twilio"}
+        assert loop.run(copy.names()) == {"twilio"}
     assert found == [frozenset({"twilio"})]
 
 
@@ -153,29 +154,29 @@ def test_change_during_a_read_is_seen_by_the_next_search() -> None:
         return result
 
     with connection.execute_wrapper(pause_after_the_read):
-        assert copy.names() == frozenset()
+        assert loop.run(copy.names()) == frozenset()
     SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
-    assert copy.names() == {"twilio"}
+    assert loop.run(copy.names()) == {"twilio"}
 
 
 def test_last_known_state_stays_while_the_table_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
     SourcePause.objects.create(connector="twilio", reason="r", paused_by="olga")
     now = 0.0
     copy = PausedSources(clock=lambda: now)
-    assert copy.names() == {"twilio"}
+    assert loop.run(copy.names()) == {"twilio"}
 
     def refuse(*args: Any) -> Any:
         raise DatabaseError("secret")
 
     with connection.execute_wrapper(refuse):
         for now in (10.0, 20.0, 30.0):  # noqa: B007  (the clock's)
-            assert copy.names() == {"twilio"}
+            assert loop.run(copy.names()) == {"twilio"}
     assert [record.message for record in caplog.records] == [
         "the paused sources cannot be read, the last known stay paused (DatabaseError)"
     ]
     SourcePause.objects.all().delete()
     now = 40.0
-    assert copy.names() == frozenset()
+    assert loop.run(copy.names()) == frozenset()
 
 
 # --- Pausing and resuming ---------------------------------------------------------------------------------------------

@@ -1,9 +1,6 @@
 """The request log: rows say what happened, hold no number, name or answer, and cost a search nothing when they fail."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -21,9 +18,7 @@ from core import counters
 from core.hashing import keyed_hash
 from lookup import request_log
 from lookup.models import NumberRule, RequestLogEntry
-from tests import plugin
 from tests.api import NUMBER, Integrator
-from tests.lookup.vendors.searches import QUIET_FORK
 
 T = "tests.connectors."
 FACTS = ("status", "outcome", "charged", "replayed", "source_a", "source_b", "failures")
@@ -299,30 +294,3 @@ def test_an_error_while_logging_never_fails_a_search(
     assert integrator.search().status_code == 200
     assert "the request log: a request was not logged (RuntimeError)" in caplog.messages
     assert NUMBER not in caplog.text
-
-
-_FORKS = """
-import os
-import django
-django.setup()
-from lookup import request_log
-request_log.process_log = request_log.RequestLog(None)
-request_log.process_log.add(("the parent's",))
-child = os.fork()
-if not child:
-    os._exit(request_log.process_log.pending_rows)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), request_log.process_log.pending_rows)
-"""
-
-
-def test_a_forked_process_has_none_of_its_parents_rows() -> None:
-    done = subprocess.run(
-        [sys.executable, *QUIET_FORK, "-c", _FORKS],
-        cwd=plugin.ROOT,
-        env={**os.environ, "DJANGO_SETTINGS_MODULE": "callerid_project.settings"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert done.stdout.split() == ["0", "1"]

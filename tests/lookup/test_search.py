@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, connections
+from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
 from accounts import credits, tokens
@@ -16,10 +16,10 @@ from lookup import cache_versions, combined_query
 from lookup.answers import Found, NotFound
 from lookup.connectors import registry
 from lookup.models import NumberRule
-from lookup.search import search
 from lookup.views import SearchView
-from tests import connectors, plugin
+from tests import connectors
 from tests.api import NUMBER, Integrator
+from tests.awaited import search
 
 T = "tests.connectors."
 
@@ -306,39 +306,6 @@ def test_a_cached_answer_is_not_used_after_a_bump(db: None, settings: Any) -> No
     search(NUMBER)
     search(NUMBER)
     assert connectors.RemoteKnows.calls == [NUMBER] * 2
-
-
-def test_the_connection_is_released_before_vendors_are_called(
-    db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
-    events: list[str] = []
-
-    def note(self: Any, number: str, timeout_s: float) -> Any:
-        events.append("called")
-        return NotFound()
-
-    monkeypatch.setattr("lookup.search.release_connection", lambda: events.append("released"))
-    monkeypatch.setattr(connectors.RemoteKnows, "answer", note)
-    search(NUMBER)
-    assert events == ["released", "called", "called"]
-
-
-@pytest.mark.skipif(not plugin.production(), reason="SQLite has no connection pool")
-def test_the_connection_is_in_the_pool_while_vendors_are_called(
-    transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
-    request_connection = connections["default"]  # the wrapper: `connection` is another one in another thread
-    held: list[bool] = []
-
-    def note(self: Any, number: str, timeout_s: float) -> Any:
-        held.append(request_connection.connection is not None)
-        return Found(name="x", spam=True)
-
-    monkeypatch.setattr(connectors.RemoteKnows, "answer", note)
-    search(NUMBER)
-    assert held == [False, False]
 
 
 def test_a_search_finishes_though_its_token_is_revoked_meanwhile(

@@ -1,7 +1,5 @@
 """A slot's members in turn: max_wait_s, coverage and elapsed times."""
 
-import asyncio
-import threading
 import time
 from typing import Any
 
@@ -11,10 +9,9 @@ from lookup import statistics
 from lookup.answers import Answer, Failed, Found
 from lookup.connectors import registry
 from lookup.models import NumberRule
-from lookup.search import search
-from lookup.vendors import event_loop
 from tests import connectors
 from tests.api import NUMBER
+from tests.awaited import search
 from tests.lookup.vendors.searches import numbers, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_deadline")]
@@ -128,28 +125,6 @@ def test_vendor_without_time_has_failed_not_found_nothing(settings: Any, monkeyp
     assert words() == ("failed", "failed")
     assert ("source_b", "no_time", "RemoteKnows") in counted
     assert connectors.RemoteKnows.calls == []
-
-
-def test_search_fails_while_the_event_loop_is_blocked(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
-    counted = outcomes_of_a_search(monkeypatch)
-    blocked, go_on = threading.Event(), threading.Event()
-
-    async def block() -> None:
-        blocked.set()
-        go_on.wait(20)
-
-    blocking = threading.Thread(target=lambda: event_loop.run(block()))
-    blocking.start()
-    blocked.wait(20)
-    try:
-        assert words() == ("failed", "failed")
-    finally:
-        go_on.set()
-        blocking.join()
-    assert {outcome for _, outcome, _ in counted} == {"no_time"}
-    event_loop.run(asyncio.sleep(0))  # the search's own coroutine was first
-    assert connectors.RemoteKnows.calls == connectors.RemoteKnowsToo.calls == []
 
 
 def test_a_result_says_which_member_supplied_each_field(settings: Any) -> None:

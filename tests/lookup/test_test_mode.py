@@ -16,6 +16,7 @@ from accounts.admin.tokens import TEST_EXAMPLE_NUMBER
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
 from lookup import answers, test_mode
 from lookup.search import SLOTS
+from tests import awaited
 from tests.api import NUMBER, Integrator
 from tests.connectors import Knows
 from tests.lookup.test_request_outcomes import counted
@@ -226,34 +227,8 @@ def test_a_test_token_cannot_pay_whatever_asks_for_it(tester: Integrator, settin
         settings.CHARGE_EMPTY = charge_empty
         assert tester.search(NOTHING).status_code == 200
     with pytest.raises(credits.NoCreditsLeft):
-        credits.charge(token=tester.token, request_id="r", number=BOTH, answer={})
+        awaited.charge(token=tester.token, request_id="r", number=BOTH, answer={})
     assert_nothing_is_spent(tester)
-
-
-# --- The slow answer holds few threads -------------------------------------------------------------------------------
-
-
-def test_the_slow_answer_has_few_places(tester: Integrator) -> None:
-    live = Integrator()
-    assert tester.search(SLOW, Idempotency_Key="k").status_code == 200
-    with test_mode.limit_slow_requests(SLOW):  # of the 4 threads, 1
-        for headers in ({}, {"Idempotency_Key": "k"}, {"Idempotency_Key": "other"}):
-            refused = tester.search(SLOW, **headers)
-            assert (refused.status_code, refused.json()) == (503, {"detail": "Service overloaded"})
-            assert refused.headers["Retry-After"] == "1"
-        assert tester.search(BOTH).status_code == 200
-        assert live.search(SLOW).status_code == 200
-    assert tester.search(SLOW, Idempotency_Key="k").headers["Idempotent-Replayed"] == "true"
-
-
-def test_a_failed_slow_request_gives_its_place_back(tester: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(number: str) -> Any:
-        raise RuntimeError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(test_mode, "search", fail)
-        assert [tester.search(SLOW).status_code for _ in range(2)] == [500, 500]
-    assert tester.search(SLOW).status_code == 200
 
 
 # --- Statistics, metrics, log ----------------------------------------------------------------------------------------

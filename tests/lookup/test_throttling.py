@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -13,6 +13,7 @@ import redis
 from accounts import tokens
 from core import redis as core_redis
 from lookup.throttling import Decision, InProcessLog, RedisLog
+from tests import awaited
 from tests.api import Integrator
 from tests.servers import RedisServer
 
@@ -21,19 +22,22 @@ SlidingLog = InProcessLog | RedisLog
 
 
 @pytest.fixture(params=["in process", "shared"])
-def log(request: pytest.FixtureRequest) -> Iterator[SlidingLog]:
+def log(request: pytest.FixtureRequest) -> SlidingLog:
     if request.param == "in process":
-        yield InProcessLog()
-        return
-    server: RedisServer = request.getfixturevalue("redis_server")
-    client = redis.Redis.from_url(server.url)
-    client.flushdb()
-    yield RedisLog(server.url, InProcessLog())
-    client.close()
+        return InProcessLog()
+    request.getfixturevalue("on_redis")
+    return RedisLog(InProcessLog())
+
+
+@pytest.fixture
+def on_redis(redis_server: RedisServer, settings: Any) -> RedisServer:
+    """This process uses it."""
+    settings.REDIS_URL = redis_server.url
+    return redis_server
 
 
 def test_the_limit_is_reached_and_not_passed(log: SlidingLog) -> None:
-    decisions = [log.hit(1, 3, 60) for _ in range(5)]
+    decisions = [awaited.hit(log, 1, 3, 60) for _ in range(5)]
     assert [decision.allowed for decision in decisions] == [True, True, True, False, False]
     assert [decision.remaining for decision in decisions] == [2, 1, 0, 0, 0]
     assert all(0 < decision.wait_s <= 60 for decision in decisions)
@@ -44,28 +48,28 @@ def test_the_wait_is_never_longer_than_the_window() -> None:
     log = InProcessLog(clock=lambda: now)
     for step in range(1_000):
         now = 0.1 + step * 777.7  # among them many whose sum with the window, less themselves, is more than the window
-        assert log.hit(1, 1, 60).whole_wait_s == 60
+        assert awaited.hit(log, 1, 1, 60).whole_wait_s == 60
 
 
 def test_tokens_do_not_share_a_window(log: SlidingLog) -> None:
-    assert log.hit(1, 1, 60).allowed
-    assert log.hit(2, 1, 60).allowed
-    assert not log.hit(1, 1, 60).allowed
+    assert awaited.hit(log, 1, 1, 60).allowed
+    assert awaited.hit(log, 2, 1, 60).allowed
+    assert not awaited.hit(log, 1, 1, 60).allowed
 
 
 def test_a_refused_request_does_not_extend_the_wait(log: SlidingLog) -> None:
-    log.hit(1, 1, 1)
-    refused = [log.hit(1, 1, 1) for _ in range(50)]
+    awaited.hit(log, 1, 1, 1)
+    refused = [awaited.hit(log, 1, 1, 1) for _ in range(50)]
     assert not any(decision.allowed for decision in refused)
     time.sleep(refused[-1].wait_s)
-    assert log.hit(1, 1, 1).allowed
+    assert awaited.hit(log, 1, 1, 1).allowed
 
 
 def test_any_window_holds_the_limit_whatever_its_edges(log: SlidingLog) -> None:
     accepted: list[float] = []
     end = time.monotonic() + 2.5
     while (before := time.monotonic()) < end:
-        if log.hit(1, 5, 1).allowed:
+        if awaited.hit(log, 1, 5, 1).allowed:
             accepted.append((before + time.monotonic()) / 2)
         time.sleep(0.005)
     assert len(accepted) >= 10
@@ -77,7 +81,7 @@ def test_concurrent_requests_do_not_slip_through(log: SlidingLog) -> None:
 
     def hammer(_: int) -> int:
         barrier.wait()
-        return sum(log.hit(1, 30, 60).allowed for _ in range(20))
+        return sum(awaited.hit(log, 1, 30, 60).allowed for _ in range(20))
 
     with ThreadPoolExecutor(16) as pool:
         assert sum(pool.map(hammer, range(16))) == 30
@@ -85,66 +89,65 @@ def test_concurrent_requests_do_not_slip_through(log: SlidingLog) -> None:
 
 def test_a_lowered_limit_holds_at_once_and_its_wait_is_true(log: SlidingLog) -> None:
     for _ in range(4):
-        log.hit(1, 4, 1)
+        awaited.hit(log, 1, 4, 1)
         time.sleep(0.1)
-    refused = log.hit(1, 2, 1)
+    refused = awaited.hit(log, 1, 2, 1)
     assert (refused.allowed, refused.remaining) == (False, 0)
     time.sleep(refused.wait_s)
-    assert log.hit(1, 2, 1).allowed
+    assert awaited.hit(log, 1, 2, 1).allowed
 
 
 def test_in_process_idle_tokens_are_forgotten() -> None:
     now = 0.0
     log = InProcessLog(clock=lambda: now)
     for token_id in range(1000):
-        log.hit(token_id, 30, 60)
+        awaited.hit(log, token_id, 30, 60)
     now = 61.0
-    log.hit(1, 30, 60)
+    awaited.hit(log, 1, 30, 60)
     assert len(log._logs) == 1
 
 
 def test_in_process_a_shorter_window_forgets_no_longer_one() -> None:
     now = 0.0
     log = InProcessLog(clock=lambda: now)
-    assert log.hit(1, 1, 60).allowed
+    assert awaited.hit(log, 1, 1, 60).allowed
     for later in (2.0, 30.0, 59.0):
         now = later
-        assert log.hit(2, 1, 1).allowed
-        assert not log.hit(1, 1, 60).allowed
+        assert awaited.hit(log, 2, 1, 1).allowed
+        assert not awaited.hit(log, 1, 1, 60).allowed
 
 
 def test_in_process_the_window_is_half_open() -> None:
     now = 0.0
     log = InProcessLog(clock=lambda: now)
-    assert log.hit(1, 1, 60).allowed
+    assert awaited.hit(log, 1, 1, 60).allowed
     now = 59.999
-    assert not log.hit(1, 1, 60).allowed
+    assert not awaited.hit(log, 1, 1, 60).allowed
     now = 60.0
-    assert log.hit(1, 1, 60).allowed
+    assert awaited.hit(log, 1, 1, 60).allowed
 
 
 def test_a_refused_request_uncounts_only_itself() -> None:
     """Of two concurrent ones, Redis refuses the first: the second counts from its own time on."""
     now = 0.0
     log = InProcessLog(clock=lambda: now)
-    refused = log.hit(1, 2, 60)
+    refused = awaited.hit(log, 1, 2, 60)
     now = 5.0
-    log.hit(1, 2, 60)
+    awaited.hit(log, 1, 2, 60)
     log.cancel(1, refused.counted_at)
-    assert log.hit(1, 2, 60).allowed
+    assert awaited.hit(log, 1, 2, 60).allowed
     now = 64.999
-    assert not log.hit(1, 2, 60).allowed
+    assert not awaited.hit(log, 1, 2, 60).allowed
     now = 65.0
-    assert log.hit(1, 2, 60).allowed
+    assert awaited.hit(log, 1, 2, 60).allowed
 
 
-def test_redis_log_is_one_round_trip_and_never_evicted(redis_server: RedisServer) -> None:
-    client = redis.Redis.from_url(redis_server.url)
-    client.flushdb()
-    log = RedisLog(redis_server.url, InProcessLog())
-    log.hit(1, 30, 60)
+def test_redis_log_is_one_round_trip_and_never_evicted(on_redis: RedisServer) -> None:
+    client = redis.Redis.from_url(on_redis.url)
+    log = RedisLog(InProcessLog())
+    awaited.hit(log, 1, 30, 60)
     before = client.info("commandstats")
-    log.hit(1, 30, 60)
+    awaited.hit(log, 1, 30, 60)
     after = client.info("commandstats")
     calls = {name: row["calls"] - before.get(name, {"calls": 0})["calls"] for name, row in after.items()}
     assert calls["cmdstat_evalsha"] == 1
@@ -155,88 +158,76 @@ def test_redis_log_is_one_round_trip_and_never_evicted(redis_server: RedisServer
     assert 59 < until_us / 1e6 - client.time()[0] <= 61
 
 
-def test_redis_log_of_an_earlier_version_loses_its_ttl(redis_server: RedisServer) -> None:
-    client = redis.Redis.from_url(redis_server.url)
-    client.flushdb()
+def test_redis_log_of_an_earlier_version_loses_its_ttl(on_redis: RedisServer) -> None:
+    client = redis.Redis.from_url(on_redis.url)
     client.rpush("callerid:rate:1", str(int(time.time()) * 1_000_000))
     client.expire("callerid:rate:1", 60)
-    assert RedisLog(redis_server.url, InProcessLog()).hit(1, 3, 60).remaining == 1
+    assert awaited.hit(RedisLog(InProcessLog()), 1, 3, 60).remaining == 1
     assert client.ttl("callerid:rate:1") == -1
 
 
-def test_redis_log_survives_a_flushed_script_cache(redis_server: RedisServer) -> None:
-    client = redis.Redis.from_url(redis_server.url)
-    log = RedisLog(redis_server.url, InProcessLog())
-    log.hit(7, 30, 60)
+def test_redis_log_survives_a_flushed_script_cache(on_redis: RedisServer) -> None:
+    client = redis.Redis.from_url(on_redis.url)
+    log = RedisLog(InProcessLog())
+    awaited.hit(log, 7, 30, 60)
     client.script_flush()
-    assert log.hit(7, 30, 60).allowed
+    assert awaited.hit(log, 7, 30, 60).allowed
 
 
-def test_redis_log_recovers_when_the_clock_is_set_back(redis_server: RedisServer) -> None:
-    client = redis.Redis.from_url(redis_server.url)
-    client.flushdb()
+def test_redis_log_recovers_when_the_clock_is_set_back(on_redis: RedisServer) -> None:
+    client = redis.Redis.from_url(on_redis.url)
     client.rpush("callerid:rate:1", str((int(time.time()) + 3600) * 1_000_000))
-    assert RedisLog(redis_server.url, InProcessLog()).hit(1, 1, 60).allowed
-
-
-@pytest.fixture
-def new_clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As after a start, with the settings that a test has made."""
-    monkeypatch.setattr(core_redis, "thread_clients", threading.local())
-    core_redis.client.cache_clear()
-    yield
-    core_redis.client.cache_clear()
+    assert awaited.hit(RedisLog(InProcessLog()), 1, 1, 60).allowed
 
 
 @pytest.mark.parametrize("fault", ["stop", "pause"])
 def test_without_redis_each_process_counts_alone_and_logs_it(
-    redis_server: RedisServer, fault: str, settings: Any, caplog: pytest.LogCaptureFixture, new_clients: None
+    on_redis: RedisServer, fault: str, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = 0.5, 3
-    log = RedisLog(redis_server.url, InProcessLog())
+    log = RedisLog(InProcessLog())
     try:
-        assert log.hit(1, 3, 60).remaining == 2
-        getattr(redis_server, fault)()
-        decisions = [log.hit(1, 3, 60) for _ in range(3)]
+        assert awaited.hit(log, 1, 3, 60).remaining == 2
+        getattr(on_redis, fault)()
+        decisions = [awaited.hit(log, 1, 3, 60) for _ in range(3)]
         assert [decision.allowed for decision in decisions] == [True, True, False]  # it knows what it accepted before
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         assert "Redis is unavailable" in caplog.text
     finally:
-        redis_server.start() if fault == "stop" else redis_server.resume()
+        on_redis.start() if fault == "stop" else on_redis.resume()
     time.sleep(3.05)
-    log.hit(2, 3, 60)
+    awaited.hit(log, 2, 3, 60)
     assert "Redis is available again" in caplog.text
 
 
 def test_redis_unavailable_at_start_is_retried(
-    redis_server: RedisServer, settings: Any, caplog: pytest.LogCaptureFixture, new_clients: None
+    on_redis: RedisServer, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.REDIS_PAUSE_S = 0
-    redis_server.stop()
+    on_redis.stop()
     try:
-        log = RedisLog(redis_server.url, InProcessLog())
-        assert [log.hit(1, 1, 60).allowed for _ in range(2)] == [True, False]
+        log = RedisLog(InProcessLog())
+        assert [awaited.hit(log, 1, 1, 60).allowed for _ in range(2)] == [True, False]
     finally:
-        redis_server.start()
-    assert log.hit(2, 1, 60).allowed
+        on_redis.start()
+    assert awaited.hit(log, 2, 1, 60).allowed
     assert "Redis is available again" in caplog.text
 
 
-def test_an_error_of_one_key_is_no_outage(redis_server: RedisServer) -> None:
-    client = redis.Redis.from_url(redis_server.url)
-    client.flushdb()
+def test_an_error_of_one_key_is_no_outage(on_redis: RedisServer) -> None:
+    client = redis.Redis.from_url(on_redis.url)
     client.set("callerid:rate:1", "not a list")
-    log = RedisLog(redis_server.url, InProcessLog())
-    assert [log.hit(1, 1, 60).allowed for _ in range(2)] == [True, False]
+    log = RedisLog(InProcessLog())
+    assert [awaited.hit(log, 1, 1, 60).allowed for _ in range(2)] == [True, False]
     assert not core_redis.availability.paused
 
 
-def test_redis_is_not_called_during_the_pause(redis_server: RedisServer) -> None:
-    client = redis.Redis.from_url(redis_server.url)
-    log = RedisLog(redis_server.url, InProcessLog())
+def test_redis_is_not_called_during_the_pause(on_redis: RedisServer) -> None:
+    client = redis.Redis.from_url(on_redis.url)
+    log = RedisLog(InProcessLog())
     core_redis.availability.record_failure(redis.ConnectionError())
     before = client.info("stats")["total_commands_processed"]
-    log.hit(1, 30, 60)
+    awaited.hit(log, 1, 30, 60)
     assert client.info("stats")["total_commands_processed"] == before + 1  # our own INFO
 
 

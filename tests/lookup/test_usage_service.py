@@ -9,6 +9,7 @@ from http import HTTPStatus
 import pytest
 import requests
 
+from tests import plugin
 from tests.api import NUMBER
 from tests.service import Service
 
@@ -45,19 +46,21 @@ def interrupt(service: Service) -> int:
     return service.process.wait(15)
 
 
-def search_and_end(service: Service, end: Callable[[Service], int]) -> None:
+def search_and_end(service: Service, end: Callable[[Service], int], *others: Service) -> None:
+    instances = [service, *others]
     token = json.loads(service.manage("create_token", "statistics", "--credits", "100", "--json"))
-    for _ in range(SEARCHES):
-        # Each on a connection of its own, so that they spread over the workers.
+    for index in range(SEARCHES):
         response = requests.post(
-            f"{service.url}/callerid/search", json={"api_key": token["api_key"], "query": NUMBER}, timeout=30
+            f"{instances[index % len(instances)].url}/callerid/search",
+            json={"api_key": token["api_key"], "query": NUMBER},
+            timeout=30,
         )
         assert response.status_code == HTTPStatus.OK
-    assert end(service) == 0
+    assert [end(instance) for instance in instances] == [0] * len(instances)
     assert counted(service) == {f"{slot} {KNOWS}": SEARCHES for slot in ("source_a", "source_b")}
     logged = "from lookup.models import RequestLogEntry; print(RequestLogEntry.objects.filter(charged=True).count())"
     assert int(shell(service, logged)) == SEARCHES
-    assert "Traceback" not in service.log()
+    assert not [instance.log() for instance in instances if "Traceback" in instance.log()]
 
 
 @pytest.mark.parametrize("end", [terminate, interrupt])
@@ -65,27 +68,18 @@ def test_an_orderly_end_loses_no_count(serve: Serve, end: Callable[[Service], in
     search_and_end(serve(SOURCE_A=KNOWS, SOURCE_B=KNOWS), end)
 
 
-def test_several_processes_end_and_lose_no_count(serve: Serve, postgres_url: str, redis_url: str) -> None:
-    service = serve(DATABASE_URL=postgres_url, REDIS_URL=redis_url, WORKERS="3", SOURCE_A=KNOWS, SOURCE_B=KNOWS)
-    search_and_end(service, terminate)
+def test_several_instances_end_and_lose_no_count(serve: Serve, postgres_url: str, redis_url: str) -> None:
+    environment = {"DATABASE_URL": postgres_url, "REDIS_URL": redis_url, "SOURCE_A": KNOWS, "SOURCE_B": KNOWS}
+    environment |= plugin.generated_keys()
+    service, *others = [serve(**environment) for _ in range(3)]
+    search_and_end(service, terminate, *others)
 
 
-def test_a_command_and_a_forked_process_flush_their_own_counts(serve: Serve) -> None:
+def test_a_command_flushes_its_counts(serve: Serve) -> None:
     service = serve(SOURCE_A=KNOWS, SOURCE_B=KNOWS)
-    shell(service, f"from lookup.search import search; search('{NUMBER}')")
-    # The fork comes after the parent has counted and started its thread; both end as a command does.
+    service.manage("lookup", NUMBER)
     shell(
         service,
-        "import os; from lookup import statistics\n"
-        "event = {'slot': '', 'outcome': 'test', 'elapsed_s': None}\n"
-        "statistics.count(connector='parent', **event)\n"
-        "child = os.fork()\n"
-        "statistics.count(connector='either', **event)\n"
-        "assert not child or os.waitpid(child, 0)[1] == 0",
+        "from lookup import statistics\nstatistics.count(connector='own', slot='', outcome='test', elapsed_s=None)",
     )
-    assert counted(service) == {
-        f"source_a {KNOWS}": 1,
-        f"source_b {KNOWS}": 1,
-        " parent": 1,
-        " either": 2,
-    }
+    assert counted(service) == {f"source_a {KNOWS}": 1, f"source_b {KNOWS}": 1, " own": 1}

@@ -1,4 +1,4 @@
-"""What the tests of reliability share: two hosts, and an operator's process."""
+"""What the tests of reliability share: several instances, and an operator's process."""
 
 import json
 import subprocess
@@ -12,8 +12,8 @@ from tests.service import Service
 
 
 def serve_hosts(serve: Callable[..., Service], environment: Mapping[str, str], *, count: int = 2) -> list[Service]:
-    """So many hosts, with one database and one Redis, of two worker processes each."""
-    shared = {**plugin.generated_keys(), "WORKERS": "2", "AUTH_FAILURE_RATE": "1000000/m", **environment}
+    """So many instances, with one database and one Redis."""
+    shared = {**plugin.generated_keys(), "AUTH_FAILURE_RATE": "1000000/m", **environment}
     return [serve(**shared) for _ in range(count)]
 
 

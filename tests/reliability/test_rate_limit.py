@@ -1,4 +1,4 @@
-"""The rate limit over four processes on two hosts, one of which has a wrong clock."""
+"""The rate limit over two instances, one of which has a wrong clock."""
 
 import threading
 import time
@@ -78,13 +78,11 @@ def test_no_window_holds_more_than_the_limit(hosts: list[Service]) -> None:
     assert len(accepted) >= 30 * (duration_s / window_s - 1)
 
 
-def test_burst_over_all_processes_gets_exactly_the_limit(
+def test_burst_over_all_instances_gets_exactly_the_limit(
     serve: Callable[..., Service], postgres_url: str, redis_url: str
 ) -> None:
     hosts = serve_hosts(serve, {"DATABASE_URL": postgres_url, "REDIS_URL": redis_url, "RATE_LIMIT": "30/h"})
     key = hosts[0].manage("create_token", "limit", "--credits", "1000", "--quiet").strip()
-    workers = {(host.url, pid) for host in hosts for pid in host.workers()}
-    assert len(workers) == 4
 
     def search(index: int) -> int:
         url = hosts[index % 2].url

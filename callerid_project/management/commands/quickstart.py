@@ -17,6 +17,7 @@ from django.db.migrations.executor import MigrationExecutor
 from accounts import credits, customers, tokens
 from accounts.models import Customer
 from callerid_project.announce import demo_token_file
+from core import loop
 from core.database_errors import describe
 from lookup.imports.numbering_plan import load_numbering_plan
 from lookup.imports.sample_data import load_sample_data
@@ -69,7 +70,7 @@ class Command(BaseCommand):
     def provide_demo_token(self, path: Path) -> None:
         """Store a valid token with credits in `path`, so that the example request that ./run prints works."""
         try:
-            token = tokens.verify(path.read_text(encoding="ascii").strip())
+            token = loop.run(tokens.verify(path.read_text(encoding="ascii").strip()))
         except (FileNotFoundError, ValueError, tokens.InvalidToken):
             # Written before the commit. If the commit fails, the next run replaces the file.
             with transaction.atomic():

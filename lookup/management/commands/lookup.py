@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
+from core import loop
 from core.commands import JSONCommand
 from lookup import numbers
 from lookup.answers import Failed
@@ -44,7 +45,7 @@ class Command(JSONCommand):
             for done, (where, text) in enumerate(given):
                 bar.update(done)
                 try:
-                    result = search(numbers.parse_typed(text))
+                    result = loop.run(search(numbers.parse_typed(text)))
                 except numbers.InvalidNumber as error:
                     rejected += 1
                     self.stderr.write(f"{where}: invalid phone number ({error})", self.style.NOTICE)

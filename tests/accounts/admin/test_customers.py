@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer, TokenDay
+from tests import awaited
 from tests.accounts.admin.pages import LEDGER, LIST, issue, issue_token, listed_entries, page, query_count, submit
 from tests.callerid_project.console.role_table import logged_in
 from tests.console import words
@@ -178,7 +179,7 @@ def test_ledger_of_a_customer_has_all_its_tokens(admin_client: Client, customer:
     first, second = token_of(customer, "first", 1), token_of(customer, "second", 2)
     issue_token("of nobody")
     credits.top_up(token=first, amount=3, actor="op", reason="paid", reference="2026-17")
-    credits.charge(token=second, request_id="r1", number="493023125042", answer={})
+    awaited.charge(token=second, request_id="r1", number="493023125042", answer={})
     assert listed_entries(admin_client, customer=customer.pk) == [
         "second search -1",
         "first top-up 3",

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from accounts import audit, credits, erasure, tokens
 from accounts.models import ApiToken, CreditEntry
+from tests import awaited
 from tests.accounts.admin.pages import (
     LEDGER,
     NUMBER,
@@ -32,7 +33,7 @@ Staff = Callable[..., Client]
 
 @pytest.fixture
 def search(token: ApiToken) -> CreditEntry:
-    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    awaited.charge(token=token, request_id="req-1", number=NUMBER, answer={})
     return token.entries.get(kind="search")
 
 
@@ -141,7 +142,7 @@ def test_number_checks_are_rate_limited(
     client, url = staff("view_creditentry"), entry_page(search, "number")
     monkeypatch.setattr("accounts.admin.ledger.COMPARE_RATE", (2, 3600))
     other = tokens.issue(name="other", initial_credits=5, actor="test").token
-    credits.charge(token=other, request_id="req-2", number=NUMBER, answer={})
+    awaited.charge(token=other, request_id="req-2", number=NUMBER, answer={})
     for number, row in ((NUMBER, search), ("1", other.entries.get(kind="search"))):
         assert client.post(entry_page(row, "number"), {"number": number}).status_code == 200
     limited = client.post(url, {"number": NUMBER})
@@ -226,7 +227,7 @@ def test_refund_needs_a_reason(staff: Staff, search: CreditEntry, reason: str) -
 
 def test_refunds_count_towards_the_allowance(staff: Staff, search: CreditEntry, settings: Any) -> None:
     settings.SUPPORT_CREDITS_PER_DAY = 1
-    credits.charge(token=search.token, request_id="req-2", number=NUMBER, answer={})
+    awaited.charge(token=search.token, request_id="req-2", number=NUMBER, answer={})
     second = CreditEntry.objects.get(request_id="req-2")
     client = staff(*REFUND)
     assert client.post(entry_page(search, "refund"), {"reason": "wrong"}).status_code == 302

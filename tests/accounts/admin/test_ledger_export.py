@@ -23,6 +23,7 @@ from accounts import audit, credits, tokens
 from accounts.admin import ledger_export
 from accounts.admin.ledger_queries import LedgerForm, LedgerSelection
 from accounts.models import ApiToken, CreditEntry
+from tests import awaited
 from tests.accounts.admin.pages import LEDGER, NUMBER
 from tests.service import Service
 
@@ -41,7 +42,7 @@ def exported(client: Client, **parameters: Any) -> list[dict[str, str]]:
 
 def search(token: ApiToken, how_many: int = 1) -> None:
     for _ in range(how_many):
-        credits.charge(token=token, request_id="req", number=NUMBER, answer={})
+        awaited.charge(token=token, request_id="req", number=NUMBER, answer={})
 
 
 @pytest.mark.django_db
@@ -144,7 +145,7 @@ def test_export_of_an_invalid_filter_redirects_to_the_list(admin_client: Client,
 @pytest.mark.django_db
 def test_export_is_refused_while_the_text_is_ambiguous(admin_client: Client, token: ApiToken) -> None:
     other = tokens.issue(name="other", initial_credits=3, actor="test").token
-    credits.charge(token=other, request_id="pbx", number=NUMBER, answer={})
+    awaited.charge(token=other, request_id="pbx", number=NUMBER, answer={})
     response = admin_client.post(EXPORT, query_params={"q": "pbx"})
     assert (response.status_code, response["Location"]) == (302, f"{LEDGER}?q=pbx")
     text = admin_client.get(LEDGER, {"q": "pbx"}).text

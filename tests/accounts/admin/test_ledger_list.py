@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry
+from tests import awaited
 from tests.accounts.admin.pages import (
     LEDGER,
     NUMBER,
@@ -25,12 +26,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def search(token: ApiToken) -> CreditEntry:
-    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    awaited.charge(token=token, request_id="req-1", number=NUMBER, answer={})
     return token.entries.get(kind="search")
 
 
 def test_request_id_matches_exactly(admin_client: Client, search: CreditEntry) -> None:
-    credits.charge(token=search.token, request_id="req-12", number=NUMBER, answer={})
+    awaited.charge(token=search.token, request_id="req-12", number=NUMBER, answer={})
     assert listed_entries(admin_client, q="req-1") == ["pbx search -1"]
     assert listed_entries(admin_client, q=" req-12 ") == ["pbx search -1"]
     assert listed_entries(admin_client, q="eq-1") == []
@@ -90,7 +91,7 @@ def found(client: Client, text: str, **parameters: Any) -> list[str]:
 def test_request_id_hides_no_entry_with_that_reference(admin_client: Client, token: ApiToken) -> None:
     other = tokens.issue(name="other", initial_credits=5, actor="test").token
     credits.top_up(token=token, amount=7, actor="op", reason="paid", reference="INV-17")
-    credits.charge(token=other, request_id="INV-17", number=NUMBER, answer={})
+    awaited.charge(token=other, request_id="INV-17", number=NUMBER, answer={})
     assert found(admin_client, "INV-17") == ["pbx top-up", "other search"]  # the top-up first, though it is older
     exported: Any = admin_client.post(f"{LEDGER}export/?q=INV-17")
     assert exported.getvalue().decode().count("\r\n") == 3
@@ -101,7 +102,7 @@ def test_request_id_hides_no_entry_with_that_reference(admin_client: Client, tok
 def test_request_id_hides_no_token_of_that_name(admin_client: Client, token: ApiToken) -> None:
     other = tokens.issue(name="other", initial_credits=5, actor="test").token
     assert found(admin_client, "pbx") == ["pbx issue"]
-    credits.charge(token=other, request_id="pbx", number=NUMBER, answer={})
+    awaited.charge(token=other, request_id="pbx", number=NUMBER, answer={})
     assert found(admin_client, "pbx") == ["other search", "?pbx"]
     text = admin_client.get(LEDGER, {"q": "pbx"}).text
     assert "1 token matches &ldquo;pbx&rdquo; too:" in text
@@ -114,7 +115,7 @@ def test_many_searches_hide_no_search_of_another_token(
     monkeypatch.setattr("accounts.admin.ledger_queries.MAX_MATCHES", 2)
     other = tokens.issue(name="other", initial_credits=5, actor="test").token
     for _ in range(4):
-        credits.charge(token=other, request_id="req-1", number=NUMBER, answer={})
+        awaited.charge(token=other, request_id="req-1", number=NUMBER, answer={})
     assert found(admin_client, "req-1", token__id__exact=search.token_id) == ["pbx search"]
 
 
@@ -152,7 +153,7 @@ def test_truncated_matches_are_the_newest_first(
 
 def test_every_text_takes_the_same_number_of_queries(admin_client: Client, search: CreditEntry) -> None:
     credits.top_up(token=search.token, amount=7, actor="op", reason="paid", reference="INV-17")
-    credits.charge(token=search.token, request_id="INV-17", number=NUMBER, answer={})
+    awaited.charge(token=search.token, request_id="INV-17", number=NUMBER, answer={})
 
     def queries(text: str) -> int:
         with CaptureQueriesContext(connection) as captured:
@@ -222,7 +223,7 @@ def test_list_has_a_constant_number_of_queries(admin_client: Client, search: Cre
     few = queries()
     for n in range(8):
         token = tokens.issue(name=f"token {n}", initial_credits=5, actor="test").token
-        credits.charge(token=token, request_id=f"r{n}", number=NUMBER, answer={})
+        awaited.charge(token=token, request_id=f"r{n}", number=NUMBER, answer={})
         credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="wrong")
     assert queries() == few
 
@@ -240,7 +241,7 @@ def test_truncated_matches_are_reported(
 ) -> None:
     monkeypatch.setattr("accounts.admin.ledger_queries.MAX_MATCHES", 1)
     assert "More entries match." not in admin_client.get(LEDGER, {"q": "req-1"}).text
-    credits.charge(token=search.token, request_id="req-1", number=NUMBER, answer={})
+    awaited.charge(token=search.token, request_id="req-1", number=NUMBER, answer={})
     response = admin_client.get(LEDGER, {"q": "req-1"})
     assert "More entries match." in response.text
     assert "from its page and search there" in response.text

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from accounts import audit, credits, tokens
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
+from tests import awaited
 from tests.accounts.admin.pages import (
     ACTIONS,
     ADD,
@@ -42,7 +43,7 @@ def test_saving_a_stale_form_loses_no_debit(admin_client: Client, token: ApiToke
 
     def search(**_: Any) -> None:
         for n in range(25):
-            credits.charge(token=token, request_id=f"r{n}", number=NUMBER, answer={})
+            awaited.charge(token=token, request_id=f"r{n}", number=NUMBER, answer={})
 
     credits.top_up(token=token, amount=20, actor="op", reason="paid")
     assert admin_client.get(page(token, "change")).status_code == 200
@@ -185,7 +186,7 @@ def test_idempotency_records_are_not_in_the_admin() -> None:
 
 
 def test_ledger_shows_no_trace_of_the_number(admin_client: Client, token: ApiToken) -> None:
-    credits.charge(token=token, request_id="req-1", number=NUMBER, answer={})
+    awaited.charge(token=token, request_id="req-1", number=NUMBER, answer={})
     entry = token.entries.get(kind="search")
     for url in (LEDGER, f"{LEDGER}{entry.pk}/change/"):
         text = admin_client.get(url).text

@@ -10,10 +10,11 @@ from django.contrib.sessions.models import Session
 from django.db.models import Model
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from accounts import credits, customers, notices, tokens
+from accounts import customers, notices, tokens
 from accounts.models import Incident, Notice
 from callerid_project.models import Invitation
 from lookup.models import ComplaintDay, Contact, NumberRule, RequestLogEntry, SourcePause, Usage
+from tests import awaited
 
 NUMBER = 493023125042
 #: A source that is paused.
@@ -24,7 +25,7 @@ def one_of_each() -> dict[str, Model]:
     """By `app.model`. The ledger entry is a refundable search; the notice was given up and can be sent again; the user
     is invited."""
     token = tokens.issue(name="pbx", initial_credits=100, actor="boss").token
-    credits.charge(token=token, request_id="r1", number=str(NUMBER), answer={})
+    awaited.charge(token=token, request_id="r1", number=str(NUMBER), answer={})
     now = datetime.now(UTC)
     user = User.objects.create_user("somebody", email="somebody@example.org")
     Invitation.objects.create(user=user, invited_by="boss", sent_at=now)

@@ -16,6 +16,7 @@ from callerid_project.console import finding
 from core.hashing import keyed_hash
 from lookup.admin.encrypted_urls import encrypt
 from lookup.models import NumberRule, RequestLogEntry
+from tests import awaited
 from tests.callerid_project.console.console_rows import NUMBER
 from tests.callerid_project.console.role_table import ROLES, logged_in
 
@@ -205,7 +206,7 @@ def test_number_of_queries_does_not_grow(boss: Client) -> None:
     for more in (2, 5, 20):
         for n in range(more):
             token = tokens.issue(name=f"shop {more} {n}", initial_credits=9, actor="boss").token
-            credits.charge(token=token, request_id="shop", number=str(NUMBER), answer={})
+            awaited.charge(token=token, request_id="shop", number=str(NUMBER), answer={})
         with CaptureQueriesContext(connection) as queries:
             assert find(boss, "shop").status_code == 200
         counts.add(len(queries))

@@ -18,6 +18,7 @@ from django.urls import reverse
 
 from callerid_project.middleware import MAX_FIELD
 from core import throttling
+from tests.plugin import KEYS
 from tests.service import Service
 
 LOGIN = reverse("admin:login")
@@ -156,17 +157,19 @@ def _seconds_left(value: str) -> int:
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("limited", "shared"),
-    [("name", False), ("name", True), ("address", True)],
-    ids=["a name, one process", "a name, four processes", "an address, four processes"],
+    ("limited", "instances"),
+    [("name", 1), ("name", 2), ("address", 2)],
+    ids=["a name, one instance", "a name, two instances", "an address, two instances"],
 )
 def test_only_10_of_40_concurrent_logins_are_checked(
-    serve: Callable[..., Service], request: pytest.FixtureRequest, limited: str, shared: bool
+    serve: Callable[..., Service], request: pytest.FixtureRequest, limited: str, instances: int
 ) -> None:
     """What is not limited differs in each attempt. The window must not end during the test, so the value is one whose
     window has just begun."""
-    environment = {"REDIS_URL": request.getfixturevalue("redis_url"), "WORKERS": "4"} if shared else {}
+    environment = {"REDIS_URL": request.getfixturevalue("redis_url")} if instances > 1 else {}
     service = serve(TRUSTED_PROXIES="1", LOG_LEVEL="DEBUG", **environment)
+    same = {name: service.env[name] for name in ("CALLERID_DATA_DIR", "DATABASE_URL", *KEYS) if name in service.env}
+    services = [service, *(serve(TRUSTED_PROXIES="1", **environment, **same) for _ in range(instances - 1))]
     url = f"{service.url}{LOGIN}"
     form = requests.get(url, headers={"X-Forwarded-Proto": "https"}, timeout=60)
     token = re.search('name="csrfmiddlewaretoken" value="([^"]+)"', form.text)
@@ -185,17 +188,19 @@ def test_only_10_of_40_concurrent_logins_are_checked(
             "X-Forwarded-Proto": "https",
             "Referer": url.replace("http:", "https:"),
             "Cookie": "csrftoken=" + form.cookies["csrftoken"],
+            "Host": service.url.removeprefix("http://"),
         }
-        return requests.post(url, data, headers=headers, timeout=60).status_code
+        to = services[n % instances].url + LOGIN
+        return requests.post(to, data, headers=headers, timeout=60).status_code
 
     with ThreadPoolExecutor(40) as pool:
         assert Counter(pool.map(guess, range(40))) == {200: 10, 429: 30}
-    if shared:
+    if environment:
         client = redis.Redis.from_url(environment["REDIS_URL"], decode_responses=True)
         keys = client.keys()
         assert keys
         assert not any("name" in key or "192.0.2" in key or "198.51" in key for key in keys)
-    assert name not in service.log()
+    assert not [each for each in services if name in each.log()]
 
 
 def test_user_name_is_cut_before_it_is_normalized() -> None:

@@ -13,8 +13,8 @@ from django.utils import timezone
 from lookup import cache_versions
 from lookup.answers import Found
 from lookup.models import CacheVersion, ComplaintDay, ComplaintSubject, Contact, NumberRule
-from lookup.search import search
 from tests import connectors
+from tests.awaited import search
 from tests.lookup.admin.pages import COMPLAINTS, CONTACTS, NUMBER, RULES, address, searched
 from tests.lookup.rows import cache_version_of, rule_of
 

@@ -18,10 +18,10 @@ from lookup import pauses
 from lookup.admin import tester
 from lookup.admin.encrypted_urls import encrypt
 from lookup.models import Contact, NumberRule, SourceHour, SourcePause
-from lookup.search import search
 from lookup.serializers import search_data
 from tests import connectors
 from tests.api import Integrator
+from tests.awaited import search
 from tests.console import table, words
 
 pytestmark = pytest.mark.django_db

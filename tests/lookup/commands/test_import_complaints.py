@@ -10,6 +10,7 @@ import pytest
 from lookup.answers import Found, NotFound
 from lookup.connectors.complaints import Complaints
 from lookup.models import ComplaintDay, ComplaintSubject
+from tests import awaited
 from tests.lookup.commands.imports import JANE, TODAY, Ran
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
@@ -40,8 +41,8 @@ def test_ftc_file_makes_the_next_search_return_spam(file: Any) -> None:
         "Complaint days: 2 added.",
         f"  ftc {yesterday}: complaints: 3",
     ]
-    assert Complaints().lookup("12125550142", timeout_s=1) == Found(spam=True)
-    assert Complaints().lookup("12125550143", timeout_s=1) == NotFound()
+    assert awaited.answer_of(Complaints(), "12125550142") == Found(spam=True)
+    assert awaited.answer_of(Complaints(), "12125550143") == NotFound()
 
 
 def test_file_imported_twice_counts_once_and_a_later_one_adds(file: Any) -> None:
@@ -258,7 +259,7 @@ def test_own_counts_are_stored_beside_the_regulators(file: Any) -> None:
     Ran("import_complaints", file(ftc(("2125550142", str(TODAY), "", "N"))))
     Ran("import_complaints", file(f"number,day,total,robocalls,subject\n{JANE},{TODAY},1,1,Rude\n"))
     assert [row[1:] for row in complaint_days()] == [("ftc", TODAY, 1, 0, None), ("import", TODAY, 1, 1, "Rude")]
-    assert Complaints().lookup(str(JANE), timeout_s=1) == Found(spam=True)
+    assert awaited.answer_of(Complaints(), str(JANE)) == Found(spam=True)
 
 
 def test_files_of_several_formats_in_one_command(file: Any) -> None:
@@ -295,9 +296,9 @@ def test_counts_age_out_of_the_window_without_another_import(file: Any, settings
     path = file(f"number,day,total\n{JANE},{today - timedelta(days=10)},3\n")
     Ran("import_complaints", path)
     settings.COMPLAINT_WINDOW_DAYS = 11
-    assert Complaints().lookup(str(JANE), timeout_s=1) == Found(spam=True)
+    assert awaited.answer_of(Complaints(), str(JANE)) == Found(spam=True)
     settings.COMPLAINT_WINDOW_DAYS = 10
-    assert Complaints().lookup(str(JANE), timeout_s=1) == NotFound()
+    assert awaited.answer_of(Complaints(), str(JANE)) == NotFound()
 
 
 def test_sources_do_not_replace_each_other(file: Any) -> None:

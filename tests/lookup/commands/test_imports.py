@@ -21,7 +21,7 @@ from lookup.imports import merging
 from lookup.management import progress_bar
 from lookup.management.commands import import_contacts
 from lookup.models import ComplaintDay, Contact
-from tests import plugin
+from tests import awaited, plugin
 from tests.lookup.commands.imports import JANE, TODAY, Ran
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
@@ -59,7 +59,7 @@ def test_vcard_is_recognized_and_found_by_the_next_search(file: Any) -> None:
     ran = Ran("import_contacts", file(card, "contacts.vcf"), "--region", "us")
     assert ran.out == "2 numbers read (vCard): 0 rejected.\nContacts: 2 added.\n"
     found = Found(name="Jane Doe", location="New York, NY")
-    assert [Directory().lookup(n, timeout_s=1) for n in ("12125550142", "441614960142")] == [found, found]
+    assert [awaited.answer_of(Directory(), n) for n in ("12125550142", "441614960142")] == [found, found]
 
 
 @pytest.mark.parametrize(

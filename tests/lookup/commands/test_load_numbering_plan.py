@@ -13,6 +13,7 @@ from lookup.connectors.geography import Geography
 from lookup.imports import merging, numbering_plan
 from lookup.imports.numbering_plan import NumberingPlan
 from lookup.models import Country, Dataset, NumberPrefix
+from tests import awaited
 
 pytestmark = pytest.mark.django_db
 
@@ -118,7 +119,7 @@ def test_searches_are_answered_during_an_update(installed: Installed, monkeypatc
     def then_look(step: Callable[..., Any]) -> Callable[..., Any]:
         def stepped(**arguments: Any) -> Any:
             done = step(**arguments)
-            seen.append(Geography().lookup("493023125555", timeout_s=1))
+            seen.append(awaited.answer_of(Geography(), "493023125555"))
             return done
 
         return stepped
@@ -148,7 +149,7 @@ def test_dry_run_counts_and_changes_nothing() -> None:
 def test_prefix_without_name_is_answered_by_its_country() -> None:
     load()
     Country.objects.create(code="GB", name="United Kingdom")
-    assert Geography().lookup("442079460123", timeout_s=1) == Found(location="United Kingdom")
+    assert awaited.answer_of(Geography(), "442079460123") == Found(location="United Kingdom")
 
 
 def test_progress_is_shown_on_a_terminal_only() -> None:

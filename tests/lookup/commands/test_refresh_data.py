@@ -10,6 +10,7 @@ from django.contrib.admin.models import LogEntry
 from lookup.answers import Found
 from lookup.connectors.complaints import Complaints
 from lookup.imports.refresh import refresh_lock
+from tests import awaited
 from tests.lookup.commands.imports import TODAY, Ran
 from tests.lookup.refreshing import Publishers, publishers
 from tests.publisher import gzipped
@@ -32,7 +33,7 @@ def test_all_sources_are_refreshed_and_counted(publishers: Publishers) -> None:
         "fcc: 1 file, 20 rows read, 0 rejected. 20 added.",
         "phoneblock: 1 file, 1 rows read, 0 rejected. 1 added.",
     ]
-    assert Complaints().lookup("12125550100", timeout_s=1) == Found(spam=True)
+    assert awaited.answer_of(Complaints(), "12125550100") == Found(spam=True)
     assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == [
         f"Imported ({source}, downloaded): {count} added, 0 changed, 0 unchanged, 0 removed, 0 repeated, 0 rejected."
         for source, count in (("ftc", 20), ("fcc", 20), ("phoneblock", 1))

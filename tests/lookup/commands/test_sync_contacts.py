@@ -17,6 +17,7 @@ from lookup.admin.encrypted_urls import encrypt
 from lookup.answers import Found, NotFound
 from lookup.connectors.directory import Directory
 from lookup.models import AddressBook, AddressBookCard, Contact
+from tests import awaited
 from tests.directories import CardDAVBook, vcard
 from tests.lookup.address_books.conftest import book, books, configure, radicale
 from tests.lookup.commands.imports import Ran
@@ -37,7 +38,7 @@ def test_books_are_synchronized_and_counted(book: CardDAVBook) -> None:
         "  1 rejected: number has no country code",
     ]
     assert ran.err == "office: 64******00: number has no country code\n"
-    assert Directory().lookup(ALICE, timeout_s=1) == Found(name="Alice Example")
+    assert awaited.answer_of(Directory(), ALICE) == Found(name="Alice Example")
     assert Ran("sync_contacts").out == "office: nothing new.\n"
     (entry,) = LogEntry.objects.all()
     assert entry.change_message.startswith("Synchronized (office): 1 added, 0 changed,")
@@ -76,12 +77,12 @@ def test_removed_book_takes_its_contacts_away(books: Callable[..., CardDAVBook],
     settings.ADDRESS_BOOKS = ["sales"]
     assert "office: not in ADDRESS_BOOKS, its 1 contacts stay" in health.address_books().detail
     assert Ran("sync_contacts", "--remove", "office").out == "Removed the address book office with 1 contacts.\n"
-    assert Directory().lookup(ALICE, timeout_s=1) == Found(name="Alice Sales")
+    assert awaited.answer_of(Directory(), ALICE) == Found(name="Alice Sales")
     assert AddressBookCard.objects.count() == 1
     settings.ADDRESS_BOOKS = []
     Ran("sync_contacts", "--remove", "sales")
     assert task_runs.all_runs() == {}
-    assert Directory().lookup(ALICE, timeout_s=1) == NotFound()
+    assert awaited.answer_of(Directory(), ALICE) == NotFound()
     assert "There is no address book" in str(Ran("sync_contacts", "--remove", "sales").error)
     assert "Set ADDRESS_BOOKS" in str(Ran("sync_contacts").error)
 
@@ -94,7 +95,7 @@ def test_import_takes_a_number_over(book: CardDAVBook, file: Callable[..., str])
     assert Contact.objects.get().book is None
     book.put(a=vcard("Alice Changed", "+12125550142"))
     Ran("sync_contacts")
-    assert Directory().lookup(ALICE, timeout_s=1) == Found(name="Alice Example")
+    assert awaited.answer_of(Directory(), ALICE) == Found(name="Alice Example")
 
 
 def test_contact_changed_in_the_console_is_kept(book: CardDAVBook, admin_client: Client) -> None:

@@ -8,6 +8,7 @@ import pytest
 from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.complaints import Complaints
 from lookup.models import ComplaintDay
+from tests import awaited
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +26,7 @@ def complain(*, age_days: int, total: int, source: str = "test") -> None:
 
 
 def lookup(number: str = NUMBER) -> Any:
-    return Complaints().lookup(number, timeout_s=1)
+    return awaited.answer_of(Complaints(), number)
 
 
 def test_a_number_that_nobody_reported_is_never_called_not_spam() -> None:

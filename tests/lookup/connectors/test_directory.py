@@ -7,6 +7,7 @@ import pytest
 from lookup.answers import Found, NotFound
 from lookup.connectors.directory import Directory
 from lookup.models import Contact
+from tests import awaited
 
 pytestmark = pytest.mark.django_db
 
@@ -14,7 +15,7 @@ NUMBER = "442079460123"
 
 
 def lookup(number: str = NUMBER) -> Any:
-    return Directory().lookup(number, timeout_s=1)
+    return awaited.answer_of(Directory(), number)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors import registry
-from lookup.search import search
 from tests.api import NUMBER
+from tests.awaited import search
 from tests.lookup.vendors.searches import guard_of, until
 from tests.plugin import ROOT
 from tests.upstream import Upstream, hangs, raw, says

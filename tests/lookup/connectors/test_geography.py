@@ -15,7 +15,7 @@ from phonenumbers.geodata import GEOCODE_DATA
 
 from lookup.answers import Found, NotFound, clean_text
 from lookup.connectors.geography import Geography
-from tests import plugin
+from tests import awaited, plugin
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("numbering_plan")]
 
@@ -31,7 +31,7 @@ UNNAMED_BY_THE_PACKAGE = {"AC": "Ascension Island", "TA": "Tristan da Cunha", "X
 
 
 def lookup(number: str) -> Any:
-    return Geography().lookup(number, timeout_s=1)
+    return awaited.answer_of(Geography(), number)
 
 
 @pytest.mark.slow
@@ -43,7 +43,7 @@ def test_100_000_numbers_are_placed_as_the_geocoder_places_them() -> None:
         checked += 1
         region, kind = phonenumbers.region_code_for_number(parsed), phonenumbers.number_type(parsed)
         place = expected_place(parsed, region, kind)
-        if geography.lookup(digits, timeout_s=1) != (Found(location=place) if place else NotFound()):
+        if awaited.answer_of(geography, digits) != (Found(location=place) if place else NotFound()):
             wrong.append((digits, place))
         regions.add(region)
         types.add(kind)
@@ -153,13 +153,14 @@ def test_a_process_that_serves_never_imports_the_geocoder(tmp_path: Path) -> Non
 
 SERVING_PROCESS = """
 import sys
-import callerid_project.wsgi
+import callerid_project.asgi
 from django.core.management import call_command
+from core import loop
 from lookup.connectors.geography import Geography
 from lookup.models import NumberPrefix
 
 call_command("migrate", "lookup", verbosity=0)
 NumberPrefix.objects.create(prefix=4930, place="Berlin")
-answer = Geography().lookup("493023125555", timeout_s=1)
+answer = loop.run(Geography().lookup("493023125555", timeout_s=1))
 print(answer.location, [name for name in sys.modules if name.startswith(("phonenumbers.geo", "phonenumbers.carrier"))])
 """

@@ -15,7 +15,8 @@ from lookup.imports.contacts import import_contacts
 from lookup.imports.files import open_text
 from lookup.imports.sample_data import DEMO_NUMBER, load_sample_data
 from lookup.models import ComplaintDay, Contact, Dataset, NumberPrefix, NumberRule
-from lookup.search import search
+from tests import awaited
+from tests.awaited import search
 from tests.lookup.rows import rule_of
 
 pytestmark = pytest.mark.django_db
@@ -81,9 +82,9 @@ def test_demo_number_does_not_depend_on_the_date() -> None:
 
 def test_complaints_are_dated_back_from_the_loading() -> None:
     load_sample_data()
-    assert Complaints().lookup("442079460987", timeout_s=1) == Found(spam=True)
-    assert Complaints().lookup("447700900900", timeout_s=1) == NotFound()
-    assert Complaints().lookup("14155550101", timeout_s=1) == NotFound()
+    assert awaited.answer_of(Complaints(), "442079460987") == Found(spam=True)
+    assert awaited.answer_of(Complaints(), "447700900900") == NotFound()
+    assert awaited.answer_of(Complaints(), "14155550101") == NotFound()
 
 
 @pytest.mark.parametrize("name", ["contacts", "complaints", "rules"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lookup.vendors import event_loop
+from core import loop
 from lookup.vendors.addresses import AddressPolicy
 from lookup.vendors.transport import Client, Reply, Request
 
@@ -22,12 +22,12 @@ def send(request: Request, *, policy: AddressPolicy = "loopback", timeout_s: flo
         async with asyncio.timeout(timeout_s):
             return await client.send(request, max_body_bytes=1000)
 
-    return event_loop.run(limited(), 60)
+    return loop.run(limited())
 
 
 def close_clients() -> None:
     for client in clients.values():
-        event_loop.run(client.close())
+        loop.run(client.close())
     clients.clear()
 
 

@@ -5,16 +5,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from core import loop
 from lookup.answers import Answer
 from lookup.connectors import registry
 from lookup.connectors.base import Connector
-from lookup.search import search
-from lookup.vendors import event_loop
 from lookup.vendors.guard import Guard, GuardResult, call_remote
 from tests.api import NUMBER
-
-# Arguments for a Python that forks with threads, of which 3.12 and newer warn.
-QUIET_FORK = ("-W", "ignore:This process:DeprecationWarning")
+from tests.awaited import search
 
 
 def words(number: str = NUMBER) -> tuple[str, str]:
@@ -32,7 +29,7 @@ def call(guard: Guard, number: str = NUMBER, *, cache_version: str = "", wait_s:
     """Ask the guard, as a search does that found nothing in the cache."""
     deadline = time.monotonic() + wait_s
     lookup = guard.lookup(number, key=guard.key(number, cache_version), deadline=deadline)
-    return asyncio.run_coroutine_threadsafe(lookup, event_loop.process_loop().loop)
+    return asyncio.run_coroutine_threadsafe(lookup, loop._get())
 
 
 def answer_of(connector: Connector, number: str) -> Answer:
@@ -44,7 +41,7 @@ def answer_of(connector: Connector, number: str) -> Answer:
         finally:
             await connector.close()
 
-    return event_loop.run(call_and_close(), 60)
+    return loop.run(call_and_close())
 
 
 def numbers(count: int) -> list[str]:

@@ -12,10 +12,10 @@ from core import redis
 from lookup import cache_versions
 from lookup.answers import Found, NotFound
 from lookup.connectors import registry
-from lookup.search import search
 from lookup.vendors import cache
 from tests import upstream
 from tests.api import NUMBER
+from tests.awaited import cached, put, search
 from tests.lookup.vendors.searches import guard_of, until, words
 from tests.mock_vendors import PRESETS, Vendors
 from tests.upstream import raw, says
@@ -44,7 +44,11 @@ def test_not_found_is_cached_and_a_failure_is_not(vendors: Vendors) -> None:
 
 def test_found_and_not_found_have_separate_ttls(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
     cached: list[tuple[str, Any, float]] = []
-    monkeypatch.setattr(cache.AnswerCache, "put", lambda self, entries: cached.extend(entries))
+
+    async def put(self: cache.AnswerCache, *entry: Any) -> None:
+        cached.append(entry)
+
+    monkeypatch.setattr(cache.AnswerCache, "put", put)
     vendors.a.behave_as(says({"known": False}))
     search(NUMBER)
     until(lambda: len(cached) == 2)
@@ -64,7 +68,7 @@ def test_cache_key_depends_on_every_part_and_hides_the_number() -> None:
 def test_cached_answer_is_ignored_after_the_preset_changes(vendors: Vendors, settings: Any, tmp_path: Path) -> None:
     words()
     keys = [guard_of(name).key(NUMBER, "") for name in ("mock_a", "mock_b")]
-    until(lambda: len(cache.answers.get(keys)) == 2)  # Redis gets them after the search
+    until(lambda: len([key for key in keys if cached(key, cache.answers)]) == 2)  # Redis gets them after the search
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
     (tmp_path / "mock_a.toml").write_text(text + "# edited\n", encoding="utf-8")
     (tmp_path / "mock_b.toml").write_bytes((PRESETS / "mock_b.toml").read_bytes())
@@ -124,31 +128,31 @@ def test_invalid_cached_value_is_ignored(damage: bytes) -> None:
 
 @pytest.mark.parametrize("answer", [Found(name="Zoë", spam=False), Found(location="x"), NotFound()])
 def test_cached_answer_is_read_unchanged(answer: Found | NotFound) -> None:
-    cached = cache.AnswerCache()
-    cached.put([("callerid:answer:test", answer, 60)])
-    assert cached.get(["callerid:answer:test"]).get("callerid:answer:test") == answer
+    answers = cache.AnswerCache()
+    put(answers, "callerid:answer:test", answer, 60)
+    assert cached("callerid:answer:test", answers) == answer
 
 
 def test_process_caches_answers_while_redis_is_unavailable(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    cached = cache.AnswerCache()
-    cached.put([("k", Found(name="x"), 60)])
-    assert cached.get(["k"]).get("k") == Found(name="x")
+    answers = cache.AnswerCache()
+    put(answers, "k", Found(name="x"), 60)
+    assert cached("k", answers) == Found(name="x")
 
 
 def test_answers_cached_in_the_process_expire(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.REDIS_URL = ""
     now = 1000.0
     monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: now))
-    cached = cache.AnswerCache()
-    cached.put([("short", NotFound(), 60)])
-    cached.put([("long", Found(name="x"), 600)])
-    cached.put([("never", Found(name="x"), 0)])
-    assert cached.get(["never"]).get("never") is None
+    answers = cache.AnswerCache()
+    put(answers, "short", NotFound(), 60)
+    put(answers, "long", Found(name="x"), 600)
+    put(answers, "never", Found(name="x"), 0)
+    assert cached("never", answers) is None
     now += 59
-    assert (cached.get(["short"]).get("short"), cached.get(["long"]).get("long")) == (NotFound(), Found(name="x"))
+    assert (cached("short", answers), cached("long", answers)) == (NotFound(), Found(name="x"))
     now += 2
-    assert (cached.get(["short"]).get("short"), cached.get(["long"]).get("long")) == (None, Found(name="x"))
+    assert (cached("short", answers), cached("long", answers)) == (None, Found(name="x"))
 
 
 def test_no_answer_is_cached_longer_than_its_cache_version_lives(
@@ -158,35 +162,31 @@ def test_no_answer_is_cached_longer_than_its_cache_version_lives(
     settings.REDIS_URL = ""
     now = 1000.0
     monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=lambda: now))
-    cached = cache.AnswerCache()
-    cached.put([("k", Found(name="x"), 10 * 365 * 24 * 3600)])
+    answers = cache.AnswerCache()
+    put(answers, "k", Found(name="x"), 10 * 365 * 24 * 3600)
     now += settings.ANSWER_KEPT_AT_MOST_S - 1
-    assert cached.get(["k"]).get("k") == Found(name="x")
+    assert cached("k", answers) == Found(name="x")
     now += 2
-    assert cached.get(["k"]).get("k") is None
+    assert cached("k", answers) is None
     assert cache_versions.KEPT.total_seconds() > settings.ANSWER_KEPT_AT_MOST_S
 
 
 def test_ttl_in_redis_is_limited(settings: Any, redis_url: str) -> None:
     settings.REDIS_URL = redis_url
-    redis.client.cache_clear()
-    cache.AnswerCache().put([("callerid:answer:k", Found(name="x"), 10 * 365 * 24 * 3600)])
+    put(cache.AnswerCache(), "callerid:answer:k", Found(name="x"), 10 * 365 * 24 * 3600)
     ttl_s = redis.client(redis_url).ttl("callerid:answer:k")
-    redis.client.cache_clear()
     assert 0 < ttl_s <= settings.ANSWER_KEPT_AT_MOST_S
 
 
 def test_answer_cached_during_a_redis_outage_is_used_afterwards(settings: Any, redis_url: str) -> None:
-    cached = cache.AnswerCache()
+    answers = cache.AnswerCache()
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    cached.put([("callerid:answer:k", Found(name="x"), 60)])
+    put(answers, "callerid:answer:k", Found(name="x"), 60)
     settings.REDIS_URL = redis_url
     redis.availability = redis.Availability()
-    redis.client.cache_clear()
-    assert cached.get(["callerid:answer:k"]).get("callerid:answer:k") == Found(name="x")
-    cached.put([("callerid:answer:k", Found(name="y"), 60)])
-    assert cache.AnswerCache().get(["callerid:answer:k"]).get("callerid:answer:k") == Found(name="y")
-    redis.client.cache_clear()
+    assert cached("callerid:answer:k", answers) == Found(name="x")
+    put(answers, "callerid:answer:k", Found(name="y"), 60)
+    assert cached("callerid:answer:k", cache.AnswerCache()) == Found(name="y")
 
 
 def test_partly_unreadable_answer_is_a_failure_and_not_cached(vendors: Vendors, settings: Any) -> None:

@@ -1,24 +1,26 @@
-"""The event loop of vendor calls: both kinds of connectors, a blocked loop, forks, and the end of a process."""
+"""Connectors on the event loop and in threads, and the end of a process."""
 
 import asyncio
 import os
 import subprocess
 import sys
 import threading
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.exceptions import ImproperlyConfigured
 
+from core import loop
 from lookup.answers import Answer, Failed, Found
-from lookup.connectors import registry
-from lookup.connectors.base import Connector
-from lookup.search import search
-from lookup.vendors import event_loop, json_api
+from lookup.connectors.base import Connector, call_local
+from lookup.vendors import blocking, json_api
+from lookup.vendors.guard import call_remote
 from tests import connectors, upstream
 from tests.api import NUMBER
-from tests.lookup.vendors.searches import QUIET_FORK, answer_of, guard_of, until, words
+from tests.awaited import search
+from tests.lookup.vendors.searches import answer_of, words
 from tests.mock_vendors import Vendors
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +45,7 @@ class Asynchronous(Remote):
 def test_an_asynchronous_connector_runs_on_the_loop(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B, settings.CALL_LIFETIME_S = f"{__name__}.Asynchronous", T + "Knows", 7
     assert search(NUMBER).slots["source_a"].answer == Found(name="Name 7")
-    assert Asynchronous.thread == "vendor-calls"
+    assert Asynchronous.thread == "event-loop"
 
 
 class NeverEnds(Remote):
@@ -103,43 +105,77 @@ def test_loop_runs_on_after_a_task_raised_system_exit() -> None:
     assert isinstance(answer_of(connectors.RemoteKnows(), NUMBER), Found)
 
 
-class Blocks(Remote):
-    released = threading.Event()
-
-    async def lookup(self, number: str, *, timeout_s: float) -> Answer:
-        self.released.wait(20)
-        return Found(name="Too Late")
-
-
-def test_a_connector_that_blocks_the_loop_stalls_no_search(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
-    settings.SOURCE_A, settings.SOURCE_B, settings.SEARCH_DEADLINE_S = f"{__name__}.Blocks", T + "Knows", 0.3
-    try:
-        assert words() == ("failed", "found")
-        assert "the event loop of vendor calls is stalled" in caplog.text
-    finally:
-        Blocks.released.set()
-    until(lambda: not guard_of(f"{__name__}.Blocks").in_flight)
-
-
-def test_loop_that_cannot_start_fails_vendors_only(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_more(self: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    settings.SOURCE_A, settings.SOURCE_B = f"{T}RemoteKnows", f"{T}RemoteKnowsToo,{T}Knows"
-    with monkeypatch.context() as patch:
-        patch.setattr(event_loop, "_process_loop", None)
-        patch.setattr(threading.Thread, "start", no_more)
-        assert words() == ("failed", "found")
-    assert words() == ("found", "found")
-
-
 class LocalAsynchronous(Asynchronous):
     remote = False
 
 
-def test_a_local_connector_cannot_be_asynchronous() -> None:
-    with pytest.raises(ImproperlyConfigured, match="must not be `async`"):
-        registry.get_member(f"{__name__}.LocalAsynchronous")
+def test_a_local_connector_may_be_asynchronous(settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B, settings.SEARCH_DEADLINE_S = f"{__name__}.LocalAsynchronous", T + "Knows", 20
+    assert words() == ("found", "found")
+    assert Asynchronous.thread == "event-loop"
+
+
+class LocalRaisesAnything(RaisesAnything):
+    remote = False
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, TimeoutError, StopIteration])
+def test_whatever_a_local_connector_raises_is_a_failure(
+    settings: Any, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalRaisesAnything, "error", error, raising=False)
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.LocalRaisesAnything", T + "Knows"
+    assert words() == ("failed", "found")
+
+
+class BlocksTheLoop(Remote):
+    async def lookup(self, number: str, *, timeout_s: float) -> Answer:
+        await asyncio.sleep(0)
+        time.sleep(2 * blocking.BLOCKED_S)
+        await asyncio.sleep(0)
+        return Found(name="Late")
+
+
+def test_a_connector_that_blocks_the_loop_is_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocking, "_logged_at", {})
+    counted: list[str] = []
+    monkeypatch.setattr(blocking.BLOCKED, "inc", counted.append)
+    assert [answer_of(BlocksTheLoop(), NUMBER) for _ in range(2)] == [Found(name="Late")] * 2
+    lines = [message for message in caplog.messages if "blocks the event loop" in message]
+    assert len(lines) == 1  # once in a while
+    assert lines[0].startswith("source blocks the event loop: connector=test ms=")
+    assert counted == ["test", "test"]
+
+
+class HangsInAThread(Remote):
+    started, released = threading.Event(), threading.Event()
+
+    def lookup(self, number: str, *, timeout_s: float) -> Answer:
+        self.started.set()
+        self.released.wait(20)
+        return Found(name="Too Late")
+
+
+class LocalHangsInAThread(HangsInAThread):
+    remote = False
+    started, released = threading.Event(), threading.Event()
+
+
+@pytest.mark.parametrize("connector", [HangsInAThread, LocalHangsInAThread])
+def test_a_connector_that_blocks_its_thread_holds_up_no_other(connector: type[HangsInAThread], settings: Any) -> None:
+    lookup = call_local if connector is LocalHangsInAThread else call_remote
+    coroutine = partial(lookup, "x", connector(), NUMBER, **({"timeout_s": 20} if lookup is call_local else {}))
+    hanging = asyncio.run_coroutine_threadsafe(coroutine(), loop._get())
+    assert connector.started.wait(20)
+    settings.SOURCE_A, settings.SOURCE_B, settings.SEARCH_DEADLINE_S = T + "RemoteKnows", T + "Knows", 20
+    try:
+        assert words() == ("found", "found")
+        assert not hanging.done()
+    finally:
+        connector.released.set()
+    assert hanging.result(20) == Found(name="Too Late")
 
 
 def test_a_large_reply_is_classified_off_the_loop(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +189,7 @@ def test_a_large_reply_is_classified_off_the_loop(vendors: Vendors, monkeypatch:
     monkeypatch.setattr(json_api.JsonApi, "classify", noted)
     vendors.a.behave_as(upstream.says({**upstream.GOOD_A, "padding": "x" * json_api.LARGE_BYTES}))
     assert words() == ("found", "found")
-    assert sorted(threads) == ["vendor-calls", "vendor-worker"]
+    assert sorted(threads) == ["event-loop", "worker"]
 
 
 # --- Processes -------------------------------------------------------------------------------------------------------
@@ -162,46 +198,23 @@ def test_a_large_reply_is_classified_off_the_loop(vendors: Vendors, monkeypatch:
 def run_python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
     named = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "callerid_project.settings", **environment}
     return subprocess.run(
-        [sys.executable, *QUIET_FORK, "-c", program], cwd=ROOT, env=named, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], cwd=ROOT, env=named, capture_output=True, text=True, timeout=60
     )
-
-
-def test_a_child_has_a_loop_and_guards_of_its_own(tmp_path: Path) -> None:
-    program = """
-import django, os; django.setup()
-from lookup.connectors import registry
-from lookup.vendors import event_loop
-from tests.lookup.vendors.searches import call
-from lookup.connectors.registry import get_member
-name = "tests.connectors.RemoteKnows"
-parent = get_member(name)
-assert call(parent.guard).result(20).answer
-if child := os.fork():
-    assert os.waitpid(child, 0)[1] == 0
-    print("child ended")
-else:
-    mine = get_member(name)
-    assert mine.guard is not parent.guard
-    assert call(mine.guard).result(20).joined is False
-    os._exit(0)
-"""
-    ended = run_python(program, DATA_DIR=str(tmp_path))
-    assert (ended.stdout, ended.stderr, ended.returncode) == ("child ended\n", "", 0)
 
 
 def test_calls_in_flight_do_not_delay_the_end_of_the_process(tmp_path: Path) -> None:
     program = """
 import asyncio, socket, threading, time
 import django; django.setup()
-from lookup.vendors import event_loop
+from core import loop
 from lookup.vendors.addresses import policy_for
 from lookup.vendors.transport import Client, Request
 silent = socket.create_server(("127.0.0.1", 0))
 url = f"http://127.0.0.1:{silent.getsockname()[1]}"
 call = Client("loopback").send(Request("GET", url, {}), max_body_bytes=9)
-asyncio.run_coroutine_threadsafe(call, event_loop.process_loop().loop)
+asyncio.run_coroutine_threadsafe(call, loop._get())
 silent.accept()
-event_loop.process_loop().threads.submit(lambda: time.sleep(600))
+loop._threads.submit(lambda: time.sleep(600))
 """
     ended = run_python(program, DATA_DIR=str(tmp_path))
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", 0)

@@ -1,5 +1,6 @@
 """The guard: single flight, concurrency limit, circuit breaker, and recovery."""
 
+import asyncio
 import logging
 import threading
 import time
@@ -11,13 +12,14 @@ import pytest
 from django.db import connection
 
 from callerid_project.logging import request_id
+from core import loop
 from lookup import statistics
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.search import search
-from lookup.vendors import cache, circuit_breaker, event_loop
+from lookup.vendors import cache, circuit_breaker
 from lookup.vendors import guard as guarding
 from tests import connectors, upstream
 from tests.api import NUMBER
+from tests.awaited import search
 from tests.lookup.vendors.searches import call, guard_of, numbers, until, words
 from tests.mock_vendors import PRESETS, Vendors
 from tests.upstream import hangs, raw, says
@@ -117,16 +119,21 @@ class One(connectors.RemoteKnows):
     concurrency = 1
 
 
-def test_next_call_may_start_before_the_answer_is_cached(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"  # answers are cached in a thread
-    guard = guard_of(f"{__name__}.One")
-    go_on = threading.Event()
-    monkeypatch.setattr(cache.AnswerCache, "put", lambda *args: go_on.wait(20))
+def test_next_call_may_start_before_the_answer_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard, go_on = guard_of(f"{__name__}.One"), asyncio.Event()
+
+    async def put(*args: Any) -> None:
+        await go_on.wait()
+
+    async def stop_waiting() -> None:
+        go_on.set()
+
+    monkeypatch.setattr(cache.AnswerCache, "put", put)
     try:
         for number in numbers(3):
             assert isinstance(call(guard, number).result(20).answer, Found)
     finally:
-        go_on.set()
+        loop.run(stop_waiting())
 
 
 class Joinable(connectors.RemoteKnows):
@@ -136,7 +143,11 @@ class Joinable(connectors.RemoteKnows):
 def test_an_answer_that_is_being_cached_is_joined(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """The failing sequence: a search reads the cache, another's call ends and is cached, the first calls again."""
     guard = guard_of(f"{__name__}.Joinable")
-    monkeypatch.setattr(cache.AnswerCache, "put", lambda *args: None)
+
+    async def put(*args: Any) -> None:
+        return
+
+    monkeypatch.setattr(cache.AnswerCache, "put", put)
     first, second = (call(guard).result(20) for _ in range(2))
     assert (first.joined, second.joined, second.answer) == (False, True, first.answer)
     assert Joinable.calls == [NUMBER]
@@ -173,7 +184,7 @@ def test_a_thread_that_cannot_start_fails_one_call_only(monkeypatch: pytest.Monk
 
     call(guard, "12025550100").result(20)  # the loop's own thread runs
     with monkeypatch.context() as patch:
-        patch.setattr(event_loop.process_loop(), "threads", event_loop.DaemonThreads())
+        patch.setattr(loop, "_threads", loop.DaemonThreads())
         patch.setattr(threading.Thread, "start", no_more)
         assert call(guard).result(20).answer == Failed("error", "it raised RuntimeError")
     assert guard.in_flight == 0

@@ -12,10 +12,10 @@ from django.core.management import CommandError, call_command
 
 from lookup.answers import Failed
 from lookup.connectors import registry
-from lookup.search import search
 from lookup.vendors import preset
 from lookup.vendors.json_api import JsonApi
 from tests import upstream
+from tests.awaited import search
 from tests.lookup.vendors.calls import resolve_to
 from tests.lookup.vendors.searches import answer_of
 from tests.mock_vendors import Vendors

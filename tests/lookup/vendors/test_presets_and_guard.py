@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from lookup.answers import Found
-from lookup.search import search
 from lookup.vendors import circuit_breaker, preset
 from lookup.vendors.preset import Sample
+from tests.awaited import search
 from tests.lookup.vendors.searches import guard_of, numbers, words
 from tests.mock_vendors import Vendors
 from tests.upstream import raw

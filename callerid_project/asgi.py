@@ -1,0 +1,206 @@
+"""The ASGI application. Searches, health checks and metrics run on the event loop; everything else is Django's WSGI
+application, in a few threads, so that no page delays a search."""
+
+import asyncio
+import gc
+import io
+import logging
+import os
+import time
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "callerid_project.settings")
+os.environ["CALLERID_SERVING"] = "true"
+
+from callerid_project import wsgi  # isort: skip  (loads the applications)
+from a2wsgi import WSGIMiddleware
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.asgi import ASGIRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import resolve
+
+from accounts import credits
+from callerid_project import error_reports, errors, health, middleware
+from callerid_project.admission import Admission, Overloaded
+from core import background, database, loop, metrics, tracing
+from lookup.search import SLOTS, members
+
+log = logging.getLogger(__name__)
+
+error_reports.configure()
+tracing.configure()
+for slot in SLOTS:
+    members(slot)  # raises ImproperlyConfigured now, not at the first search
+
+#: Answered on the event loop, each with and without a slash at the end.
+LOOP_PATHS = ("/callerid/search", "/livez", "/readyz", "/metrics")
+LOOP_VIEWS = {path: resolve(path) for name in LOOP_PATHS for path in (name, f"{name}/")}
+SEARCHES = frozenset({"search", "search-slash"})
+admission = Admission(
+    most_running=settings.MAX_RUNNING_SEARCHES,
+    most_waiting=settings.MAX_WAITING_SEARCHES,
+    max_wait_s=settings.SEARCH_DEADLINE_S / 3,
+)
+metrics.sampler(admission.sample)
+#: Requests for pages that run, and that run or wait: one more gets 503.
+PAGE_THREADS, MAX_PAGES = 4, 64
+
+_pages: Any = WSGIMiddleware(wsgi.application, workers=PAGE_THREADS)  # type: ignore[arg-type]
+_open_pages = 0
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "lifespan":
+        await _lifespan(receive, send)
+        return
+    received_at = time.perf_counter()
+    match = LOOP_VIEWS.get(scope["path"])
+    limit = (
+        settings.MAX_BODY_BYTES if scope["path"].startswith(middleware.API) else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    )
+    body = await _read(receive, limit) if _can_have_body(scope) else _Body(b"", False)
+    scope = {**scope, "headers": _headers(scope["headers"], body)}
+    if match is None and _open_pages < MAX_PAGES:
+        await _respond_page(scope, body, send)
+        return
+    request = ASGIRequest(scope, io.BytesIO(body.data))
+    request.META["callerid.received_at"] = received_at
+    request.resolver_match = match
+    with middleware.observe(request) as finish:
+        response = errors.overloaded() if match is None else await _respond(request, match)
+        finish(middleware.secure(request, response))
+    if not body.complete:  # what remains of it is not read
+        response.headers["Connection"] = "close"
+    await _send(response, send)
+
+
+async def _respond(request: HttpRequest, match: Any) -> HttpResponse:
+    """The view's response, or that of the error table to a request that reaches no view."""
+    is_search = match.view_name in SEARCHES
+    try:
+        request.get_host()
+        if is_search:
+            await admission.begin()
+    except DisallowedHost as error:
+        return errors.bad_request(request, error)
+    except Overloaded:
+        return errors.overloaded()
+    try:
+        return await match.func.on_loop(request, *match.args, **match.kwargs)
+    except Http404 as error:
+        return errors.not_found(request, error)
+    except asyncio.CancelledError:  # STOP_TIMEOUT_S is over
+        return errors.server_error(request)
+    except Exception:
+        log.exception("unhandled error")
+        return errors.server_error(request)
+    finally:
+        if is_search:
+            admission.end()
+
+
+async def _respond_page(scope: Any, body: "_Body", send: Any) -> None:
+    global _open_pages  # noqa: PLW0603
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body.data, "more_body": False}
+
+    async def send_page(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start" and not body.complete:
+            message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+        await send(message)
+
+    _open_pages += 1
+    try:
+        await _pages(scope, receive, send_page)
+    finally:
+        _open_pages -= 1
+
+
+# --- Request and response ------------------------------------------------------------------------------------------
+
+
+class _Body:
+    """The bytes of a request's body that arrived, and whether those are all."""
+
+    __slots__ = ("complete", "data")
+
+    def __init__(self, data: bytes, complete: bool) -> None:
+        self.data, self.complete = data, complete
+
+
+def _can_have_body(scope: Any) -> bool:
+    """uvicorn drops the body of a request with `Upgrade`."""
+    return all(name != b"upgrade" for name, _ in scope["headers"])
+
+
+async def _read(receive: Any, limit: int) -> _Body:
+    """The body: incomplete if it is longer than `limit`, if the client disconnects, after BODY_TIMEOUT_S, or when
+    STOP_TIMEOUT_S is over."""
+    data = bytearray()
+    try:
+        async with asyncio.timeout(settings.BODY_TIMEOUT_S):
+            while len(data) <= limit and (message := await receive())["type"] == "http.request":
+                data += message["body"]
+                if not message.get("more_body"):
+                    return _Body(bytes(data), True)
+    except (TimeoutError, asyncio.CancelledError):
+        pass
+    return _Body(bytes(data), False)
+
+
+def _headers(headers: list[tuple[bytes, bytes]], body: _Body) -> list[tuple[bytes, bytes]]:
+    """The headers that Django may see. A chunked body gets a Content-Length, without which Django takes it for empty;
+    that of an incomplete body is greater than what arrived. Names with an underscore could pass for others."""
+    result = [
+        (name, wsgi.safe_content_type(value.decode("latin-1")).encode("latin-1") if name == b"content-type" else value)
+        for name, value in headers
+        if b"_" not in name and name != b"transfer-encoding"
+    ]
+    if len(result) < len(headers) and any(name == b"transfer-encoding" for name, _ in headers):
+        result.append((b"content-length", b"%d" % (len(body.data) + (not body.complete))))
+    return result
+
+
+async def _send(response: HttpResponse, send: Any) -> None:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
+    headers.append((b"content-length", b"%d" % len(response.content)))
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})
+
+
+# --- Start and stop ------------------------------------------------------------------------------------------------
+
+
+async def _lifespan(receive: Any, send: Any) -> None:
+    await receive()
+    loop.adopt(asyncio.get_running_loop())
+    pool = None
+    if not settings.EMBEDDED:
+        from core.postgresql.pool import Pool
+
+        database.backend = pool = Pool(settings.DB_POOL_SIZE, settings.DB_MAX_WAIT_S)
+        await pool.open()
+    metrics.start()
+    credits.settler.start_thread()  # settles what ended processes have left
+    log.info(
+        "started: pid=%d profile=%s redis=%s source_a=%s source_b=%s",
+        os.getpid(),
+        "embedded" if settings.EMBEDDED else "production",
+        "yes" if settings.REDIS_URL else "no",
+        settings.SOURCE_A,
+        settings.SOURCE_B,
+    )
+    if (memory := await loop.run_in_thread(health.redis_memory)) and not memory.healthy:
+        log.warning("Redis: %s", memory.detail)
+    gc.collect()
+    gc.freeze()  # imported objects stay: collecting them again takes many times as long as a search
+    await send({"type": "lifespan.startup.complete"})
+    await receive()
+    await loop.run_in_thread(background.close_all)
+    await loop.run_in_thread(tracing.close)
+    await loop.run_in_thread(error_reports.close)
+    if pool is not None:
+        pool.close()
+    await send({"type": "lifespan.shutdown.complete"})

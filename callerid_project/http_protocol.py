@@ -1,0 +1,94 @@
+"""uvicorn's HTTP protocol with the limits that it lacks, of a request's headers in bytes and in time, and with a stop
+that answers requests on their way.
+
+A proxy in front has its own limits. Without one, a client that sends a header byte by byte, or without end, would keep
+a connection and memory for ever.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEADER_BYTES = 64 * 1024
+HEADER_TIMEOUT_S = 10.0
+#: How long a stopping server keeps an idle connection. A proxy has to stop using one earlier: nginx after 2 s
+#: (deploy/nginx/callerid.conf).
+IDLE_AT_STOP_S = 2.5
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """What it refuses, and what is not HTTP, gets a JSON body as every other error does."""
+
+    _stopping = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        #: Of the request whose headers are incomplete; None while one is answered or none has begun.
+        self._header_bytes: int | None = None
+        self._header_timer: asyncio.TimerHandle | None = None
+        self._await_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._header_bytes is None and self.cycle is not None and self.cycle.response_complete:
+            self._await_headers()
+        if self._header_bytes is not None:
+            self._header_bytes += len(data)
+        super().data_received(data)
+        # The headers may have ended within `data`.
+        if self._header_bytes is not None and self._header_bytes > MAX_HEADER_BYTES:
+            self._refuse(b"431 Request Header Fields Too Large", "Request headers too large")
+
+    def on_headers_complete(self) -> None:
+        self._header_bytes = None
+        self._stop_timer()
+        super().on_headers_complete()
+        if self._stopping and self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def shutdown(self) -> None:
+        """Close the connection after the response in progress; where there is none, after the next one or the time for
+        that, because a request may be on its way."""
+        self._stopping = True
+        if self.cycle is not None and not self.cycle.response_complete:
+            super().shutdown()
+            return
+        stop_timeout_s = self.config.timeout_graceful_shutdown
+        idle_s = IDLE_AT_STOP_S if stop_timeout_s is None else min(IDLE_AT_STOP_S, stop_timeout_s / 2)
+        self.loop.call_later(idle_s, super().shutdown)
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(b"400 Bad Request", "Malformed HTTP request")
+
+    def _await_headers(self) -> None:
+        self._header_bytes = 0
+        self._stop_timer()
+        self._header_timer = self.loop.call_later(
+            HEADER_TIMEOUT_S, self._refuse, b"408 Request Timeout", "Request headers not received in time"
+        )
+
+    def _stop_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _refuse(self, status: bytes, detail: str) -> None:
+        self._stop_timer()
+        if self.transport.is_closing():
+            return
+        body = json.dumps({"detail": detail}).encode()
+        headers: dict[bytes, Any] = {
+            b"content-type": b"application/json",
+            b"content-length": b"%d" % len(body),
+            b"cache-control": b"no-store",
+            b"x-content-type-options": b"nosniff",
+            b"connection": b"close",
+        }
+        lines = [b"HTTP/1.1 " + status, *(name + b": " + value for name, value in headers.items()), b"", body]
+        self.transport.write(b"\r\n".join(lines))
+        self.transport.close()

@@ -1,0 +1,231 @@
+"""PostgreSQL on the event loop: a pool of connections of asyncpg, with a time limit on every wait.
+
+`statement_timeout` runs in the server, so it does not fire while the server itself is stalled. So the client limits
+each statement too, and closes a connection whose reply is late, without a cancel request: with a synchronous standby
+that does not answer, PostgreSQL would commit locally what is cancelled.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import asyncpg
+from django.conf import settings
+from django.db import DatabaseError, DataError, IntegrityError, connection
+from psycopg import conninfo
+
+from core.database import ConnectionLost, NotSent
+from core.database_errors import describe
+
+log = logging.getLogger(__name__)
+
+#: How long a connection to one of several hosts may take: a host that is switched off must not use up the time of a
+#: search while another host answers.
+HOST_TIMEOUT_S = 0.3
+#: Classes of SQLSTATE, and codes, after which it is unknown whether the statement was committed: broken connections,
+#: and servers that shut down, also while a commit waits for a standby.
+_UNKNOWN = ("08", "57P")
+_ERRORS = {"22": DataError, "23": IntegrityError}
+#: What asyncpg raises when it cannot connect, or loses a connection. Of these, a host that is a standby although
+#: `target_session_attrs` asks for another kind is an InternalClientError.
+_FAILURES = (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+
+
+class Pool:
+    """At most `size` connections, made when they are needed; the server may be down when it is created.
+
+    Not asyncpg's, which starts a task at each release: a third of the CPU time of a statement. Each statement is a
+    transaction of its own, so there is nothing to reset.
+    """
+
+    def __init__(self, size: int, max_wait_s: float | None) -> None:
+        self._size = size
+        self._max_wait_s = max_wait_s
+        self._hosts = [_Host(**target) for target in targets(connection.get_connection_params())]
+        #: The one that was used last is used next.
+        self._idle: list[asyncpg.Connection[Any]] = []
+        self._open = 0
+        #: Get a connection, or None: one may be made.
+        self._waiting: deque[asyncio.Future[asyncpg.Connection[Any] | None]] = deque()
+
+    async def open(self) -> None:
+        """Make all connections at once, as far as the server accepts them now: otherwise the first searches would
+        wait."""
+        results = await asyncio.gather(*(self.fetch("SELECT 1", []) for _ in range(self._size)), return_exceptions=True)
+        if errors := [error for error in results if isinstance(error, BaseException)]:
+            log.warning("the database cannot be reached (%s)", describe(errors[0]))
+
+    def close(self) -> None:
+        for idle in self._idle:
+            idle.terminate()
+
+    def sizes(self) -> tuple[int, int, int]:
+        return self._open, len(self._idle), self._size
+
+    async def fetch(self, statement: str, parameters: Sequence[Any]) -> Sequence[Any]:
+        """As core.database.Backend.fetch."""
+        acquired = await self._acquire()
+        # Not asyncio.timeout, which would cancel the statement, and so send a cancel request.
+        limit = self._max_wait_s and asyncio.get_running_loop().call_later(self._max_wait_s, acquired.terminate)
+        try:
+            return await acquired.fetch(_numbered(statement), *parameters)
+        except asyncpg.PostgresError as error:
+            if error.sqlstate is None or error.sqlstate.startswith(_UNKNOWN):
+                raise self._lost(acquired) from error
+            raise _ERRORS.get(error.sqlstate[:2], DatabaseError)(str(error)) from error
+        except (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
+            raise self._lost(acquired) from error
+        except BaseException:  # cancelled, or a parameter of another type
+            acquired.terminate()
+            raise
+        finally:
+            if limit:
+                limit.cancel()
+            self._release(acquired)
+
+    @staticmethod
+    def _lost(acquired: "asyncpg.Connection[Any]") -> ConnectionLost:
+        acquired.terminate()
+        return ConnectionLost("the database did not answer in time, or closed the connection")
+
+    async def _acquire(self) -> "asyncpg.Connection[Any]":
+        """Raises NotSent."""
+        while self._idle:
+            if not (idle := self._idle.pop()).is_closed():
+                return idle
+            self._open -= 1
+        try:
+            async with asyncio.timeout(self._max_wait_s):
+                while self._open >= self._size:
+                    if (handed := await self._wait()) is not None:
+                        return handed
+                self._open += 1
+                try:
+                    return await self._connect()
+                except BaseException:
+                    self._open -= 1
+                    self._hand_over(None)
+                    raise
+        except _FAILURES as error:
+            raise NotSent("no connection to the database in time") from error
+
+    async def _wait(self) -> "asyncpg.Connection[Any] | None":
+        turn: asyncio.Future[asyncpg.Connection[Any] | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            return await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():  # at the same moment
+                self._release(turn.result())
+            raise
+
+    def _release(self, released: "asyncpg.Connection[Any] | None") -> None:
+        if released is not None and released.is_closed():
+            self._open -= 1
+            released = None
+        if not self._hand_over(released) and released is not None:
+            self._idle.append(released)
+
+    def _hand_over(self, released: "asyncpg.Connection[Any] | None") -> bool:
+        """Whether somebody waits for it."""
+        while self._waiting:
+            if not (turn := self._waiting.popleft()).done():
+                turn.set_result(released)
+                return True
+        return False
+
+    async def _connect(self) -> "asyncpg.Connection[Any]":
+        """A connection to the first host that accepts it, beginning with the one that did last. Raises the last host's
+        error."""
+        failure: BaseException | None = None
+        for host in list(self._hosts):
+            timeout_s = HOST_TIMEOUT_S if len(self._hosts) > 1 else host.timeout_s
+            try:
+                connected: asyncpg.Connection[Any] = await asyncpg.connect(
+                    **host.options,
+                    timeout=timeout_s,
+                    statement_cache_size=100 if settings.DB_PREPARE else 0,
+                )
+                await _limit_statements(connected, timeout_s)
+            except _FAILURES as error:
+                failure = error
+                continue
+            if host is not self._hosts[0]:
+                self._hosts = [host, *(other for other in self._hosts if other is not host)]
+            return connected
+        raise failure or OSError("DATABASE_URL names no host")
+
+
+class _Host:
+    """One host of DATABASE_URL. `options`: of asyncpg.connect; `timeout_s`: `connect_timeout`."""
+
+    def __init__(self, options: dict[str, Any], timeout_s: float) -> None:
+        self.options = options
+        self.timeout_s = timeout_s
+
+
+async def _limit_statements(connection: Any, timeout_s: float) -> None:
+    """By SET, because PgBouncer refuses it in the startup packet. Not with DB_PREPARE=false, behind a pooler in
+    transaction mode: what is set there stays with the server's connection, for whichever client gets it next."""
+    if not (settings.DB_STATEMENT_TIMEOUT_MS and settings.DB_PREPARE):
+        return
+    try:
+        async with asyncio.timeout(timeout_s):
+            await connection.execute(f"SET statement_timeout = {settings.DB_STATEMENT_TIMEOUT_MS:d}")
+    except BaseException:
+        connection.terminate()
+        raise
+
+
+def targets(parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """The options of asyncpg.connect for each host of libpq's `parameters` (PostgreSQL documentation, 34.1.2)."""
+    known = conninfo.conninfo_to_dict(conninfo.make_conninfo("", **_libpq(parameters)))
+    hosts = str(known.get("host", "")).split(",")
+    ports = str(known.get("port", "") or "5432").split(",")
+    common: dict[str, Any] = {
+        "user": known.get("user"),
+        "password": known.get("password"),
+        "database": known.get("dbname"),
+        "target_session_attrs": str(known.get("target_session_attrs", "any")),
+        "server_settings": {"application_name": "callerid"}
+        | {name: known[name] for name in ("application_name", "options") if name in known},
+    }
+    timeout_s = float(known.get("connect_timeout") or 2)
+    return [
+        {
+            "options": {**common, "host": host or None, "port": int(port), "ssl": _tls(known)},
+            "timeout_s": timeout_s,
+        }
+        for host, port in zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True)
+    ]
+
+
+def _libpq(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Without what is Django's or psycopg's own."""
+    own = {"client_encoding", "cursor_factory", "context", "prepare_threshold"}
+    return {name: value for name, value in parameters.items() if name not in own and value not in (None, "")}
+
+
+def _tls(known: dict[str, Any]) -> ssl.SSLContext | str:
+    """asyncpg's `ssl` for libpq's sslmode, sslrootcert, sslcert and sslkey."""
+    mode, root = str(known.get("sslmode", "prefer")), str(known.get("sslrootcert", ""))
+    if mode in ("disable", "allow", "prefer"):
+        return mode
+    context = ssl.create_default_context() if root in ("", "system") else ssl.create_default_context(cafile=root)
+    context.check_hostname = mode == "verify-full" or root == "system"
+    if mode not in ("verify-ca", "verify-full") and not root:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if certificate := known.get("sslcert"):
+        context.load_cert_chain(certificate, known.get("sslkey") or None, known.get("sslpassword") or None)
+    return context
+
+
+@lru_cache(maxsize=128)
+def _numbered(statement: str) -> str:
+    """The statement with PostgreSQL's placeholders: $1 for the first %s."""
+    first, *others = statement.split("%s")
+    return first + "".join(f"${index}{text}" for index, text in enumerate(others, start=1))
