@@ -239,6 +239,7 @@ def wait_for_lock(other: Future[Any]) -> None:
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     with connection.cursor() as cursor:
         while connection.vendor == "postgresql" and not other.done():
+            cursor.execute("SELECT pg_stat_clear_snapshot()")  # a transaction sees its first one otherwise
             cursor.execute(waiting)
             if cursor.fetchone()[0]:
                 return
