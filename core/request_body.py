@@ -15,8 +15,8 @@ class IncompleteBody(Exception):
 def read_body(request: HttpRequest, limit: int) -> bytes:
     """The body, of at most `limit` bytes and exactly as long as its Content-Length, which is 0 if it is absent.
 
-    Raises BodyTooLarge and IncompleteBody. A chunked body is always incomplete: at its end the HTTP server does not
-    report whether the last chunk has arrived, so a truncated one could be a shorter request than the client meant.
+    Raises BodyTooLarge and IncompleteBody. callerid_project.asgi gives a chunked body its Content-Length, greater than
+    what arrived where the last chunk is missing; one that still has a Transfer-Encoding has no known end.
     """
     if request.META.get("HTTP_TRANSFER_ENCODING"):
         raise IncompleteBody
