@@ -1,5 +1,6 @@
 """Authentication of the search: the API token in the request body."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -9,8 +10,9 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from accounts import tokens
-from accounts.models import ApiToken
-from core import loop, throttling
+from accounts.models import ActiveToken
+from core import database, loop, throttling
+from core.database import Row
 
 
 class BodyTokenAuthentication(BaseAuthentication):
@@ -20,14 +22,20 @@ class BodyTokenAuthentication(BaseAuthentication):
     AUTH_FAILURE_RATE.
     """
 
-    async def authenticate(self, request: Request) -> tuple[None, ApiToken]:  # type: ignore[override]
+    async def authenticate(self, request: Request) -> tuple[None, ActiveToken]:  # type: ignore[override]
         try:
-            return None, await tokens.verify(cast(dict[str, Any], request.data).get("api_key"))
+            return None, await tokens.verify(
+                cast(dict[str, Any], request.data).get("api_key"), partial(self.fetch_row, request)
+            )
         except tokens.InvalidToken as error:
             throttling.FAILED_AUTHENTICATIONS.inc("token")
             count = partial(throttling.count_attempt, request._request, group="api", rate=settings.AUTH_FAILURE_RATE)
             await loop.run_in_thread(count)
             raise AuthenticationFailed from error
+
+    async def fetch_row(self, request: Request, statement: str, parameters: Sequence[Any]) -> Row | None:
+        """The first row of the statement that finds the token."""
+        return await database.fetch_one(statement, parameters)
 
     def authenticate_header(self, request: Request) -> str:
         return 'JWT realm="callerid"'

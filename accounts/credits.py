@@ -16,7 +16,7 @@ from django.db.models import F, Sum
 from django.utils import timezone
 
 from accounts import debit, idempotency, notices
-from accounts.models import ApiToken, CreditDay, CreditEntry, UnknownCharge
+from accounts.models import ActiveToken, ApiToken, CreditDay, CreditEntry, UnknownCharge
 from accounts.unknown_charges import ChargeSettler, LostDebit
 from core import database, metrics
 from core.database_errors import describe
@@ -306,7 +306,7 @@ class ChargedAnswer:
 
 async def charge(
     *,
-    token: ApiToken,
+    token: ActiveToken | ApiToken,
     request_id: str,
     number: str,
     answer: dict[str, Any],
@@ -388,7 +388,7 @@ def _remember(attempt: debit.Debit) -> None:
 
 
 async def answer_without_charge(
-    *, token: ApiToken, answer: dict[str, Any], claim: idempotency.Claim | None = None
+    *, token: ActiveToken | ApiToken, answer: dict[str, Any], claim: idempotency.Claim | None = None
 ) -> ChargedAnswer:
     """`answer` for no credit and without a ledger entry, stored under the claim as in `charge`. Same errors.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F
 
 from accounts import notices
@@ -115,7 +115,7 @@ class Debit:
     async def execute(self) -> Outcome:
         """Take the credit, if there is one, the epoch has not ended, and the claim is held. Raises core.database's
         errors: after ConnectionLost the outcome is unknown."""
-        if connection.vendor == "sqlite":
+        if db.VENDOR == "sqlite":
             return await database.in_transaction(self._execute_on_sqlite)
         taken = [self.created_at, self.token_id, self.epoch]
         notice = [self.created_at, self.created_at, -1, *notices.low_balance_parameters()]
@@ -129,15 +129,14 @@ class Debit:
 
     def _execute_on_sqlite(self) -> Outcome:
         """SQLite has no UPDATE within WITH: separate statements, in one transaction."""
-        created_at = connection.ops.adapt_datetimefield_value(self.created_at)
         with transaction.atomic():
             if self.claim is not None and not db.fetch_one(_IS_HELD, [self.claim.record_id, self.claim.claim_id]):
                 return Outcome(False, None, None)
-            taken = [created_at, self.token_id, self.epoch]
+            taken = [self.created_at, self.token_id, self.epoch]
             if db.fetch_one(_DEDUCT_CREDIT.format(condition=""), taken) is None:
                 return Outcome(True, None, None)
             notices.write_if_low(token_id=self.token_id, change=-1, at=self.created_at)
-            entry = [self.request_id, self.number_hash, created_at, self.token_id]
+            entry = [self.request_id, self.number_hash, self.created_at, self.token_id]
             entry_id, balance = db.fetch_one(_SQLITE_ENTRY, entry)
             if self.claim is not None:
                 statement = _STORE_ANSWER.format(entry_id="%s", balance="%s", source="")

@@ -10,19 +10,18 @@ import json
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any, cast
 
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
-from accounts.models import ApiToken, IdempotencyRecord
-from core import database
+from accounts.models import ActiveToken, ApiToken, IdempotencyRecord
+from core import database, db
 from core.hashing import keyed_hash
 from core.retention import delete_in_batches
 
@@ -61,7 +60,7 @@ class Claim:
     `entry_id`: the ledger entry of an earlier request that paid for the search, whose answer was erased since.
     """
 
-    token: ApiToken
+    token: ActiveToken | ApiToken
     key: str
     number: str
     record_id: int
@@ -121,7 +120,7 @@ def _with_clock(statement: str, vendor: str) -> str:
     return statement.format(**_CLOCK[vendor])
 
 
-async def begin(*, token: ApiToken, key: str, number: str, can_pay: bool) -> Replay | Claim | None:
+async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay: bool) -> Replay | Claim | None:
     """The answer to replay from the last 24 hours, or a claim to search with the key.
 
     None: the key has no paid search, and `can_pay` is False. Where another request is searching for the same number,
@@ -154,34 +153,34 @@ async def begin_again(claim: Claim) -> Replay | Claim:
     return cast(Replay | Claim, begun)
 
 
-async def _find(token: ApiToken, key: str) -> tuple[Any, ...] | None:
+async def _find(token: ActiveToken | ApiToken, key: str) -> tuple[Any, ...] | None:
     """The columns of _SELECT, or None without a record."""
-    since = connection.ops.adapt_datetimefield_value(timezone.now() - LIFETIME)
+    since = timezone.now() - LIFETIME
     return await database.fetch_one(
-        _with_clock(_SELECT, connection.vendor), [token.pk, keyed_hash("idempotency-key", key), since]
+        _with_clock(_SELECT, db.VENDOR), [token.pk, keyed_hash("idempotency-key", key), since]
     )
 
 
-async def _wait_for_standby(token: ApiToken, key: str) -> None:
+async def _wait_for_standby(token: ActiveToken | ApiToken, key: str) -> None:
     """Returns when a synchronous standby has the record, if there is one.
 
     A visible record may be missing there: PostgreSQL does not undo a commit whose session ends, or whose server
     restarts, while it waits for the standby. Locking the row writes to the WAL after that commit, so the standby has
     the record too when it has confirmed the commit of the lock.
     """
-    if connection.vendor == "postgresql":
+    if db.VENDOR == "postgresql":
         await database.fetch_one(_LOCK, [token.pk, keyed_hash("idempotency-key", key)])
 
 
-async def _claim(token: ApiToken, key: str, number: str) -> Claim | None:
+async def _claim(token: ActiveToken | ApiToken, key: str, number: str) -> Claim | None:
     """None when another request has claimed the key first."""
-    now, adapt = timezone.now(), connection.ops.adapt_datetimefield_value
-    since, claim_id = adapt(now - LIFETIME), secrets.token_hex(16)
+    now = timezone.now()
+    since, claim_id = now - LIFETIME, secrets.token_hex(16)
     row = await database.fetch_one(
-        _with_clock(_CLAIM, connection.vendor),
+        _with_clock(_CLAIM, db.VENDOR),
         [
             *(token.pk, keyed_hash("idempotency-key", key), keyed_hash("number", number)),
-            *(claim_id, settings.SEARCH_DEADLINE_S + MARGIN_S, adapt(now)),
+            *(claim_id, settings.SEARCH_DEADLINE_S + MARGIN_S, now),
             *(since, since),
         ],
     )
@@ -194,16 +193,10 @@ async def release(claim: Claim) -> bool:
     return await database.fetch_one(statement, [claim.record_id, claim.claim_id]) is not None
 
 
-@asynccontextmanager
-async def released_on_failure(claim: Claim | None) -> AsyncIterator[None]:
-    """Release `claim` when the block raises. If that fails too, the claim expires on its own."""
-    try:
-        yield
-    except BaseException:
-        if claim is not None:
-            with suppress(DatabaseError, InterfaceError):
-                await release(claim)
-        raise
+async def release_after_failure(claim: Claim) -> None:
+    """`release`; if that fails too, the claim expires on its own."""
+    with suppress(DatabaseError, InterfaceError):
+        await release(claim)
 
 
 def prune() -> int:

@@ -5,6 +5,7 @@ triggers in the initial migration (the ledger refuses UPDATE and DELETE, except 
 """
 
 from datetime import datetime
+from typing import NamedTuple
 
 from django.db import models
 from django.db.models import Q
@@ -125,6 +126,15 @@ class ApiToken(models.Model):
     def is_usable_at(self, now: datetime) -> bool:
         """Whether its JWT is accepted: neither revoked nor expired."""
         return self.revoked_at is None and self.expires_at > now
+
+
+class ActiveToken(NamedTuple):
+    """What a search needs to know of an ApiToken, as it was when it was read."""
+
+    pk: int
+    is_test: bool
+    credits: int
+    charge_epoch: int
 
 
 class CreditEntry(models.Model):

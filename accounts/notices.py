@@ -16,7 +16,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -59,8 +59,7 @@ def write_if_low(*, token_id: int, change: int, at: datetime) -> None:
     On PostgreSQL a search's debit does the same within its own statement, by WRITE_IF_LOW.
     """
     if settings.LOW_BALANCE_NOTICES:
-        now = connection.ops.adapt_datetimefield_value(at)
-        run(_WRITE_IF_TOKEN_LOW, [now, now, change, *low_balance_parameters(), token_id])
+        run(_WRITE_IF_TOKEN_LOW, [at, at, change, *low_balance_parameters(), token_id])
 
 
 def low_balance_parameters() -> tuple[bool, bool]:

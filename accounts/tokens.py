@@ -9,6 +9,7 @@ import base64
 import hashlib
 import re
 import threading
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,13 +22,13 @@ import jwt
 from cachetools import LRUCache, cached
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import EmailField, Q
 from django.utils import timezone
 from rest_framework_simplejwt.backends import TokenBackend
 
 from accounts import credits, customers
-from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
+from accounts.models import JWT_PREFIX, ActiveToken, ApiToken, CreditEntry, Customer
 from core.database import fetch_one
 
 MAX_LENGTH = 2048
@@ -217,10 +218,14 @@ def _decode(api_key: str, keys: tuple[str, ...]) -> tuple[str, datetime]:
     raise InvalidToken
 
 
-async def verify(api_key: object) -> ApiToken:
-    """The token (only the columns of _ACTIVE_BY_JTI are loaded) of a JWT that is signed by this service and active.
+#: Returns the first row of a statement with these parameters, or None.
+FetchRow = Callable[[str, Sequence[Any]], Awaitable[Any]]
 
-    Runs one SQL statement, and none for a forgery. Raises InvalidToken.
+
+async def verify(api_key: object, fetch_row: FetchRow = fetch_one) -> ActiveToken:
+    """The token of a JWT that is signed by this service and active.
+
+    Runs one SQL statement, by `fetch_row`, and none for a forgery. Raises InvalidToken.
     """
     if not isinstance(api_key, str) or len(api_key) > MAX_LENGTH or not _EXACT.fullmatch(api_key):
         raise InvalidToken
@@ -232,12 +237,10 @@ async def verify(api_key: object) -> ApiToken:
     now = timezone.now()
     if now >= expires_at + LEEWAY:
         raise InvalidToken
-    parameters = [jti, jti, connection.ops.adapt_datetimefield_value(now)]
-    row = await fetch_one(_ACTIVE_BY_JTI, parameters)
+    row = await fetch_row(_ACTIVE_BY_JTI, [jti, jti, now])
     if row is None:
         raise InvalidToken
-    # In the order of the model's fields.
-    return ApiToken.from_db(DEFAULT_DB_ALIAS, ["id", "is_test", "credits", "charge_epoch"], row)
+    return ActiveToken(*row)
 
 
 def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:

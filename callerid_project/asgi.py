@@ -69,10 +69,10 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     request.resolver_match = match
     with middleware.observe(request) as finish:
         response = errors.overloaded() if match is None else await _respond(request, match)
-        finish(middleware.secure(request, response))
+        finish(response)
     if not body.complete:  # what remains of it is not read
         response.headers["Connection"] = "close"
-    await _send(response, send)
+    await _send(response, middleware.loop_headers(request.is_secure()), send)
 
 
 async def _respond(request: HttpRequest, match: Any) -> HttpResponse:
@@ -163,11 +163,12 @@ def _headers(headers: list[tuple[bytes, bytes]], body: _Body) -> list[tuple[byte
     return result
 
 
-async def _send(response: HttpResponse, send: Any) -> None:
-    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
-    headers.append((b"content-length", b"%d" % len(response.content)))
+async def _send(response: HttpResponse, headers: tuple[tuple[bytes, bytes], ...], send: Any) -> None:
+    """Send `response` with further `headers`."""
+    body = response.content
+    headers = (*middleware.encoded(response), *headers, (b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": response.content})
+    await send({"type": "http.response.body", "body": body})
 
 
 # --- Start and stop ------------------------------------------------------------------------------------------------

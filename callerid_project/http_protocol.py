@@ -26,9 +26,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         #: Of the request whose headers are incomplete; None while one is answered or none has begun.
-        self._header_bytes: int | None = None
-        self._header_timer: asyncio.TimerHandle | None = None
-        self._await_headers()
+        self._header_bytes: int | None = 0
+        self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_timer()
@@ -36,12 +35,15 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._header_bytes is None and self.cycle is not None and self.cycle.response_complete:
-            self._await_headers()
+            self._header_bytes = 0
         if self._header_bytes is not None:
             self._header_bytes += len(data)
         super().data_received(data)
-        # The headers may have ended within `data`.
-        if self._header_bytes is not None and self._header_bytes > MAX_HEADER_BYTES:
+        if self._header_bytes is None:  # the headers have ended within `data`
+            return
+        if self._header_timer is None:
+            self._start_timer()
+        if self._header_bytes > MAX_HEADER_BYTES:
             self._refuse(b"431 Request Header Fields Too Large", "Request headers too large")
 
     def on_headers_complete(self) -> None:
@@ -65,10 +67,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse(b"400 Bad Request", "Malformed HTTP request")
 
-    def _await_headers(self) -> None:
-        self._header_bytes = 0
-        self._stop_timer()
-        self._header_timer = self.loop.call_later(
+    def _start_timer(self) -> None:
+        self._header_timer: asyncio.TimerHandle | None = self.loop.call_later(
             HEADER_TIMEOUT_S, self._refuse, b"408 Request Timeout", "Request headers not received in time"
         )
 

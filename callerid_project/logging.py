@@ -28,12 +28,20 @@ _TOKEN = re.compile(JWT + r"[\w.-]*")
 _DIGITS = re.compile(r"(?<![0-9])(?<!token=)\+?" + DIGITS + r"[0-9]*")
 #: Control characters are escaped in JSON.
 _MAY_NEED_REDACTION = re.compile(rf"{DIGITS}|{JWT}|\\")
+_encode = json.JSONEncoder(default=str).encode
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
 def redact(text: str) -> str:
     """`text` with what looks like a JWT, a phone number (7 or more digits in a row) or a control character masked."""
     return _CONTROL.sub("?", _DIGITS.sub("<number>", _TOKEN.sub("<token>", text)))
+
+
+class Facts(dict[str, Any]):
+    """The message about a request: `name=value …` in a text line, members in a JSON line."""
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.items())
 
 
 class TextFormatter(logging.Formatter):
@@ -80,14 +88,14 @@ class JSONFormatter(TextFormatter):
             "logger": record.name,
             "request_id": request_id.get(),
         }
-        line |= getattr(record, "facts", None) or {"message": record.getMessage()}
+        line |= record.msg if isinstance(record.msg, Facts) else {"message": record.getMessage()}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        text = json.dumps(line, default=str)
+        text = _encode(line)
         if not _MAY_NEED_REDACTION.search(text):
             return text
         plain = int | float | None
-        return json.dumps(
+        return _encode(
             {name: value if isinstance(value, plain) else redact(str(value)) for name, value in line.items()}
         )
 

@@ -1,5 +1,6 @@
 """Our middleware: request id, request log, Content-Security-Policy, complete bodies, and what only HTML pages need."""
 
+import io
 import logging
 import re
 import secrets
@@ -17,6 +18,7 @@ from django.conf import settings
 from django.contrib.auth.middleware import AuthenticationMiddleware
 from django.contrib.messages.middleware import MessageMiddleware
 from django.contrib.sessions.middleware import SessionMiddleware
+from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
@@ -24,7 +26,7 @@ from django_otp.middleware import OTPMiddleware
 
 from callerid_project import metrics, proxies
 from callerid_project.errors import body_too_large, field_too_long, in_admin, incomplete_body
-from callerid_project.logging import DIGITS, JWT, request_id
+from callerid_project.logging import DIGITS, JWT, Facts, request_id
 from core import tracing
 from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from core.throttling import client_address
@@ -40,6 +42,8 @@ MAX_FIELD = 10_000
 #: Backslashes in the cookies of one request. Python before 3.11.10 and 3.12.6 decodes them in quadratic time
 #: (CVE-2024-7592); no cookie of the console has one.
 MAX_COOKIE_ESCAPES = 256
+#: Of every response that does not set them itself.
+CONSTANT_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 _VALID_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SECRET = re.compile(f"{DIGITS}|{JWT}")
 #: Every page of the admin needs these because of django-unfold: Alpine.js compiles the expressions in its attributes,
@@ -74,8 +78,8 @@ def _new_request_id() -> str:
 
 @contextmanager
 def observe(request: HttpRequest) -> Iterator[Callable[[HttpResponse], HttpResponse]]:
-    """Give `request` its id, and yield a function that adds the headers of every response, logs the request in one line
-    and counts it."""
+    """Give `request` its id, and yield a function that adds the id to the response, logs the request in one line and
+    counts it."""
     started = time.perf_counter()
     received = request.META.setdefault("callerid.received_at", started)  # set by asgi.py
     request.request_id = request_id_for(request.META.get("HTTP_X_REQUEST_ID", ""))  # type: ignore[attr-defined]
@@ -87,24 +91,22 @@ def observe(request: HttpRequest) -> Iterator[Callable[[HttpResponse], HttpRespo
             span.update_name(view_name or "no view")
             span.set_attribute("http.response.status_code", response.status_code)
         response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
-        response.headers.setdefault("X-Content-Type-Options", "nosniff")
-        response.headers.setdefault("Cache-Control", "no-store")
         log_facts = getattr(request, "log_facts", {})
         duration_s = time.perf_counter() - received
         metrics.observe_request(view_name, response.status_code, duration_s, in_test_mode="test" in log_facts)
-        facts = {
-            "method": request.method if request.method in HTTPMethod.__members__ else "-",
-            "view": view_name or "-",
-            "status": response.status_code,
-            "ms": round(duration_s * 1000, 1),
-            "client": client_address(request),
-        }
-        facts |= log_facts
+        facts = Facts(
+            {
+                "method": request.method if request.method in HTTPMethod.__members__ else "-",
+                "view": view_name or "-",
+                "status": response.status_code,
+                "ms": round(duration_s * 1000, 1),
+                "client": client_address(request),
+                **log_facts,
+            }
+        )
         # These come every few seconds.
         level = logging.DEBUG if view_name in ("livez", "readyz", "metrics") else logging.INFO
-        if request_log.isEnabledFor(level):
-            message = " ".join(f"{name}={value}" for name, value in facts.items())
-            request_log.log(level, message, extra={"facts": facts})
+        request_log.log(level, facts)
         return response
 
     if request.META.get("HTTP_COOKIE", "").count("\\") > MAX_COOKIE_ESCAPES:
@@ -125,7 +127,10 @@ class RequestMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         with observe(request) as finish:
-            return finish(self._get_response(request))
+            response = finish(self._get_response(request))
+        for name, value in CONSTANT_HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
 
 
 def _unused(request: HttpRequest) -> HttpResponse:
@@ -135,12 +140,26 @@ def _unused(request: HttpRequest) -> HttpResponse:
 _security, _framing = SecurityMiddleware(_unused), XFrameOptionsMiddleware(_unused)
 
 
-def secure(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """`response` of the event loop with the security headers that Django's middleware adds to the others."""
+@lru_cache(maxsize=2)
+def loop_headers(is_secure: bool) -> tuple[tuple[bytes, bytes], ...]:
+    """What every response of the event loop has: the headers that the middleware here and Django's adds to others."""
+    scope: dict[str, Any] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/",
+        "scheme": "https" if is_secure else "http",
+        "headers": [],
+    }
+    request, response = ASGIRequest(scope, io.BytesIO()), HttpResponse(headers=CONSTANT_HEADERS)
+    del response.headers["Content-Type"]
     response.headers[HEADER] = strict_policy()
-    _security.process_response(request, response)
-    _framing.process_response(request, response)
-    return response
+    _framing.process_response(request, _security.process_response(request, response))
+    return encoded(response)
+
+
+def encoded(response: HttpResponse) -> tuple[tuple[bytes, bytes], ...]:
+    """The headers as ASGI sends them."""
+    return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items())
 
 
 @lru_cache(maxsize=1)

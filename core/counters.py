@@ -67,7 +67,7 @@ def hour_number(timestamp_s: float) -> int:
 def hour_to_columns(key: Key) -> Key:
     """`CounterTable.to_columns` for keys that begin with an hour number."""
     begins = datetime.fromtimestamp(key[0] * _HOUR_S, UTC)
-    return connection.ops.adapt_datetimefield_value(begins), *key[1:]
+    return begins, *key[1:]
 
 
 def log_exceptions(count: Callable[P, None]) -> Callable[P, None]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from django.db import OperationalError, connection
+from django.db import OperationalError
 
 from core import db, loop
 from core.tracing import span
@@ -47,7 +47,7 @@ backend: Backend = DjangoConnection()
 
 async def fetch(statement: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
     """The rows of one statement, which has %s for each parameter, and no %%. Raises as `Backend.fetch` does."""
-    with span("database", **{"db.system.name": connection.vendor, "db.query.text": statement}):
+    with span("database", **{"db.system.name": db.VENDOR, "db.query.text": statement}):
         return await backend.fetch(statement, parameters)
 
 

@@ -3,17 +3,22 @@
 import json
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
 from django.db.models import Model
 
 SQLITE_PAUSE_S = 0.01
+#: `postgresql` or `sqlite`, as DATABASE_URL says. A constant, because reading `connection.vendor` takes long.
+VENDOR = connection.vendor
 
 
 def fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
     """The rows; none for a statement that returns no rows. `statement` has %s for each parameter, and no %%. Raises
     django.db's errors."""
+    if VENDOR == "sqlite":  # has no type for them
+        parameters = [connection.ops.adapt_datetimefield_value(p) if isinstance(p, datetime) else p for p in parameters]
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         return cursor.fetchall() if cursor.description else []
@@ -37,7 +42,7 @@ def insert(model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[A
     interpreter for 100-200 ms, and searches wait for it.
     """
     parameters: list[Any]
-    if connection.vendor == "postgresql":
+    if VENDOR == "postgresql":
         types = {field.column: field.db_type(connection) for field in model._meta.fields}
         typed = ", ".join(f"{column} {types[column]}" for column in columns)
         source = f"SELECT * FROM json_to_recordset(%s::json) AS row({typed})"  # noqa: S608
@@ -51,5 +56,5 @@ def insert(model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[A
 
 def yield_to_writers() -> None:
     """Call this between many transactions: SQLite's other writers only retry now and then, and need a gap."""
-    if connection.vendor == "sqlite":
+    if VENDOR == "sqlite":
         time.sleep(SQLITE_PAUSE_S)

@@ -7,6 +7,7 @@ valid token. For logins every attempt counts.
 import ipaddress
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -86,6 +87,7 @@ def client_address(request: HttpRequest) -> str:
     return address or UNKNOWN_ADDRESS
 
 
+@lru_cache(maxsize=1024)
 def _parse(text: str) -> str | None:
     try:
         address = ipaddress.ip_address(text)

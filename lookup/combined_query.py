@@ -1,7 +1,7 @@
 """Queries about one number, run together in one statement.
 
-A round trip to the database costs a search more than the rows it fetches. So the queries of the operator rule, of the
-cache version and of the table connectors run as one statement.
+A round trip to the database costs a search more than the rows it fetches. So the queries of the token, of the operator
+rule, of the cache version and of the table connectors run as one statement.
 """
 
 import logging
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 from django.db import DatabaseError
 
-from core.database import Row, fetch_one
+from core.database import NotSent, Row, fetch_one
 from core.database_errors import describe
 
 log = logging.getLogger(__name__)
@@ -51,18 +51,31 @@ class NumberRows:
         self.elapsed_s = 0.0
 
     @classmethod
-    async def read(cls, number: str, queries: Sequence[NumberQuery]) -> Self:
-        """Never raises: queries that failed run again in `get`."""
-        started = time.monotonic()
+    async def read(cls, number: str, queries: tuple[NumberQuery, ...]) -> Self:
+        """Raises NotSent; queries that failed otherwise run again in `get`."""
         rows = cls(number)
+        await rows.read_with(queries, "", ())
+        return rows
+
+    async def read_with(
+        self, queries: tuple[NumberQuery, ...], statement: str, parameters: Sequence[Any]
+    ) -> Row | None:
+        """Read the rows, and return the first row of another `statement`. Raises NotSent, and what django.db raises
+        for that statement alone."""
+        started = time.monotonic()
         if started >= NumberRows.separate_until:
             try:
-                rows._rows = dict(zip(queries, await fetch_rows(queries, number), strict=True))
+                rows, row = await fetch_rows(queries, self._number, statement, parameters)
+                self._rows = dict(zip(queries, rows, strict=True))
+                self.elapsed_s = time.monotonic() - started
+                return row
+            except NotSent:
+                raise
             except DatabaseError as error:
                 log.warning("combined query failed; separate queries for %g s (%s)", RETRY_AFTER_S, describe(error))
                 NumberRows.separate_until = time.monotonic() + RETRY_AFTER_S
-        rows.elapsed_s = time.monotonic() - started
-        return rows
+        self.elapsed_s = time.monotonic() - started
+        return _known(await fetch_one(statement, parameters) or ()) if statement else None
 
     def __contains__(self, query: NumberQuery) -> bool:
         """Whether the row is there, so that `get` runs no statement."""
@@ -73,25 +86,32 @@ class NumberRows:
         return self._rows[query] if query in self._rows else await query.row(self._number)
 
 
-async def fetch_rows(queries: Sequence[NumberQuery], number: str) -> list[Row | None]:
-    """`NumberQuery.row` of each, by one statement. Raises django.db's errors: a query that fails fails all of them."""
-    statement = _joined(tuple(query.statement for query in queries))
-    combined = await fetch_one(statement, [value for query in queries for value in query.parameters(number)]) or ()
+async def fetch_rows(
+    queries: tuple[NumberQuery, ...], number: str, statement: str = "", parameters: Sequence[Any] = ()
+) -> tuple[list[Row | None], Row | None]:
+    """`NumberQuery.row` of each, and the first row of another `statement`, by one statement. Raises django.db's errors:
+    a query that fails fails all of them."""
+    values = [value for query in queries for value in query.parameters(number)]
+    combined = await fetch_one(_joined(queries, statement), [*values, *parameters]) or ()
     rows, start = [], 0
     for query in queries:
         rows.append(_known(combined[start : start + query.columns]))
         start += query.columns
-    if combined and start != len(combined):
+    if combined and not statement and start != len(combined):
         raise ValueError("a NumberQuery selects another number of columns than it declares")
-    return rows
+    return rows, _known(combined[start:])
 
 
 def _known(row: Row) -> Row | None:
-    return row if any(value is not None for value in row) else None
+    for value in row:
+        if value is not None:
+            return row
+    return None
 
 
 @lru_cache(maxsize=16)
-def _joined(statements: tuple[str, ...]) -> str:
+def _joined(queries: tuple[NumberQuery, ...], statement: str) -> str:
+    statements = [*(query.statement for query in queries), *([statement] if statement else [])]
     joins = " ".join(f"LEFT JOIN ({statement}) t{index} ON true" for index, statement in enumerate(statements))
     columns = ", ".join(f"t{index}.*" for index in range(len(statements)))
     return f"SELECT {columns} FROM (SELECT 1 AS one) always {joins}"  # noqa: S608

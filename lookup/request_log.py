@@ -76,7 +76,7 @@ class RequestLog(RowQueue):
 
 def _to_columns(row: Row) -> Sequence[Any]:
     values = list(row)
-    values[0] = connection.ops.adapt_datetimefield_value(datetime.fromtimestamp(row[0], UTC))
+    values[0] = datetime.fromtimestamp(row[0], UTC)
     if connection.vendor == "postgresql" and (number_hash := row[_NUMBER_HASH]) is not None:
         values[_NUMBER_HASH] = f"\\x{number_hash.hex()}"  # bytea's text format
     return values
@@ -89,7 +89,7 @@ def _delete_overdue(limit: int) -> tuple[str, list[Any]]:
     DELETE FROM lookup_requestlogentry WHERE id IN (
         SELECT id FROM lookup_requestlogentry WHERE created_at < %s ORDER BY created_at LIMIT %s {lock}
     )"""  # noqa: S608
-    return statement, [connection.ops.adapt_datetimefield_value(overdue), limit]
+    return statement, [overdue, limit]
 
 
 def record(

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from django.conf import settings
 
@@ -78,11 +79,15 @@ class SearchResult:
         return all(isinstance(slot.answer, Failed) for slot in self.slots.values())
 
 
-async def search(number: str) -> SearchResult:
-    """Look `number` up in both slots within SEARCH_DEADLINE_S. A slot that misses the deadline has failed."""
+async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
+    """Look `number` up in both slots within SEARCH_DEADLINE_S. A slot that misses the deadline has failed.
+
+    `rows`: those of `queries`, if they were read already.
+    """
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     bound = {name: members(name) for name in SLOTS}
-    rows = await NumberRows.read(number, _queries([member for of_slot in bound.values() for member in of_slot]))
+    if rows is None:
+        rows = await NumberRows.read(number, queries())
     rule, paused = await rules.find(rows), await pauses.process_pauses.names()
     slots = {name: Slot(name, bound[name], fields, number, rule) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
@@ -101,13 +106,20 @@ def members(slot: str) -> tuple[Member, ...]:
     return bind(setting, getattr(settings, setting), fields)
 
 
-def _queries(bound: list[Member]) -> list[NumberQuery]:
-    """Those of the operator rule, of the cache version if a vendor may be called, and of the table connectors."""
+def queries() -> tuple[NumberQuery, ...]:
+    """What a search reads from tables: the operator rule, the cache version if a vendor may be called, and what the
+    table connectors read."""
+    return _queries(*map(members, SLOTS))
+
+
+@lru_cache(maxsize=16)
+def _queries(*slots: tuple[Member, ...]) -> tuple[NumberQuery, ...]:
+    bound = [member for members in slots for member in members]
     queries = [rules.QUERY]
     if any(member.guard for member in bound):
         queries.append(cache_versions.QUERY)
     queries += [member.connector.query for member in bound if isinstance(member.connector, TableConnector)]
-    return list(dict.fromkeys(queries))
+    return tuple(dict.fromkeys(queries))
 
 
 async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str]) -> None:

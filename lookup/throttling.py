@@ -20,7 +20,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from accounts.models import ApiToken
+from accounts.models import ActiveToken
 from core import redis, tracing
 from core.throttling import FALLBACKS
 
@@ -155,7 +155,7 @@ class TokenThrottle(BaseThrottle):
     decision: Decision
 
     async def allow_request(self, request: Request, view: APIView) -> bool:  # type: ignore[override]
-        token = cast(ApiToken, request.auth)
+        token = cast(ActiveToken, request.auth)
         limit, window_s = settings.TEST_RATE_LIMIT if token.is_test else settings.RATE_LIMIT
         with tracing.span("rate limit"):
             self.decision = await request_log.hit(token.pk, limit, window_s)

@@ -3,36 +3,39 @@
 callerid_project.errors maps each exception to the response's status and detail and to the request's outcome.
 """
 
+import json
 import time
 from typing import Any, cast
 
 from django.conf import settings
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse
 from rest_framework.exceptions import MethodNotAllowed, Throttled
 from rest_framework.request import Request
 
 from accounts import credits, idempotency, statistics
-from accounts.authentication import BodyTokenAuthentication
-from accounts.models import ApiToken
+from accounts.models import ActiveToken
 from core.views import AsyncAPIView
 from lookup import numbers, request_log, test_mode, throttling
+from lookup.authentication import SearchAuthentication
 from lookup.parsers import require_json
 from lookup.schema import SearchSchema, search_schema
 from lookup.search import AllSourcesFailed, SearchResult, search
 from lookup.serializers import search_data
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class SearchView(AsyncAPIView):
     """Look up a phone number. A new answer costs one credit, unless the token is a test token."""
 
     http_method_names = ["post"]
-    authentication_classes = [BodyTokenAuthentication]
+    authentication_classes = [SearchAuthentication]
     throttle_classes = [throttling.TokenThrottle]
     schema = SearchSchema()
 
     #: One of accounts.statistics.OUTCOMES: `post` sets an answer's, callerid_project.errors that of an exception.
     outcome = "failed"
-    token: ApiToken | None = None
+    token: ActiveToken | None = None
     number: str | None = None
     result: SearchResult | None = None
     #: Set once a credit was taken.
@@ -50,12 +53,12 @@ class SearchView(AsyncAPIView):
 
     async def perform_authentication(self, request: Request) -> None:  # type: ignore[override]
         await super().perform_authentication(request)
-        self.token = cast(ApiToken, request.auth)
+        self.token = cast(ActiveToken, request.auth)
 
     @search_schema
-    async def post(self, request: Request) -> JsonResponse:
+    async def post(self, request: Request) -> HttpResponse:
         """Check the number, the Idempotency-Key and the balance; search; charge."""
-        token = cast(ApiToken, request.auth)
+        token = cast(ActiveToken, request.auth)
         self.number = number = numbers.parse(cast(dict[str, Any], request.data).get("query"))
         can_pay = token.is_test or token.credits >= 1
         claim = None
@@ -67,8 +70,11 @@ class SearchView(AsyncAPIView):
         if claim is None and not can_pay:
             raise credits.NoCreditsLeft
         deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
-        async with idempotency.released_on_failure(claim):
-            self.result = result = await (self._search_in_test_mode(number) if token.is_test else search(number))
+        try:
+            if token.is_test:
+                self.result = result = await self._search_in_test_mode(number)
+            else:
+                self.result = result = await search(number, request.number_rows)  # type: ignore[attr-defined]
             if result.failed:
                 self.headers["Server-Timing"] = server_timing(result)
                 raise AllSourcesFailed
@@ -85,6 +91,10 @@ class SearchView(AsyncAPIView):
                 )
             else:
                 answer = await credits.answer_without_charge(token=token, answer=body, claim=claim)
+        except BaseException:
+            if claim is not None:
+                await idempotency.release_after_failure(claim)
+            raise
         if answer.replayed:
             return self._replay(answer.body)
         if charged:
@@ -101,7 +111,7 @@ class SearchView(AsyncAPIView):
             self.headers["RateLimit"] = throttling.rate_limit_header(0, test_mode.RETRY_AFTER_S)
             raise
 
-    def _replay(self, body: dict[str, Any]) -> JsonResponse:
+    def _replay(self, body: dict[str, Any]) -> HttpResponse:
         self.outcome, self.replayed = "replayed", True
         self.headers["Idempotent-Replayed"] = "true"
         return _json(body)
@@ -137,8 +147,8 @@ class SearchView(AsyncAPIView):
         return super().finalize_response(request, cast(Any, response), *args, **kwargs)
 
 
-def _json(body: dict[str, Any]) -> JsonResponse:
-    return JsonResponse(body, json_dumps_params={"ensure_ascii": False, "separators": (",", ":")})
+def _json(body: dict[str, Any]) -> HttpResponse:
+    return HttpResponse(_encode(body).encode(), content_type="application/json")
 
 
 def server_timing(result: SearchResult) -> str:

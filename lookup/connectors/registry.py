@@ -24,7 +24,7 @@ BUILT_IN = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Member:
     """A connector that a slot is bound to. `name`: its name in the setting. `guard`: of a remote one."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 import requests
 
-from callerid_project.logging import JSONFormatter, TextFormatter
+from callerid_project.logging import Facts, JSONFormatter, TextFormatter
 from tests.api import NUMBER
 from tests.plugin import ROOT
 from tests.raw_http import Connection
@@ -61,7 +61,7 @@ def test_times_are_utc_with_milliseconds() -> None:
 
 def test_json_line_has_the_facts_of_a_request_as_fields() -> None:
     record = logging.LogRecord("callerid.request", logging.INFO, __file__, 1, "status=200", (), None)
-    record.facts = {"status": 200, "ms": 1.5, "number": "4930*******42", "other": TOKEN}
+    record.msg = Facts({"status": 200, "ms": 1.5, "number": "4930*******42", "other": TOKEN})
     line = json.loads(JSONFormatter().format(record))
     assert list(line) == ["time", "level", "logger", "request_id", "status", "ms", "number", "other"]
     assert line | {"time": ""} == {
@@ -77,7 +77,7 @@ def test_json_line_has_the_facts_of_a_request_as_fields() -> None:
 
 
 def test_json_masks_facts_that_are_no_text() -> None:
-    record = logging.makeLogRecord({"facts": {"hosts": [NUMBER], "error": ValueError(NUMBER), "token": 12345678}})
+    record = logging.makeLogRecord({"msg": Facts({"hosts": [NUMBER], "error": ValueError(NUMBER), "token": 12345678})})
     line = json.loads(JSONFormatter().format(record))
     assert (line["hosts"], line["error"], line["token"]) == ("['<number>']", "<number>", 12345678)
 

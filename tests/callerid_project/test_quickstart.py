@@ -54,11 +54,15 @@ def test_quickstart_creates_what_is_missing_once(data_dir: Path) -> None:
     assert get_user_model().objects.count() == 1
 
 
+def stored(file: Path) -> ApiToken:
+    return ApiToken.objects.get(pk=awaited.verify(file.read_text().strip()).pk)
+
+
 def test_an_invalid_demo_token_is_replaced(data_dir: Path) -> None:
     quickstart()
     kept = data_dir / "demo_token"
     for spoil in (
-        lambda: tokens.revoke(token=awaited.verify(kept.read_text().strip())),
+        lambda: tokens.revoke(token=stored(kept)),
         lambda: kept.write_text("eyJ.not.ours"),
         lambda: kept.write_bytes(b"\xff"),
         kept.unlink,
@@ -71,7 +75,7 @@ def test_an_invalid_demo_token_is_replaced(data_dir: Path) -> None:
 
 def test_a_demo_token_without_credits_gets_more(data_dir: Path) -> None:
     quickstart()
-    token = awaited.verify((data_dir / "demo_token").read_text().strip())
+    token = stored(data_dir / "demo_token")
     credits.adjust(token=token, amount=-1_000, actor="test", reason="spent")
     assert quickstart() == "Added 1,000 credits to the demo token.\n"
     token.refresh_from_db()

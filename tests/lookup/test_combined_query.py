@@ -50,7 +50,8 @@ def test_the_combined_query_equals_separate_queries_and_the_orm(number: str) -> 
         Contact.objects.filter(**of).values_list("name", "location").first(),
         None if sums["all"] is None else (sums["recent"],),
     ]
-    assert awaited.fetch_rows(QUERIES, number) == expected
+    assert awaited.fetch_rows(QUERIES, number) == (expected, None)
+    assert awaited.fetch_rows(QUERIES, number, "SELECT %s, 2", [1]) == (expected, (1, 2))
     assert [loop.run(query.row(number)) for query in QUERIES] == expected
 
 

@@ -69,8 +69,12 @@ class Run:
                 return
             claim = begun
         answer = {"success": True}
-        async with idempotency.released_on_failure(claim):
+        try:
             await credits.charge(token=token, request_id=request_id, number=NUMBER, answer=answer, claim=claim)
+        except BaseException:
+            if claim is not None:
+                await idempotency.release_after_failure(claim)
+            raise
 
 
 def main() -> None:

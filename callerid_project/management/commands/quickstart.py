@@ -15,7 +15,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 
 from accounts import credits, customers, tokens
-from accounts.models import Customer
+from accounts.models import ApiToken, Customer
 from callerid_project.announce import demo_token_file
 from core import loop
 from core.database_errors import describe
@@ -70,7 +70,7 @@ class Command(BaseCommand):
     def provide_demo_token(self, path: Path) -> None:
         """Store a valid token with credits in `path`, so that the example request that ./run prints works."""
         try:
-            token = loop.run(tokens.verify(path.read_text(encoding="ascii").strip()))
+            active = loop.run(tokens.verify(path.read_text(encoding="ascii").strip()))
         except (FileNotFoundError, ValueError, tokens.InvalidToken):
             # Written before the commit. If the commit fails, the next run replaces the file.
             with transaction.atomic():
@@ -85,7 +85,8 @@ class Command(BaseCommand):
             return
         if path.stat().st_mode & 0o077:
             path.chmod(0o600)
-        if token.credits < 1:
+        if active.credits < 1:
+            token = ApiToken.objects.get(pk=active.pk)
             credits.top_up(token=token, amount=DEMO_CREDITS, actor=ACTOR, reason="the demo token had none left")
             self.report(f"Added {DEMO_CREDITS:,} credits to the demo token.")
 
