@@ -1,7 +1,8 @@
 """Limits how many searches run at once, and refuses late: by age, not by number.
 
 A loop queues thousands of requests cheaply, so a short peak only waits. What has waited so long that its answer would
-come too late is refused before it begins, and costs nothing.
+come too late is refused before it begins. While the oldest one has waited for half of that time, the queue does not
+clear, and new searches are refused on arrival, which costs little.
 """
 
 import asyncio
@@ -26,51 +27,61 @@ class Admission:
     def __init__(self, *, most_running: int, most_waiting: int, max_wait_s: float) -> None:
         self._most_running, self._most_waiting, self._max_wait_s = most_running, most_waiting, max_wait_s
         self.running = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        #: Each one's turn, and when it began to wait (time.monotonic).
+        self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether a search that comes now is refused at once."""
+        if not self._waiting:
+            return False
+        oldest_wait_s = time.monotonic() - self._waiting[0][1]
+        return oldest_wait_s > self._max_wait_s / 2 or len(self._waiting) >= self._most_waiting
 
     async def begin(self) -> None:
         """Returns when the search may run; `end` must follow. Raises Overloaded."""
         if self.running < self._most_running and not self._waiting:
             self.running += 1
             return
-        if len(self._waiting) >= self._most_waiting:
-            raise self._overloaded()
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        began = time.monotonic()
+        if self.refuses or not self._most_waiting:
+            raise Overloaded
+        loop = asyncio.get_running_loop()
+        turn, began = loop.create_future(), time.monotonic()
+        self._waiting.append((turn, began))
+        if self._timer is None:
+            self._timer = loop.call_later(self._max_wait_s, self._refuse_oldest)
         try:
-            async with asyncio.timeout(self._max_wait_s):
-                await turn
-        except TimeoutError:
-            self._give_up(turn)
-            raise self._overloaded() from None
-        except BaseException:
-            self._give_up(turn)
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # its turn has come at the same moment
+                self.end()
             raise
         if time.monotonic() - began > self._max_wait_s:  # the loop itself was late
             self.end()
-            raise self._overloaded()
-
-    def _give_up(self, turn: asyncio.Future[None]) -> None:
-        if turn.done() and not turn.cancelled():  # its turn has come at the same moment
-            self.end()
-        elif turn in self._waiting:  # `end` has not passed over it
-            self._waiting.remove(turn)
+            raise Overloaded
 
     def end(self) -> None:
         """A search has ended: the oldest one that waits begins."""
         while self._waiting:
-            turn = self._waiting.popleft()
+            turn, _ = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
         self.running -= 1
 
+    def _refuse_oldest(self) -> None:
+        self._timer = None
+        now = time.monotonic()
+        while self._waiting:
+            turn, began = self._waiting[0]
+            if not turn.done():
+                if (left_s := began + self._max_wait_s - now) > 0:
+                    self._timer = asyncio.get_running_loop().call_later(left_s, self._refuse_oldest)
+                    return
+                turn.set_exception(Overloaded())
+            self._waiting.popleft()
+
     def sample(self) -> None:
         RUNNING.set(self.running)
         WAITING.set(len(self._waiting))
-
-    @staticmethod
-    def _overloaded() -> Overloaded:
-        REFUSED.inc()
-        return Overloaded()

@@ -22,7 +22,8 @@ from django.urls import resolve
 
 from accounts import credits
 from callerid_project import error_reports, errors, health, middleware
-from callerid_project.admission import Admission, Overloaded
+from callerid_project.admission import REFUSED, Admission, Overloaded
+from callerid_project.metrics import observe_request
 from core import background, database, loop, metrics, tracing
 from lookup.search import SLOTS, members
 
@@ -48,6 +49,9 @@ PAGE_THREADS, MAX_PAGES = 4, 64
 
 _pages: Any = WSGIMiddleware(wsgi.application, workers=PAGE_THREADS)  # type: ignore[arg-type]
 _open_pages = 0
+#: How often a line says that searches are refused on arrival: none of them has a line of its own.
+REFUSAL_LOG_INTERVAL_S = 10.0
+_refusal_logged_at = -REFUSAL_LOG_INTERVAL_S
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -56,6 +60,9 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         return
     received_at = time.perf_counter()
     match = LOOP_VIEWS.get(scope["path"])
+    if match is not None and match.view_name in SEARCHES and admission.refuses:
+        await _refuse(scope, send, received_at)
+        return
     limit = (
         settings.MAX_BODY_BYTES if scope["path"].startswith(middleware.API) else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     )
@@ -85,6 +92,7 @@ async def _respond(request: HttpRequest, match: Any) -> HttpResponse:
     except DisallowedHost as error:
         return errors.bad_request(request, error)
     except Overloaded:
+        REFUSED.inc()
         return errors.overloaded()
     try:
         return await match.func.on_loop(request, *match.args, **match.kwargs)
@@ -98,6 +106,20 @@ async def _respond(request: HttpRequest, match: Any) -> HttpResponse:
     finally:
         if is_search:
             admission.end()
+
+
+async def _refuse(scope: Any, send: Any, received_at: float) -> None:
+    """Answer a search with 503 before its body is read, so that refusing many leaves time to answer others."""
+    global _refusal_logged_at  # noqa: PLW0603
+    REFUSED.inc()
+    if received_at - _refusal_logged_at > REFUSAL_LOG_INTERVAL_S:
+        _refusal_logged_at = received_at
+        log.warning("overloaded: searches are refused with 503 on arrival")
+    response = errors.overloaded()
+    sent_id = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    response.headers["X-Request-ID"] = middleware.request_id_for(sent_id)
+    await _send(response, middleware.loop_headers(scope["scheme"] == "https"), send)
+    observe_request("search", 503, time.perf_counter() - received_at, in_test_mode=False)
 
 
 async def _respond_page(scope: Any, body: "_Body", send: Any) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -90,25 +90,33 @@ class LoopClient:
         self._pool = client.connection_pool
         self._idle: list[redis.asyncio.Connection] = []
 
-    async def execute(self, *command: str | bytes | float) -> Any:
+    async def execute(self, *command: str | int | float | bytes) -> Any:
         """The reply. Raises RedisError and OSError. Tries a second time if the connection turns out to be closed, most
         likely while it was idle; a request that Redis counted just before it stopped may count twice."""
+        return (await self.execute_all([command]))[0]
+
+    async def execute_all(self, commands: Sequence[tuple[str | int | float | bytes, ...]]) -> list[Any]:
+        """The replies to several commands, sent at once. As `execute`."""
         import redis
 
         try:
-            return await self._execute(command)
+            return await self._execute(commands)
         except redis.ConnectionError:
-            return await self._execute(command)
+            return await self._execute(commands)
 
-    async def _execute(self, command: tuple[str | bytes | float, ...]) -> Any:
+    async def _execute(self, commands: Sequence[tuple[str | int | float | bytes, ...]]) -> list[Any]:
+        import hiredis
         import redis
 
         connection = self._idle.pop() if self._idle else await self._pool.get_connection()
         try:
-            await connection.send_command(*command)
-            reply = await connection.read_response()
+            pack: Any = hiredis.pack_command
+            packed = b"".join(map(pack, commands))
+            await connection.send_packed_command(packed, check_health=False)
+            replies = [await connection.read_response() for _ in commands]
         except BaseException as error:
-            if isinstance(error, redis.ResponseError) and not isinstance(error, redis.ReadOnlyError):
+            refused = isinstance(error, redis.ResponseError) and not isinstance(error, redis.ReadOnlyError)
+            if refused and len(commands) == 1:  # the replies to further commands would be taken for the next ones
                 self._idle.append(connection)
                 raise
             # The others are most likely broken too, or lead to a server that has become a replica.
@@ -118,7 +126,7 @@ class LoopClient:
                 await self._pool.release(each)
             raise
         self._idle.append(connection)
-        return reply
+        return replies
 
 
 @lru_cache(maxsize=1)

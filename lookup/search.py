@@ -163,7 +163,7 @@ async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: 
     keys = {member.name: member.guard.key(number, version) for member in due if member.guard}
     cached: dict[str, Answer] = {keys[name]: pauses.PAUSED for name in keys.keys() & paused}
     cached |= await cache.answers.get(list(keys.values()))
-    for slot in slots:
+    for slot in slots if cached else ():
         for index, member in slot.due(remote=True):
             if (answer := cached.get(keys[member.name])) is None:
                 break

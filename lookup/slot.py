@@ -108,7 +108,9 @@ class Slot:
 
     def _can_add(self, index: int) -> bool:
         member = self._members[index]
-        if not (member.connector.fields & self._fields) - self._merged(self._answers[:index]).keys():
+        if (index or self._rule) and not (
+            (member.connector.fields & self._fields) - self._merged(self._answers[:index]).keys()
+        ):
             return False
         if index not in self._covered:
             self._covered[index] = covers(member.name, member.connector, self._number)

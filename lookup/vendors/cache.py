@@ -4,6 +4,7 @@ A value is JSON and validated when read. A key is a keyed hash, which reveals ne
 Only found and not found are cached, never a failure. In this process the least recently used answer is evicted first.
 """
 
+import asyncio
 import json
 import time
 from collections.abc import Sequence
@@ -17,12 +18,17 @@ from core.hashing import keyed_hash
 from lookup.answers import FIELDS, Answer, Found, NotFound
 
 LOCAL_ENTRIES = 20_000
+#: How long answers are collected before they are written to Redis together: much shorter than guard.JOINABLE_S.
+WRITE_DELAY_S = 0.02
 
 
 class AnswerCache:
     """`get` and `put` never raise: without a cache a search costs more, but is not wrong."""
 
     def __init__(self) -> None:
+        #: What one write to Redis will contain, and the task that makes it.
+        self._unwritten: dict[str, tuple[str, float]] = {}
+        self._writing: asyncio.Task[None] | None = None
         self._local: cachetools.TLRUCache[str, tuple[str, float]] = cachetools.TLRUCache(
             LOCAL_ENTRIES, ttu=lambda _, value, now: now + value[1], timer=time.monotonic
         )
@@ -46,11 +52,23 @@ class AnswerCache:
         if ttl_s < 1:
             return
         text, ttl_s = _text(answer), min(ttl_s, settings.ANSWER_KEPT_AT_MOST_S)
-        if settings.REDIS_URL:
-            with suppress(redis.RedisUnavailable):
-                await redis.call_on_loop(lambda client: client.execute("SET", key, text, "EX", int(ttl_s)))
-                return
-        self._local[key] = (text, ttl_s)
+        if not settings.REDIS_URL:
+            self._local[key] = (text, ttl_s)
+            return
+        self._unwritten[key] = (text, ttl_s)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+        await asyncio.shield(self._writing)
+
+    async def _write(self) -> None:
+        await asyncio.sleep(WRITE_DELAY_S)
+        entries, self._unwritten, self._writing = self._unwritten, {}, None
+        commands = [("SET", key, text, "EX", int(ttl_s)) for key, (text, ttl_s) in entries.items()]
+        try:
+            await redis.call_on_loop(lambda client: client.execute_all(commands))
+        except redis.RedisUnavailable:
+            for key, entry in entries.items():
+                self._local[key] = entry
 
 
 #: This process's.

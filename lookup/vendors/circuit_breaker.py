@@ -32,13 +32,16 @@ class CircuitBreaker:
     def is_open(self) -> bool:
         return self.open_until is not None
 
+    @property
+    def refuses(self) -> bool:
+        """Whether it admits no call: it is open, or half-open with its probe under way."""
+        return self.open_until is not None and (self._half_open or self._clock() < self.open_until)
+
     def admit(self) -> int | None:
-        """Admit one call: a permit, to be passed with its result. None while the breaker is open, or half-open with
-        its probe under way."""
-        if self.open_until is not None:
-            if self._half_open or self._clock() < self.open_until:
-                return None
-            self._half_open = True
+        """Admit one call: a permit, to be passed with its result. None while it `refuses`."""
+        if self.refuses:
+            return None
+        self._half_open = self.open_until is not None
         return self._generation
 
     def succeeded(self, permit: int) -> None:

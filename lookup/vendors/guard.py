@@ -40,19 +40,23 @@ BUSY = Failed("busy", "not called: its concurrency limit is reached")
 # A search that read the cache before an answer was there may come to the guard after the call has ended. It joins the
 # call all the same, for this long: longer than reading the cache and writing to it take.
 JOINABLE_S = 1.0
+#: How long a call waits for its turn when as many run as the connector allows: as a share of SEARCH_DEADLINE_S.
+TURN_SHARE = 1 / 3
 
 
 class InFlightCall:
     """One call, shared by all searches that need its answer. `key`: of the cached answer."""
 
-    def __init__(self, number: str, key: str, breaker_permit: int) -> None:
+    def __init__(self, number: str, key: str) -> None:
         self.number = number
         self.key = key
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         #: Values of time.monotonic(). `ended`, when the answer came, is right once it is there.
         self.started = self.ended = time.monotonic()
-        #: What CircuitBreaker.admit returned, until the call's result is reported.
-        self.breaker_permit: int | None = breaker_permit
+        #: Whether it no longer waits for its turn.
+        self.has_begun = False
+        #: What CircuitBreaker.admit returned, from then on until the call's result is reported.
+        self.breaker_permit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Guard:
         BREAKERS_OPEN.set(0, name)
         #: Number of calls that run: at most `connector.concurrency`.
         self.in_flight = 0
+        self._turns = asyncio.Semaphore(connector.concurrency)
         self._calls: dict[str, InFlightCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -89,18 +94,17 @@ class Guard:
         call = self._calls.get(key)
         joined = call is not None
         if call is None:
-            if self.in_flight >= self.connector.concurrency:
-                return GuardResult(BUSY, asked_at)
-            if (permit := self.breaker.admit()) is None:
+            if self.breaker.refuses:
                 return GuardResult(BREAKER_OPEN, asked_at)
-            call = self._start(InFlightCall(number, key, permit))
+            call = self._start(InFlightCall(number, key))
         if (max_wait_s := self.connector.max_wait_s) is not None:
             deadline = min(deadline, asked_at + max_wait_s)
         await asyncio.wait([call.answer], timeout=deadline - asked_at)
         if not call.answer.done():
             now = time.monotonic()
-            self._log(LATE, now - call.started)
-            return GuardResult(LATE, now, joined)
+            failed = LATE if call.has_begun else BUSY
+            self._log(failed, now - call.started)
+            return GuardResult(failed, now, joined)
         # It may have ended before this search asked.
         return GuardResult(call.answer.result(), max(call.ended, asked_at), joined)
 
@@ -112,23 +116,18 @@ class Guard:
 
     def _start(self, call: InFlightCall) -> InFlightCall:
         self._calls[call.key] = call
-        self.in_flight += 1
         task = asyncio.get_running_loop().create_task(self._run(call))
         self._tasks.add(task)  # the loop keeps no reference of its own
         task.add_done_callback(self._tasks.discard)
         return call
 
     async def _run(self, call: InFlightCall) -> None:
-        running = asyncio.get_running_loop()
-        longest_s = min(self.connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
-        late = running.call_at(call.started + longest_s, self._report, call, LATE)
-        try:
-            with tracing.span("vendor call", connector=self.name):
-                answer = await call_remote(self.name, self.connector, call.number)
-        finally:
-            late.cancel()
-            self.in_flight -= 1
+        answer = await self._call_in_turn(call)
         call.ended = time.monotonic()
+        if answer is BUSY or answer is BREAKER_OPEN:
+            del self._calls[call.key]
+            call.answer.set_result(answer)
+            return
         # Operators' own connectors may return subclasses.
         outcome = next(outcome for kind, outcome in _OUTCOMES if isinstance(answer, kind))
         CALL_DURATION.observe(call.ended - call.started, self.name, outcome)
@@ -144,8 +143,35 @@ class Guard:
         if isinstance(answer, Failed) or ttl_s < 1:
             del self._calls[call.key]  # the search that follows makes a new call
         else:
-            running.call_later(JOINABLE_S, self._calls.pop, call.key, None)
+            asyncio.get_running_loop().call_later(JOINABLE_S, self._calls.pop, call.key, None)
             await cache.answers.put(call.key, answer, ttl_s)
+
+    async def _call_in_turn(self, call: InFlightCall) -> Answer:
+        """The connector's answer; BUSY if other calls do not end soon, BREAKER_OPEN if they have failed."""
+        if self._turns.locked():
+            try:
+                async with asyncio.timeout(settings.SEARCH_DEADLINE_S * TURN_SHARE):
+                    await self._turns.acquire()
+            except TimeoutError:
+                return BUSY
+        else:
+            await self._turns.acquire()
+        self.in_flight += 1
+        late = None
+        try:
+            call.breaker_permit = self.breaker.admit()
+            if call.breaker_permit is None:
+                return BREAKER_OPEN
+            call.started, call.has_begun = time.monotonic(), True
+            longest_s = min(self.connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
+            late = asyncio.get_running_loop().call_later(longest_s, self._report, call, LATE)
+            with tracing.span("vendor call", connector=self.name):
+                return await call_remote(self.name, self.connector, call.number)
+        finally:
+            if late is not None:
+                late.cancel()
+            self.in_flight -= 1
+            self._turns.release()
 
     def _report(self, call: InFlightCall, answer: Answer) -> None:
         """Report the call's result to the circuit breaker, once: a call that takes longer than any search waits has

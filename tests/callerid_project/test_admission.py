@@ -68,6 +68,24 @@ def test_a_search_that_waited_too_long_is_refused() -> None:
     run(check())
 
 
+def test_searches_are_refused_on_arrival_while_the_queue_stands() -> None:
+    async def check() -> None:
+        admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
+        await admission.begin()
+        (task,) = await waiting(admission, 1)
+        assert not admission.refuses
+        turn, began = admission._waiting[0]
+        admission._waiting[0] = turn, began - 11
+        assert admission.refuses
+        with pytest.raises(Overloaded):
+            await admission.begin()
+        admission.end()  # the oldest one begins
+        await task
+        assert not admission.refuses
+
+    run(check())
+
+
 def test_a_search_that_a_late_loop_kept_waiting_is_refused() -> None:
     async def check() -> None:
         admission = Admission(most_running=1, most_waiting=9, max_wait_s=0.2)

@@ -104,7 +104,7 @@ def test_call_under_an_earlier_cache_version_is_not_joined() -> None:
     assert connectors.Hangs.calls == [NUMBER] * 2
 
 
-def test_calls_beyond_the_concurrency_limit_are_refused(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_beyond_the_concurrency_limit_fail_as_busy(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(circuit_breaker, "FAILURES", 1000)
     vendors.a.behave_as(hangs)
     guard = guard_of("mock_a")
@@ -117,6 +117,13 @@ def test_calls_beyond_the_concurrency_limit_are_refused(vendors: Vendors, monkey
 
 class One(connectors.RemoteKnows):
     concurrency = 1
+
+
+def test_a_call_beyond_the_concurrency_limit_waits_for_its_turn() -> None:
+    guard = guard_of(f"{__name__}.One")
+    answers = [each.result(20).answer for each in [call(guard, number) for number in numbers(5)]]
+    assert all(isinstance(answer, Found) for answer in answers), answers
+    assert guard.in_flight == 0
 
 
 def test_next_call_may_start_before_the_answer_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
