@@ -19,7 +19,7 @@ from lookup.connectors.base import Connector, call_local, covers
 from lookup.connectors.registry import Member
 from lookup.models import SourceCheck, SourcePause
 from lookup.search import SLOTS, members
-from lookup.vendors import preset, preset_samples
+from lookup.vendors import preset
 from lookup.vendors.guard import call_remote
 
 # Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
@@ -187,6 +187,8 @@ def _samples(member: Member) -> list[dict[str, Any]]:
     loaded = getattr(member.connector, "preset", None)
     if not isinstance(loaded, preset.Preset):
         return []
+    from lookup.vendors import preset_samples  # imports an HTTP client, as in connectors.registry
+
     results = preset_samples.run(loaded)
     return [
         {"title": each.sample.title, "problem": statistics.clean_hint("; ".join(each.problems))} for each in results
