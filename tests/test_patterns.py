@@ -50,7 +50,6 @@ WORST = {
     "lookup.admin.request_queries._NUMBER_HASH": "0",
     "lookup.admin.request_queries: ([0-9]{1,17})-([0-9]{1,18})": "1-",
     "lookup.erasure._NUMBER": "1",
-    "lookup.imports.download._CONTENT_RANGE": "bytes 1-1/",
     "lookup.imports.download: [0-9]{1,18}": "1",
     "lookup.imports.readers.base.UNDECODED": "\udc80a",
     "lookup.imports.readers.fcc_csv._LABEL_DATE": "1/1/",

@@ -181,7 +181,6 @@ class _Refresher:
             download = Download(
                 url=url,
                 path=path,
-                partial=path.with_suffix(".part"),
                 address_policy=policy_for(url, private_network=bool(configured)),
                 headers=headers or {},
                 validator=validator,
