@@ -78,7 +78,7 @@ WORST = {
     "lookup.vendors.json_api._MEDIA_TYPE": "a/",
     "lookup.vendors.json_api._SECRET": "a ",
     "lookup.vendors.preset.ENVIRONMENT_NAME": "A",
-    "lookup.vendors.preset.LOOPBACK": "127.",
+    "core.addresses.LOOPBACK": "127.",
     "lookup.vendors.preset.NAME": "a",
     "lookup.vendors.preset._HOST": "a-.",
     "lookup.vendors.preset._INDEX": "[1",

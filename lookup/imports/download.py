@@ -15,11 +15,10 @@ import requests
 import urllib3
 from django.conf import settings
 
-from lookup.imports.checked_session import checked_session
+from core import http
+from core.addresses import AddressPolicy
 from lookup.imports.readers.base import UnreadableFile
-from lookup.vendors.addresses import AddressNotAllowed, AddressPolicy
 
-CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
 #: Of one attempt, however slowly its body arrives.
 ATTEMPT_TIMEOUT_S = 3600.0
 ATTEMPTS = 4
@@ -74,60 +73,45 @@ class Download:
         attempt, wait_s = 1, RETRY_WAIT_S
         while True:
             try:
-                with checked_session(self.url, self.address_policy) as session:
+                with http.Session(self.url, self.address_policy, timeout_s=ATTEMPT_TIMEOUT_S) as session:
                     return self._attempt(session)
+            except http.RequestInterrupted as error:
+                failure = _Transient(str(error))
+            except http.RequestFailed as error:
+                raise DownloadFailed(str(error)) from None
             except _Transient as error:
-                pause_s = wait_s if error.wait_s is None else error.wait_s
-                if pause_s > MAX_RETRY_AFTER_S:
-                    raise DownloadFailed(f"{error} and asks to wait {pause_s:,.0f} s") from None
-                if attempt == ATTEMPTS:
-                    raise DownloadFailed(f"{error}, {ATTEMPTS} times") from None
+                failure = error
+            pause_s = wait_s if failure.wait_s is None else failure.wait_s
+            if pause_s > MAX_RETRY_AFTER_S:
+                raise DownloadFailed(f"{failure} and asks to wait {pause_s:,.0f} s")
+            if attempt == ATTEMPTS:
+                raise DownloadFailed(f"{failure}, {ATTEMPTS} times")
             time.sleep(pause_s)
             attempt, wait_s = attempt + 1, wait_s * 2
 
-    def _attempt(self, session: requests.Session) -> str | None:
+    def _attempt(self, session: http.Session) -> str | None:
         headers = {"User-Agent": "Mozilla/5.0 (compatible; CallerID)", "Accept-Encoding": "gzip", **self.headers}
         if self.validator:
             headers["If-None-Match" if _is_etag(self.validator) else "If-Modified-Since"] = self.validator
-        with self._get(session, headers) as response:
+        with session.request("GET", self.url, headers=headers, allow_redirects=True) as response:
             if response.status_code == 304 and self.validator:
                 return None
             _require_file(response)
-            try:
-                self._store(response)
-            except urllib3.exceptions.HTTPError:
-                raise _Transient("the server closed the connection too early") from None
+            self._store(response)
         _require_sound(self.path)
         return _validator(response)
-
-    def _get(self, session: requests.Session, headers: Mapping[str, str]) -> requests.Response:
-        try:
-            return session.get(self.url, headers=headers, stream=True, timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S))
-        except AddressNotAllowed:
-            raise DownloadFailed("the server, or a redirect, leads to an address that is not allowed") from None
-        except (requests.TooManyRedirects, ValueError):  # ValueError: an invalid URL, or a scheme other than HTTP
-            raise DownloadFailed("the server redirects too often, or to an invalid address") from None
-        except requests.exceptions.SSLError:
-            raise DownloadFailed("the server's TLS certificate or handshake was rejected") from None
-        except requests.RequestException:
-            raise _Transient("the server could not be reached, or did not answer") from None
 
     def _store(self, response: requests.Response) -> None:
         length = response.headers.get("Content-Length", "")
         total = int(length) if re.fullmatch("[0-9]{1,18}", length) else None
         _require_size(total or 0)
-        done, deadline = 0, time.monotonic() + ATTEMPT_TIMEOUT_S
+        done = 0
         with self.path.open("wb") as file:
-            # read1 returns what has arrived; read(n) would wait for n bytes, however slowly they come.
-            while chunk := response.raw.read1(_CHUNK_BYTES):
+            for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
                 file.write(chunk)
                 done += len(chunk)
                 _require_size(done)
                 self.progress(done, total)
-                if time.monotonic() > deadline:
-                    raise DownloadFailed(f"the file did not arrive within {ATTEMPT_TIMEOUT_S:,.0f} s")
-        if total is not None and done != total:
-            raise _Transient("the server closed the connection too early")
 
 
 def _require_file(response: requests.Response) -> None:

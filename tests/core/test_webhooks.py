@@ -6,6 +6,7 @@ import hmac
 import ssl
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import trustme
@@ -20,10 +21,8 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 OTHER_SECRET = f"whsec_{base64.b64encode(bytes(range(24))).decode()}"
 
 
-def post(url: str, *, secrets: tuple[str, ...] = (SECRET,), ca_bundle: str = "", body: bytes = b"{}") -> None:
-    webhooks.post(
-        url=url, secrets=secrets, message_id="msg_1", timestamp=int(time.time()), body=body, ca_bundle=ca_bundle
-    )
+def post(url: str, *, secrets: tuple[str, ...] = (SECRET,), body: bytes = b"{}") -> None:
+    webhooks.post(url=url, secrets=secrets, message_id="msg_1", timestamp=int(time.time()), body=body)
 
 
 def headers(server: Upstream) -> dict[str, str]:
@@ -89,20 +88,21 @@ def test_body_of_the_response_is_not_read(vendor: Vendor, fault: str) -> None:
 
 
 def test_closed_port_is_unreachable() -> None:
-    with pytest.raises(webhooks.WebhookUnreachable, match=r"^ClientConnectorError$"):
+    with pytest.raises(webhooks.WebhookUnreachable, match="could not be reached"):
         post(f"http://127.0.0.1:{free_port()}/")
 
 
-def test_certificate_is_verified(vendor: Vendor, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_certificate_is_verified(vendor: Vendor, tmp_path_factory: pytest.TempPathFactory, settings: Any) -> None:
     authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     bundle = tmp_path_factory.mktemp("ca") / "ca.pem"
     authority.cert_pem.write_to_path(str(bundle))
     server = vendor(raw(b""), context)
-    with pytest.raises(webhooks.WebhookUnreachable, match=r"^Certificate not trusted$"):
+    with pytest.raises(webhooks.WebhookUnreachable, match="certificate"):
         post(server.url)
     assert server.bodies == []
-    post(server.url, ca_bundle=str(bundle))
+    settings.CA_BUNDLE = str(bundle)
+    post(server.url)
     assert server.bodies == [b"{}"]
 
 

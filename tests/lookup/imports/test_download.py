@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import requests
 
-from lookup.imports import checked_session, download
+from core import http
+from lookup.imports import download
 from lookup.imports.download import Download, DownloadFailed, NotPublished
 from lookup.imports.readers.base import UnreadableFile
-from lookup.vendors.addresses import AddressNotAllowed
 from tests.publisher import CSV, Publisher, chunked, gzipped, redirect, truncated
 from tests.upstream import BOMB, Behaviour, drips_body, endless, hangs, raw, resets
 
@@ -104,7 +104,7 @@ def test_transient_failures_are_retried_with_growing_pauses(
 def test_server_that_stalls_is_given_up(
     fetch: Callable[..., Any], publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "READ_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http, "READ_TIMEOUT_S", 0.05)
     publisher.faults = [hangs] * 4
     with pytest.raises(DownloadFailed, match="did not answer"):
         fetch()
@@ -232,15 +232,18 @@ def test_endless_redirects_are_refused(fetch: Callable[..., Any], publisher: Pub
     publisher.faults = [redirect("/file")] * 10
     with pytest.raises(DownloadFailed, match="too often"):
         fetch()
-    assert len(publisher.requests) == 1 + checked_session.MAX_REDIRECTS
+    assert len(publisher.requests) == 1 + http.MAX_REDIRECTS
 
 
 def test_published_url_may_only_be_public_and_https(fetch: Callable[..., Any], publisher: Publisher) -> None:
     with pytest.raises(DownloadFailed, match="not allowed"):
         fetch(address_policy="public")
-    session = checked_session.checked_session("https://www.example.org/", "loopback")
-    with pytest.raises(AddressNotAllowed):
-        session.get(publisher.url, timeout=5)
+    with (
+        http.Session("https://www.example.org/", "loopback", timeout_s=5) as session,
+        pytest.raises(http.RequestFailed, match="not allowed"),
+        session.request("GET", publisher.url),
+    ):
+        pass
     assert publisher.requests == []
 
 
