@@ -101,7 +101,7 @@ class Session:
 
 
 class _Adapter(HTTPAdapter):
-    """Sends each request of a session, and knows its connections."""
+    """Sends each request of a session, over one connection at a time, which it can end."""
 
     def __init__(self, policy: AddressPolicy, *, https_only: bool) -> None:
         self._policy, self._https_only = policy, https_only
@@ -115,21 +115,23 @@ class _Adapter(HTTPAdapter):
 
     def _noting(self, pool: type[urllib3.HTTPConnectionPool]) -> type[urllib3.HTTPConnectionPool]:
         """`pool`, with connections that are noted before TLS begins: TLS replaces the socket."""
-        sockets = self._sockets
+        adapter = self
 
         class Connection(pool.ConnectionCls):  # type: ignore[name-defined]
             def _new_conn(self) -> socket.socket:
                 connected: socket.socket = super()._new_conn()
-                sockets.append(connected.dup())
+                adapter.disconnect()
+                adapter._sockets.append(connected.dup())
                 return connected
 
         return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
 
     def disconnect(self) -> None:
         """End what is in progress; whoever waits for bytes gets the end of the connection."""
-        while self._sockets:
-            with suppress(OSError), self._sockets.pop() as noted:
-                noted.shutdown(socket.SHUT_RDWR)
+        with suppress(IndexError):  # none is left; the timer may take one too
+            while True:
+                with self._sockets.pop() as noted, suppress(OSError):
+                    noted.shutdown(socket.SHUT_RDWR)
 
     def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
         url = urlsplit(request.url or "")
