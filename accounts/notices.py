@@ -224,7 +224,6 @@ def _post(notice: Notice, url: str) -> None:
         message_id=f"msg_{notice.pk}_{int(notice.created_at.timestamp())}",
         timestamp=int(timezone.now().timestamp()),
         body=notice.payload.encode(),
-        ca_bundle=settings.CA_BUNDLE,
     )
 
 

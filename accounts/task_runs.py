@@ -3,6 +3,7 @@
 import logging
 from contextlib import suppress
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.migrations.recorder import MigrationRecorder
@@ -61,6 +62,16 @@ def forget(name: str) -> None:
 def all_runs() -> dict[str, TaskRun]:
     """By name; a run that never ended is not among them."""
     return TaskRun.objects.in_bulk()
+
+
+def failed_audits() -> dict[str, datetime]:
+    """The audits whose last run failed, and when."""
+    runs = [run for name, run in all_runs().items() if name in (AUDIT, AUDIT_SINCE)]
+    return {
+        run.name: run.failed_at
+        for run in sorted(runs, key=attrgetter("name"))
+        if run.failed_at and (run.succeeded_at is None or run.failed_at > run.succeeded_at)
+    }
 
 
 def overdue(now: datetime) -> dict[str, datetime | None]:

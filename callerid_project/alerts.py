@@ -8,7 +8,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.utils import timezone
@@ -23,14 +23,13 @@ from core import periods
 from lookup import source_report, statistics
 from lookup.address_books import status as address_books_status
 from lookup.imports import data_sets
-from lookup.models import SourcePause
-from lookup.search import SLOTS, members
+from lookup.source_actions import configured
 from lookup.statistics import SourceUsage
 
 log = logging.getLogger(__name__)
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-#: Fewer failures open no incident about searches, nor about a source that is called rarely.
+#: Fewer failures open no incident about searches.
 MIN_FAILURES = 3
 #: An incident stays open until a percentage has fallen to half of what opens it, a duration to four fifths.
 STAYS_OPEN, STAYS_SLOW = 0.5, 0.8
@@ -72,34 +71,21 @@ def check() -> tuple[int, int]:
 
 
 def _sources(now: datetime) -> Iterable[Condition]:
-    answered, failures = statistics.last_results(now - DAY)
-    last_failures = {failure.connector: failure for failure in reversed(failures)}
-    this_hour, both_hours = (statistics.by_source(periods.hour(now) - ago)[0] for ago in (timedelta(), HOUR))
-    paused = set(SourcePause.objects.values_list("connector", flat=True))
-    for name in dict.fromkeys(member.name for slot in SLOTS for member in members(slot)):
-        if name in paused:
-            continue
-        usage = statistics.of_all_slots(this_hour, name)
-        if usage.unpaused < settings.ALERT_MIN_COUNT:
-            usage = statistics.of_all_slots(both_hours, name)
+    usages = source_report.usages(now)
+    for name, usage in usages.items():
         yield from _slow(name, usage)
-        if last := last_failures.get(name):
-            failed, total = usage.failed_unpaused, usage.unpaused
-            percent = 100 * failed / total if total >= settings.ALERT_MIN_COUNT else 0.0
-            is_recent = last.at > now - source_report.RECENT
-            unanswered = name not in answered or answered[name] < last.at
-            opens = unanswered and (is_recent or failed == total >= MIN_FAILURES)
-            opens = opens or (is_recent and percent >= source_report.FAILING_PERCENT)
-            if opens or unanswered or (is_recent and percent >= source_report.FAILING_PERCENT * STAYS_OPEN):
-                count = f"{failed:,} of {total:,} lookups failed. " if failed else ""
-                yield Condition(
-                    kind="source.failing",
-                    subject=name,
-                    title=f"Source failing: {name}",
-                    summary=f"{count}Last failure: {last.reason}, at {_shown(last.at)}.",
-                    hint=_sentence(last.hint) or "Run manage.py check_sources, which says what to correct.",
-                    opens=opens,
-                )
+    for each in source_report.failed(now, usages):
+        stays_open = each.is_recent and each.percent >= source_report.FAILING_PERCENT * STAYS_OPEN
+        if each.unanswered or stays_open:
+            count = f"{each.failed:,} of {each.total:,} lookups failed. " if each.failed else ""
+            yield Condition(
+                kind="source.failing",
+                subject=each.last.connector,
+                title=f"Source failing: {each.last.connector}",
+                summary=f"{count}Last failure: {each.last.reason}, at {periods.shown(each.last.at)}.",
+                hint=_sentence(each.last.hint) or "Run manage.py check_sources, which says what to correct.",
+                opens=each.is_failing,
+            )
 
 
 def _slow(name: str, usage: SourceUsage) -> Iterable[Condition]:
@@ -186,7 +172,7 @@ def _expiring_tokens(now: datetime) -> Iterable[Condition]:
             kind="token.expiring",
             subject=str(pk),
             title=f"API token #{pk} {'expires soon' if expires_at > now else 'has expired'}",
-            summary=f"It {'expires' if expires_at > now else 'expired'} at {_shown(expires_at)}.",
+            summary=f"It {'expires' if expires_at > now else 'expired'} at {periods.shown(expires_at)}.",
             hint="Rotate it, which renews its lifetime, or revoke it.",
         )
         for pk, expires_at in tokens
@@ -253,17 +239,14 @@ def _capped(conditions: list[Condition], what: str) -> Iterable[Condition]:
 
 
 def _audits(now: datetime) -> Iterable[Condition]:
-    runs = task_runs.all_runs()
-    for name in (task_runs.AUDIT, task_runs.AUDIT_SINCE):
-        run = runs.get(name)
-        if run and run.failed_at and (run.succeeded_at is None or run.failed_at > run.succeeded_at):
-            yield Condition(
-                kind="audit.failed",
-                subject=name,
-                title="Balances and the ledger disagree",
-                summary=f"{name} found it at {_shown(run.failed_at)}.",
-                hint=f"Run manage.py {task_runs.AUDIT}, which lists the tokens.",
-            )
+    for name, failed_at in task_runs.failed_audits().items():
+        yield Condition(
+            kind="audit.failed",
+            subject=name,
+            title="Balances and the ledger disagree",
+            summary=f"{name} found it at {periods.shown(failed_at)}.",
+            hint=f"Run manage.py {task_runs.AUDIT}, which lists the tokens.",
+        )
 
 
 def _data_sets(now: datetime) -> Iterable[Condition]:
@@ -272,7 +255,7 @@ def _data_sets(now: datetime) -> Iterable[Condition]:
         yield Condition(
             kind="data.stale", subject="numbering_plan", title="Numbering plan is not current", summary=plan.detail
         )
-    if "complaints" not in {member.name for slot in SLOTS for member in members(slot)}:
+    if "complaints" not in configured():
         return
     loaded = data_sets.loaded(now)
     old = {each.source: f"The newest data is {each.age_days:,} days old." for each in loaded if each.is_stale}
@@ -291,7 +274,7 @@ def _address_books(now: datetime) -> Iterable[Condition]:
     for book in address_books_status.statuses(now):
         row = book.row
         if book.is_configured and (book.is_stale or row.error):
-            synced = f"Last synchronized at {_shown(row.synced_at)}." if row.synced_at else "Never synchronized."
+            synced = f"Last synchronized at {periods.shown(row.synced_at)}." if row.synced_at else "Never synchronized."
             yield Condition(
                 kind="address_book.failing",
                 subject=row.name,
@@ -308,13 +291,9 @@ def _tasks(now: datetime) -> Iterable[Condition]:
             kind="task.overdue",
             subject=name,
             title=f"Maintenance overdue: {name}",
-            summary=f"It last succeeded at {_shown(at)}." if at else "It never succeeded.",
+            summary=f"It last succeeded at {periods.shown(at)}." if at else "It never succeeded.",
             hint=f"Run manage.py {name}, and check its timer or cron.",
         )
-
-
-def _shown(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _sentence(text: str) -> str:

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from types import FrameType
 
 from django.conf import settings
@@ -15,7 +15,7 @@ from accounts import audit, notices, task_runs
 from accounts.models import Notice
 from callerid_project import clocks, health
 from callerid_project.health import HealthCheck
-from core import redis
+from core import periods, redis
 from core.database_errors import describe
 from lookup import statistics
 
@@ -105,14 +105,6 @@ def _database() -> HealthCheck:
     return health.database_server()
 
 
-def _commits() -> HealthCheck | None:
-    return health.commits() if connection.vendor == "postgresql" else None
-
-
-def _database_log() -> HealthCheck | None:
-    return health.database_log() if connection.vendor == "postgresql" else None
-
-
 def _clocks() -> HealthCheck:
     """How far the clocks of the database and of Redis are from this host's, and which other hosts' clocks differ."""
     differences: dict[str, float] = {}
@@ -155,14 +147,10 @@ def _audit() -> HealthCheck:
         return HealthCheck(
             "Balances", False, f"Balance and ledger disagree for {len(wrong)} tokens: {tokens}. {advice}"
         )
-    runs = task_runs.all_runs()
-    never = datetime.min.replace(tzinfo=UTC)
-    for name in (task_runs.AUDIT, task_runs.AUDIT_SINCE):
-        last = runs.get(name)
-        if last and last.failed_at and last.failed_at > (last.succeeded_at or never):
-            return HealthCheck("Balances", False, f"{name} failed at {_shown(last.failed_at)}. {advice}")
-    full = runs.get(task_runs.AUDIT)
-    whole = f"The whole ledger agreed at {_shown(full.succeeded_at)}." if full and full.succeeded_at else (
+    for name, failed_at in task_runs.failed_audits().items():
+        return HealthCheck("Balances", False, f"{name} failed at {periods.shown(failed_at)}. {advice}")
+    full = task_runs.all_runs().get(task_runs.AUDIT)
+    whole = f"The whole ledger agreed at {periods.shown(full.succeeded_at)}." if full and full.succeeded_at else (
         "The whole ledger was never checked: run manage.py audit_credits weekly."
     )  # fmt: skip
     return HealthCheck("Balances", True, f"The ledger entries of the last hour agree. {whole}")
@@ -175,7 +163,7 @@ def _notices() -> HealthCheck:
     checked = task_runs.all_runs().get(task_runs.ALERTS)
     checked_at = checked.succeeded_at if checked else None
     if settings.ALERTS and (checked_at is None or checked_at < now - task_runs.ALERTS_OVERDUE):
-        when = f"were last checked at {_shown(checked_at)}" if checked_at else "were never checked"
+        when = f"were last checked at {periods.shown(checked_at)}" if checked_at else "were never checked"
         return HealthCheck("Notices", False, f"Alerts {when}: run manage.py send_notices every minute.")
     due = Notice.objects.filter(due_at__isnull=False)
     if not settings.LOW_BALANCE_NOTICES:
@@ -194,9 +182,9 @@ def _prune() -> HealthCheck:
     last = task_runs.all_runs().get(task_runs.PRUNE)
     at = last.succeeded_at if last else None
     if task_runs.PRUNE in task_runs.overdue(timezone.now()):
-        when = f"It last succeeded at {_shown(at)}" if at else "It never ran"
+        when = f"It last succeeded at {periods.shown(at)}" if at else "It never ran"
         return HealthCheck("Prune", False, f"{when}, and expired data is kept: run manage.py prune daily, from cron.")
-    return HealthCheck("Prune", True, f"It last succeeded at {_shown(at)}." if at else "Not due yet.")
+    return HealthCheck("Prune", True, f"It last succeeded at {periods.shown(at)}." if at else "Not due yet.")
 
 
 def _proxy() -> HealthCheck:
@@ -212,17 +200,13 @@ def _proxy() -> HealthCheck:
     )
 
 
-def _shown(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-
-
 #: Name, check, and whether it reads tables.
 CHECKS: tuple[tuple[str, Callable[[], HealthCheck | None], bool], ...] = (
     ("Configuration", _configuration, False),
     ("Key files", _key_files, False),
     ("Database", _database, False),
-    ("Commits", _commits, True),
-    ("PostgreSQL log", _database_log, True),
+    ("Commits", health.commits, True),
+    ("PostgreSQL log", health.database_log, True),
     ("Redis", health.redis_server, False),
     ("Redis memory", health.redis_memory, False),
     ("Clocks", _clocks, True),

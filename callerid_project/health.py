@@ -20,7 +20,6 @@ from core.postgresql import replication, server_log
 from core.views import AsyncAPIView
 from lookup import source_actions, source_report
 from lookup.address_books import status as address_books_status
-from lookup.connectors.registry import Member
 from lookup.imports import data_sets
 from lookup.imports.numbering_plan import NUMBERING_PLAN, installed_version
 from lookup.models import SourcePause
@@ -99,8 +98,7 @@ def checks(request: HttpRequest) -> list[HealthCheck]:
     """Health of this process, now; `request` shows which proxies it passed. Raises DatabaseError if the database does
     not respond."""
     results = [database_server(), redis_server(), redis_memory(), numbering_plan(), complaint_data(), address_books()]
-    results += [sources(), _proxies(request)]
-    results += [commits(), database_log()] if connection.vendor == "postgresql" else []
+    results += [sources(), _proxies(request), commits(), database_log()]
     return [result for result in results if result]
 
 
@@ -110,14 +108,20 @@ def database_server() -> HealthCheck:
     return HealthCheck("Database", True, "Reachable; schema up to date.")
 
 
-def commits() -> HealthCheck:
+def commits() -> HealthCheck | None:
+    """None without PostgreSQL."""
+    if connection.vendor != "postgresql":
+        return None
     if problem := replication.commit_problem(connection.alias):
         advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
         return HealthCheck("Commits", False, f"{problem}. {advice}")
     return HealthCheck("Commits", True, "They complete.")
 
 
-def database_log() -> HealthCheck:
+def database_log() -> HealthCheck | None:
+    """None without PostgreSQL."""
+    if connection.vendor != "postgresql":
+        return None
     if names := server_log.writes_values(connection.alias):
         sentence = f"May contain numbers and names in plain text: {', '.join(names)} (docs/personal-data.md)."
         return HealthCheck("PostgreSQL log", False, sentence)
@@ -149,7 +153,7 @@ def redis_memory() -> HealthCheck | None:
 
 def numbering_plan() -> HealthCheck:
     loaded = data_sets.loaded_version(NUMBERING_PLAN)
-    if "geography" not in _members():
+    if "geography" not in source_actions.configured():
         return HealthCheck("Numbering plan", True, "Not used by any source.")
     if not loaded:
         return HealthCheck("Numbering plan", False, "Not loaded: run manage.py load_numbering_plan.")
@@ -161,7 +165,7 @@ def numbering_plan() -> HealthCheck:
 
 def complaint_data() -> HealthCheck:
     """Unhealthy if a loaded data set is older than COMPLAINT_STALE_DAYS, or one of REFRESH_SOURCES was never loaded."""
-    if "complaints" not in _members():
+    if "complaints" not in source_actions.configured():
         return HealthCheck("Complaint data", True, "Not used by any source.")
     loaded = data_sets.loaded(timezone.now())
     stale = [f"{each.source} ({each.age_days:,} days old)" for each in loaded if each.is_stale]
@@ -191,22 +195,20 @@ def sources() -> HealthCheck:
     process, or if operators have paused all sources of a slot. Other pauses are reported as healthy."""
     pauses = SourcePause.objects.in_bulk()
     by_breaker = [
-        name for name, member in _members().items()
+        name for name, member in source_actions.configured().items()
         if member.guard and member.guard.breaker.is_open and name not in pauses
     ]  # fmt: skip
     sentences = [f"Paused after repeated failures: {', '.join(by_breaker)}."] if by_breaker else []
     for failing in source_report.failing(timezone.now()):
         last = failing.last
-        count = f", {failing.failed:,} of {failing.total:,} this hour" if failing.total else ""
+        count = f", {failing.failed:,} of {failing.total:,} lookups" if failing.total else ""
         reason = f"{last.reason}: {last.hint.removesuffix('.')}" if last.hint else last.reason
         sentences.append(f"Failing: {last.connector}{count}, last at {last.at:%H:%M:%S} UTC ({reason}).")
     without = [slot for slot in SLOTS if {member.name for member in members(slot)} <= pauses.keys()]
     sentences += [f"All sources of {slot} are paused: resume one." for slot in without]
     healthy = not sentences
-    sentences += [
-        f"Paused by an operator: {name} ({source_actions.described(pauses[name])})." for name in _members()
-        if name in pauses
-    ]  # fmt: skip
+    paused = [name for name in source_actions.configured() if name in pauses]
+    sentences += [f"Paused by an operator: {name} ({source_actions.described(pauses[name])})." for name in paused]
     return HealthCheck("Sources", healthy, " ".join(sentences) or "All configured sources are in use.")
 
 
@@ -233,7 +235,3 @@ def _proxies(request: HttpRequest) -> HealthCheck:
         )
         return HealthCheck("Proxy", False, sentence)
     return HealthCheck("Proxy", True, f"TRUSTED_PROXIES is {trusted}, as expected.")
-
-
-def _members() -> dict[str, Member]:
-    return {member.name: member for slot in SLOTS for member in members(slot)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +39,7 @@ WITH_SHORTEST = (Period("2h", "2 hours", hours=2), *ALL)
 def from_query(query: Mapping[str, str], among: Sequence[Period] = ALL) -> Period:
     """The period that the URL parameter names; DAY when it names none of `among`."""
     return next((period for period in among if period.key == query.get("period")), DAY)
+
+
+def shown(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

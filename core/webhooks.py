@@ -4,10 +4,11 @@ import base64
 import hashlib
 import hmac
 import re
-import ssl
 from collections.abc import Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
+
+from core import addresses
 
 #: The limit for the whole request, name resolution and TLS included.
 TIMEOUT_S = 10.0
@@ -68,11 +69,11 @@ def signature(*, secret: str, message_id: str, timestamp: int, body: bytes) -> s
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
-def post(*, url: str, secrets: Sequence[str], message_id: str, timestamp: int, body: bytes, ca_bundle: str) -> None:
+def post(*, url: str, secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> None:
     """Send a JSON `body`, signed with each of `secrets`. Returns when the receiver has answered with 2xx.
 
     Raises WebhookFailed otherwise: redirects are not followed, and of the response only the status is read.
-    `timestamp`: now, in seconds since 1970. `ca_bundle`: a PEM file of certificate authorities; empty for certifi's.
+    `timestamp`: now, in seconds since 1970.
     """
     signatures = (signature(secret=secret, message_id=message_id, timestamp=timestamp, body=body) for secret in secrets)
     headers = {
@@ -82,35 +83,18 @@ def post(*, url: str, secrets: Sequence[str], message_id: str, timestamp: int, b
         "webhook-timestamp": str(timestamp),
         "webhook-signature": " ".join(signatures),
     }
-    import asyncio  # settings import this module, and few processes send
+    from core import http  # settings import this module, and few processes send
 
-    status = asyncio.run(_status(url, headers, body, ca_bundle))
+    policy = addresses.policy_for(url, private_network=True)
+    try:
+        with (
+            http.Session(url, policy, timeout_s=TIMEOUT_S) as session,
+            session.request("POST", url, data=body, headers=headers) as response,
+        ):
+            status = response.status_code
+    except http.RequestFailed as error:
+        raise WebhookUnreachable(str(error)) from None
     if status == 410:
         raise WebhookGone("HTTP 410")
     if not 200 <= status < 300:
         raise WebhookFailed(f"HTTP {status}")
-
-
-async def _status(url: str, headers: dict[str, str], body: bytes, ca_bundle: str) -> int:
-    # Only the command that sends needs them; the serving process has aiohttp already where it calls vendors.
-    import aiohttp
-    import certifi
-
-    # Unlike that of `requests`, this timeout also ends a response that arrives byte by byte.
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-    try:
-        tls = ssl.create_default_context(cafile=ca_bundle or certifi.where())
-        async with (
-            aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session,
-            session.post(url, data=body, headers=headers, ssl=tls, allow_redirects=False) as response,
-        ):
-            response.close()  # the body, which may be endless, is not read
-            return response.status
-    except TimeoutError:
-        raise WebhookUnreachable("Timeout") from None
-    except aiohttp.ClientConnectorCertificateError:
-        raise WebhookUnreachable("Certificate not trusted") from None
-    except (ssl.SSLError, aiohttp.ClientSSLError):
-        raise WebhookUnreachable("TLS handshake failed") from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:  # their texts contain the URL
-        raise WebhookUnreachable(type(error).__name__) from None

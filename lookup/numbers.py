@@ -1,4 +1,4 @@
-"""Pure: what a number is and how it may be shown. No Django, no database."""
+"""Pure: what a number is and how it may be shown, beside what core.numbers says. No Django, no database."""
 
 import hashlib
 import re
@@ -9,56 +9,26 @@ from typing import cast
 import phonenumbers
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, NumberParseException, PhoneMetadata, PhoneNumberDesc
 
+from core.numbers import (
+    DIRECTION_MARKS,
+    MAX_CELL,
+    PATTERN,
+    SEPARATORS,
+    InvalidNumber,
+    parse,
+    parse_typed,
+    require_short,
+    without_separators,
+)
+
+__all__ = [
+    "COUNTRY_CODES", "FORMATS", "MAX_CELL", "PATTERN", "REGIONS", "InvalidNumber", "country_code", "formatted",
+    "in_plan", "mask", "national_digits", "parse", "parse_listed", "parse_typed", "region", "without_separators",
+]  # fmt: skip
+
 #: ISO 3166-1 alpha-2 codes, and calling codes (ITU E.164), that have a numbering plan.
 REGIONS = frozenset(phonenumbers.SUPPORTED_REGIONS)
 COUNTRY_CODES = frozenset(COUNTRY_CODE_TO_REGION_CODE)
-
-_DIGITS = re.compile(r"[0-9]+")
-#: A number as the API takes it, whole: E.164 without its plus.
-PATTERN = "[1-9][0-9]{6,14}"
-_NUMBER = re.compile(PATTERN)
-#: A longer cell holds no number. libphonenumber, too, refuses to read more characters than that.
-MAX_CELL = 250
-_TRUNK_ZERO = re.compile(r"\(\s*0\s*\)")
-# Hyphens as web pages and word processors write them are among them, U+2010 to U+2013.
-_SEPARATORS = re.compile(r"[\s().\u2010-\u2013-]")
-
-
-class InvalidNumber(ValueError):
-    """The text is not a phone number; the message says which rule it breaks, without repeating it."""
-
-
-def parse(query: object) -> str:
-    """The digits of `query`: country code and number, 7 to 15 digits (E.164), no leading zero; nothing is trimmed.
-
-    Raises InvalidNumber. Whether the number is assigned is not checked: numbering plans change faster than libraries.
-    """
-    if not isinstance(query, str):
-        raise InvalidNumber("must be a string")
-    if _NUMBER.fullmatch(query):
-        return query
-    if not _DIGITS.fullmatch(query):
-        raise InvalidNumber("must contain only digits")
-    if not 7 <= len(query) <= 15:
-        raise InvalidNumber("must have 7 to 15 digits")
-    raise InvalidNumber("must start with a country code")
-
-
-def parse_typed(text: str) -> str:
-    """As `parse`, for typed input: with a +, spaces, hyphens, dots or parentheses. Raises InvalidNumber."""
-    return parse(without_separators(text).removeprefix("+"))
-
-
-def without_separators(text: str) -> str:
-    """`text` without spaces, hyphens, dots, parentheses and marks of the direction of writing.
-
-    Raises InvalidNumber for more than MAX_CELL characters, and for `+49 (0)30 …`: that zero is dialled at home only;
-    kept, it would make another number.
-    """
-    _require_short(text)
-    if _TRUNK_ZERO.search(text):
-        raise InvalidNumber("must not hold a (0)")
-    return _SEPARATORS.sub("", text.translate(_DIRECTION_MARKS))
 
 
 def parse_listed(text: str, region: str | None = None) -> str:
@@ -68,9 +38,9 @@ def parse_listed(text: str, region: str | None = None) -> str:
     but a plus tells a country code from an area code: 646 is New York's, and +64 6 New Zealand's. Taken only when
     length and beginning fit the country's numbering plan. An extension is left out, for calls show the line.
     """
-    _require_short(text)
+    require_short(text)
     if not text.isascii():
-        text = text.translate(_DIRECTION_MARKS)
+        text = text.translate(DIRECTION_MARKS)
     text = text.strip(" \t'")  # a spreadsheet's mark of text
     digits = text.removeprefix("+")
     if digits.isascii() and digits.isdigit():
@@ -91,19 +61,12 @@ def parse_listed(text: str, region: str | None = None) -> str:
     return _planned(parse(f"{number.country_code}{phonenumbers.national_significant_number(number)}"))
 
 
-def _require_short(text: str) -> None:
-    if len(text) > MAX_CELL:
-        raise InvalidNumber(f"is longer than {MAX_CELL} characters")
-
-
 def _planned(digits: str) -> str:
     if in_plan(digits):
         return digits
     raise InvalidNumber("does not fit its country's numbering plan")
 
 
-# What Contacts on macOS and iOS leaves around numbers that were pasted: marks of the direction of writing.
-_DIRECTION_MARKS = dict.fromkeys([0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)])
 _BEGINNINGS = frozenset("+＋(0123456789")
 # phonenumbers makes digits of letters and joins what a decimal point or a stroke divides: 493023125042.0 is what a
 # spreadsheet makes of a number, 23125042/43 are two, and *31# comes before one. Takes time in proportion to the text's
@@ -164,7 +127,7 @@ def formatted(digits: str) -> str:
     if country_code(digits) is None:
         return f"+{digits}"
     text = phonenumbers.format_number(_parsed(digits), phonenumbers.PhoneNumberFormat.INTERNATIONAL)
-    grouped = " ".join(_SEPARATORS.sub(" ", text).split())
+    grouped = " ".join(SEPARATORS.sub(" ", text).split())
     # Never another number than it is: what libphonenumber leaves out or adds is not lost.
     return grouped if grouped.replace(" ", "") == f"+{digits}" else f"+{digits}"
 

@@ -70,18 +70,21 @@ def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> Deta
     """None for a name that is not configured, not paused, and has no figures since `since`. Four statements."""
     member = configured().get(name)
     slots = {slot: SourceUsage(slot, name) for slot in SLOTS if name in {each.name for each in members(slot)}}
-    total, this_hour = SourceUsage("", name), SourceUsage("", name)
+    total, this_hour, both_hours = (SourceUsage("", name) for _ in range(3))
     steps = {at: SourceUsage("", name) for at in _steps(since, now, by_hour=by_hour)}
-    days_before = None if by_hour else periods.hour(now)
+    hour_before = periods.hour(now) - source_report.HOUR
+    days_before = None if by_hour else hour_before
     for hour, slot, outcome, sums in statistics.of_source(name, since, days_before=days_before):
         step = hour if by_hour else periods.midnight(hour)
         if slot not in slots:
             slots[slot] = SourceUsage(slot, name)
         if step not in steps:  # a process with a fast clock may have counted in an hour that has not begun yet
             steps[step] = SourceUsage("", name)
-        counted = [slots[slot], total, steps[step], *([this_hour] if hour == periods.hour(now) else [])]
+        counted = [slots[slot], total, steps[step]]
+        counted += [both_hours] * (hour >= hour_before) + [this_hour] * (hour >= periods.hour(now))
         for usage in counted:
             usage.add(outcome, sums)
+    recent = source_report.enough(this_hour, both_hours)
     answered, failures = statistics.last_results(since)
     pauses = SourcePause.objects.in_bulk()
     own = [failure for failure in failures if failure.connector == name]
@@ -90,7 +93,7 @@ def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> Deta
     return Details(
         name=name,
         member=member,
-        state=_state(member, name in pauses, own, answered.get(name), this_hour, total, now),
+        state=_state(member, name in pauses, own, answered.get(name), recent, total, now),
         slots=[_slot(slot, slots[slot], name, member) for slot in SLOTS if slot in slots],
         total=total,
         steps=sorted(steps.items()),
@@ -112,7 +115,7 @@ def _state(
     paused: bool,
     failures: list[SourceResult],
     answered_at: datetime | None,
-    this_hour: SourceUsage,
+    recent: SourceUsage,
     total: SourceUsage,
     now: datetime,
 ) -> State:
@@ -122,10 +125,7 @@ def _state(
         return "unused"
     if member.guard and member.guard.breaker.is_open:
         return "breaker"
-    recent = [failure.at for failure in failures if failure.at >= now - source_report.RECENT]
-    failed = this_hour.failed_unpaused
-    lookups = failed + this_hour.found + this_hour.not_found
-    if recent and source_report.is_failing(recent[0], answered_at, failed, lookups):
+    if failures and source_report.failures(failures[0], answered_at, recent, now).is_failing:
         return "failing"
     return "healthy" if total.calls + total.cached or answered_at else "unused"
 

@@ -1,5 +1,6 @@
 """Calls, state and cost of each source, for the console."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,12 +13,16 @@ from lookup.connectors.registry import BUILT_IN, Member
 from lookup.models import SourcePause, SourceResult
 from lookup.search import SLOTS, members
 from lookup.slot import RULES_SOURCE
+from lookup.source_actions import configured
 from lookup.statistics import BreakerUsage, SourceUsage
 
+HOUR, LOOK_BACK = timedelta(hours=1), timedelta(days=1)
 #: A source is called failing for this long after a failure.
 RECENT = timedelta(minutes=5)
-#: A source that also answers is failing from this percentage of failures in the current hour.
+#: A source that also answers is failing from this percentage of failures.
 FAILING_PERCENT = 10
+#: A source that is called rarely is failing from so many failures without an answer.
+MIN_FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,34 +103,59 @@ def report(since: datetime) -> Report:
 
 
 @dataclass(frozen=True, slots=True)
-class FailingSource:
-    """A configured source whose recent calls failed, in any process: `failed` of `total` lookups in the current hour,
-    without those while it was paused."""
+class Failures:
+    """Of a configured source that failed within LOOK_BACK, in any process: `failed` of `total` lookups of `usages`,
+    without those while it was paused. `unanswered`: it has not answered since `last`."""
 
     last: SourceResult
     failed: int
     total: int
+    unanswered: bool
+    is_recent: bool
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.failed / self.total if self.total >= settings.ALERT_MIN_COUNT else 0.0
+
+    @property
+    def is_failing(self) -> bool:
+        """It failed within RECENT, and has not answered since or failed FAILING_PERCENT of its lookups; or, if it is
+        called rarely, it failed all of at least MIN_FAILURES."""
+        if self.unanswered:
+            return self.is_recent or self.failed == self.total >= MIN_FAILURES
+        return self.is_recent and self.percent >= FAILING_PERCENT
 
 
-def failing(now: datetime) -> list[FailingSource]:
-    """The configured sources that failed within RECENT and have not answered since, or that failed FAILING_PERCENT of
-    the calls of the current hour; not those that an operator has paused. Statistics are up to
-    counters.FLUSH_INTERVAL_S old. Three statements."""
-    answered, recent = statistics.last_results(now - RECENT)
-    usages, _ = statistics.by_source(periods.hour(now))
-    paused = set(SourcePause.objects.values_list("connector", flat=True))
-    last = {failure.connector: failure for failure in reversed(recent)}
-    found = []
-    for name in dict.fromkeys(member.name for slot in SLOTS for member in members(slot)):
-        if name not in last or name in paused:
-            continue
-        usage = statistics.of_all_slots(usages, name)
-        if is_failing(last[name].at, answered.get(name), usage.failed_unpaused, usage.unpaused):
-            found.append(FailingSource(last[name], usage.failed_unpaused, usage.unpaused))
-    return found
+def failures(last: SourceResult, answered_at: datetime | None, usage: SourceUsage, now: datetime) -> Failures:
+    unanswered = answered_at is None or answered_at <= last.at
+    return Failures(last, usage.failed_unpaused, usage.unpaused, unanswered, last.at > now - RECENT)
 
 
-def is_failing(failed_at: datetime, answered_at: datetime | None, failed: int, total: int) -> bool:
-    """Whether a source that failed within RECENT is called failing. `failed` of `total`: in the current hour."""
-    answered_since = answered_at is not None and answered_at > failed_at
-    return not answered_since or 100 * failed >= FAILING_PERCENT * total > 0
+def usages(now: datetime) -> dict[str, SourceUsage]:
+    """The lookups of each configured source that no operator has paused, in the current hour, or, while that has fewer
+    than ALERT_MIN_COUNT, also in the hour before. Three statements."""
+    hour = periods.hour(now)
+    this_hour, both_hours = (statistics.by_source(since)[0] for since in (hour, hour - HOUR))
+    names = configured().keys() - set(SourcePause.objects.values_list("connector", flat=True))
+    return {
+        name: enough(statistics.of_all_slots(this_hour, name), statistics.of_all_slots(both_hours, name))
+        for name in configured()
+        if name in names
+    }
+
+
+def enough(this_hour: SourceUsage, both_hours: SourceUsage) -> SourceUsage:
+    return this_hour if this_hour.unpaused >= settings.ALERT_MIN_COUNT else both_hours
+
+
+def failed(now: datetime, used: Mapping[str, SourceUsage]) -> list[Failures]:
+    """The sources in `used` that failed within LOOK_BACK. Statistics are up to counters.FLUSH_INTERVAL_S old. One
+    statement."""
+    answered, results = statistics.last_results(now - LOOK_BACK)
+    last = {failure.connector: failure for failure in reversed(results)}
+    return [failures(last[name], answered.get(name), usage, now) for name, usage in used.items() if name in last]
+
+
+def failing(now: datetime) -> list[Failures]:
+    """The sources that are failing. Four statements."""
+    return [each for each in failed(now, usages(now)) if each.is_failing]

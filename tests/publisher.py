@@ -11,8 +11,8 @@ CSV = "Content-Type: text/csv\r\n"
 
 @dataclass
 class Publisher:
-    """`files`: path with query → content. A file with an entry in `etags` can be asked for conditionally, and
-    continued. `faults`: how the next requests are answered instead."""
+    """`files`: path with query → content. A file with an entry in `etags` can be asked for conditionally. `faults`: how
+    the next requests are answered instead."""
 
     files: dict[str, bytes] = field(default_factory=dict)
     etags: dict[str, str] = field(default_factory=dict)
@@ -43,10 +43,6 @@ class Publisher:
         tag = f"ETag: {etag}\r\n" if etag else ""
         if etag and given.get("if-none-match") == etag:
             conversation.send(f"HTTP/1.1 304 X\r\n{tag}\r\n".encode())
-        elif etag and "range" in given and given.get("if-range") == etag:
-            start = int(given["range"].removeprefix("bytes=").removesuffix("-"))
-            content_range = f"Content-Range: bytes {start}-{len(body) - 1}/{len(body)}\r\n"
-            conversation.reply(206, body[start:], CSV + tag + content_range)
         else:
             conversation.reply(200, body, CSV + tag)
         return True

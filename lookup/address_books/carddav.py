@@ -7,28 +7,23 @@ that are new or changed are transferred.
 
 import io
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 import requests
-import urllib3
 from requests.auth import HTTPBasicAuth
 
+from core import http
+from core.addresses import policy_for
 from lookup.address_books.changes import NO_CARD, Card, Changes, FetchFailed, digest, label
 from lookup.address_books.configuration import Book
-from lookup.imports.checked_session import checked_session
 from lookup.imports.readers import vcard
 from lookup.imports.readers.base import Rejected
-from lookup.vendors.addresses import AddressNotAllowed, policy_for
 
-CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
 #: Of one response, however slowly its body arrives.
 RESPONSE_TIMEOUT_S = 600.0
 MAX_RESPONSE_BYTES = 64 * 2**20
@@ -58,7 +53,10 @@ _MULTIGET = (
 
 def fetch(book: Book, *, sync_token: str, known: Mapping[str, str]) -> Changes:
     """`sync_token` and `known` (key → version): of the last run; both are empty for the first. Raises FetchFailed."""
-    with _Client(book) as client:
+    policy = policy_for(book.url, private_network=True)
+    # It follows no redirects: they may lead to another host, without the credentials or with them.
+    with http.Session(book.url, policy, timeout_s=RESPONSE_TIMEOUT_S) as session:
+        client = _Client(book, session)
         listing = client.changed_since(sync_token) if sync_token else None
         if listing is None:
             listing = client.list_all()
@@ -106,20 +104,10 @@ class _Refused(FetchFailed):
 
 
 class _Client:
-    def __init__(self, book: Book) -> None:
-        self._book = book
+    def __init__(self, book: Book, session: http.Session) -> None:
+        self._book, self._session = book, session
         self._path = _path(book.url)
-        self._session = checked_session(book.url, policy_for(book.url, private_network=True))
-        if book.user:
-            self._session.auth = HTTPBasicAuth(*book.credentials)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._session.close()
+        self._auth = HTTPBasicAuth(*book.credentials) if book.user else None
 
     def changed_since(self, sync_token: str) -> _Listing | None:
         """None if all cards have to be listed: the server does not accept the token (DAV:valid-sync-token)."""
@@ -198,22 +186,12 @@ class _Client:
         headers = {"Content-Type": 'application/xml; charset="utf-8"', "Depth": depth, "Accept-Encoding": "identity"}
         try:
             with self._session.request(
-                method,
-                self._book.url,
-                data=body.encode(),
-                headers=headers,
-                stream=True,
-                allow_redirects=False,  # they may lead to another host, without the credentials or with them
-                timeout=(CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+                method, self._book.url, data=body.encode(), headers=headers, auth=self._auth
             ) as response:
                 _require_multistatus(response)
                 content = _read(response)
-        except AddressNotAllowed:
-            raise FetchFailed("the server has an address that is not allowed") from None
-        except requests.exceptions.SSLError:
-            raise FetchFailed("the server's TLS certificate or handshake was rejected") from None
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError):  # such as a bad Location
-            raise FetchFailed("the server could not be reached, or did not answer in time") from None
+        except http.RequestFailed as error:
+            raise FetchFailed(str(error)) from None
         root = _parse(content)
         return list(map(_member, root.findall(f"{_DAV}response"))), (root.findtext(f"{_DAV}sync-token") or "").strip()
 
@@ -234,15 +212,11 @@ def _require_multistatus(response: requests.Response) -> None:
 
 
 def _read(response: requests.Response) -> bytes:
-    deadline = time.monotonic() + RESPONSE_TIMEOUT_S
     content = bytearray()
-    # read1 returns what has arrived; read(n) would wait for n bytes, however slowly they come.
-    while chunk := response.raw.read1(_CHUNK_BYTES):
+    for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
         content += chunk
         if len(content) > MAX_RESPONSE_BYTES:
             raise FetchFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
-        if time.monotonic() > deadline:
-            raise FetchFailed(f"a response did not arrive within {RESPONSE_TIMEOUT_S:,.0f} s")
     return bytes(content)
 
 

@@ -8,8 +8,8 @@ from urllib.parse import unquote, urlsplit
 import phonenumbers
 from django.conf import settings
 
+from core.addresses import LOOPBACK
 from lookup.address_books.changes import digest
-from lookup.vendors.preset import LOOPBACK
 
 
 class InvalidBook(Exception):

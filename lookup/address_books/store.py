@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Sum
 from django.utils import timezone
 
@@ -17,7 +17,7 @@ from lookup.imports.contacts import CONTACTS
 from lookup.imports.merging import ReadCounts, import_lock
 from lookup.imports.readers import base
 from lookup.imports.row_filter import SUPPRESSED, OnReject, is_loss
-from lookup.imports.staging import chunks
+from lookup.imports.staging import backend, chunks
 from lookup.models import AddressBook, AddressBookCard, AddressBookContact, Contact
 
 #: Cards in one transaction on SQLite.
@@ -78,7 +78,7 @@ def merge(
     if not allow_loss:
         _require_no_loss(book, changes)
     result = SyncResult(cards=len(changes.cards), removed_cards=len(changes.removed))
-    parts = [changes] if dry_run or connection.vendor == "postgresql" else _parts(changes)
+    parts = _parts(changes) if backend().merges_in_parts and not dry_run else [changes]
     for part in parts:
         # Waits for an import that is writing; `forget` waits for this.
         with import_lock(CONTACTS), transaction.atomic():

@@ -2,11 +2,12 @@
 
 1. **Read**: `files.py` opens a file, `formats.py` recognizes its format, and a reader in `readers/` yields its rows.
 2. **Stage**: `row_filter.py` rejects rows, and `staging.py` copies the others into temporary tables.
-3. **Merge**: `merging.py` writes what differs into the target table.
+3. **Merge**: `merging.py` writes what differs into the target table. What PostgreSQL and SQLite do in their own ways
+   is in two classes of `staging.py`.
 
 `contacts.py` and `complaints.py` run these steps, and `refresh.py` downloads files for them (`download.py`).
 `numbering_plan.py` loads the installed phonenumbers data.
 
-To add a file format, write a reader in `readers/` (`readers/base.py` describes what it yields) and list it in
-`formats.py`.
+To add a file format, write a reader in `readers/` (`readers/base.py` describes what it yields, and
+`readers/csv_rows.py` has the base of CSV formats) and list it in `formats.py`.
 """

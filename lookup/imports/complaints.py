@@ -79,7 +79,7 @@ def import_complaints(
             days = [ReplacedDay(*row) for row in tables.query(_DAY_RESULTS)]
             if not allow_loss and not dry_run:
                 _require_no_loss(tables, days, list_source)
-            observer.merging(to_merge)
+            observer.merging(to_merge, in_parts=tables.merges_in_parts)
             counts = merging.merge(tables=tables, table=COMPLAINTS, dry_run=dry_run, progress=observer.merged)
             if list_source and not dry_run:
                 data_sets.record(data_sets.list_name(list_source), str(rows.version or 0), rows=valid)

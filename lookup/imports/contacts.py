@@ -37,7 +37,7 @@ def import_contacts(
             valid -= rows.drop_newly_suppressed(tables)
             unique = tables.derive("merged", _FIRST_OF_EACH_NUMBER)
             repeated = rows.report_repeated(tables, "number") if unique < valid else 0
-            observer.merging(unique)
+            observer.merging(unique, in_parts=tables.merges_in_parts)
             counts = merging.merge(tables=tables, table=CONTACTS, dry_run=dry_run, progress=observer.merged)
         if not dry_run:
             observer.finished()

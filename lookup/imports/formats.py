@@ -4,8 +4,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lookup.imports.readers import fcc_csv, ftc_csv, google_csv, outlook_csv, phoneblock, plain_csv, vcard
+from lookup.imports.readers import fcc_csv, ftc_csv, phoneblock, vcard
 from lookup.imports.readers.base import UnreadableFile
+from lookup.imports.readers.fcc_csv import FCCReader
+from lookup.imports.readers.ftc_csv import FTCReader
+from lookup.imports.readers.google_csv import GoogleReader
+from lookup.imports.readers.outlook_csv import OutlookReader
+from lookup.imports.readers.plain_csv import PlainComplaintReader, PlainContactReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +33,20 @@ NUMBER_AND_DAY = "number, source, day"
 
 CONTACTS: Mapping[str, Format] = {
     "vcard": Format("vCard", vcard.recognizes, vcard.read),
-    "google": Format("Google Contacts CSV", google_csv.recognizes, google_csv.read),
-    "outlook": Format("Outlook CSV", outlook_csv.recognizes, outlook_csv.read),
-    "csv": Format("CSV with number, name, location", plain_csv.recognizes_contacts, plain_csv.read_contacts),
+    "google": Format("Google Contacts CSV", GoogleReader.recognizes, GoogleReader.read),
+    "outlook": Format("Outlook CSV", OutlookReader.recognizes, OutlookReader.read),
+    "csv": Format("CSV with number, name, location", PlainContactReader.recognizes, PlainContactReader.read),
 }
 COMPLAINTS: Mapping[str, Format] = {
-    "ftc": Format("FTC Do Not Call CSV", ftc_csv.recognizes, ftc_csv.read, ftc_csv.SOURCE),
-    "fcc": Format("FCC unwanted calls CSV", fcc_csv.recognizes, fcc_csv.read, fcc_csv.SOURCE, identity=TICKET),
+    "ftc": Format("FTC Do Not Call CSV", FTCReader.recognizes, FTCReader.read, ftc_csv.SOURCE),
+    "fcc": Format("FCC unwanted calls CSV", FCCReader.recognizes, FCCReader.read, fcc_csv.SOURCE, identity=TICKET),
     "phoneblock": Format(
         "PhoneBlock block list JSON", phoneblock.recognizes, phoneblock.read, phoneblock.SOURCE, is_list=True
     ),
     "csv": Format(
         "CSV with number, day, total",
-        plain_csv.recognizes_complaints,
-        plain_csv.read_complaints,
+        PlainComplaintReader.recognizes,
+        PlainComplaintReader.read,
         "import",
         identity=NUMBER_AND_DAY,
     ),

@@ -8,12 +8,9 @@ same import again does the rest.
 
 # ruff: noqa: S608 (statements are built from names in the code; values are bound)
 
-import fcntl
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from django.db import connection, models, transaction
@@ -23,9 +20,6 @@ from core.db import yield_to_writers
 from lookup.imports import staging
 from lookup.imports.progress import OnProgress, ignore_progress
 from lookup.imports.staging import StagingTables, staging_tables
-
-# About 100,000 rows, after which progress is reported.
-_PAGES = 1000
 
 #: For the rows of `merge` that are to be written.
 NOT_DELETED = "CAST(NULL AS bigint) AS deleted"
@@ -75,7 +69,7 @@ class TargetTable:
 
     def differs(self, one: str, other: str) -> str:
         """SQL: whether two rows with the same key have different values."""
-        operator = "IS DISTINCT FROM" if connection.vendor == "postgresql" else "IS NOT"
+        operator = staging.backend().differs
         return " OR ".join(f"{one}.{column} {operator} {other}.{column}" for column in self.values)
 
     def delete_statement(self, where: str) -> str:
@@ -99,21 +93,10 @@ class TargetTable:
         return [connection.ops.adapt_datetimefield_value(timezone.now())] if self.stamp else []
 
 
-@contextmanager
-def import_lock(table: TargetTable) -> Iterator[None]:
+def import_lock(table: TargetTable) -> AbstractContextManager[None]:
     """Imports into one table take turns: they never deadlock, and each counts what it did. On PostgreSQL what happens
     inside is one transaction."""
-    if connection.vendor == "postgresql":
-        with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"import into {table.name}"])
-            yield
-        return
-    # A separate file: closing one of the database's would release SQLite's own locks in this process. Readable by all,
-    # in case root was the first to import.
-    path = Path(connection.settings_dict["NAME"]).with_name(f"{table.name}.lock")
-    with open(os.open(path, os.O_RDONLY | os.O_CREAT, 0o644), "rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    return staging.backend().lock(table.name)
 
 
 def upsert(
@@ -143,10 +126,7 @@ def merge(
     """
     counts = _compare(tables, table)
     if not dry_run and counts.rows > counts.unchanged:
-        if connection.vendor == "postgresql":
-            _write_at_once(tables, table, counts, progress)
-        else:
-            _write_in_chunks(tables, table, counts, progress)
+        tables.write(table, counts, progress)
     return counts
 
 
@@ -158,41 +138,6 @@ def _compare(tables: StagingTables, table: TargetTable) -> Counts:
         f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {same}"
     )[0]
     return Counts(added=written - known, changed=changed, unchanged=known - changed, removed=removed)
-
-
-def _write_at_once(tables: StagingTables, table: TargetTable, counts: Counts, progress: OnProgress) -> None:
-    """Write in one transaction, by pages of the staging table, so that progress can be reported."""
-    size = tables.query("SELECT pg_relation_size('merged') / 8192")[0][0]
-    upsert = table.upsert_statement("ctid >= %s::tid AND ctid < %s::tid")
-    with transaction.atomic():
-        if counts.removed:
-            tables.execute(table.delete_statement("TRUE"))
-        for first in range(0, size, _PAGES):
-            tables.execute(upsert, [*table.stamp_parameters(), f"({first},0)", f"({first + _PAGES},0)"])
-            progress(counts.rows * min(first + _PAGES, size) // size)
-        tables.execute(f"ANALYZE {table.name}")
-
-
-def _write_in_chunks(tables: StagingTables, table: TargetTable, counts: Counts, progress: OnProgress) -> None:
-    """Each chunk ends before the number that it would split; a number with more rows than a chunk is split."""
-    upsert = table.upsert_statement("rowid BETWEEN %s AND %s")
-    delete = table.delete_statement("rowid BETWEEN %s AND %s")
-    number, first = table.key[0], 1
-    while first <= counts.rows:
-        last = min(first + staging.CHUNK_ROWS - 1, counts.rows)
-        split = tables.query(
-            f"SELECT min(rowid) FROM merged WHERE rowid BETWEEN %s AND %s "
-            f"AND {number} = (SELECT {number} FROM merged WHERE rowid = %s)",
-            [first, last, last + 1],
-        )[0][0]
-        if split and split > first:
-            last = split - 1
-        with transaction.atomic():
-            tables.execute(delete, [first, last])
-            tables.execute(upsert, [*table.stamp_parameters(), first, last])
-        progress(last)
-        first = last + 1
-        yield_to_writers()
 
 
 def delete(*, model: type[models.Model], keys: Iterable[Any]) -> int:

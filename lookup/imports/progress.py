@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from django.db import connection
-
 from lookup.imports.files import TextFile
 
 #: Called with the number of rows done.
@@ -26,7 +24,7 @@ class ImportProgress:
         #: Rows read so far, of all files.
         self.rows = 0
         self._rows_before = self._merged = self._to_merge = 0
-        self._finished = False
+        self._finished = self._in_parts = False
 
     def downloaded(self, done: int, total: int | None) -> None:
         """`done`: bytes of the file so far; `total`: None if unknown."""
@@ -45,13 +43,13 @@ class ImportProgress:
         if self._bar and self._file:
             self._bar.update(self._file.position, rows - self._rows_before)
 
-    def merging(self, rows: int) -> None:
-        """Everything is staged; `rows` will be compared and written."""
-        self._to_merge = rows
+    def merging(self, rows: int, *, in_parts: bool) -> None:
+        """Everything is staged; `rows` will be compared and written. `in_parts`: what is written is committed."""
+        self._to_merge, self._in_parts = rows, in_parts
         self._show("merging", rows)
 
     def merged(self, rows: int) -> None:
-        """`rows`: written so far. On SQLite they are committed, on PostgreSQL only the end commits them."""
+        """`rows`: written so far."""
         self._merged = rows
         if self._bar:
             self._bar.update(rows)
@@ -62,7 +60,7 @@ class ImportProgress:
 
     @property
     def has_committed(self) -> bool:
-        return self._finished or (connection.vendor != "postgresql" and self._merged > 0)
+        return self._finished or (self._in_parts and self._merged > 0)
 
     def interrupted_message(self) -> str:
         if self._finished:

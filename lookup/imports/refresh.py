@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import Error as DatabaseFailure
 from django.db import close_old_connections
 
+from core.addresses import policy_for
 from core.database_errors import describe
 from lookup.imports import data_sets
 from lookup.imports.complaints import import_complaints
@@ -28,7 +29,6 @@ from lookup.imports.progress import ImportProgress
 from lookup.imports.readers.base import UnreadableFile
 from lookup.imports.row_filter import ImportResult
 from lookup.models import Dataset
-from lookup.vendors.addresses import policy_for
 
 FTC_URL = "https://www.ftc.gov/sites/default/files/DNC_Complaint_Numbers_{day}.csv"
 FCC_URL = "https://opendata.fcc.gov/api/views/vakf-fz8e/rows.csv?accessType=DOWNLOAD"
@@ -181,7 +181,6 @@ class _Refresher:
             download = Download(
                 url=url,
                 path=path,
-                partial=path.with_suffix(".part"),
                 address_policy=policy_for(url, private_network=bool(configured)),
                 headers=headers or {},
                 validator=validator,

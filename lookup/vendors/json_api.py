@@ -12,10 +12,10 @@ from urllib.parse import quote, urlencode, urlsplit
 from django.conf import settings
 
 from core import loop
+from core.addresses import policy_for
 from lookup.answers import Answer, Failed, Found, NotFound, clean_text
 from lookup.connectors.base import Connector
 from lookup.vendors import capitals, transport
-from lookup.vendors.addresses import policy_for
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape
 from lookup.vendors.preset import MissingEnvironment, Outcome, Preset, SpamRules, require_safe_scheme
 

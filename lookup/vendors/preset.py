@@ -17,13 +17,13 @@ import msgspec
 from django.core.exceptions import ImproperlyConfigured
 from msgspec import Meta, Struct
 
+from core.addresses import LOOPBACK
 from lookup import numbers
 from lookup.answers import FIELDS
 from lookup.vendors.expressions import Expression, JsonTemplate, Template, Templates
 
 SHIPPED = Path(__file__).with_name("presets")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-LOOPBACK = re.compile(r"localhost|127\.\d+\.\d+\.\d+|::1")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?|[0-9a-f:.]+")
 _INDEX = re.compile(r"\[(\d+)\]")
 ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")

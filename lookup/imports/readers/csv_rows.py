@@ -1,17 +1,21 @@
-"""The records of a CSV file, with the line at which each begins: RFC 4180 with commas, semicolons or tabs.
+"""The base of the CSV readers, and the records of a CSV file with the line at which each begins: RFC 4180 with commas,
+semicolons or tabs.
 
 A malformed record costs no other record.
 """
 
 import csv
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import chain
+from typing import Any
 
 from lookup.answers import clean_text
 from lookup.imports.readers import base
-from lookup.imports.readers.base import ContactRow, InvalidCell, Rejected, UnreadableFile
+from lookup.imports.readers.base import ComplaintRow, ContactRow, InvalidCell, Rejected, UnreadableFile
 
 DELIMITERS = ",;\t"
 UNCLOSED_QUOTE = "unclosed quotation mark"
@@ -59,16 +63,6 @@ def _parse_header(line: str, delimiter: str) -> Header | None:
     except csv.Error:
         return None
     return Header(tuple(" ".join(cell.split()).casefold() for cell in cells), delimiter)
-
-
-def recognizer(matches: Callable[[Header], bool]) -> Callable[[str], bool]:
-    """A function that says whether a first line is a header that `matches`."""
-
-    def recognizes(first_line: str) -> bool:
-        header = parse_header(first_line)
-        return header is not None and matches(header)
-
-    return recognizes
 
 
 def read_header(lines: Iterator[str], matches: Callable[[Header], bool], error: str) -> tuple[Header, int]:
@@ -160,23 +154,102 @@ def _reason(error: csv.Error, first_line: str, multiline: bool, lines: int) -> s
     return f"not CSV: {str(error).partition(' - ')[0]}"
 
 
-def contacts(line: int, entries: Iterable[tuple[str, str, str]], region: str | None) -> Iterator[ContactRow | Rejected]:
-    """The rows of an address book's record at `line`, from its entries of number, name and location. A number that
-    occurs twice in the record counts once."""
-    seen: set[int] = set()
-    for text, name, location in entries:
+class CSVReader(ABC):
+    """Reads one file of a CSV format: `recognizes` and `read` are those of a Format."""
+
+    #: The names of each column that the format has, and of each that it may have.
+    required: Sequence[tuple[str, ...]] = ()
+    optional: Sequence[tuple[str, ...]] = ()
+    #: What is wrong with a header that does not match.
+    error: str
+    #: A quoted cell may contain line breaks.
+    multiline = False
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        #: The indexes of the required and the optional columns.
+        self.columns = [header.index(*names) for names in (*self.required, *self.optional)]
+
+    @classmethod
+    def matches(cls, header: Header) -> bool:
+        """Whether a file with this header has the format."""
+        return all(header.find(*names) is not None for names in cls.required)
+
+    @abstractmethod
+    def parse(self, line: int, cells: list[str]) -> Iterator[Any]:
+        """The rows of the record at `line`, whose cells are padded."""
+
+    @classmethod
+    def recognizes(cls, first_line: str) -> bool:
+        header = parse_header(first_line)
+        return header is not None and cls.matches(header)
+
+    @classmethod
+    def read(cls, lines: Iterator[str], **options: Any) -> Iterator[Any]:
+        """`options`: those of the constructor. Raises UnreadableFile."""
+        header, line = read_header(lines, cls.matches, cls.error)
+        reader = cls(header, **options)
+        for row in rows(lines, header, multiline=cls.multiline, line=line):
+            if isinstance(row, Rejected):
+                yield row
+            else:
+                yield from reader.parse(row[0], header.padded(row[1]))
+
+
+class ContactReader(CSVReader):
+    """`region` (ISO 3166-1 alpha-2): where numbers without a country code are dialed."""
+
+    def __init__(self, header: Header, *, region: str | None) -> None:
+        super().__init__(header)
+        self.region = region
+
+    @abstractmethod
+    def entries(self, cells: list[str]) -> Iterable[tuple[str, str, str]]:
+        """The numbers of a record, each with its name and location."""
+
+    def parse_number(self, text: str) -> int:
+        return base.parse_number(text, self.region)
+
+    def parse(self, line: int, cells: list[str]) -> Iterator[ContactRow | Rejected]:
+        """A number that occurs twice in the record counts once."""
+        seen: set[int] = set()
+        for text, name, location in self.entries(cells):
+            try:
+                number = self.parse_number(text)
+            except InvalidCell as error:
+                yield Rejected(line, str(error))
+                continue
+            if number in seen:
+                continue
+            seen.add(number)
+            if name or location:
+                yield line, number, name, location
+            else:
+                yield base.rejected(line, base.NO_NAME_OR_LOCATION, number)
+
+
+class ComplaintReader(CSVReader):
+    """`source`: of rows that name none. `today` is in UTC."""
+
+    def __init__(self, header: Header, *, source: str, today: date) -> None:
+        super().__init__(header)
+        self.source, self.today = source, today
+
+    @abstractmethod
+    def number(self, cells: list[str]) -> int:
+        """Raises InvalidCell."""
+
+    @abstractmethod
+    def complaint(self, cells: list[str]) -> tuple[str, date, int, int, str, str]:
+        """What follows the number in a ComplaintRow. Raises InvalidCell."""
+
+    def parse(self, line: int, cells: list[str]) -> Iterator[ComplaintRow | Rejected]:
+        number = None
         try:
-            number = base.parse_number(text, region)
+            number = self.number(cells)
+            yield line, number, *self.complaint(cells)
         except InvalidCell as error:
-            yield Rejected(line, str(error))
-            continue
-        if number in seen:
-            continue
-        seen.add(number)
-        if name or location:
-            yield line, number, name, location
-        else:
-            yield base.rejected(line, base.NO_NAME_OR_LOCATION, number)
+            yield base.rejected(line, error, number)
 
 
 def location(city: str, state: str, country: str) -> str:

@@ -6,12 +6,10 @@ names used before 2024 (`Given Name`, `Organization 1 - Name`; general knowledge
 """
 
 import re
-from collections.abc import Iterator
 from itertools import zip_longest
 
 from lookup.answers import clean_text
 from lookup.imports.readers import csv_rows
-from lookup.imports.readers.base import ContactRow, Rejected
 
 _PHONE = re.compile(r"phone [0-9]+ - value")
 _CITY = re.compile(r"(address [0-9]+) - city")
@@ -25,42 +23,38 @@ _NAME = (
 )
 #: Used where the name is empty, best first.
 _OTHER_NAMES = (("organization name", "organization 1 - name"), ("file as",), ("nickname",))
-_ERROR = "the first line names no columns of Google Contacts, such as First Name and Phone 1 - Value"
 
 
-def _matches(header: csv_rows.Header) -> bool:
-    return header.find("first name", "given name") is not None and (
-        header.find("file as") is not None or any(map(_PHONE.fullmatch, header.columns))
-    )
+class GoogleReader(csv_rows.ContactReader):
+    error = "the first line names no columns of Google Contacts, such as First Name and Phone 1 - Value"
+    multiline = True
 
+    def __init__(self, header: csv_rows.Header, *, region: str | None) -> None:
+        super().__init__(header, region=region)
+        self._phones = [index for index, column in enumerate(header.columns) if _PHONE.fullmatch(column)]
+        self._names = [header.index(*columns) for columns in _NAME]
+        self._other_names = [header.index(*columns) for columns in _OTHER_NAMES]
+        self._addresses = [
+            tuple(header.index(f"{address[1]} - {part}") for part in ("city", "region", "country"))
+            for address in map(_CITY.fullmatch, header.columns)
+            if address
+        ]
 
-recognizes = csv_rows.recognizer(_matches)
+    @classmethod
+    def matches(cls, header: csv_rows.Header) -> bool:
+        return header.find("first name", "given name") is not None and (
+            header.find("file as") is not None or any(map(_PHONE.fullmatch, header.columns))
+        )
 
-
-def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:
-    """Yield a row for each number of a contact. `region` (ISO 3166-1 alpha-2): where numbers without a country code are
-    dialed. Raises UnreadableFile."""
-    header, line = csv_rows.read_header(lines, _matches, _ERROR)
-    phones = [index for index, column in enumerate(header.columns) if _PHONE.fullmatch(column)]
-    names = [header.index(*columns) for columns in _NAME]
-    other_names = [header.index(*columns) for columns in _OTHER_NAMES]
-    addresses = [
-        tuple(header.index(f"{address[1]} - {part}") for part in ("city", "region", "country"))
-        for address in map(_CITY.fullmatch, header.columns)
-        if address
-    ]
-    for row in csv_rows.rows(lines, header, multiline=True, line=line):
-        if isinstance(row, Rejected):
-            yield row
-            continue
-        line, cells = row[0], header.padded(row[1])
-        numbers = [value for index in phones for value in _values(cells[index])]
-        if numbers:
-            name = clean_text(" ".join(cells[index] for index in names)) or next(
-                filter(None, (clean_text(value) for index in other_names for value in _values(cells[index]))), ""
-            )
-            location = _location([[cells[index] for index in address] for address in addresses])
-            yield from csv_rows.contacts(line, [(number, name, location) for number in numbers], region)
+    def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
+        numbers = [value for index in self._phones for value in _values(cells[index])]
+        if not numbers:
+            return []
+        name = clean_text(" ".join(cells[index] for index in self._names)) or next(
+            filter(None, (clean_text(value) for index in self._other_names for value in _values(cells[index]))), ""
+        )
+        location = _location([[cells[index] for index in address] for address in self._addresses])
+        return [(number, name, location) for number in numbers]
 
 
 def _values(cell: str) -> list[str]:

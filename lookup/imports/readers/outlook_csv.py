@@ -4,11 +4,8 @@ The columns are general knowledge, not looked up: Microsoft publishes no list of
 translates them, and its files are not recognized.
 """
 
-from collections.abc import Iterator
-
 from lookup.answers import clean_text
 from lookup.imports.readers import csv_rows
-from lookup.imports.readers.base import ContactRow, Rejected
 
 _COMPANY_MAIN_PHONE = "company main phone"
 #: Assistant's Phone, which is another person's, and Telex are left out.
@@ -33,28 +30,20 @@ _PHONES = (
 )
 _BUSINESS_PHONES = frozenset({"business phone", "business phone 2", "business fax", _COMPANY_MAIN_PHONE})
 _NAME = ("title", "first name", "middle name", "last name", "suffix")
-_ERROR = "the first line names no columns of Outlook in English, such as First Name and Mobile Phone"
 
 
-def _matches(header: csv_rows.Header) -> bool:
-    return header.find("first name", "last name", "company") is not None and header.find(*_PHONES) is not None
+class OutlookReader(csv_rows.ContactReader):
+    error = "the first line names no columns of Outlook in English, such as First Name and Mobile Phone"
+    multiline = True
 
+    @classmethod
+    def matches(cls, header: csv_rows.Header) -> bool:
+        return header.find("first name", "last name", "company") is not None and header.find(*_PHONES) is not None
 
-recognizes = csv_rows.recognizer(_matches)
-
-
-def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:
-    """Yield a row for each number of a contact. `region` (ISO 3166-1 alpha-2): where numbers without a country code are
-    dialed. Raises UnreadableFile."""
-    header, line = csv_rows.read_header(lines, _matches, _ERROR)
-    for row in csv_rows.rows(lines, header, multiline=True, line=line):
-        if isinstance(row, Rejected):
-            yield row
-            continue
-        contact = dict(zip(header.columns, row[1], strict=False))
+    def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
+        contact = dict(zip(self.header.columns, cells, strict=False))
         phones = [phone for phone in _PHONES if contact.get(phone, "").strip()]
-        entries = [(contact[phone], _name(contact, phone), _location(contact, phone)) for phone in phones]
-        yield from csv_rows.contacts(row[0], entries, region)
+        return [(contact[phone], _name(contact, phone), _location(contact, phone)) for phone in phones]
 
 
 def _name(contact: dict[str, str], phone: str) -> str:

@@ -4,79 +4,60 @@ Contacts: `number`, and `name`, `location` or both. Complaints: `number`, `day`,
 `source` and `subject`.
 """
 
-from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import lru_cache
+from typing import Any
 
 from lookup import numbers
 from lookup.answers import clean_text
 from lookup.imports.readers import base, csv_rows
-from lookup.imports.readers.base import ComplaintRow, ContactRow, InvalidCell, Rejected, UnreadableFile
+from lookup.imports.readers.base import InvalidCell, UnreadableFile
 from lookup.models import MAX_COUNT
 
-_CONTACT_COLUMNS = ("number", "name", "location")
-_COMPLAINT_COLUMNS = ("number", "day", "total", "robocalls", "source", "subject")
+
+class _PlainReader(csv_rows.CSVReader):
+    """Raises UnreadableFile for a header that names a column twice."""
+
+    def __init__(self, header: csv_rows.Header, **options: Any) -> None:
+        super().__init__(header, **options)
+        if any(header.columns.count(name) > 1 for (name,) in (*self.required, *self.optional)):
+            raise UnreadableFile("the first line names a column twice")
 
 
-def _has_contacts(header: csv_rows.Header) -> bool:
-    return "number" in header.columns
+class PlainContactReader(_PlainReader, csv_rows.ContactReader):
+    required = (("number",),)
+    optional = (("name",), ("location",))
+    error = "the first line must name the column number"
+
+    @classmethod
+    def recognizes(cls, first_line: str) -> bool:
+        return super().recognizes(first_line) and not PlainComplaintReader.recognizes(first_line)
+
+    def parse_number(self, text: str) -> int:
+        return _parse_number(text, self.region)
+
+    def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
+        number, name, location = self.columns
+        return [(cells[number], clean_text(cells[name]), _clean_location(cells[location]))]
 
 
-def _has_complaints(header: csv_rows.Header) -> bool:
-    return {"number", "day", "total"} <= set(header.columns)
-
-
-recognizes_contacts = csv_rows.recognizer(lambda header: _has_contacts(header) and not _has_complaints(header))
-recognizes_complaints = csv_rows.recognizer(_has_complaints)
-
-
-def read_contacts(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:
-    """`region`: where numbers without a plus are dialed; None: they begin with their country code. Raises
-    UnreadableFile."""
-    header, first = csv_rows.read_header(lines, _has_contacts, "the first line must name the column number")
-    number_at, name_at, location_at = _indexes(header, _CONTACT_COLUMNS)
-    clean_location = lru_cache(maxsize=4096)(clean_text)  # few locations differ
-    for row in csv_rows.rows(lines, header, line=first):
-        if isinstance(row, Rejected):
-            yield row
-            continue
-        line, cells = row[0], header.padded(row[1])
-        try:
-            number = _parse_number(cells[number_at], region)
-        except InvalidCell as error:
-            yield Rejected(line, str(error))
-            continue
-        name, location = clean_text(cells[name_at]), clean_location(cells[location_at])
-        if name or location:
-            yield line, number, name, location
-        else:
-            yield base.rejected(line, base.NO_NAME_OR_LOCATION, number)
-
-
-def read_complaints(lines: Iterator[str], *, source: str, today: date) -> Iterator[ComplaintRow | Rejected]:
-    """`source` applies to rows that name none. Raises UnreadableFile."""
+class PlainComplaintReader(_PlainReader, csv_rows.ComplaintReader):
+    required = (("number",), ("day",), ("total",))
+    optional = (("robocalls",), ("source",), ("subject",))
     error = "the first line must name the columns number, day and total"
-    header, first = csv_rows.read_header(lines, _has_complaints, error)
-    number_at, day_at, total_at, robocalls_at, source_at, subject_at = _indexes(header, _COMPLAINT_COLUMNS)
-    for row in csv_rows.rows(lines, header, line=first):
-        if isinstance(row, Rejected):
-            yield row
-            continue
-        line, cells = row[0], header.padded(row[1])
-        number = None
-        try:
-            number = _parse_number(cells[number_at], None)
-            row_source = base.parse_source(cells[source_at]) if cells[source_at].strip() else source
-            day = base.parse_day(cells[day_at], date.fromisoformat, today)
-            total = _parse_count(cells[total_at], "total")
-            robocalls = _parse_count(cells[robocalls_at], "robocalls") if cells[robocalls_at].strip() else 0
-            if robocalls > total:
-                raise InvalidCell("more robocalls than complaints")
-        except InvalidCell as invalid:
-            yield base.rejected(line, invalid, number)
-            continue
-        subject = base.parse_subject(cells[subject_at])
-        yield line, number, row_source, day, total, robocalls, subject, base.WHOLE_COUNT
+
+    def number(self, cells: list[str]) -> int:
+        return _parse_number(cells[self.columns[0]], None)
+
+    def complaint(self, cells: list[str]) -> tuple[str, date, int, int, str, str]:
+        _, day_at, total_at, robocalls_at, source_at, subject_at = self.columns
+        source = base.parse_source(cells[source_at]) if cells[source_at].strip() else self.source
+        day = base.parse_day(cells[day_at], date.fromisoformat, self.today)
+        total = _parse_count(cells[total_at], "total")
+        robocalls = _parse_count(cells[robocalls_at], "robocalls") if cells[robocalls_at].strip() else 0
+        if robocalls > total:
+            raise InvalidCell("more robocalls than complaints")
+        return source, day, total, robocalls, base.parse_subject(cells[subject_at]), base.WHOLE_COUNT
 
 
 def _parse_number(text: str, region: str | None) -> int:
@@ -87,11 +68,7 @@ def _parse_number(text: str, region: str | None) -> int:
     return base.parse_number(f"+{text.strip()}" if has_country_code else text, region)
 
 
-def _indexes(header: csv_rows.Header, columns: Sequence[str]) -> list[int]:
-    """Raises UnreadableFile."""
-    if any(header.columns.count(column) > 1 for column in columns):
-        raise UnreadableFile("the first line names a column twice")
-    return [header.index(column) for column in columns]
+_clean_location = lru_cache(maxsize=4096)(clean_text)  # few locations differ
 
 
 @lru_cache(maxsize=4096)

@@ -54,8 +54,7 @@ def test_failing_source_is_unhealthy_before_its_breaker_opens(admin_client: Clie
     count_calls("breaker", 1)
     count_calls("cached_found", 1_000)
     assert sources_finding(admin_client) == (
-        "unhealthy Failing: tests.connectors.RemoteKnows, 3 of 100 this hour, last at 14:20:20 UTC "
-        "(auth: Check the key)."
+        "unhealthy Failing: tests.connectors.RemoteKnows, 3 of 100 lookups, last at 14:20:20 UTC (auth: Check the key)."
     )
 
 
@@ -100,7 +99,21 @@ def test_source_that_fails_a_tenth_of_calls_is_unhealthy(admin_client: Client) -
     add_result(seconds_ago=9)
     count_calls("found", 90, connector="tests.connectors.Knows")
     count_calls("late", 10, connector="tests.connectors.Knows")
-    assert "Knows, 10 of 100 this hour, last at 14:20:20 UTC (late)." in sources_finding(admin_client)
+    assert "Knows, 10 of 100 lookups, last at 14:20:20 UTC (late)." in sources_finding(admin_client)
+
+
+def test_few_failures_of_a_source_that_answers_are_no_percentage(admin_client: Client) -> None:
+    add_result("late", seconds_ago=10)
+    add_result(seconds_ago=9)
+    count_calls("found", 9, connector="tests.connectors.Knows")
+    count_calls("late", 9, connector="tests.connectors.Knows")
+    assert sources_finding(admin_client).startswith("healthy")
+
+
+def test_rarely_called_source_that_always_fails_is_unhealthy(admin_client: Client) -> None:
+    add_result("late", seconds_ago=1_000)
+    count_calls("late", 3, connector="tests.connectors.Knows")
+    assert "Knows, 3 of 3 lookups" in sources_finding(admin_client)
 
 
 def test_old_failures_and_unconfigured_sources_are_ignored(admin_client: Client) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trustme
 
+from core import http
 from lookup.address_books import carddav
 from lookup.address_books.changes import Changes, FetchFailed, digest
 from lookup.address_books.configuration import Book
@@ -65,7 +66,7 @@ def test_invalid_redirect_is_a_failure_of_the_book(server: Upstream, location: b
         conversation.send(b"HTTP/1.1 302 X\r\nConnection: close\r\nLocation: " + location + b"\r\n\r\n")
         return False
 
-    assert refusal(server, redirects) == "the server could not be reached, or did not answer in time"
+    assert refusal(server, redirects) == "the server redirects too often, or to an invalid address"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_compressed_body_is_not_unpacked(server: Upstream) -> None:
 
 
 def test_server_that_does_not_answer_is_given_up(server: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carddav, "READ_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(http, "READ_TIMEOUT_S", 0.2)
     assert refusal(server, hangs) == "the server could not be reached, or did not answer in time"
 
 
@@ -126,7 +127,7 @@ def test_body_that_trickles_is_given_up(server: Upstream, monkeypatch: pytest.Mo
         return False
 
     monkeypatch.setattr(carddav, "RESPONSE_TIMEOUT_S", 0.5)
-    assert refusal(server, trickles) == "a response did not arrive within 0 s"
+    assert refusal(server, trickles) == "the response did not arrive within 0.5 s"
 
 
 @pytest.mark.parametrize(

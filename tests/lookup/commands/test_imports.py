@@ -260,7 +260,7 @@ def test_progress_is_shown_on_a_terminal_only(file: Any, monkeypatch: pytest.Mon
 
 def test_interrupted_import_says_what_was_written(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(**options: Any) -> None:
-        options["observer"].merging(12_000)
+        options["observer"].merging(12_000, in_parts=not plugin.production())
         options["observer"].merged(done)
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Downloads against a real server: complete or not at all, resumed, and limited."""
+"""Downloads against a real server: complete or not at all, and limited."""
 
 import gzip
 import stat
@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import requests
 
-from lookup.imports import checked_session, download
+from core import http
+from lookup.imports import download
 from lookup.imports.download import Download, DownloadFailed, NotPublished
 from lookup.imports.readers.base import UnreadableFile
-from lookup.vendors.addresses import AddressNotAllowed
 from tests.publisher import CSV, Publisher, chunked, gzipped, redirect, truncated
 from tests.upstream import BOMB, Behaviour, drips_body, endless, hangs, raw, resets
 
@@ -40,7 +40,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.fixture
 def fetch(publisher: Publisher, tmp_path: Path, pauses: list[float]) -> Callable[..., str | None]:
     def run(path: str = "/file", **given: Any) -> str | None:
-        place = {"path": tmp_path / "file", "partial": tmp_path / "file.part", "address_policy": "loopback"}
+        place = {"path": tmp_path / "file", "address_policy": "loopback"}
         return Download(**{"url": publisher.url + path, **place, **given}).run()
 
     return run
@@ -75,74 +75,17 @@ def test_last_modified_is_the_validator_without_a_short_etag(fetch: Callable[...
     assert publisher.sent(-1, "If-Modified-Since") == modified
 
 
-@pytest.mark.parametrize("new_run", [False, True])
-def test_broken_download_is_continued(
-    fetch: Callable[..., Any], publisher: Publisher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, new_run: bool
-) -> None:
-    publisher.faults = [truncated(BODY, 200_000, 'ETag: "v1"\r\n')]
-    if new_run:
-        monkeypatch.setattr(download, "ATTEMPTS", 1)
-        with pytest.raises(DownloadFailed, match="too early"):
-            fetch()
-    assert fetch(validator='"v0"') == '"v1"'
-    assert publisher.sent(1, "Range") == "bytes=200000-"
-    assert publisher.sent(1, "If-Range") == '"v1"'
-    assert publisher.sent(1, "If-None-Match") is None
-    assert (tmp_path / "file").read_bytes() == BODY
-
-
-def test_file_that_changed_meanwhile_starts_again(
-    fetch: Callable[..., Any], publisher: Publisher, tmp_path: Path
-) -> None:
-    publisher.faults = [truncated(b"x" * 1000, 500, 'ETag: "v0"\r\n')]
+def test_broken_download_starts_again(fetch: Callable[..., Any], publisher: Publisher, tmp_path: Path) -> None:
+    publisher.faults = [truncated(b"x" * len(BODY), 200_000, 'ETag: "v1"\r\n')]
     assert fetch() == '"v1"'
-    assert (tmp_path / "file").read_bytes() == BODY
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        raw(b"", 416),
-        raw(b"x" * 400, 206, f"{CSV}Content-Range: bytes 100-499/500\r\n"),
-        raw(b"x" * 400, 206, CSV),
-        raw(b"x" * 400, 206, f"{CSV}Content-Encoding: gzip\r\nContent-Range: bytes 500-899/900\r\n"),
-    ],
-)
-def test_answer_that_does_not_continue_the_part_is_not_used(
-    fetch: Callable[..., Any], publisher: Publisher, tmp_path: Path, answer: Behaviour
-) -> None:
-    publisher.faults = [truncated(BODY, 500, 'ETag: "v1"\r\n'), answer]
-    fetch()
-    assert publisher.sent(2, "Range") is None
-    assert (tmp_path / "file").read_bytes() == BODY
-
-
-@pytest.mark.parametrize("more", ["", 'ETag: W/"v1"\r\n', 'ETag: "v1"\r\nContent-Encoding: gzip\r\n'])
-def test_part_without_a_strong_validator_is_not_continued(
-    fetch: Callable[..., Any], publisher: Publisher, tmp_path: Path, more: str
-) -> None:
-    publisher.faults = [truncated(BODY, 500, more)]
-    fetch()
     assert publisher.sent(1, "Range") is None
     assert (tmp_path / "file").read_bytes() == BODY
 
 
-def test_part_that_was_not_requested_is_not_appended(
-    fetch: Callable[..., Any], publisher: Publisher, tmp_path: Path
-) -> None:
-    whole = f"{CSV}Content-Range: bytes 0-{len(BODY) - 1}/{len(BODY)}\r\n"
-    publisher.faults = [truncated(BODY, 500), raw(BODY, 206, whole)]
-    fetch()
-    assert (tmp_path / "file").read_bytes() == BODY
-
-
-def test_part_of_another_url_is_not_continued(fetch: Callable[..., Any], publisher: Publisher) -> None:
-    publisher.files["/other"], publisher.etags["/other"] = b"short", '"v1"'
-    publisher.faults = [truncated(BODY, 500, 'ETag: "v1"\r\n'), raw(b"", 403)]
-    with pytest.raises(DownloadFailed):
+def test_part_that_was_not_requested_is_refused(fetch: Callable[..., Any], publisher: Publisher) -> None:
+    publisher.faults = [raw(BODY, 206, f"{CSV}Content-Range: bytes 0-{len(BODY) - 1}/{len(BODY)}\r\n")]
+    with pytest.raises(DownloadFailed, match="206 instead of a file"):
         fetch()
-    fetch("/other")
-    assert publisher.sent(-1, "Range") is None
 
 
 @pytest.mark.parametrize("fault", [raw(b"", 500), raw(b"", 503), resets, chunked(BODY, end=b""), truncated(BODY, 9)])
@@ -161,7 +104,7 @@ def test_transient_failures_are_retried_with_growing_pauses(
 def test_server_that_stalls_is_given_up(
     fetch: Callable[..., Any], publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "READ_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(http, "READ_TIMEOUT_S", 0.05)
     publisher.faults = [hangs] * 4
     with pytest.raises(DownloadFailed, match="did not answer"):
         fetch()
@@ -226,14 +169,13 @@ def test_refusals_are_not_retried(
         (raw(b"", headers="Content-Encoding: br\r\n"), "encoding"),
     ],
 )
-def test_unusable_bodies_leave_nothing(
-    fetch: Callable[..., Any], publisher: Publisher, tmp_path: Path, settings: Any, fault: Behaviour, message: str
+def test_unusable_bodies_are_refused_at_once(
+    fetch: Callable[..., Any], publisher: Publisher, settings: Any, fault: Behaviour, message: str
 ) -> None:
     settings.REFRESH_MAX_MB = 1
     publisher.faults = [fault]
     with pytest.raises(UnreadableFile, match=message):
         fetch()
-    assert left(tmp_path) == []
     assert len(publisher.requests) == 1
 
 
@@ -290,15 +232,18 @@ def test_endless_redirects_are_refused(fetch: Callable[..., Any], publisher: Pub
     publisher.faults = [redirect("/file")] * 10
     with pytest.raises(DownloadFailed, match="too often"):
         fetch()
-    assert len(publisher.requests) == 1 + checked_session.MAX_REDIRECTS
+    assert len(publisher.requests) == 1 + http.MAX_REDIRECTS
 
 
 def test_published_url_may_only_be_public_and_https(fetch: Callable[..., Any], publisher: Publisher) -> None:
     with pytest.raises(DownloadFailed, match="not allowed"):
         fetch(address_policy="public")
-    session = checked_session.checked_session("https://www.example.org/", "loopback")
-    with pytest.raises(AddressNotAllowed):
-        session.get(publisher.url, timeout=5)
+    with (
+        http.Session("https://www.example.org/", "loopback", timeout_s=5) as session,
+        pytest.raises(http.RequestFailed, match="not allowed"),
+        session.request("GET", publisher.url),
+    ):
+        pass
     assert publisher.requests == []
 
 

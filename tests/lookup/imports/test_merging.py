@@ -57,7 +57,7 @@ def test_dry_run_counts_the_same_and_writes_nothing() -> None:
 def transactions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The contacts that another connection would see after each transaction of a merge on SQLite."""
     seen: list[int] = []
-    monkeypatch.setattr(merging, "yield_to_writers", lambda: seen.append(Contact.objects.count()))
+    monkeypatch.setattr(staging, "yield_to_writers", lambda: seen.append(Contact.objects.count()))
     return seen
 
 
@@ -79,7 +79,7 @@ def test_rows_of_one_number_change_in_one_transaction(monkeypatch: pytest.Monkey
         numbers = ComplaintDay.objects.values("number").annotate(kinds=Count("total", distinct=True))
         mixed.extend(row["number"] for row in numbers if row["kinds"] > 1)
 
-    monkeypatch.setattr(merging, "yield_to_writers", look)
+    monkeypatch.setattr(staging, "yield_to_writers", look)
     assert merging.upsert(table=COMPLAINTS, rows=new).changed == 12
     assert mixed == []
 
@@ -109,7 +109,7 @@ def test_interrupted_merge_leaves_whole_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(merging, "yield_to_writers", lambda: 1 / 0)
+        patch.setattr(staging, "yield_to_writers", lambda: 1 / 0)
         if connection.vendor == "postgresql":
             patch.setattr(TargetTable, "stamp_parameters", lambda table: 1 / 0)
         with pytest.raises(ZeroDivisionError):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core import loop
-from lookup.vendors.addresses import AddressPolicy
+from core.addresses import AddressPolicy
 from lookup.vendors.transport import Client, Reply, Request
 
 #: The clients of the test that runs.

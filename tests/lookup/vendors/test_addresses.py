@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trustme
 
-from lookup.vendors.addresses import AddressNotAllowed, AddressPolicy, policy_for, require_allowed
+from core.addresses import AddressNotAllowed, AddressPolicy, policy_for, require_allowed
 from lookup.vendors.transport import NoReply
 from tests import upstream
 from tests.lookup.vendors.calls import close_clients, get, resolve_to

@@ -207,7 +207,7 @@ def test_calls_in_flight_do_not_delay_the_end_of_the_process(tmp_path: Path) -> 
 import asyncio, socket, threading, time
 import django; django.setup()
 from core import loop
-from lookup.vendors.addresses import policy_for
+from core.addresses import policy_for
 from lookup.vendors.transport import Client, Request
 silent = socket.create_server(("127.0.0.1", 0))
 url = f"http://127.0.0.1:{silent.getsockname()[1]}"

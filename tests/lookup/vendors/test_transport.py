@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from core.addresses import AddressPolicy, require_allowed
 from lookup.vendors import transport
-from lookup.vendors.addresses import AddressPolicy, require_allowed
 from lookup.vendors.transport import BadReply, NoReply, Request
 from tests import upstream
 from tests.lookup.vendors.calls import close_clients, get, resolve_to, send

@@ -21,7 +21,7 @@ API_NAMES = (
 
 
 def read(text: str) -> list[ComplaintRow | Rejected]:
-    return list(fcc_csv.read(iter(io.StringIO(text)), source="fcc", today=TODAY))
+    return list(fcc_csv.FCCReader.read(iter(io.StringIO(text)), source="fcc", today=TODAY))
 
 
 def one(text: str) -> ComplaintRow:
@@ -89,7 +89,7 @@ def test_file_with_api_names() -> None:
     ],
 )
 def test_only_ticket_day_and_number_are_required(header: str, cells: str) -> None:
-    assert fcc_csv.recognizes(header)
+    assert fcc_csv.FCCReader.recognizes(header)
     assert read(f"{header}\n{cells}\n") == [(2, 12125550142, "fcc", DAY, 1, 0, "", "7")]
 
 
@@ -159,14 +159,14 @@ def test_complaint_without_a_ticket_is_rejected(ticket: str) -> None:
 
 @pytest.mark.parametrize("header", [LABELS, API_NAMES, "\ufeff" + LABELS, LABELS.upper()])
 def test_both_headers_are_recognized(header: str) -> None:
-    assert fcc_csv.recognizes(header)
-    assert not ftc_csv.recognizes(header)
+    assert fcc_csv.FCCReader.recognizes(header)
+    assert not ftc_csv.FTCReader.recognizes(header)
 
 
 @pytest.mark.parametrize(
     "header", ["", "number,day,total", "Ticket ID,Date of Issue", "issue_date,caller_id_number", "{"]
 )
 def test_other_header_is_neither_recognized_nor_read(header: str) -> None:
-    assert not fcc_csv.recognizes(header)
+    assert not fcc_csv.FCCReader.recognizes(header)
     with pytest.raises(UnreadableFile):
         read(header)

@@ -18,7 +18,7 @@ NOT_IN_PLAN = "number does not fit its country's numbering plan"
 
 
 def read(text: str) -> list[ComplaintRow | Rejected]:
-    return list(ftc_csv.read(iter(io.StringIO(text)), source="ftc", today=TODAY))
+    return list(ftc_csv.FTCReader.read(iter(io.StringIO(text)), source="ftc", today=TODAY))
 
 
 def one(text: str) -> ComplaintRow:
@@ -148,14 +148,14 @@ def test_columns_are_found_by_name() -> None:
 
 @pytest.mark.parametrize("header", [HEADER, "\ufeff" + HEADER, HEADER.lower()])
 def test_header_is_recognized(header: str) -> None:
-    assert ftc_csv.recognizes(header)
-    assert not fcc_csv.recognizes(header)
+    assert ftc_csv.FTCReader.recognizes(header)
+    assert not fcc_csv.FCCReader.recognizes(header)
 
 
 @pytest.mark.parametrize(
     "header", ["", "number,day,total", "Company_Phone_Number", "id,issue_date,caller_id_number", "{"]
 )
 def test_other_header_is_neither_recognized_nor_read(header: str) -> None:
-    assert not ftc_csv.recognizes(header)
+    assert not ftc_csv.FTCReader.recognizes(header)
     with pytest.raises(UnreadableFile):
         read(header)

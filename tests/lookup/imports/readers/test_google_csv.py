@@ -42,7 +42,7 @@ def file(*contacts: dict[str, str], header: str = HEADER) -> str:
 
 
 def read(text: str, region: str | None = None) -> list[ContactRow | Rejected]:
-    return list(google_csv.read(iter(io.StringIO(text)), region=region))
+    return list(google_csv.GoogleReader.read(iter(io.StringIO(text)), region=region))
 
 
 def one(region: str | None = None, header: str = HEADER, **cells: str) -> tuple[str, str]:
@@ -168,15 +168,15 @@ def test_malformed_row_costs_only_its_own_line() -> None:
     ],
 )
 def test_header_is_recognized(header: str) -> None:
-    assert google_csv.recognizes(header)
-    assert not outlook_csv.recognizes(header)
+    assert google_csv.GoogleReader.recognizes(header)
+    assert not outlook_csv.OutlookReader.recognizes(header)
 
 
 @pytest.mark.parametrize(
     "header", ["", "number,name,location", "Name,Phone 1 - Value", '"First Name,File As', "BEGIN:VCARD", "{"]
 )
 def test_other_header_is_neither_recognized_nor_read(header: str) -> None:
-    assert not google_csv.recognizes(header)
+    assert not google_csv.GoogleReader.recognizes(header)
     with pytest.raises(UnreadableFile):
         read(f"{header}\n+12125550142,Jane\n")
 

@@ -41,7 +41,7 @@ def file(*contacts: dict[str, str], header: str = HEADER, delimiter: str = ",") 
 
 
 def read(text: str, region: str | None = None) -> list[ContactRow | Rejected]:
-    return list(outlook_csv.read(iter(io.StringIO(text)), region=region))
+    return list(outlook_csv.OutlookReader.read(iter(io.StringIO(text)), region=region))
 
 
 @pytest.mark.parametrize("delimiter", [",", ";"])
@@ -135,8 +135,8 @@ def test_unclosed_quote_costs_only_its_own_line() -> None:
     "header", [HEADER, "\ufeff" + HEADER, OUTLOOK_COM_HEADER, HEADER.replace(",", ";"), HEADER.upper()]
 )
 def test_header_is_recognized(header: str) -> None:
-    assert outlook_csv.recognizes(header)
-    assert not google_csv.recognizes(header)
+    assert outlook_csv.OutlookReader.recognizes(header)
+    assert not google_csv.GoogleReader.recognizes(header)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +151,6 @@ def test_header_is_recognized(header: str) -> None:
     ],
 )
 def test_other_header_is_neither_recognized_nor_read(header: str) -> None:
-    assert not outlook_csv.recognizes(header)
+    assert not outlook_csv.OutlookReader.recognizes(header)
     with pytest.raises(UnreadableFile):
         read(f"{header}\n+12125550142,Jane\n")

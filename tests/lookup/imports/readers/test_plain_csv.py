@@ -8,7 +8,7 @@ import pytest
 
 from lookup.imports.readers import base
 from lookup.imports.readers.base import Rejected, UnreadableFile
-from lookup.imports.readers.plain_csv import read_complaints, read_contacts, recognizes_complaints, recognizes_contacts
+from lookup.imports.readers.plain_csv import PlainComplaintReader, PlainContactReader
 
 TODAY = date(2026, 3, 1)
 NUMBER = "12125550142"
@@ -20,11 +20,11 @@ def lines(text: str | bytes) -> io.TextIOWrapper:
 
 
 def contacts(text: str | bytes, region: str | None = None) -> list[Any]:
-    return list(read_contacts(lines(text), region=region))
+    return list(PlainContactReader.read(lines(text), region=region))
 
 
 def complaints(text: str, source: str = "import") -> list[Any]:
-    return list(read_complaints(lines(text), source=source, today=TODAY))
+    return list(PlainComplaintReader.read(lines(text), source=source, today=TODAY))
 
 
 def rejected(rows: list[Any]) -> Rejected:
@@ -173,10 +173,10 @@ def test_file_without_column_names_is_refused(text: bytes, says: str) -> None:
 
 
 def test_columns_distinguish_contacts_and_complaints() -> None:
-    assert recognizes_contacts("Number;Name")
-    assert not recognizes_contacts("number,day,total")
-    assert recognizes_complaints("source,total,day,number")
-    assert not recognizes_complaints("number,name")
+    assert PlainContactReader.recognizes("Number;Name")
+    assert not PlainContactReader.recognizes("number,day,total")
+    assert PlainComplaintReader.recognizes("source,total,day,number")
+    assert not PlainComplaintReader.recognizes("number,name")
 
 
 def test_complaint_has_its_own_source_or_the_files() -> None:

@@ -1,0 +1,151 @@
+"""HTTP requests of commands and threads, by `requests`; searches call vendors by aiohttp (lookup/vendors/transport.py).
+
+A session checks each address before it sends a request there, redirected ones included, uses no proxy and no .netrc of
+the environment, and verifies certificates with CA_BUNDLE.
+"""
+
+import io
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import requests
+import urllib3
+from django.conf import settings
+from requests.adapters import HTTPAdapter
+
+from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
+
+CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
+MAX_REDIRECTS = 5
+
+
+class RequestFailed(Exception):
+    """No response arrived, or only a part of it. The text is for operators: no URL and no credentials."""
+
+
+class RequestInterrupted(RequestFailed):
+    """Another attempt may succeed."""
+
+
+class Session:
+    """Requests of `url` and what it redirects to, each at most `timeout_s` long, however slowly bytes arrive.
+
+    Plain HTTP is allowed only if `url` is HTTP. Use it in a `with` block.
+    """
+
+    def __init__(self, url: str, policy: AddressPolicy, *, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._adapter = _Adapter(policy, https_only=urlsplit(url).scheme == "https")
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.verify = settings.CA_BUNDLE or True
+        self._session.max_redirects = MAX_REDIRECTS
+        for prefix in ("http://", "https://"):
+            self._session.mount(prefix, self._adapter)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.close()
+        self._adapter.disconnect()
+
+    @contextmanager
+    def request(self, method: str, url: str, **options: Any) -> Iterator[requests.Response]:
+        """The response, whose body is read from `raw` in the block; `options` are those of `requests`. Redirects are
+        not followed unless `allow_redirects`. Raises RequestFailed, also in the block."""
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            self._adapter.disconnect()
+
+        def require_in_time() -> None:
+            """The end of the connection may look like that of the headers, or of the body."""
+            if expired.is_set():
+                raise RequestFailed(f"the response did not arrive within {self._timeout_s:,g} s")
+
+        timer = threading.Timer(self._timeout_s, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            with self._response(method, url, **{"allow_redirects": False, **options}) as response:
+                require_in_time()
+                yield response
+                require_in_time()
+        except urllib3.exceptions.HTTPError:
+            require_in_time()
+            raise RequestInterrupted("the server closed the connection too early") from None
+        except RequestInterrupted:
+            require_in_time()
+            raise
+        finally:
+            timer.cancel()
+
+    def _response(self, method: str, url: str, **options: Any) -> requests.Response:
+        timeout = (min(CONNECT_TIMEOUT_S, self._timeout_s), READ_TIMEOUT_S)
+        try:
+            return self._session.request(method, url, stream=True, timeout=timeout, **options)
+        except AddressNotAllowed:
+            raise RequestFailed("the server, or a redirect, leads to an address that is not allowed") from None
+        except (requests.TooManyRedirects, ValueError):  # ValueError: an invalid URL, or a scheme other than HTTP
+            raise RequestFailed("the server redirects too often, or to an invalid address") from None
+        except requests.exceptions.SSLError:
+            raise RequestFailed("the server's TLS certificate or handshake was rejected") from None
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
+            raise RequestInterrupted("the server could not be reached, or did not answer in time") from None
+
+
+class _Adapter(HTTPAdapter):
+    """Sends each request of a session, over one connection at a time, which it can end."""
+
+    def __init__(self, policy: AddressPolicy, *, https_only: bool) -> None:
+        self._policy, self._https_only = policy, https_only
+        self._sockets: list[socket.socket] = []
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        pools = (urllib3.HTTPConnectionPool, urllib3.HTTPSConnectionPool)
+        self.poolmanager.pool_classes_by_scheme = {pool.scheme: self._noting(pool) for pool in pools}
+
+    def _noting(self, pool: type[urllib3.HTTPConnectionPool]) -> type[urllib3.HTTPConnectionPool]:
+        """`pool`, with connections that are noted before TLS begins: TLS replaces the socket."""
+        adapter = self
+
+        class Connection(pool.ConnectionCls):  # type: ignore[name-defined]
+            def _new_conn(self) -> socket.socket:
+                connected: socket.socket = super()._new_conn()
+                adapter.disconnect()
+                adapter._sockets.append(connected.dup())
+                return connected
+
+        return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
+
+    def disconnect(self) -> None:
+        """End what is in progress; whoever waits for bytes gets the end of the connection."""
+        with suppress(IndexError):  # none is left; the timer may take one too
+            while True:
+                with self._sockets.pop() as noted, suppress(OSError):
+                    noted.shutdown(socket.SHUT_RDWR)
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
+        url = urlsplit(request.url or "")
+        if self._https_only and url.scheme != "https":
+            raise AddressNotAllowed
+        try:
+            found = socket.getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
+        except OSError:
+            found = []  # `requests` reports it
+        # Between this and the connection DNS could change, but a host inside has no certificate for that name.
+        for entry in found:
+            require_allowed(str(entry[4][0]), self._policy)
+        response = super().send(request, *args, **kwargs)
+        if response.is_redirect:  # Session would read its body, which may be endless
+            response.close()
+            response.raw = io.BytesIO()
+        return response
