@@ -30,7 +30,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from core import loop
-from lookup.vendors.addresses import AddressNotAllowed, AddressPolicy, require_allowed
+from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
 
 # A connection that was idle for longer is opened anew: a firewall in between may have dropped it silently.
 IDLE_S = 30.0
