@@ -50,7 +50,7 @@ CHART_DAYS = 30
 NEWEST_ENTRIES = 20
 
 
-VIEW, TOP_UP = "accounts.view_apitoken", "accounts.top_up_apitoken"
+TOP_UP = "accounts.top_up_apitoken"
 
 
 def _test_badge() -> str:
@@ -204,7 +204,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
 
     @form_action(
         "Top up",
-        VIEW,
+        "view",
         TOP_UP,
         form=TopUpForm,
         explanation="Credits are available immediately. Resubmitting will not add them twice.",
@@ -215,7 +215,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
 
     @form_action(
         "Adjust",
-        VIEW,
+        "view",
         "accounts.adjust_apitoken",
         form=AdjustForm,
         explanation="Corrects the balance with a ledger entry. For purchases, use Top up.",
@@ -225,7 +225,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
 
     @form_action(
         "Rotate",
-        VIEW,
+        "view",
         "accounts.rotate_apitoken",
         form=RotateForm,
         explanation=(
@@ -248,7 +248,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
 
     @form_action(
         "Revoke",
-        VIEW,
+        "view",
         "accounts.revoke_apitoken",
         form=RevokeForm,
         explanation="The token stops working immediately. This cannot be undone.",

@@ -152,6 +152,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.creditentry", "number"): {"number": "493023125042"},
     ("accounts.creditentry", "add"): {"amount": 5, "kind": "top-up", "reason": "x"},
     ("accounts.creditentry", "change"): {"amount": 5, "reason": "x"},
+    ("accounts.notice", "send_again"): {},
     ("accounts.notice", "add"): {"threshold": 5, "balance": 1},
     ("accounts.notice", "change"): {"threshold": 5, "outcome": "x"},
     ("accounts.incident", "add"): {"kind": "x", "title": "x"},
@@ -265,8 +266,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         case "charge":
             yield Request("GET", url(verb, row.entry_id))  # type: ignore[attr-defined]
         case "send_again":
-            yield Request("POST", url(verb, key(row)))
-            yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
+            yield from form(url(verb, key(row)))
+            yield Request("POST", url("changelist"), {"action": "send_selected_again", "_selected_action": row.pk})
         case "invite":
             yield from form(url(verb))
         case "top_up_selected":
