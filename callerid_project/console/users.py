@@ -17,7 +17,6 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django_otp.plugins.otp_static.admin import StaticDevice
 from django_otp.plugins.otp_totp.admin import TOTPDevice
-from unfold.dataclasses import UnfoldAction
 from unfold.enums import ActionVariant
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import (
@@ -30,7 +29,7 @@ from unfold.widgets import (
 from accounts.admin.base import TokenSearchAdmin
 from callerid_project.console import invitations, login_log, second_factor
 from callerid_project.models import Invitation
-from core.admin import Secret, Unchanged, column, form_action
+from core.admin import Secret, Unchanged, column, form_action, require
 
 # Titles, messages and breadcrumbs use the names of the sidebar.
 apps.get_app_config("auth").verbose_name = "Operators"
@@ -166,18 +165,16 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
 
     # --- Invitations ---------------------------------------------------------------------------------------------
 
-    def get_actions_list(self, request: HttpRequest) -> list[UnfoldAction]:
-        return super().get_actions_list(request) if self.has_add_permission(request) else []
-
     def offers(self, request: HttpRequest, url_path: str, obj: User) -> bool:
         if url_path == "reset-second-factor":
-            return second_factor.is_set_up(obj)
+            return second_factor.is_set_up(obj) and obj.pk != request.user.pk
         invitation = invitations.pending().filter(pk=obj.pk).first()
         withdrawn = invitation is None or invitation.sent_at is None
         return invitation is not None and not (withdrawn and url_path == "withdraw-invitation")
 
     def action_context(self, request: HttpRequest, url_path: str, obj: User | None) -> dict[str, Any]:
         if url_path == "reset-second-factor" and obj is not None:
+            require(obj.pk != request.user.pk)  # users themselves need a password or a code (console.site)
             after = (
                 "must set it up again at the next login" if second_factor.is_required(obj) else "needs only a password"
             )
@@ -250,13 +247,9 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
 
     # --- Two-factor authentication -------------------------------------------------------------------------------
 
-    def has_reset_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
-        """Not for users themselves, who need a password or a code (console.site)."""
-        return self.has_change_permission(request) and str(request.user.pk) != object_id
-
     @form_action(
         "Reset two-factor authentication",
-        "reset",
+        "change",
         explanation=(
             "The authenticator app and the recovery codes of this user stop working. Make sure that the user asked for "
             "this, and set a new password if somebody else may know the current one."
