@@ -43,7 +43,7 @@ PAGES = {
     "its ledger (1,000 tokens)": "/admin/accounts/creditentry/?customer=2",
     "alerts": "/admin/accounts/incident/",
     "notices": "/admin/accounts/notice/",
-    "a source, 30 days": "/admin/lookup/usage/source/twilio/?period=30d",
+    "a source, 30 days": "/admin/lookup/usage/twilio/change/?period=30d",
     "search: request id": "/admin/find/ {request_id}",
     "search: number": "/admin/find/ {number}",
     "search: name": "/admin/find/ {name}",

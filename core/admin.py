@@ -1,23 +1,30 @@
 """Base classes of the console's pages, on django-unfold's."""
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import nullcontext
+from functools import partial, wraps
+from typing import Any, NamedTuple
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
+from django.contrib.admin.checks import ModelAdminChecks
 from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
+from unfold.dataclasses import UnfoldAction
+from unfold.decorators import action
+from unfold.enums import ActionVariant
 
 #: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
 MAX_LISTED = 10_000
@@ -48,7 +55,72 @@ def require(allowed: bool) -> None:
         raise PermissionDenied
 
 
+def form_action(
+    description: str,
+    *permissions: str,
+    form: type[forms.Form | forms.ModelForm] = forms.Form,
+    explanation: str = "",
+    variant: ActionVariant = ActionVariant.DEFAULT,
+    atomic: bool = True,
+) -> Callable[[Callable[..., HttpResponse | str]], Any]:
+    """unfold's `action`, in `actions_list` or `actions_detail`, as a page with a form. Its URL ends with the name of
+    the method, which is called with the request, the object (None in a list) and the cleaned data: see `form_page`.
+
+    unfold's own dialogs cannot do it: they lose the form when the service refuses what was entered, have no place for
+    what is shown once, need scripts, and are not closed by the keyboard.
+    """
+
+    def decorate(perform: Callable[..., HttpResponse | str]) -> Any:
+        url_path = perform.__name__.replace("_", "-")
+
+        @wraps(perform)
+        def view(self: ConsoleAdmin, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
+            obj = None if object_id is None else self.object_or_404(request, object_id)
+            context = self.action_context(request, url_path, obj)
+            shown = form(submitted(request), initial=context.pop("initial", None))
+            return self.form_page(
+                request,
+                shown,
+                partial(perform, self, request, obj),
+                atomic=atomic,
+                title=description if obj is None else f"{description}: {obj}",
+                button=description,
+                explanation=f"{explanation} {context.pop('explanation', '')}",
+                variant="danger" if variant is ActionVariant.DANGER else "primary",
+                original=obj,
+                **context,
+            )
+
+        return action(description=description, permissions=permissions, url_path=url_path, variant=variant)(view)
+
+    return decorate
+
+
+class Unchanged(str):
+    """The message of an action that has changed nothing."""
+
+
+def level_of(message: str) -> int:
+    return messages.WARNING if isinstance(message, Unchanged) else messages.SUCCESS
+
+
+class Secret(NamedTuple):
+    """A `text` that is shown once, with a button that copies it."""
+
+    id: str
+    label: str
+    text: str
+    button: str
+
+
+def submitted(request: HttpRequest) -> QueryDict | None:
+    """The data of a form; None while its page is only opened."""
+    return request.POST if request.method == "POST" else None
+
+
 class ConsoleAdmin(ModelAdmin):
+    checks_class = ModelAdminChecks  # unfold's reads the actions' permissions from a database that may not be migrated
+
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
@@ -65,26 +137,75 @@ class ConsoleAdmin(ModelAdmin):
             context |= self.page_context(request, obj)
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def form_page(
-        self, request: HttpRequest, form: forms.Form, perform: Callable[[dict[str, Any]], HttpResponse], **context: Any
-    ) -> HttpResponse:
-        """The page of `form`; after a valid submission, the response of `perform`, called with the cleaned data.
+    # --- Actions (form_action) -----------------------------------------------------------------------------------
 
-        `perform` runs in a transaction. Its ValueError or ValidationError rolls back and is shown in the form.
+    def offers(self, request: HttpRequest, url_path: str, obj: Any) -> bool:
+        """Whether the page of `obj` has the button of this action. The services refuse it for other objects."""
+        return True
+
+    def action_context(self, request: HttpRequest, url_path: str, obj: Any) -> dict[str, Any]:
+        """Context of the page of this action in addition to form_action's: `explanation` is added to the action's own,
+        and `initial` has values of the form."""
+        return {}
+
+    def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:
+        """unfold's, without the actions that the object in its present state does not have."""
+        permitted = super().get_actions_detail(request, object_id)
+        obj = self.get_object(request, object_id) if permitted else None
+        return [one for one in permitted if obj is not None and self.offers(request, one.path, obj)]
+
+    def object_or_404(self, request: HttpRequest, object_id: str) -> Any:
+        if (obj := self.get_object(request, object_id)) is None:
+            raise Http404
+        return obj
+
+    def url_of(self, obj: Any) -> str:
+        """The page of `obj`; the list if that is None."""
+        page, args = ("changelist", []) if obj is None else ("change", [obj.pk])
+        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}", args=args)
+
+    def form_page(
+        self,
+        request: HttpRequest,
+        form: forms.Form | forms.ModelForm,
+        perform: Callable[[dict[str, Any]], HttpResponse | str],
+        *,
+        atomic: bool = True,
+        **context: Any,
+    ) -> HttpResponse:
+        """The page of `form`, which a GET only shows. A valid submission calls `perform` with the cleaned data: its
+        response, or its message on the page of the object `original`, or on the list.
+
+        `perform` runs in a transaction, unless it must not be `atomic`. Its ValueError or ValidationError rolls back
+        and is shown in the form.
         """
+        back_url = self.url_of(context.get("original"))
         if form.is_bound and form.is_valid():
             try:
-                with transaction.atomic():
-                    return perform(form.cleaned_data)
+                with transaction.atomic() if atomic else nullcontext():
+                    result = perform(form.cleaned_data)
             except (ValueError, ValidationError) as error:
                 form.add_error(None, " ".join(error.messages) if isinstance(error, ValidationError) else str(error))
-        return self.render_page(request, "form.html", form=form, **context)
+            else:
+                if isinstance(result, HttpResponse):
+                    return result
+                self.message_user(request, result, level_of(result))
+                return redirect(back_url)
+        return self.render_page(request, "form.html", form=form, cancel_url=back_url, **context)
+
+    def shown_once_page(
+        self, request: HttpRequest, original: Any, *secrets: Secret, title: str, warning: str, note: str = ""
+    ) -> HttpResponse:
+        """The response to a POST, and the only place of these secrets: messages would be stored."""
+        context = {"original": original, "secrets": secrets, "title": title, "warning": warning, "note": note}
+        return self.render_page(request, "shown_once.html", back_url=self.url_of(original), **context)
 
     def render_page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
-        """Render an admin template of this model, or of its app."""
+        """Render an admin template of this model, of its app, or of all."""
         context = {**self.admin_site.each_context(request), "opts": self.opts, **context}
-        app = f"admin/{self.opts.app_label}"
-        return TemplateResponse(request, [f"{app}/{self.opts.model_name}/{template}", f"{app}/{template}"], context)
+        app = self.opts.app_label
+        places = (f"{app}/{self.opts.model_name}/{template}", f"{app}/{template}", f"accounts/{template}")
+        return TemplateResponse(request, [f"admin/{place}" for place in places], context)
 
 
 class ReadOnlyAdmin(ConsoleAdmin):

@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from unfold import widgets
 from unfold.admin import TabularInline
+from unfold.enums import ActionVariant
 
 from accounts import customer_links, customers, sales, statistics, tokens, unknown_charges
 from accounts.admin import base, token_list
@@ -23,9 +23,9 @@ from accounts.admin.charts import requests_chart
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import NEWEST_FIRST, newest_ids
 from core import periods
-from core.admin import IndexedChangeList, column, require
+from core.admin import IndexedChangeList, Secret, column, form_action
 
-_PAGES = "accounts_customer"
+EDIT = "accounts.view_customer", "accounts.change_customer"
 CHART_DAYS = 30
 NEWEST_ENTRIES = 20
 #: How many tokens the page of a customer lists.
@@ -133,6 +133,7 @@ class CustomerAdmin(TokenSearchAdmin):
     search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
     ordering = ("-pk",)
     list_per_page = 50
+    actions_detail = ("link", "revoke_links")
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "–", "contacts")
     token_count = column(lambda customer: f"{customer.token_count:,}", "tokens")
@@ -165,6 +166,7 @@ class CustomerAdmin(TokenSearchAdmin):
         by_day = statistics.by_day_of_tokens([token.pk for token in owned], days[0])
         return {
             "customer": obj,
+            "issue_url": f"{reverse('admin:accounts_apitoken_add')}?customer={obj.pk}",
             "balance": sum(token.credits for token in usable),
             "usable": len(usable),
             "token_count": len(owned),
@@ -176,19 +178,8 @@ class CustomerAdmin(TokenSearchAdmin):
             ],
             "more": len(owned) > len(shown),
             "chart": requests_chart([(day, by_day.get(day, {})) for day in days], label="%b %d", by="day"),
-            "buttons": self._buttons(request, obj),
             **(_ledger_figures(owned, by_day, now) if request.user.has_perm("accounts.view_creditentry") else {}),
         }
-
-    def _buttons(self, request: HttpRequest, customer: Customer) -> list[dict[str, str]]:
-        buttons = []
-        if request.user.has_perm("accounts.add_apitoken"):
-            url = f"{reverse('admin:accounts_apitoken_add')}?customer={customer.pk}"
-            buttons.append({"title": "Issue a token", "variant": "primary", "url": url})
-        if settings.CUSTOMER_PAGES and request.user.has_perm("accounts.change_customer"):
-            for title, page in (("Link for the customer", "link"), ("Revoke links", "revoke_links")):
-                buttons.append({"title": title, "variant": "default", "url": _address(page, customer.pk)})
-        return buttons
 
     # --- Deletion, which Django refuses while there are tokens -------------------------------------------------------
 
@@ -204,72 +195,49 @@ class CustomerAdmin(TokenSearchAdmin):
 
     # --- Links to the customer's own page --------------------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        def page(route: str, view: Any, name: str) -> URLPattern:
-            return path(f"<int:customer_id>/{route}/", self.admin_site.admin_view(view), name=f"{_PAGES}_{name}")
+    def offers(self, request: HttpRequest, url_path: str, obj: Customer) -> bool:
+        return bool(settings.CUSTOMER_PAGES)
 
-        return [
-            page("link", self.link_view, "link"),
-            page("revoke-links", self.revoke_links_view, "revoke_links"),
-            *super().get_urls(),
-        ]
-
-    def link_view(self, request: HttpRequest, customer_id: int) -> HttpResponse:
-        """Make a link, which is shown once, in the response to the POST."""
-        customer = self._customer_with_page(request, customer_id)
-
-        def perform(data: dict[str, Any]) -> HttpResponse:
-            link = customer_links.make(customer=customer, days=data["days"])
-            self.log_change(request, customer, f"Made a link to the customer's page, valid for {data['days']} days.")
-            return self.render_page(
-                request,
-                "link.html",
-                title="Link to the customer's page",
-                original=customer,
-                days=data["days"],
-                url=f"{settings.PUBLIC_URL or request.build_absolute_uri('/')[:-1]}{reverse('customer', args=[link])}",
-            )
-
-        form = LinkForm(request.POST if request.method == "POST" else None)
-        explanation = (
-            "Anyone who has the link sees the tokens' names, states, balances and limits, their use and their newest "
-            "charges, without a login. It shows no phone number, note, reason or price. You will see the link once."
-        )
-        return self.form_page(
-            request,
-            form,
-            perform,
-            title="Make a link to the customer's page",
-            button="Make a link",
-            explanation=explanation,
-            original=customer,
-        )
-
-    def revoke_links_view(self, request: HttpRequest, customer_id: int) -> HttpResponse:
-        customer = self._customer_with_page(request, customer_id)
-
-        def perform(data: dict[str, Any]) -> HttpResponse:
-            customer_links.revoke(customer=customer)
-            self.log_change(request, customer, "Revoked all links to the customer's page.")
-            self.message_user(request, "All links to this customer's page are revoked.", messages.SUCCESS)
-            return redirect(_address("change", customer.pk))
-
-        return self.form_page(
-            request,
-            RevokeLinksForm(request.POST if request.method == "POST" else None),
-            perform,
-            title="Revoke links",
-            button="Revoke links",
-            variant="danger",
-            explanation="All links to this customer's page that were made so far stop working immediately.",
-            original=customer,
-        )
-
-    def _customer_with_page(self, request: HttpRequest, customer_id: int) -> Customer:
-        require(request.user.has_perms(["accounts.view_customer", "accounts.change_customer"]))
+    def object_or_404(self, request: HttpRequest, object_id: str) -> Customer:
         if not settings.CUSTOMER_PAGES:
             raise Http404
-        return get_object_or_404(Customer, pk=customer_id)
+        return cast(Customer, super().object_or_404(request, object_id))
+
+    @form_action(
+        "Link for the customer",
+        *EDIT,
+        form=LinkForm,
+        explanation=(
+            "Anyone who has the link sees the tokens' names, states, balances and limits, their use and their newest "
+            "charges, without a login. It shows no phone number, note, reason or price. You will see the link once."
+        ),
+    )
+    def link(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:
+        days = data["days"]
+        link = reverse("customer", args=[customer_links.make(customer=obj, days=days)])
+        url = f"{settings.PUBLIC_URL or request.build_absolute_uri('/')[:-1]}{link}"
+        self.log_change(request, obj, f"Made a link to the customer's page, valid for {days} days.")
+        return self.shown_once_page(
+            request,
+            obj,
+            Secret("customer_link", "Link", url, "Copy link"),
+            title="Link to the customer's page",
+            warning="Copy this link now. It is not stored and will not be shown again.",
+            note=f"It works for {days} day{'' if days == 1 else 's'}, for anyone who has it, until you revoke the "
+            "links of this customer.",
+        )
+
+    @form_action(
+        "Revoke links",
+        *EDIT,
+        form=RevokeLinksForm,
+        explanation="All links to this customer's page that were made so far stop working immediately.",
+        variant=ActionVariant.DANGER,
+    )
+    def revoke_links(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
+        customer_links.revoke(customer=obj)
+        self.log_change(request, obj, "Revoked all links to the customer's page.")
+        return "All links to this customer's page are revoked."
 
 
 def _first_runs_out(usable: list[ApiToken], now: datetime) -> str:
@@ -295,7 +263,3 @@ def _ledger_figures(owned: list[ApiToken], by_day: Mapping[date, Mapping[str, in
         "revenue": sold.period.revenue(charged - (sold.refunded - lost)),  # lost answers are not in `charged`
         "currency": settings.CURRENCY,
     }
-
-
-def _address(page: str, *args: int) -> str:
-    return reverse(f"admin:{_PAGES}_{page}", args=args)

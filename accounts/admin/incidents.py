@@ -3,21 +3,19 @@
 from typing import Any
 
 from django.conf import settings
-from django.contrib import admin, messages
-from django.db import transaction
+from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
-from django.views.decorators.http import require_POST
+from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
 
 from accounts import alerts, task_runs
 from accounts.admin.notices import notice_state
 from accounts.models import Incident
-from core.admin import LargeTableAdmin, ReadOnlyAdmin, column, require
+from core.admin import LargeTableAdmin, ReadOnlyAdmin, Unchanged, column, form_action
 
 #: Notices on the page of an alert: one for each address and webhook when it opens, and when it closes.
 MAX_NOTICES = 200
@@ -62,13 +60,13 @@ def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | 
             return reverse("admin:accounts_apitoken_change", args=[subject]), f"API token #{subject}"
         return reverse("admin:accounts_apitoken_changelist"), "API tokens"
     if area == "source" and request.user.has_perm("lookup.view_usage"):
-        return reverse("admin:lookup_usage_source", args=[subject]), f"Source {subject}"
+        return reverse("admin:lookup_usage_change", args=[subject]), f"Source {subject}"
     if area in ("searches", "data", "address_book") and request.user.has_perm("lookup.view_usage"):
         return reverse("admin:lookup_usage_changelist"), "Sources"
     return None
 
 
-def checked(request: HttpRequest) -> dict[str, Any]:
+def checked() -> dict[str, Any]:
     """Whether alerts are on, and when their conditions were last checked. One statement."""
     run = task_runs.all_runs().get(task_runs.ALERTS)
     at = run.succeeded_at if run else None
@@ -76,7 +74,6 @@ def checked(request: HttpRequest) -> dict[str, Any]:
         "alerts_on": settings.ALERTS,
         "alerts_checked_at": at,
         "alerts_overdue": at is None or at < timezone.now() - task_runs.ALERTS_OVERDUE,
-        "may_send_test_alert": settings.ALERTS and request.user.has_perm("accounts.change_notice"),
     }
 
 
@@ -87,6 +84,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     list_filter = (StateFilter, KindFilter)
     lookups_allowed = ("state", "kind")
     list_per_page = 50
+    actions_list = ("send_test",)
     ordering = ("-pk",)
     sortable_by = ()
     fields = ("kind_name", "state", "summary", "what_to_do", "since", "until")
@@ -112,12 +110,11 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         """Without conditions that have not lasted long enough yet."""
         return super().get_queryset(request).filter(opened_at__isnull=False)
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(require_POST(self.send_test_view))
-        return [path("send-test/", view, name="accounts_incident_send_test"), *super().get_urls()]
+    def get_actions_list(self, request: HttpRequest) -> list[UnfoldAction]:
+        return super().get_actions_list(request) if settings.ALERTS else []
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return super().changelist_view(request, {**checked(request), **(extra_context or {})})
+        return super().changelist_view(request, {**checked(), **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
         can_view_notices = request.user.has_perm("accounts.view_notice")
@@ -129,16 +126,15 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
             "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
         }
 
-    def send_test_view(self, request: HttpRequest) -> HttpResponse:
-        require(request.user.has_perms(["accounts.view_incident", "accounts.change_notice"]))
-        if settings.ALERTS:
-            with transaction.atomic():
-                for notice in alerts.write_test_alert():
-                    self.log_addition(request, notice, "Test alert queued.")
-            self.message_user(
-                request, "Test alert queued: send_notices sends it within a minute. Notices shows the result.",
-                messages.SUCCESS,
-            )  # fmt: skip
-        else:
-            self.message_user(request, "Alerts are off.", messages.WARNING)
-        return redirect("admin:accounts_incident_changelist")
+    @form_action(
+        "Send test alert",
+        "accounts.view_incident",
+        "accounts.change_notice",
+        explanation="Queues a test alert for each address and webhook that gets alerts.",
+    )
+    def send_test(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:
+        if not settings.ALERTS:
+            return Unchanged("Alerts are off.")
+        for notice in alerts.write_test_alert():
+            self.log_addition(request, notice, "Test alert queued.")
+        return "Test alert queued: send_notices sends it within a minute. Notices shows the result."

@@ -4,20 +4,18 @@ import json
 from typing import Any
 
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
-from django.views.decorators.http import require_POST
 
 from accounts import notices
 from accounts.admin.base import TokenRowsAdmin
 from accounts.models import Notice
-from core.admin import column, html_link, require
+from core.admin import Unchanged, column, form_action, html_link, level_of
 
 
 def notice_state(notice: Notice) -> str:
@@ -43,13 +41,14 @@ class NoticeAdmin(TokenRowsAdmin):
     list_select_related = ("token", "incident")
     ordering = ("-pk",)
     lookups_allowed = ("token__id__exact",)
-    actions = ("send_again",)
+    actions = ("send_selected_again",)
+    actions_detail = ("send_again",)
 
     def get_fields(self, request: HttpRequest, obj: Notice | None = None) -> tuple[str, ...]:
         about = ("token_link", "threshold_credits", "balance_credits") if obj and obj.token_id else ("alert", "content")
         return (*about, "channel_name", "recipient", "when", "state", "attempts", "last_failure")
 
-    def has_send_again_permission(self, request: HttpRequest) -> bool:
+    def has_send_again_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
         return request.user.has_perms(["accounts.view_notice", "accounts.change_notice"])
 
     threshold_credits = column(lambda notice: f"{notice.threshold:,}", "threshold")
@@ -82,9 +81,8 @@ class NoticeAdmin(TokenRowsAdmin):
     def last_failure(self, notice: Notice) -> str:
         return notice.outcome.removeprefix("failed: ") if notice.outcome.startswith("failed") else "-"
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(require_POST(self.send_again_view))
-        return [path("<int:notice_id>/send-again/", view, name="accounts_notice_send_again"), *super().get_urls()]
+    def offers(self, request: HttpRequest, url_path: str, obj: Notice) -> bool:
+        return Notice.objects.filter(notices.FAILED, pk=obj.pk).exists()
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return super().changelist_view(
@@ -92,30 +90,22 @@ class NoticeAdmin(TokenRowsAdmin):
         )
 
     def page_context(self, request: HttpRequest, obj: Notice) -> dict[str, Any]:
-        failed = Notice.objects.filter(notices.FAILED, pk=obj.pk).exists()
-        return {
-            "title": "Notice",
-            "off": obj.token_id is not None and not settings.LOW_BALANCE_NOTICES,
-            "may_send_again": failed and self.has_send_again_permission(request),
-        }
+        return {"title": "Notice", "off": obj.token_id is not None and not settings.LOW_BALANCE_NOTICES}
 
-    def send_again_view(self, request: HttpRequest, notice_id: int) -> HttpResponse:
-        require(self.has_send_again_permission(request))
-        notice = get_object_or_404(Notice, pk=notice_id)
-        self._send_again(request, Notice.objects.filter(pk=notice.pk))
-        return redirect("admin:accounts_notice_change", notice.pk)
+    @form_action("Send again", "send_again", explanation="send_notices sends it within a minute.")
+    def send_again(self, request: HttpRequest, obj: Notice, data: dict[str, Any]) -> str:
+        return self._send_again(request, Notice.objects.filter(pk=obj.pk))
 
     @admin.action(description="Send again", permissions=["send_again"])
-    def send_again(self, request: HttpRequest, selected: QuerySet[Notice]) -> None:
+    def send_selected_again(self, request: HttpRequest, selected: QuerySet[Notice]) -> None:
         failed = selected.filter(notices.FAILED).values_list("pk", flat=True)
-        self._send_again(request, Notice.objects.filter(pk__in=list(failed)))
+        message = self._send_again(request, Notice.objects.filter(pk__in=list(failed)))
+        self.message_user(request, message, level_of(message))
 
-    def _send_again(self, request: HttpRequest, selected: QuerySet[Notice]) -> None:
+    def _send_again(self, request: HttpRequest, selected: QuerySet[Notice]) -> str:
         with transaction.atomic():
             again = notices.send_again(selected)
             for notice in again:
                 self.log_change(request, notice, "Queued to be sent again.")
-        if again:
-            self.message_user(request, f"Queued to be sent again: {len(again)}.", messages.SUCCESS)
-        else:
-            self.message_user(request, "Only failed notices can be sent again.", messages.WARNING)
+        text = f"Queued to be sent again: {len(again)}."
+        return text if again else Unchanged("Only failed notices can be sent again.")

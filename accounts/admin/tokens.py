@@ -5,6 +5,7 @@ A token's JWT appears in the response to the POST that made it and nowhere else:
 
 import json
 import logging
+from collections.abc import Callable
 from datetime import UTC, timedelta
 from typing import Any
 
@@ -15,30 +16,31 @@ from django.core.exceptions import ValidationError
 from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import Truncator
 from unfold.decorators import display
+from unfold.enums import ActionVariant
 
 from accounts import credits, statistics, tokens
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenSearchAdmin, require_allowance
 from accounts.admin.charts import requests_chart
-from accounts.admin.token_actions import (
-    ACTIONS,
+from accounts.admin.token_forms import (
     MAX_AT_ONCE,
-    TOP_UP,
-    Action,
+    AdjustForm,
     ApiTokenForm,
     BulkTopUpForm,
     IssueForm,
-    Result,
+    RevokeForm,
+    RotateForm,
+    TopUpForm,
 )
 from accounts.models import ApiToken, CreditEntry
-from core.admin import column, require
+from core.admin import Secret, Unchanged, column, form_action, require, submitted
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +50,7 @@ CHART_DAYS = 30
 NEWEST_ENTRIES = 20
 
 
-def _page_name(slug: str) -> str:
-    return f"accounts_apitoken_{slug.replace('-', '_')}"
-
-
-def _address(slug: str, *args: Any) -> str:
-    return reverse(f"admin:{_page_name(slug)}", args=args)
+TOP_UP = "accounts.top_up_apitoken"
 
 
 def _test_badge() -> str:
@@ -87,6 +84,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
     search_help_text = "Name, note, contact, #id or the token's last 4 characters"
     ordering = ("-pk",)
     actions = ("top_up_selected",)
+    actions_detail = ("top_up", "adjust", "rotate", "revoke")
 
     # --- The list ------------------------------------------------------------------------------------------------
 
@@ -145,22 +143,14 @@ class ApiTokenAdmin(TokenSearchAdmin):
     def page_context(self, request: HttpRequest, obj: ApiToken) -> dict[str, Any]:
         now = timezone.now()
         token = statistics.with_activity(ApiToken.objects.select_related("customer"), now).get(pk=obj.pk)
-        buttons = [
-            {"title": action.title, "variant": action.variant, "url": _address(slug, obj.pk)}
-            for slug, action in ACTIONS.items()
-            if request.user.has_perm(action.permission) and action.applies_to(token)
-        ]
-        if settings.CUSTOMER_PAGES and token.customer and request.user.has_perm("accounts.change_customer"):
-            url = reverse("admin:accounts_customer_link", args=[token.customer_id])
-            buttons.append({"title": "Link for the customer", "variant": "default", "url": url})
         days = [now.astimezone(UTC).date() - timedelta(days=back) for back in reversed(range(CHART_DAYS))]
         by_day = statistics.by_day(token, days[0])
         return {
             "show_save_and_add_another": False,
             "token": token,
+            "customer_pages": settings.CUSTOMER_PAGES,
             "state": token_list.state_label(token),
             "runs_out": self.runs_out(token),
-            "buttons": buttons,
             "chart": requests_chart(
                 [(day, by_day.get(day, {})) for day in days], label="%b %d", by="day", is_test=token.is_test
             ),
@@ -168,13 +158,8 @@ class ApiTokenAdmin(TokenSearchAdmin):
         }
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.action_view)
         bulk = self.admin_site.admin_view(self.top_up_selected_view)
-        pages = [
-            path(f"<int:token_id>/{slug}/", view, {"action": action}, name=_page_name(slug))
-            for slug, action in ACTIONS.items()
-        ]
-        return [path("top-up/", bulk, name=_page_name("top-up-selected")), *pages, *super().get_urls()]
+        return [path("top-up/", bulk, name="accounts_apitoken_top_up_selected"), *super().get_urls()]
 
     # --- Issue, top up, adjust, rotate, revoke -------------------------------------------------------------------
 
@@ -187,7 +172,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
             return self._shown_once(request, self._issue(request, data), title="API token issued")
 
         customer_id = base.id_in(request.GET.get("customer", ""))  # from the customer's page
-        form = IssueForm(request.POST if request.method == "POST" else None, initial={"customer": customer_id})
+        form = IssueForm(submitted(request), initial={"customer": customer_id})
         explanation = "You will see the token once, after issuing."
         return self.form_page(
             request, form, perform, title="Issue an API token", button="Issue", explanation=explanation
@@ -209,49 +194,108 @@ class ApiTokenAdmin(TokenSearchAdmin):
         self.log_addition(request, issued.token, f"Issued: {kind}, {data['days']} days. {data['reason']}")
         return issued
 
-    def action_view(self, request: HttpRequest, token_id: int, action: Action) -> HttpResponse:
-        require(self.has_view_permission(request) and request.user.has_perm(action.permission))
-        token = get_object_or_404(ApiToken, pk=token_id)
-
-        def perform(data: dict[str, Any]) -> HttpResponse:
-            result = self._perform(request, action, token_id, data)
-            if result.issued:
-                return self._shown_once(request, result.issued, title="API token rotated")
-            self.message_user(request, result.message, messages.SUCCESS if result.changed else messages.WARNING)
-            return redirect("admin:accounts_apitoken_change", token_id)
-
-        initial = {"expires_at": token.expires_at.isoformat()}
-        form = action.form(request.POST if request.method == "POST" else None, initial=initial)
-        return self.form_page(
-            request,
-            form,
-            perform,
-            title=f"{action.title}: {token}",
-            button=action.title,
-            variant=action.variant if action.variant == "danger" else "primary",
-            explanation=action.explanation,
-            state=token_list.state_label(token),
-            original=token,
+    def offers(self, request: HttpRequest, url_path: str, obj: ApiToken) -> bool:
+        return (url_path == "adjust" or obj.revoked_at is None) and not (
+            obj.is_test and url_path in ("top-up", "adjust")
         )
 
-    def _perform(self, request: HttpRequest, action: Action, token_id: int, data: dict[str, Any]) -> Result:
-        """Within a transaction."""
-        if "amount" in data:
-            repeated = CreditEntry.objects.filter(token_id=token_id, reference=data["reference"])
-            require_allowance(request, data["amount"], repeated)
-        locked = ApiToken.objects.select_for_update().get(pk=token_id)
-        result = action.perform(locked, {**data, "actor": request.user.get_username()})
-        if result.changed:
-            self.log_change(request, locked, result.message)
-        return result
+    def action_context(self, request: HttpRequest, url_path: str, obj: ApiToken) -> dict[str, Any]:
+        return {"state": token_list.state_label(obj), "initial": {"expires_at": obj.expires_at.isoformat()}}
+
+    @form_action(
+        "Top up",
+        "view",
+        TOP_UP,
+        form=TopUpForm,
+        explanation="Credits are available immediately. Resubmitting will not add them twice.",
+        variant=ActionVariant.PRIMARY,
+    )
+    def top_up(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
+        return self._record(request, credits.top_up, obj.pk, data)
+
+    @form_action(
+        "Adjust",
+        "view",
+        "accounts.adjust_apitoken",
+        form=AdjustForm,
+        explanation="Corrects the balance with a ledger entry. For purchases, use Top up.",
+    )
+    def adjust(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
+        return self._record(request, credits.adjust, obj.pk, data)
+
+    @form_action(
+        "Rotate",
+        "view",
+        "accounts.rotate_apitoken",
+        form=RotateForm,
+        explanation=(
+            "Issues a new token with a new lifetime. Balance, ledger and limits stay. An earlier grace period ends."
+        ),
+    )
+    def rotate(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> HttpResponse:
+        token = _locked(obj.pk)
+        if data["expires_at"] != token.expires_at.isoformat():
+            raise ValidationError(
+                "This token was rotated after you opened this page. Reload the page to rotate it again."
+            )
+        try:
+            issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
+        except tokens.TokenRevoked as error:
+            raise ValidationError("A revoked token cannot be rotated. Issue a new one.") from error
+        grace = f"Rotated with a grace period of {data['grace_minutes']} minutes."
+        self.log_change(request, token, f"{grace} {data['reason']}")
+        return self._shown_once(request, issued, title="API token rotated")
+
+    @form_action(
+        "Revoke",
+        "view",
+        "accounts.revoke_apitoken",
+        form=RevokeForm,
+        explanation="The token stops working immediately. This cannot be undone.",
+        variant=ActionVariant.DANGER,
+    )
+    def revoke(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
+        token = _locked(obj.pk)
+        if not tokens.revoke(token=token, reason=data["reason"]):
+            raise ValidationError("This token is already revoked.")
+        self.log_change(request, token, message := f"Revoked. {data['reason']}")
+        return message
+
+    def _record(
+        self, request: HttpRequest, service: Callable[..., CreditEntry], token_id: int, data: dict[str, Any]
+    ) -> str:
+        """Within a transaction: write a ledger entry by `service`, unless the reference has one. The message."""
+        repeated = CreditEntry.objects.filter(token_id=token_id, reference=data["reference"])
+        require_allowance(request, data["amount"], repeated)
+        token, is_new = _locked(token_id), not repeated.exists()
+        fields = {name: data[name] for name in ("amount", "price", "reason", "reference")}
+        entry = service(token=token, actor=request.user.get_username(), **fields)
+        what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
+        if data.get("own_reference"):
+            what += f", reference {entry.reference}"
+        if not is_new:
+            return Unchanged(f"Already recorded ({what}); nothing added.")
+        message = f"Added {what}, balance {entry.balance_after:,}. {entry.reason}"
+        self.log_change(request, token, message)
+        return message
 
     def _shown_once(self, request: HttpRequest, issued: tokens.Issued, *, title: str) -> HttpResponse:
-        query = TEST_EXAMPLE_NUMBER if issued.token.is_test else EXAMPLE_NUMBER
-        body = json.dumps({"api_key": issued.api_key, "query": query})
+        token = issued.token
+        body = json.dumps(
+            {"api_key": issued.api_key, "query": TEST_EXAMPLE_NUMBER if token.is_test else EXAMPLE_NUMBER}
+        )
         url = request.build_absolute_uri(reverse("search"))
         curl = f"curl -s {url} -H 'Content-Type: application/json' -d '{body}'"
-        context = {"title": title, "original": issued.token, "api_key": issued.api_key, "curl": curl}
-        return self.render_page(request, "shown_once.html", **context)
+        until = token.previous_until
+        return self.shown_once_page(
+            request,
+            token,
+            Secret("api_key", "API token", issued.api_key, "Copy token"),
+            Secret("curl", "Example request", curl, "Copy command"),
+            title=title,
+            warning="Copy this token now. It is not stored and will not be shown again.",
+            note=f"The previous token works until {until:%Y-%m-%d %H:%M} UTC." if until else "",
+        )
 
     # --- Top up several tokens -----------------------------------------------------------------------------------
 
@@ -293,7 +337,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
         for pk in sorted(rows.keys() - skipped.keys()):
             try:
                 with transaction.atomic():
-                    outcomes[pk] = self._perform(request, ACTIONS["top-up"], pk, data).message
+                    outcomes[pk] = self._record(request, credits.top_up, pk, data)
             except (ValueError, DatabaseError) as error:
                 failed += 1
                 log.warning("top-up failed: token=%d %s", pk, type(error).__name__)
@@ -321,7 +365,8 @@ class ApiTokenAdmin(TokenSearchAdmin):
             button="Retry" if outcomes else "Top up",
             explanation="" if outcomes else "Adds the amount to each token. Resubmitting will not add it twice.",
             form=form,
-            form_url=_address("top-up-selected"),
+            form_url=reverse("admin:accounts_apitoken_top_up_selected"),
+            cancel_url=self.url_of(None),
             error_title="Not all tokens were topped up." if outcomes else "",
             submitted=outcomes is not None,
             rows=[
@@ -329,3 +374,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
                 for pk, token in sorted(rows.items())
             ],
         )
+
+
+def _locked(token_id: int) -> ApiToken:
+    return ApiToken.objects.select_for_update().get(pk=token_id)

@@ -69,7 +69,7 @@ def _alerts(request: HttpRequest) -> dict[str, Any]:
     return {
         "rows": [{"incident": each, "page": incidents.related_page(request, each)} for each in rows[:MAX_ALERTS]],
         "more": len(rows) > MAX_ALERTS,
-        **incidents.checked(request),
+        **incidents.checked(),
     }
 
 

@@ -195,7 +195,7 @@ def _sources(request: HttpRequest, search: _Search) -> Iterator[Result]:
             slots.setdefault(member.name, []).append(slot)
     for name, of in slots.items():
         if search.text.casefold() in name.casefold():
-            yield Result(name, reverse("admin:lookup_usage_source", args=[name]), ", ".join(of))
+            yield Result(name, reverse("admin:lookup_usage_change", args=[name]), ", ".join(of))
 
 
 _KINDS = (

@@ -28,11 +28,13 @@ log = logging.getLogger(__name__)
 
 #: The timeout of the mail server: the page waits for it.
 TIMEOUT_S = 10
-MAX_LISTED = 500
 
 
-class NotPending(Exception):
+class NotPending(ValueError):
     """The user was not invited, or has set a password."""
+
+    def __init__(self) -> None:
+        super().__init__("This user was not invited, or has set a password.")
 
 
 class NotSent(Exception):
@@ -94,17 +96,21 @@ def withdraw(user: User, *, by: User | None = None) -> None:
 
 
 def pending() -> QuerySet[Invitation]:
-    """The invitations whose users have not set a password, the newest first."""
-    waiting = Invitation.objects.filter(user__password__startswith=UNUSABLE_PASSWORD_PREFIX)
-    return waiting.select_related("user").prefetch_related("user__groups").order_by("-user_id")
+    """The invitations whose users have not set a password."""
+    return Invitation.objects.filter(user__password__startswith=UNUSABLE_PASSWORD_PREFIX)
 
 
-def state(invitation: Invitation, now: datetime) -> str:
-    """`withdrawn`, `expired` or `waiting`."""
-    expiry = expires_at(invitation)
-    if expiry is None or not invitation.user.is_active:
-        return "withdrawn"
-    return "expired" if expiry <= now else "waiting"
+def described(user: User) -> str:
+    """The state of the user's invitation, and who sent it; `-` without one, and once the user has set a password."""
+    invitation: Invitation | None = getattr(user, "invitation", None)
+    if invitation is None or user.has_usable_password():
+        return "-"
+    expiry, by = expires_at(invitation), f"by {invitation.invited_by}"
+    if expiry is None or not user.is_active:
+        return f"Withdrawn; invited {by}"
+    if expiry <= timezone.now():
+        return f"Expired {expiry:%Y-%m-%d %H:%M} UTC; invited {by}"
+    return f"Waiting until {expiry:%Y-%m-%d %H:%M} UTC; invited {by}"
 
 
 def expires_at(invitation: Invitation) -> datetime | None:

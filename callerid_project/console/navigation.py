@@ -43,7 +43,6 @@ _OTHERS: list[tuple[str, str, str | None]] = [
     ("Issue an API token", "accounts_apitoken_add", "accounts.add_apitoken"),
     ("Add a rule", "lookup_numberrule_add", "lookup.add_numberrule"),
     ("Add a contact", "lookup_contact_add", "lookup.add_contact"),
-    ("Invitations", "auth_user_invitations", "auth.view_user"),
     ("Invite a user", "auth_user_invite", "auth.add_user"),
     ("Change password", "password_change", None),
     ("Two-factor authentication", "second_factor", None),

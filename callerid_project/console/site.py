@@ -324,7 +324,8 @@ class ThrottledAdminSite(UnfoldAdminSite):
                     response = act()
                 login_log.log_event(request, event)
                 return response
-        return self._page(request, "confirm", title, form=form, **context)
+        context |= {"title": title, "form": form, "cancel_url": reverse("admin:second_factor")}
+        return TemplateResponse(request, "admin/accounts/form.html", {**self.each_context(request), **context})
 
     def _page(self, request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
         context = {**self.each_context(request), "title": title, **context}

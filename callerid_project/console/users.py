@@ -1,7 +1,5 @@
 """The console's pages of users, invitations and roles (Django's groups)."""
 
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, ClassVar, cast
 
 from django import forms
@@ -12,15 +10,14 @@ from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
-from django.db import IntegrityError, transaction
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError
 from django.db.models import Exists, OuterRef, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path
-from django.utils import timezone
-from django.utils.cache import add_never_cache_headers
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django_otp.plugins.otp_static.admin import StaticDevice
 from django_otp.plugins.otp_totp.admin import TOTPDevice
+from unfold.enums import ActionVariant
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import (
     UnfoldAdminCheckboxSelectMultipleWidget,
@@ -32,7 +29,7 @@ from unfold.widgets import (
 from accounts.admin.base import TokenSearchAdmin
 from callerid_project.console import invitations, login_log, second_factor
 from callerid_project.models import Invitation
-from core.admin import column, require
+from core.admin import Secret, Unchanged, column, form_action, require
 
 # Titles, messages and breadcrumbs use the names of the sidebar.
 apps.get_app_config("auth").verbose_name = "Operators"
@@ -103,22 +100,40 @@ class InvitationForm(forms.ModelForm):
         return data
 
 
+class InvitationFilter(admin.SimpleListFilter):
+    title = "invitation"
+    parameter_name = "invitation"
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return [("pending", "no password set yet")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
+        return queryset.filter(pk__in=invitations.pending()) if self.value() == "pending" else queryset
+
+
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     add_form_template = None
     change_password_form = AdminPasswordChangeForm
-    list_display = ("username", "roles", "is_staff", "is_superuser", "is_active", "has_second_factor", "last_login")
+    list_display = (
+        *("username", "roles", "is_staff", "is_superuser", "is_active", "has_second_factor", "invitation_state"),
+        "last_login",
+    )
     sortable_by = ("username", "is_staff", "is_superuser", "is_active", "last_login")
     lookups_allowed = (
         *("is_staff__exact", "is_superuser__exact", "is_active__exact"),
-        *("groups__id__exact", "groups__isnull"),
+        *("groups__id__exact", "groups__isnull", "invitation"),
     )
-    readonly_fields = ("has_second_factor", "last_login", "date_joined")
+    list_filter = (*DjangoUserAdmin.list_filter, InvitationFilter)
+    list_before_template = "admin/action_buttons.html"
+    actions_list = ("invite",)
+    actions_detail = ("invite_again", "withdraw_invitation", "reset_second_factor")
+    readonly_fields = ("has_second_factor", "invitation_state", "last_login", "date_joined")
     filter_horizontal = ()
     fieldsets = (
-        (None, {"fields": ("username", "password", "has_second_factor")}),
+        (None, {"fields": ("username", "password", "has_second_factor", "invitation_state")}),
         ("Personal info", {"fields": ("first_name", "last_name", "email")}),
         ("Permissions", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
         ("Important dates", {"fields": ("last_login", "date_joined")}),
@@ -128,11 +143,13 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         ("Permissions", {"fields": ("is_staff", "is_superuser", "groups")}),
     )
 
+    invitation_state = column(invitations.described, "invitation")
     roles = column(lambda user: ", ".join(group.name for group in user.groups.all()) or "-", "roles")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
-        return super().get_queryset(request).prefetch_related("groups").annotate(has_device=Exists(device))
+        users = super().get_queryset(request).select_related("invitation").prefetch_related("groups")
+        return users.annotate(has_device=Exists(device))
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
         """User names are in the ledger, and the daily limit of support users is counted by name."""
@@ -148,132 +165,103 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
 
     # --- Invitations ---------------------------------------------------------------------------------------------
 
-    def invitations_view(self, request: HttpRequest) -> HttpResponse:
-        """Invitations whose users have not set a password."""
-        require(self.has_view_permission(request))
-        now = timezone.now()
-        listed = [
-            {
-                "user": invitation.user,
-                "by": invitation.invited_by,
-                "roles": ", ".join(group.name for group in invitation.user.groups.all())
-                or ("superuser" if invitation.user.is_superuser else "-"),
-                "sent_at": invitation.sent_at,
-                "state": invitations.state(invitation, now),
-                "expires_at": invitations.expires_at(invitation),
-            }
-            for invitation in invitations.pending()[: invitations.MAX_LISTED]
-        ]
-        context = {"listed": listed, "may_invite": self.has_add_permission(request), "title": "Invitations"}
-        return self._invitation_page(request, "invitations", **context)
+    def offers(self, request: HttpRequest, url_path: str, obj: User) -> bool:
+        if url_path == "reset-second-factor":
+            return second_factor.is_set_up(obj) and obj.pk != request.user.pk
+        invitation = invitations.pending().filter(pk=obj.pk).first()
+        withdrawn = invitation is None or invitation.sent_at is None
+        return invitation is not None and not (withdrawn and url_path == "withdraw-invitation")
 
-    def invite_view(self, request: HttpRequest) -> HttpResponse:
-        require(self.has_add_permission(request))
-        form = InvitationForm(request.POST if request.method == "POST" else None)
-        if form.is_bound and form.is_valid():
-            data = {**form.cleaned_data, "groups": list(form.cleaned_data["groups"])}
-            try:
-                invitation = invitations.invite(**data, by=cast(User, request.user))
-            except IntegrityError:  # another request has just taken the name
-                form.add_error("username", "A user with that username already exists.")
-            else:
-                return self._deliver(request, invitation)
-        return self._invitation_page(request, "invite", title="Invite a user", form=form)
+    def action_context(self, request: HttpRequest, url_path: str, obj: User | None) -> dict[str, Any]:
+        if url_path == "reset-second-factor" and obj is not None:
+            require(obj.pk != request.user.pk)  # users themselves need a password or a code (console.site)
+            after = (
+                "must set it up again at the next login" if second_factor.is_required(obj) else "needs only a password"
+            )
+            return {"explanation": f"{obj} then {after}."}
+        if url_path == "withdraw-invitation":
+            return {}
+        how = (
+            "is sent to the user"
+            if settings.EMAIL_IS_CONFIGURED
+            else "is shown once, and you hand it over yourself: E-mail is not configured (EMAIL_URL, EMAIL_FROM)"
+        )
+        days = settings.INVITATION_DAYS
+        return {"explanation": f"The link works once, for {days} day{'' if days == 1 else 's'}. It {how}."}
 
-    def invite_again_view(self, request: HttpRequest, user_id: int) -> HttpResponse:
-        require(self.has_add_permission(request))
-        user = self._pending_user(user_id)
-        if request.method == "POST":
-            try:
-                return self._deliver(request, invitations.renew(user, by=cast(User, request.user)))
-            except invitations.NotPending as error:
-                raise Http404 from error
-        return self._invitation_page(request, "invite_again", title="Send a new invitation", original=user)
-
-    def withdraw_invitation_view(self, request: HttpRequest, user_id: int) -> HttpResponse:
-        require(self.has_add_permission(request))
-        user = self._pending_user(user_id)
-        if request.method != "POST":
-            return self._invitation_page(request, "withdraw_invitation", title="Withdraw the invitation", original=user)
+    @form_action(
+        "Invite a user",
+        "add",
+        form=InvitationForm,
+        explanation="The user sets a password with the link and must then set up two-factor authentication.",
+        variant=ActionVariant.PRIMARY,
+        atomic=False,
+    )
+    def invite(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> HttpResponse:
         try:
-            invitations.withdraw(user, by=cast(User, request.user))
-        except invitations.NotPending as error:
-            raise Http404 from error
-        self.message_user(request, f"The invitation of {user} was withdrawn.", messages.SUCCESS)
-        return redirect("admin:auth_user_invitations")
+            invitation = invitations.invite(**{**data, "groups": list(data["groups"])}, by=cast(User, request.user))
+        except IntegrityError as error:  # another request has just taken the name
+            raise ValidationError("A user with that username already exists.") from error
+        return self._deliver(request, invitation)
 
-    def _pending_user(self, user_id: int) -> User:
-        return get_object_or_404(invitations.pending(), pk=user_id).user
+    @form_action(
+        "Invite again",
+        "change",
+        explanation="The earlier link stops working. If the user was deactivated, they become active again.",
+        atomic=False,
+    )
+    def invite_again(self, request: HttpRequest, obj: User, data: dict[str, Any]) -> HttpResponse:
+        return self._deliver(request, invitations.renew(obj, by=cast(User, request.user)))
+
+    @form_action(
+        "Withdraw invitation",
+        "change",
+        explanation="The link stops working, and the user is deactivated. You can invite them again.",
+        variant=ActionVariant.DANGER,
+    )
+    def withdraw_invitation(self, request: HttpRequest, obj: User, data: dict[str, Any]) -> str:
+        invitations.withdraw(obj, by=cast(User, request.user))
+        return f"The invitation of {obj} was withdrawn."
 
     def _deliver(self, request: HttpRequest, invitation: Invitation) -> HttpResponse:
-        """Send the link. If that is not possible, show it once, on this page: messages would be stored."""
-        url = invitations.link(invitation, f"{request.scheme}://{request.get_host()}")
+        """Send the link. If that is not possible, show it once."""
+        url, user = invitations.link(invitation, f"{request.scheme}://{request.get_host()}"), invitation.user
+        problem = "E-mail is not configured."
         if settings.EMAIL_IS_CONFIGURED:
-            with suppress(invitations.NotSent):
+            try:
                 invitations.send(invitation, url)
-                message = f"The invitation was sent to {invitation.user.email}."
-                self.message_user(request, message, messages.SUCCESS)
-                return redirect("admin:auth_user_invitations")
-        response = self._invitation_page(
+            except invitations.NotSent:
+                problem = f"The mail server did not accept the e-mail to {user.email}."
+            else:
+                self.message_user(request, f"The invitation was sent to {user.email}.", messages.SUCCESS)
+                return redirect(self.url_of(user))
+        until = f"{invitations.expires_at(invitation):%Y-%m-%d %H:%M} UTC"
+        return self.shown_once_page(
             request,
-            "invitation_link",
+            user,
+            Secret("link", "Link to set a password", url, "Copy link"),
             title="Hand over this link",
-            original=invitation.user,
-            url=url,
-            expires_at=invitations.expires_at(invitation),
+            warning=f"{problem} Copy this link now and hand it over yourself: it will not be shown again.",
+            note=f"Whoever has the link can use it once, until {until}. Give it to {user} only.",
         )
-        add_never_cache_headers(response)
-        return response
-
-    def _invitation_page(self, request: HttpRequest, template: str, **context: Any) -> HttpResponse:
-        context |= {"email_is_configured": settings.EMAIL_IS_CONFIGURED, "days": settings.INVITATION_DAYS}
-        return self.render_page(request, f"{template}.html", **context)
 
     # --- Two-factor authentication -------------------------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        pages: dict[str, tuple[str, Callable[..., HttpResponse]]] = {
-            "invitations/": ("invitations", self.invitations_view),
-            "invite/": ("invite", self.invite_view),
-            "<int:user_id>/invite-again/": ("invite_again", self.invite_again_view),
-            "<int:user_id>/withdraw-invitation/": ("withdraw_invitation", self.withdraw_invitation_view),
-            "<int:user_id>/reset-second-factor/": ("reset_second_factor", self.reset_second_factor_view),
-        }
-        view = self.admin_site.admin_view
-        own = [path(at, view(page), name=f"auth_user_{name}") for at, (name, page) in pages.items()]
-        return [*own, *super().get_urls()]
-
-    def can_reset_second_factor(self, request: HttpRequest, user: User) -> bool:
-        """Whether the page is offered: not for users themselves, who need a password or a code (console.site)."""
-        return self.has_change_permission(request, user) and user.pk != request.user.pk
-
-    def reset_second_factor_view(self, request: HttpRequest, user_id: int) -> HttpResponse:
-        user = get_object_or_404(User, pk=user_id)
-        require(self.can_reset_second_factor(request, user))
-        if request.method != "POST":
-            return self.render_page(
-                request,
-                "reset_second_factor.html",
-                title="Reset two-factor authentication",
-                original=user,
-                required=second_factor.is_required(user),
-            )
-        with transaction.atomic():
-            removed = second_factor.remove(user)
-            if removed:
-                self.log_change(request, user, "Reset two-factor authentication.")
-        if removed:
-            login_log.log_second_factor_reset(request, user)
-            self.message_user(request, f"Two-factor authentication of {user} was reset.", messages.SUCCESS)
-        else:
-            self.message_user(request, f"{user} has no two-factor authentication.", messages.WARNING)
-        return redirect("admin:auth_user_change", user.pk)
-
-    def page_context(self, request: HttpRequest, obj: User) -> dict[str, Any]:
-        return {
-            "may_reset": self.can_reset_second_factor(request, obj) and second_factor.is_set_up(obj),
-            "is_invited": not obj.has_usable_password() and Invitation.objects.filter(pk=obj.pk).exists(),
-        }
+    @form_action(
+        "Reset two-factor authentication",
+        "change",
+        explanation=(
+            "The authenticator app and the recovery codes of this user stop working. Make sure that the user asked for "
+            "this, and set a new password if somebody else may know the current one."
+        ),
+        variant=ActionVariant.DANGER,
+    )
+    def reset_second_factor(self, request: HttpRequest, obj: User, data: dict[str, Any]) -> str:
+        if not second_factor.remove(obj):
+            return Unchanged(f"{obj} has no two-factor authentication.")
+        self.log_change(request, obj, "Reset two-factor authentication.")
+        login_log.log_second_factor_reset(request, obj)
+        return f"Two-factor authentication of {obj} was reset."
 
     @admin.display(description="two-factor authentication", boolean=True)
     def has_second_factor(self, user: Any) -> bool:

@@ -1,7 +1,7 @@
 """The console's pages of sources: all of them, one source, and the actions on it."""
 
-from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
 from django import forms
 from django.conf import settings
@@ -9,12 +9,13 @@ from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils import timezone
+from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from core import periods
-from core.admin import ReadOnlyAdmin, require
+from core.admin import ReadOnlyAdmin, Unchanged, form_action, require
 from lookup import source_actions, source_details, source_report, statistics
 from lookup.address_books import status as address_books
 from lookup.admin import tester
@@ -22,6 +23,7 @@ from lookup.imports import data_sets
 from lookup.models import SourcePause, Usage
 
 MAX_FAILURES = 100
+VIEW = "lookup.view_usage"
 #: State → its text and the type of its label.
 STATES = {
     "paused": ("paused", "warning"),
@@ -38,28 +40,47 @@ class PauseForm(forms.Form):
     )
 
 
-class ResumeForm(forms.Form):
-    reason = forms.CharField(
-        max_length=200, required=False, widget=UnfoldAdminTextInputWidget, help_text="Shown in the History."
-    )
+class ResumeForm(PauseForm):
+    """The reason is optional."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["reason"].required = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The object of a source's page. `pk`: its name. `pause`: None if no operator has paused it."""
+
+    pk: str
+    pause: SourcePause | None
+    _meta: ClassVar[Any] = Usage._meta  # for unfold's header
+
+    def __str__(self) -> str:
+        return self.pk
 
 
 @admin.register(Usage)
 class SourcesAdmin(ReadOnlyAdmin):
-    """Totals by source instead of a list of rows."""
+    """Totals by source instead of a list of rows. The object of a page is a source: its name is the key."""
+
+    actions_detail = ("pause", "resume", "check_now")
 
     def get_urls(self) -> list[URLPattern]:
-        def page(route: str, view: Any, name: str) -> URLPattern:
-            return path(route, self.admin_site.admin_view(view), name=f"lookup_usage_{name}")
+        test = path("test/", self.admin_site.admin_view(self.test_view), name="lookup_usage_test")
+        return [test, *super().get_urls()]
 
-        return [
-            page("test/", self.test_view, "test"),
-            page("source/<path:name>/check/", self.check_view, "check"),
-            page("source/<path:name>/pause/", self.pause_view, "pause"),
-            page("source/<path:name>/resume/", self.resume_view, "resume"),
-            page("source/<path:name>/", self.source_view, "source"),
-            *super().get_urls(),
-        ]
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Source | None:
+        """The source of this name, if it is configured or paused."""
+        if not object_id.isprintable():  # PostgreSQL would refuse it
+            return None
+        pause = SourcePause.objects.filter(pk=object_id).first()
+        return Source(object_id, pause) if pause or object_id in source_actions.configured() else None
+
+    def offers(self, request: HttpRequest, url_path: str, obj: Source) -> bool:
+        if url_path == "resume":
+            return obj.pause is not None
+        return obj.pk in source_actions.configured() and not (url_path == "pause" and obj.pause)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         require(self.has_view_permission(request))
@@ -83,20 +104,24 @@ class SourcesAdmin(ReadOnlyAdmin):
     def test_view(self, request: HttpRequest) -> HttpResponse:
         return tester.respond(self, request)
 
-    def source_view(self, request: HttpRequest, name: str) -> HttpResponse:
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The page of a source, which may be one that is no longer configured."""
         require(self.has_view_permission(request))
+        if not object_id.isprintable():
+            raise Http404
         period, now = periods.from_query(request.GET), timezone.now()
-        _require_storable(name)
         by_hour = period is periods.DAY or (period is periods.WEEK and request.GET.get("by") != "day")
         since = period.since(now)
-        if (source := source_details.details(name, since=since, now=now, by_hour=by_hour)) is None:
+        if (source := source_details.details(object_id, since=since, now=now, by_hour=by_hour)) is None:
             raise Http404
         text, label = STATES[source.state]
+        actions = self.get_actions_detail(request, object_id)
         return self.render_page(
             request,
             "source.html",
-            title=name,
-            button=name,
+            title=object_id,
             periods=periods.ALL,
             period=period,
             since=since,
@@ -106,93 +131,61 @@ class SourcesAdmin(ReadOnlyAdmin):
             source=source,
             state={"text": text, "type": label},
             charts=source_details.charts(source.steps, label=_label(period, by_hour=by_hour)),
-            may_check=source.member is not None and request.user.has_perm("lookup.check_source"),
-            may_pause=request.user.has_perm("lookup.pause_source"),
+            actions_detail=self._get_actions_navigation(self.actions_detail, actions, object_id),
             currency=settings.CURRENCY,
-            check_seconds=f"{source_actions.MAX_CALL_S:g}",
         )
 
-    def check_view(self, request: HttpRequest, name: str) -> HttpResponse:
-        """Call the source once. By POST: a vendor may bill it."""
-        require(request.user.has_perms(["lookup.view_usage", "lookup.check_source"]))
-        self._require_configured(name)
-        if request.method == "POST":
-            try:
-                result = source_actions.check(name=name, user=cast(User, request.user))
-            except source_actions.CheckedRecently:
-                text = "No call was made: this source is being checked, or was checked in the last 10 seconds."
-                self.message_user(request, text, messages.WARNING)
-            else:
-                if result.ms is None:
-                    self.message_user(request, f"No call was made: {result.outcome}.", messages.WARNING)
-                else:
-                    level = messages.SUCCESS if result.ok else messages.ERROR
-                    self.message_user(request, f"Checked by one call: {result.outcome}.", level)
-        return redirect(f"{_address('source', name)}#check")
+    def action_context(self, request: HttpRequest, url_path: str, obj: Source) -> dict[str, Any]:
+        if url_path == "resume":
+            state = f"paused {source_actions.described(obj.pause)}" if obj.pause else "not paused"
+            return {"explanation": f"It is {state}."}
+        if url_path == "pause":
+            paused = set(SourcePause.objects.values_list("connector", flat=True))
+            return {"warning": _warning(source_actions.slots_without_others(obj.pk, paused))}
+        member = source_actions.configured().get(obj.pk)
+        may_cost = member is not None and member.connector.remote
+        seconds = f"It takes {source_actions.MAX_CALL_S:g} seconds at most."
+        return {"once": True, "warning": f"The vendor may bill it. {seconds}" if may_cost else ""}
 
-    def pause_view(self, request: HttpRequest, name: str) -> HttpResponse:
-        require(request.user.has_perms(["lookup.view_usage", "lookup.pause_source"]))
-        self._require_configured(name)
-        paused = set(SourcePause.objects.values_list("connector", flat=True))
-        without = source_actions.slots_without_others(name, paused)
+    @form_action(
+        "Pause",
+        VIEW,
+        "lookup.pause_source",
+        form=PauseForm,
+        explanation=(
+            "No process calls the source until it is resumed. Its cached answers are still used; otherwise it counts "
+            "as failed, and the sources after it in its slot are called."
+        ),
+    )
+    def pause(self, request: HttpRequest, obj: Source, data: dict[str, Any]) -> str:
+        source_actions.pause(name=obj.pk, reason=data["reason"], user=cast(User, request.user))
+        return f"Paused {obj}. All processes stop calling it within a few seconds."
 
-        def act(reason: str) -> str:
-            source_actions.pause(name=name, reason=reason, user=cast(User, request.user))
-            return f"Paused {name}. All processes stop calling it within a few seconds."
+    @form_action("Resume", VIEW, "lookup.pause_source", form=ResumeForm, variant=ActionVariant.PRIMARY)
+    def resume(self, request: HttpRequest, obj: Source, data: dict[str, Any]) -> str:
+        source_actions.resume(name=obj.pk, reason=data["reason"], user=cast(User, request.user))
+        return f"Resumed {obj}."
 
-        return self._reason_page(
-            request,
-            name,
-            PauseForm,
-            act,
-            title=f"Pause {name}",
-            button="Pause",
-            warning=_warning(without),
-            explanation=(
-                "No process calls the source until it is resumed. Its cached answers are still used; otherwise it "
-                "counts as failed, and the sources after it in its slot are called."
-            ),
-        )
-
-    def resume_view(self, request: HttpRequest, name: str) -> HttpResponse:
-        require(request.user.has_perms(["lookup.view_usage", "lookup.pause_source"]))
-        _require_storable(name)
-        if (pause := SourcePause.objects.filter(pk=name).first()) is None:
-            self._require_configured(name)
-            self.message_user(request, f"{name} is not paused.", messages.WARNING)
-            return redirect(_address("source", name))
-
-        def act(reason: str) -> str:
-            source_actions.resume(name=name, reason=reason, user=cast(User, request.user))
-            return f"Resumed {name}."
-
-        explanation = f"It is paused {source_actions.described(pause)}."
-        return self._reason_page(
-            request, name, ResumeForm, act, title=f"Resume {name}", button="Resume", explanation=explanation
-        )
-
-    def _reason_page(
-        self, request: HttpRequest, name: str, form_class: type[forms.Form], act: Callable[[str], str], **context: Any
-    ) -> HttpResponse:
-        """Ask for a reason, then `act` with it, which returns the message."""
-
-        def perform(data: dict[str, Any]) -> HttpResponse:
-            self.message_user(request, act(data["reason"]), messages.SUCCESS)
-            return redirect(_address("source", name))
-
-        form = form_class(request.POST if request.method == "POST" else None)
-        return self.form_page(request, form, perform, name=name, cancel_url=_address("source", name), **context)
-
-    def _require_configured(self, name: str) -> None:
-        """Raises Http404."""
-        if name not in source_actions.configured():
-            raise Http404
-
-
-def _require_storable(name: str) -> None:
-    """Raises Http404 for what PostgreSQL would refuse in a query."""
-    if not name.isprintable():
-        raise Http404
+    @form_action(
+        "Check now",
+        VIEW,
+        "lookup.check_source",
+        explanation=(
+            "Looks up a number that is reserved for fiction by one real call, without cache and circuit breaker, even "
+            "while the source is paused."
+        ),
+        atomic=False,
+    )
+    def check_now(self, request: HttpRequest, obj: Source, data: dict[str, Any]) -> HttpResponse | str:
+        try:
+            result = source_actions.check(name=obj.pk, user=cast(User, request.user))
+        except source_actions.CheckedRecently:
+            return Unchanged("No call was made: this source is being checked, or was checked in the last 10 seconds.")
+        if result.ms is None:
+            return Unchanged(f"No call was made: {result.outcome}.")
+        level = messages.SUCCESS if result.ok else messages.ERROR
+        self.message_user(request, f"Checked by one call: {result.outcome}.", level)
+        return redirect(f"{self.url_of(obj)}#check")
 
 
 def _warning(without: list[str]) -> str:
@@ -207,7 +200,3 @@ def _warning(without: list[str]) -> str:
 
 def _label(period: periods.Period, *, by_hour: bool) -> str:
     return "%H:%M" if period is periods.DAY else "%b %d, %H:%M" if by_hour else "%b %d"
-
-
-def _address(page: str, name: str) -> str:
-    return reverse(f"admin:lookup_usage_{page}", args=[name])

@@ -100,7 +100,7 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
         ("console-requests", "lookup/requestlogentry/", "both sources matched", 860),
         ("console-request", f"lookup/requestlogentry/{made['request']}/change/", "Source A: found", 700),
         ("console-sources", "lookup/usage/", "twilio", 720),
-        ("console-source", "lookup/usage/source/twilio/", "twilio", 980),
+        ("console-source", "lookup/usage/twilio/change/", "twilio", 980),
         ("console-alerts", "accounts/incident/", "Source slow", 620),
     ):
         page.goto(f"/admin/{path}")

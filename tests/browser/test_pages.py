@@ -184,11 +184,13 @@ PAGES = {
     "alerts": "/admin/accounts/incident/",
     "alert": "/admin/accounts/incident/{incident}/change/",
     "sources": "/admin/lookup/usage/",
-    "source": "/admin/lookup/usage/source/complaints/",
-    "source-7-days": "/admin/lookup/usage/source/complaints/?period=7d",
-    "source-paused": "/admin/lookup/usage/source/geography/",
-    "source-pause": "/admin/lookup/usage/source/directory/pause/",
-    "source-resume": "/admin/lookup/usage/source/geography/resume/",
+    "source": "/admin/lookup/usage/complaints/change/",
+    "source-7-days": "/admin/lookup/usage/complaints/change/?period=7d",
+    "source-paused": "/admin/lookup/usage/geography/change/",
+    "source-pause": "/admin/lookup/usage/directory/pause/",
+    "source-check": "/admin/lookup/usage/directory/check-now/",
+    "send-test-alert": "/admin/accounts/incident/send-test/",
+    "source-resume": "/admin/lookup/usage/geography/resume/",
     "test-a-number": "/admin/lookup/usage/test/",
     "rules": "/admin/lookup/numberrule/",
     "rule-add": "/admin/lookup/numberrule/add/",
@@ -204,7 +206,6 @@ PAGES = {
     "password": "/admin/password_change/",
     "search": "/admin/find/",
     "invite": "/admin/auth/user/invite/",
-    "invitations": "/admin/auth/user/invitations/",
 }
 
 
@@ -381,7 +382,7 @@ def test_link_that_is_not_valid_shows_a_page(page: Page, watch: Watch) -> None:
 
 def test_link_to_a_customers_page_is_shown_once(admin_page: Page, page: Page, filled: dict[str, Any]) -> None:
     admin_page.goto(PAGES["customer-link"].format(**filled))
-    admin_page.get_by_role("button", name="Make a link").click()
+    admin_page.get_by_role("button", name="Link for the customer").click()
     link = admin_page.get_by_label("Link", exact=True)
     expect(admin_page.get_by_text("Copy this link now.")).to_be_visible()
     assert_not_cut(admin_page)

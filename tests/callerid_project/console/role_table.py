@@ -72,8 +72,7 @@ lookup.usage history             -      -       -        -         yes      yes
 lookup.usage add                 -      -       -        -         -        -
 lookup.usage change              -      -       -        -         -        -
 lookup.usage delete              -      -       -        -         -        -
-lookup.usage source              -      yes     yes      yes       yes      yes
-lookup.usage check               -      -       -        yes       -        yes
+lookup.usage check_now              -      -       -        yes       -        yes
 lookup.usage pause               -      -       -        yes       -        yes
 lookup.usage resume              -      -       -        yes       -        yes
 lookup.usage test                -      -       yes      yes       -        yes
@@ -115,7 +114,6 @@ auth.user change                 -      -       -        -         -        yes
 auth.user delete                 -      -       -        -         -        -
 auth.user password_change        -      -       -        -         -        yes
 auth.user reset_second_factor    -      -       -        -         -        yes
-auth.user invitations            -      -       -        -         yes      yes
 auth.user invite                 -      -       -        -         -        yes
 auth.user invite_again           -      -       -        -         -        yes
 auth.user withdraw_invitation    -      -       -        -         -        yes
@@ -154,13 +152,14 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.creditentry", "number"): {"number": "493023125042"},
     ("accounts.creditentry", "add"): {"amount": 5, "kind": "top-up", "reason": "x"},
     ("accounts.creditentry", "change"): {"amount": 5, "reason": "x"},
+    ("accounts.notice", "send_again"): {},
     ("accounts.notice", "add"): {"threshold": 5, "balance": 1},
     ("accounts.notice", "change"): {"threshold": 5, "outcome": "x"},
     ("accounts.incident", "add"): {"kind": "x", "title": "x"},
     ("accounts.incident", "change"): {"title": "x"},
     ("lookup.usage", "add"): {"connector": "x", "outcome": "found"},
-    ("lookup.usage", "change"): {"count": 7},
     ("lookup.usage", "test"): {"number": "+1 212 555 0100"},
+    ("lookup.usage", "check_now"): {},
     ("lookup.usage", "pause"): {"reason": "invoice"},
     ("lookup.usage", "resume"): {"reason": "paid"},
     ("lookup.requestlogentry", "add"): {"status": 200},
@@ -240,12 +239,12 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("GET", url("changelist"))
         case "export":
             yield Request("POST", url(verb))
-        case "invitations":
-            yield Request("GET", url(verb))
         case "view":
-            yield Request("GET", url("change", key(row)))
+            yield Request("GET", url("change", "complaints" if model == "lookup.usage" else key(row)))
         case "history":
             yield Request("GET", url(verb, key(row)))
+        case "change" if model == "lookup.usage":  # its page is a source's
+            yield Request("POST", url("delete", key(row)), {"post": "yes"})
         case "change":
             yield list(form(url("change", key(row))))[-1]
         case "add":
@@ -256,12 +255,9 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("POST", url("delete", key(row)), {"post": "yes"})
             yield Request("POST", url("changelist"), selected)
         case "send_test":  # alerts are off, so none is written
+            yield Request("GET", url(verb))
             yield Request("POST", url(verb), read_only=True)
-        case "source":
-            yield Request("GET", url(verb, "complaints"))
-        case "check":
-            yield Request("POST", url(verb, "complaints"))
-        case "pause":
+        case "check_now" | "pause":
             yield from form(url(verb, "complaints"))
         case "test":
             yield from form(url(verb))
@@ -270,8 +266,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         case "charge":
             yield Request("GET", url(verb, row.entry_id))  # type: ignore[attr-defined]
         case "send_again":
-            yield Request("POST", url(verb, key(row)))
-            yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
+            yield from form(url(verb, key(row)))
+            yield Request("POST", url("changelist"), {"action": "send_selected_again", "_selected_action": row.pk})
         case "invite":
             yield from form(url(verb))
         case "top_up_selected":

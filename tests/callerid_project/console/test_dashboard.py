@@ -398,7 +398,7 @@ def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: 
     text = admin_client.get(URL).text
     assert set(re.findall(r"Source failing: (\w+)", text)) == {f"s{n}" for n in range(2, 12)}
     assert "Check the key." in text
-    assert "/admin/lookup/usage/source/s11/" in text
+    assert "/admin/lookup/usage/s11/change/" in text
     assert "All open alerts" in text
 
 

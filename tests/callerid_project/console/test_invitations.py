@@ -30,7 +30,8 @@ from tests.smtp import Mailbox, mail_server
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("optional_second_factor")]
 
-INVITE, LISTED = reverse("admin:auth_user_invite"), reverse("admin:auth_user_invitations")
+INVITE, USERS = reverse("admin:auth_user_invite"), reverse("admin:auth_user_changelist")
+PENDING = f"{USERS}?invitation=pending"
 LINK = re.compile(r"https?://[\w.:-]+(/admin/invitation/[\w-]+/[\w-]+/)")
 NEW = "correct horse battery staple"
 
@@ -53,6 +54,10 @@ def superuser() -> Client:
 def invite(client: Client, username: str = "olga", **fields: Any) -> Any:
     role = Group.objects.get(name="operator").pk
     return client.post(INVITE, {"username": username, "email": f"{username}@example.org", "groups": [role], **fields})
+
+
+def page_of(username: str) -> str:
+    return reverse("admin:auth_user_change", args=[User.objects.get(username=username).pk])
 
 
 def url_in(text: str) -> str:
@@ -94,7 +99,7 @@ def assert_refused(link: str, user: User) -> None:
 
 
 def test_invited_user_sets_a_password_and_a_device(superuser: Client, mailbox: Mailbox) -> None:
-    assert invite(superuser)["Location"] == LISTED
+    assert invite(superuser)["Location"] == page_of("olga")
     (message,) = mailbox.messages
     assert (message["To"], message["From"]) == ("olga@example.org", "callerid@example.org")
     body = message.get_content()
@@ -190,7 +195,7 @@ def test_expired_link_is_refused(settings: Any) -> None:
 
 def test_new_invitation_invalidates_the_earlier_link(superuser: Client, mailbox: Mailbox) -> None:
     user, link = invited()
-    assert superuser.post(reverse("admin:auth_user_invite_again", args=[user.pk]))["Location"] == LISTED
+    assert superuser.post(reverse("admin:auth_user_invite_again", args=[user.pk]))["Location"] == page_of("olga")
     assert_refused(link, user)
     follow(Client(), url_in(mailbox.messages[0].get_content()))
 
@@ -219,8 +224,9 @@ def test_link_is_refused_after_a_superuser_set_a_password(superuser: Client) -> 
     user.set_password("set by the superuser")
     user.save()
     assert Client().get(link).status_code == 404
-    assert superuser.post(reverse("admin:auth_user_invite_again", args=[user.pk])).status_code == 404
-    assert superuser.post(reverse("admin:auth_user_withdraw_invitation", args=[user.pk])).status_code == 404
+    for action in ("invite_again", "withdraw_invitation"):
+        refused = superuser.post(reverse(f"admin:auth_user_{action}", args=[user.pk])).text
+        assert "This user was not invited, or has set a password." in refused
 
 
 def test_tampered_link_is_refused(boss: User) -> None:
@@ -289,7 +295,7 @@ def test_link_is_shown_once_if_the_mail_fails(superuser: Client, mailbox: Mailbo
     assert "The mail server did not accept the e-mail to olga@example.org." in page.text
     assert "no-store" in page["Cache-Control"]
     link = url_in(page.text)
-    for name in (LISTED, reverse("admin:auth_user_change", args=[User.objects.get(username="olga").pk])):
+    for name in (PENDING, page_of("olga")):
         assert link.split("/")[-2] not in superuser.get(name).text
     follow(Client(), link)
 
@@ -323,22 +329,29 @@ def test_invalid_invitation_creates_nobody(superuser: Client, boss: User, fields
 
 
 def test_list_shows_pending_invitations_only(superuser: Client) -> None:
-    waiting, _ = invited("waiting")
+    invited("waiting")
     expired, _ = invited("expired")
     Invitation.objects.filter(pk=expired.pk).update(sent_at=timezone.now() - timedelta(days=3, seconds=1))
     gone, _ = invited("gone")
     invitations.withdraw(gone)
-    done, link = invited("done")
+    _, link = invited("done")
     client = Client()
     use(client, follow(client, link))
-    page = superuser.get(LISTED)
-    states = {one["user"].username: one["state"] for one in page.context["listed"]}
-    assert states == {"waiting": "waiting", "expired": "expired", "gone": "withdrawn"}
-    auditor = logged_in("auditor").get(LISTED)
-    assert "waiting@example.org" in auditor.text
-    assert "Withdraw<" not in auditor.text
-    assert "has not set a password" in superuser.get(reverse("admin:auth_user_change", args=[waiting.pk])).text
-    assert "has not set a password" not in superuser.get(reverse("admin:auth_user_change", args=[done.pk])).text
+    listed = superuser.get(PENDING).context["cl"].result_list
+    states = {user.username: invitations.described(user) for user in listed}
+    assert {name: state.split()[0].strip(";") for name, state in states.items()} == {
+        "waiting": "Waiting",
+        "expired": "Expired",
+        "gone": "Withdrawn",
+    }
+    assert all("by " in state for state in states.values())
+    pages = {name: superuser.get(page_of(name)).text for name in (*states, "done")}
+    assert {name for name, page in pages.items() if "Invite again" in page} == set(states)
+    assert {name for name, page in pages.items() if "Withdraw invitation" in page} == {"waiting", "expired"}
+    auditor = logged_in("auditor").get(page_of("waiting")).text
+    assert "waiting@example.org" in auditor
+    assert "Waiting until" in auditor
+    assert "Withdraw invitation" not in auditor
 
 
 def test_list_runs_a_fixed_number_of_queries(superuser: Client) -> None:
@@ -347,7 +360,7 @@ def test_list_runs_a_fixed_number_of_queries(superuser: Client) -> None:
         for n in range(number):
             invited(f"user{number}-{n}")
         with CaptureQueriesContext(connection) as queries:
-            superuser.get(LISTED)
+            superuser.get(PENDING)
         counts.add(len(queries))
     assert len(counts) == 1
 

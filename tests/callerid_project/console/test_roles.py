@@ -59,7 +59,7 @@ def page_names(patterns: list[Any]) -> set[str | None]:
 
 
 def test_list_actions_match_the_table(rows: dict[str, Model], clients: dict[str, Client]) -> None:
-    actions = {"delete": "delete_selected", "top_up_selected": "top_up_selected", "send_again": "send_again"}
+    actions = {"delete": "delete_selected", "top_up_selected": "top_up_selected", "send_again": "send_selected_again"}
     for model, verb in PAGES:
         if verb == "list":
             for role in ROLES:

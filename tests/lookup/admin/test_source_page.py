@@ -29,7 +29,7 @@ REMOTE = "tests.connectors.RemoteKnows"
 
 
 def url(name: str, action: str = "") -> str:
-    return f"/admin/lookup/usage/source/{name}/{action}"
+    return f"/admin/lookup/usage/{name}/{action or 'change/'}"
 
 
 @pytest.fixture
@@ -123,12 +123,12 @@ def test_number_of_statements_is_fixed(frozen: None, admin_client: Client) -> No
             assert admin_client.get(url(REMOTE), {"period": period}).status_code == 200
         return len(captured)
 
-    assert statements("24h") == 3 + 4  # session, user, TOTP device; sums, results, pauses, check
+    assert statements("24h") == 3 + 5  # session, user, TOTP device; sums, results, pauses, check, pause
     for hours_ago in range(200):
         add("found", 1, hours_ago=hours_ago)
         failed(f"r-{hours_ago}".translate(str.maketrans("0123456789", "abcdefghij")), seconds_ago=hours_ago)
     SourceCheck.objects.create(connector=REMOTE, started_by="olga", started_at=NOW, finished_at=NOW)
-    assert [statements(period) for period in ("24h", "7d", "30d")] == [7, 7, 7]
+    assert [statements(period) for period in ("24h", "7d", "30d")] == [8, 8, 8]
 
 
 def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> None:
@@ -168,7 +168,7 @@ def test_reason_of_a_failure_links_to_its_requests(frozen: None, admin_client: C
 def test_unknown_source_is_not_found(frozen: None, admin_client: Client) -> None:
     for name in ("nobody", "operator%20rules", "a/b", "%00", "x" * 3000):
         assert admin_client.get(url(name)).status_code == 404
-        for action in ("check/", "pause/", "resume/"):
+        for action in ("check-now/", "pause/", "resume/"):
             assert admin_client.post(url(name, action), {"reason": "x"}).status_code == 404
     assert not LogEntry.objects.exists()
 
@@ -204,9 +204,9 @@ def test_configuration_has_no_secret(vendors: Vendors, admin_client: Client) -> 
 
 
 def test_check_calls_the_source_once_and_keeps_the_result(vendors: Vendors, admin_client: Client) -> None:
-    page = admin_client.get(url("mock_a")).text
+    page = admin_client.get(url("mock_a", "check-now/")).text
     assert "The vendor may bill it." in page
-    response = admin_client.post(url("mock_a", "check/"), follow=True)
+    response = admin_client.post(url("mock_a", "check-now/"), follow=True)
     assert "Checked by one call: found." in response.text
     call, *samples = table(response.text, "Last check")
     assert (call[0].startswith("Call "), call[1], call[3]) == (True, "found location, name", "-")
@@ -220,7 +220,7 @@ def test_check_calls_the_source_once_and_keeps_the_result(vendors: Vendors, admi
 
 def test_failed_check_shows_what_to_do(vendors: Vendors, admin_client: Client) -> None:
     vendors.a.behave_as(upstream.raw(b"", 401))
-    response = admin_client.post(url("mock_a", "check/"), follow=True)
+    response = admin_client.post(url("mock_a", "check-now/"), follow=True)
     assert table(response.text, "Last check")[0][1::2] == ["auth", "401: MOCK_A_KEY is rejected"]
     counters.process_counters.flush()
     assert not SourceHour.objects.exists()  # a check is no search
@@ -230,7 +230,7 @@ def test_check_of_an_uncovered_number_says_that_no_call_was_made(
     vendors: Vendors, admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source_actions, "covers", lambda *args: False)
-    response = admin_client.post(url("mock_a", "check/"), follow=True)
+    response = admin_client.post(url("mock_a", "check-now/"), follow=True)
     assert "No call was made: not covered." in response.text
     assert "Checked by" not in response.text
     assert vendors.a.heads == []
@@ -240,34 +240,34 @@ def test_check_of_an_uncovered_number_says_that_no_call_was_made(
 def test_second_check_within_the_interval_makes_no_call(
     vendors: Vendors, admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin_client.post(url("mock_a", "check/"))
-    response = admin_client.post(url("mock_a", "check/"), follow=True)
+    admin_client.post(url("mock_a", "check-now/"))
+    response = admin_client.post(url("mock_a", "check-now/"), follow=True)
     assert "No call was made" in response.text
     assert len(vendors.a.heads) == 1
     later = timezone.now() + source_actions.CHECK_INTERVAL + timedelta(seconds=60)
     monkeypatch.setattr(timezone, "now", lambda: later)
-    assert "No call was made" not in admin_client.post(url("mock_a", "check/"), follow=True).text
+    assert "No call was made" not in admin_client.post(url("mock_a", "check-now/"), follow=True).text
     assert len(vendors.a.heads) == 2
 
 
 def test_check_that_a_dead_process_left_is_taken_over(vendors: Vendors, admin_client: Client) -> None:
     recent = timezone.now() - timedelta(seconds=20)
     check = SourceCheck.objects.create(connector="mock_a", started_by="olga", started_at=recent)
-    page = admin_client.post(url("mock_a", "check/"), follow=True).text
+    page = admin_client.post(url("mock_a", "check-now/"), follow=True).text
     assert "A check by olga has been running since" in page
     check.started_at = timezone.now() - timedelta(seconds=60)
     check.save()
-    assert "Checked by one call" in admin_client.post(url("mock_a", "check/"), follow=True).text
+    assert "Checked by one call" in admin_client.post(url("mock_a", "check-now/"), follow=True).text
 
 
 def test_get_checks_nothing(vendors: Vendors, admin_client: Client) -> None:
-    assert admin_client.get(url("mock_a", "check/")).status_code == 302
+    assert admin_client.get(url("mock_a", "check-now/")).status_code == 200
     assert vendors.a.heads == []
 
 
 def test_paused_source_can_be_checked(vendors: Vendors, admin_client: Client) -> None:
     SourcePause.objects.create(connector="mock_a", reason="r", paused_by="olga")
-    assert "Checked by one call: found." in admin_client.post(url("mock_a", "check/"), follow=True).text
+    assert "Checked by one call: found." in admin_client.post(url("mock_a", "check-now/"), follow=True).text
 
 
 @pytest.mark.django_db(transaction=True)

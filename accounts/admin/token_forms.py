@@ -1,23 +1,19 @@
-"""The actions on one token: the form, permission and service call of each page.
+"""The forms of tokens and of the actions on them.
 
-The forms check types and presence; accounts.tokens and accounts.credits the rules.
+They check types and presence; accounts.tokens and accounts.credits the rules.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
 from django import forms
 from django.conf import settings
-from django.core.exceptions import ValidationError
 from django.utils.functional import lazy
 from unfold import widgets
 
-from accounts import credits, customers, tokens
-from accounts.models import ApiToken, CreditEntry, Customer
+from accounts import customers, tokens
+from accounts.models import ApiToken, Customer
 
 MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
 #: A day for the customer to switch over.
@@ -195,96 +191,3 @@ class RotateForm(forms.Form):
 class RevokeForm(forms.Form):
     reason = _text()
     confirmed = _checkbox(label="Refuse all requests with this token permanently. Its credits cannot be spent.")
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """`message`: for the operator and, when something changed, for the history. `issued`: a rotation's new token."""
-
-    message: str
-    changed: bool = True
-    issued: tokens.Issued | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A page of one token: GET shows `form`, POST calls `perform` with the locked row, the form's data and `actor`."""
-
-    title: str
-    permission: str
-    form: type[forms.Form]
-    perform: Callable[[ApiToken, dict[str, Any]], Result]
-    explanation: str
-    variant: str = "default"
-    of_revoked: bool = False
-    of_test: bool = True
-
-    def applies_to(self, token: ApiToken) -> bool:
-        """Whether the token's page offers it; the services refuse it for other tokens."""
-        return (self.of_revoked or token.revoked_at is None) and (self.of_test or not token.is_test)
-
-
-def _record(service: Callable[..., CreditEntry], token: ApiToken, data: dict[str, Any]) -> Result:
-    repeated = token.entries.filter(reference=data["reference"]).exists()
-    fields = {name: data[name] for name in ("amount", "price", "actor", "reason", "reference")}
-    entry = service(token=token, **fields)
-    what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
-    if data.get("own_reference"):
-        what += f", reference {entry.reference}"
-    if repeated:
-        return Result(f"Already recorded ({what}); nothing added.", changed=False)
-    return Result(f"Added {what}, balance {entry.balance_after:,}. {entry.reason}")
-
-
-def _rotate(token: ApiToken, data: dict[str, Any]) -> Result:
-    if data["expires_at"] != token.expires_at.isoformat():
-        raise ValidationError("This token was rotated after you opened this page. Reload the page to rotate it again.")
-    try:
-        issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
-    except tokens.TokenRevoked as error:
-        raise ValidationError("A revoked token cannot be rotated. Issue a new one.") from error
-    return Result(f"Rotated with a grace period of {data['grace_minutes']} minutes. {data['reason']}", issued=issued)
-
-
-def _revoke(token: ApiToken, data: dict[str, Any]) -> Result:
-    if not tokens.revoke(token=token, reason=data["reason"]):
-        raise ValidationError("This token is already revoked.")
-    return Result(f"Revoked. {data['reason']}")
-
-
-TOP_UP = "accounts.top_up_apitoken"
-ACTIONS = {
-    "top-up": Action(
-        "Top up",
-        TOP_UP,
-        TopUpForm,
-        lambda token, data: _record(credits.top_up, token, data),
-        "Credits are available immediately. Resubmitting will not add them twice.",
-        variant="primary",
-        of_test=False,
-    ),
-    "adjust": Action(
-        "Adjust",
-        "accounts.adjust_apitoken",
-        AdjustForm,
-        lambda token, data: _record(credits.adjust, token, data),
-        "Corrects the balance with a ledger entry. For purchases, use Top up.",
-        of_revoked=True,
-        of_test=False,
-    ),
-    "rotate": Action(
-        "Rotate",
-        "accounts.rotate_apitoken",
-        RotateForm,
-        _rotate,
-        "Issues a new token with a new lifetime. Balance, ledger and limits stay. An earlier grace period ends.",
-    ),
-    "revoke": Action(
-        "Revoke",
-        "accounts.revoke_apitoken",
-        RevokeForm,
-        _revoke,
-        "The token stops working immediately. This cannot be undone.",
-        variant="danger",
-    ),
-}
