@@ -22,7 +22,6 @@ from accounts.admin.token_list import shown_state
 from accounts.models import CreditEntry, Customer, CustomerContact
 from callerid_project.console import navigation
 from lookup import numbers
-from lookup.admin.encrypted_urls import encrypt
 from lookup.admin.request_queries import RequestLogForm, RequestSelection
 from lookup.models import ComplaintDay, Contact, NumberRule
 from lookup.search import SLOTS, members
@@ -159,13 +158,13 @@ def _requests(request: HttpRequest, search: _Search) -> Iterator[Result]:
 def _rules(request: HttpRequest, search: _Search) -> Iterator[Result]:
     for rule in NumberRule.objects.filter(number=search.number) if search.number else ():
         spam = {True: "spam", False: "not spam", None: ""}[rule.spam]
-        url = reverse("admin:lookup_numberrule_change", args=[encrypt(str(rule.pk))])
+        url = reverse("admin:lookup_numberrule_change", args=[rule.pk])
         yield Result(f"Rule for {numbers.formatted(str(rule.number))}", url, ", ".join(filter(None, [spam, rule.name])))
 
 
 def _contacts(request: HttpRequest, search: _Search) -> Iterator[Result]:
     for contact in Contact.objects.filter(number=search.number) if search.number else ():
-        url = reverse("admin:lookup_contact_change", args=[encrypt(str(contact.pk))])
+        url = reverse("admin:lookup_contact_change", args=[contact.pk])
         yield Result(
             f"Contact {numbers.formatted(str(contact.number))}",
             url,
