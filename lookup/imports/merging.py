@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from django.db import connection, models, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from core.db import yield_to_writers
@@ -82,18 +82,20 @@ class TargetTable:
         deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
         return f"DELETE FROM {self.name} WHERE {self.model._meta.pk.column} IN ({deleted})"
 
-    def upsert_statement(self, where: str) -> str:
-        """Adds or changes what differs from `merged`. The first parameter is the stamp, if the table has one."""
+    def upsert_statement(self, where: str, *, all_new: bool = False) -> str:
+        """Adds or changes what differs from `merged`. The first parameter is the stamp, if the table has one. Without
+        the conflicts of `all_new`, PostgreSQL takes a third less time."""
         inserted, selected, updated = self.columns, self.columns, self.values
         if self.stamp:
             inserted, selected = f"{inserted}, {self.stamp}", f"{selected}, %s"
             updated = (*updated, self.stamp)
         assignments = ", ".join(f"{column} = excluded.{column}" for column in updated)
-        return (
-            f"INSERT INTO {self.name} ({inserted}) SELECT {selected} FROM merged WHERE deleted IS NULL AND {where} "
-            f"ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {assignments} "
-            f"WHERE {self.differs(self.name, 'excluded')}"
-        )
+        rows = f"SELECT {selected} FROM merged WHERE deleted IS NULL AND {where}"
+        statement = f"INSERT INTO {self.name} ({inserted}) {rows}"
+        if not all_new:
+            statement += f" ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {assignments} "
+            statement += f"WHERE {self.differs(self.name, 'excluded')}"
+        return statement
 
     def stamp_parameters(self) -> list[Any]:
         return [connection.ops.adapt_datetimefield_value(timezone.now())] if self.stamp else []
@@ -144,7 +146,13 @@ def merge(
     counts = _compare(tables, table)
     if not dry_run and counts.rows > counts.unchanged:
         if connection.vendor == "postgresql":
-            _write_at_once(tables, table, counts, progress)
+            all_new = not (counts.changed or counts.unchanged)
+            try:
+                _write_at_once(tables, table, counts, progress, all_new=all_new)
+            except IntegrityError:  # somebody added one of the keys since
+                if not all_new:
+                    raise
+                _write_at_once(tables, table, counts, progress, all_new=False)
         else:
             _write_in_chunks(tables, table, counts, progress)
     return counts
@@ -160,10 +168,12 @@ def _compare(tables: StagingTables, table: TargetTable) -> Counts:
     return Counts(added=written - known, changed=changed, unchanged=known - changed, removed=removed)
 
 
-def _write_at_once(tables: StagingTables, table: TargetTable, counts: Counts, progress: OnProgress) -> None:
+def _write_at_once(
+    tables: StagingTables, table: TargetTable, counts: Counts, progress: OnProgress, *, all_new: bool
+) -> None:
     """Write in one transaction, by pages of the staging table, so that progress can be reported."""
     size = tables.query("SELECT pg_relation_size('merged') / 8192")[0][0]
-    upsert = table.upsert_statement("ctid >= %s::tid AND ctid < %s::tid")
+    upsert = table.upsert_statement("ctid >= %s::tid AND ctid < %s::tid", all_new=all_new)
     with transaction.atomic():
         if counts.removed:
             tables.execute(table.delete_statement("TRUE"))
