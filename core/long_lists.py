@@ -142,8 +142,9 @@ class Match:
     """What a filter selects: rows with `value` in the column of its index, or one of these values; and `condition`.
 
     `is_indexed`: whether the index serves it. `is_common`: whether almost every row fulfils it, so that a page is soon
-    full. `newest`: orders rows with one of several values, at most so many, newest first. `note`: HTML that says what
-    is selected. `warning`: what was not looked at.
+    full. `newest`: orders rows with one of several values, at most so many, newest first. `choices`: what to enter
+    instead, and the name, of each object that a text may mean, if it does not mean one; nothing is selected. `note`:
+    what is selected, or the sentence above the choices; may be HTML. `warning`: what was not looked at.
     """
 
     value: Any = None
@@ -151,26 +152,15 @@ class Match:
     is_indexed: bool = True
     is_common: bool = False
     newest: Callable[[QuerySet, int], QuerySet] | None = None
+    choices: list[tuple[str, str]] | None = None
     note: str = ""
     warning: str = ""
 
 
-class Ambiguous(Exception):
-    """A text that means several objects, or none. `choices`: what to enter instead, and the name, of each. `name`: of
-    the filter."""
-
-    name: str
-
-    def __init__(self, sentence: str, choices: list[tuple[str, str]], warning: str = "") -> None:
-        super().__init__(sentence)
-        self.sentence, self.choices, self.warning = sentence, choices, warning
-
-
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter of a list. `name`: of its field in the form. `match`: what the form's cleaned data selects, or None;
-    may raise Ambiguous. `index`: the name of its index, of a column and `created_at`, or of `created_at` alone with a
-    condition."""
+    """A filter of a list. `name`: of its field in the form. `match`: what the form's cleaned data selects, or None.
+    `index`: the name of its index, of a column and `created_at`, or of `created_at` alone with a condition."""
 
     name: str
     index: str
@@ -241,22 +231,20 @@ class Page:
 
 
 class Selection:
-    """The rows that `form` selects; none if it is invalid or ambiguous."""
+    """The rows that `form` selects; none if it is invalid or a text does not mean one object."""
 
     def __init__(self, long_list: LongList, form: ListForm) -> None:
         self.list, self.form = long_list, form
-        self.ambiguous: Ambiguous | None = None
-        self.matches: list[tuple[Filter, Match]] = []
-        for each in long_list.filters if form.is_valid() else ():
-            try:
-                if match := each.match(form.cleaned_data):
-                    self.matches.append((each, match))
-            except Ambiguous as error:
-                self.ambiguous, error.name = error, each.name
+        found = [(each, each.match(form.cleaned_data)) for each in long_list.filters] if form.is_valid() else []
+        self.matches = [(each, match) for each, match in found if match]
 
     @property
     def is_complete(self) -> bool:
-        return self.form.is_valid() and self.ambiguous is None
+        return self.form.is_valid() and all(match.choices is None for _, match in self.matches)
+
+    @property
+    def needs_choice(self) -> bool:
+        return any(match.choices for _, match in self.matches)
 
     def page(self, rows: QuerySet, before: Position | None = None, size: int | None = None) -> Page:
         """The first `size` of `rows` that are selected, or those after `before`."""
@@ -388,10 +376,7 @@ class LongChangeList(ChangeList):
         self.can_show_all = self.multi_page = False
 
     def notes(self) -> list[str]:
-        warnings = [match.warning for _, match in self.selection.matches]
-        if self.selection.ambiguous:
-            warnings.append(self.selection.ambiguous.warning)
-        return [warning for warning in warnings if warning]
+        return [match.warning for _, match in self.selection.matches if match.warning]
 
     # --- For the templates ----------------------------------------------------------------------------------------
 
@@ -417,21 +402,19 @@ class LongChangeList(ChangeList):
         return self._url(since=EVER, until=None)
 
     @property
-    def selected(self) -> list[tuple[str, str]]:
-        """What each filter selects, and for one without a visible field the URL without it."""
-        form = self.selection.form
-        hidden = {field.name for field in form.hidden_fields()}
+    def selected(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
+        """For each filter what it selects, for one without a visible field the URL without it, and the URL and the name
+        of each choice."""
+        hidden = {field.name for field in self.selection.form.hidden_fields()}
         return [
-            (match.note, self._url(**dict.fromkeys(hidden & {each.name}))) if each.name in hidden else (match.note, "")
+            (
+                match.note,
+                self._url(**{each.name: None}) if each.name in hidden else "",
+                [(self._url(**{each.name: value}), name) for value, name in match.choices or ()],
+            )
             for each, match in self.selection.matches
             if match.note
         ]
-
-    @property
-    def choices(self) -> list[tuple[str, str]]:
-        """URL and name of each choice of an ambiguous text."""
-        found = self.selection.ambiguous
-        return [(self._url(**{found.name: value}), shown) for value, shown in found.choices] if found else []
 
 
 class LongListAdmin(ReadOnlyAdmin, LargeTableAdmin):

@@ -17,7 +17,7 @@ from django.utils.html import format_html
 from accounts import credits, tokens
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry
 from core.admin import LargeTableAdmin, ReadOnlyAdmin, column, html_link
-from core.long_lists import Ambiguous, ListForm, LongListAdmin, Match, text_field
+from core.long_lists import ListForm, LongListAdmin, Match, text_field
 
 #: How many tokens a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
 MAX_SCANNED = 100_000
@@ -128,7 +128,8 @@ def token_match(noun: str) -> Callable[[dict[str, Any]], Match | None]:
             count = f"At least {len(found)}" if len(found) == MAX_CANDIDATES else len(found)
             # With "#": a number alone also finds the tokens whose names contain it.
             choices = [(f"#{token.pk}", str(token)) for token in found]
-            raise Ambiguous(f'{count} tokens match "{text}". Select one:', choices, warning)
+            note = f'{count} tokens match "{text}". Select one:' if found else ""
+            return Match(choices=choices, note=note, warning=warning)
         link = html_link(reverse("admin:accounts_apitoken_change", args=[found[0].pk]), found[0])
         return Match(found[0].pk, note=format_html("Only {} of {}.", noun, link), warning=warning)
 
