@@ -238,16 +238,19 @@ def test_no_statement_scans_or_sorts_the_whole_ledger(admin_client: Client, toke
     other = tokens.issue(name="other", initial_credits=5, actor="test").token
     start = timezone.now() - timedelta(days=200)
     CreditEntry.objects.bulk_create(
-        CreditEntry(
-            token=token if n < 6_000 else other,
-            amount=-1,
-            balance_after=1,
-            kind="top-up" if n % 50 == 0 else "search",
-            request_id="" if n % 50 == 0 else "same" if n % 3 == 0 else f"{n:x}",
-            reference=f"{n:x}" if n % 50 == 0 else "",
-            created_at=start + timedelta(minutes=n * 14),
-        )
-        for n in range(20_000)
+        (
+            CreditEntry(
+                token=token if n < 6_000 else other,
+                amount=-1,
+                balance_after=1,
+                kind="top-up" if n % 50 == 0 else "search",
+                request_id="" if n % 50 == 0 else "same" if n % 3 == 0 else f"{n:x}",
+                reference=f"{n:x}" if n % 50 == 0 else "",
+                created_at=start + timedelta(minutes=n * 14),
+            )
+            for n in range(20_000)
+        ),
+        batch_size=2_000,
     )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
