@@ -295,7 +295,9 @@ class Selection:
         for other, _match in others:
             of_other, condition = self.list.index(other.index)
             if not of_other and self.list.has_index(column, condition):
-                rows = rows.filter(condition)
+                # Of few rows, so that no choice of index is slow.
+                rows = rows.filter(condition, created_at__gte=first, created_at__lte=last, **{column: leading[1].value})
+                return rows.order_by("-created_at", "-pk"), others
         rows = in_range(rows, column, leading[1].value, first, last)
         return rows.order_by(f"-{column}", "-created_at", "-pk"), others
 

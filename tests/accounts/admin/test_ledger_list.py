@@ -286,7 +286,13 @@ def test_no_statement_scans_or_sorts_the_whole_ledger(admin_client: Client, toke
             plan = explain(sql)
             assert not re.search(r"Seq Scan on accounts_creditentry|SCAN accounts_creditentry(?! USING)", plan), sql
             by_id = '"accounts_creditentry"."id" IN (' in sql  # the entries of a page of a customer's
-            assert by_id or index in plan or "creditentry_token_booked" in plan, (sql, plan)
+            # The other tokens have so many operators' entries that PostgreSQL rightly reads all of them.
+            of_few = parameters.get("token") == f"#{few.pk}" and used[0].name == "token" and len(used) > 1
+            booked = ["creditentry_token_booked", *([] if of_few else ["creditentry_booked_created"])]
+            by_id |= (
+                index == "creditentry_token_created" and bool(used) and used[0].name == "customer"
+            )  # or of few days
+            assert by_id or any(name in plan for name in [index, *booked]), (sql, plan)
             # Some ten pages of a customer's entries may be sorted, those of a rare request id or reference, and with
             # several filters the SCANNED ones.
             name = leading.name if leading else ""
