@@ -187,6 +187,9 @@ class CreditEntry(models.Model):
             models.Index(fields=["token", "created_at"], name="creditentry_token_created"),
             models.Index(fields=["created_at"], name="creditentry_created"),
             models.Index(fields=["request_id", "created_at"], name="creditentry_request_created"),
+            models.Index(
+                fields=["reference", "created_at"], condition=~Q(reference=""), name="creditentry_reference_created"
+            ),
             # Entries made by operators, among all the searches.
             models.Index(fields=["created_at"], condition=~Q(kind="search"), name="creditentry_booked_created"),
             models.Index(fields=["token", "created_at"], condition=~Q(kind="search"), name="creditentry_token_booked"),

@@ -23,6 +23,9 @@ TOKENS = 100_000
 IN_USE = 10
 ROUNDS = 20
 REQUESTS = "/admin/lookup/requestlogentry/"
+LEDGER = "/admin/accounts/creditentry/"
+#: The whole period, in a URL.
+EVER = "since=2000-01-01"
 #: In the request log, by its keyed hash.
 NUMBER = "12025550123"
 PAGES = {
@@ -33,14 +36,18 @@ PAGES = {
     "API token list": "/admin/accounts/apitoken/",
     "an API token": "/admin/accounts/apitoken/10/change/",
     "ledger list": "/admin/accounts/creditentry/",
-    "ledger of one token": "/admin/accounts/creditentry/?token__id__exact=10",
+    "ledger list, all time": f"{LEDGER}?{EVER}",
+    "ledger of one token": f"{LEDGER}?token=%2310&{EVER}",
     "a ledger entry": "/admin/accounts/creditentry/2000/change/",
-    "all except searches": "/admin/accounts/creditentry/?kind__exact=booked",
+    "all except searches": f"{LEDGER}?kind=booked&{EVER}",
     "customer list": "/admin/accounts/customer/",
     "a customer with 20 tokens": "/admin/accounts/customer/1/change/",
-    "its ledger": "/admin/accounts/creditentry/?customer=1",
+    "its ledger": f"{LEDGER}?customer=1&{EVER}",
     "a customer with 1,000 tokens": "/admin/accounts/customer/2/change/",
-    "its ledger (1,000 tokens)": "/admin/accounts/creditentry/?customer=2",
+    "its ledger (1,000 tokens)": f"{LEDGER}?customer=2&{EVER}",
+    "top-ups of one token": f"{LEDGER}?kind=top-up&token=%2310&{EVER}",
+    "one request id in the ledger": f"{LEDGER}?request_id={9000:032}&{EVER}",
+    "a reference": f"{LEDGER}?reference=INV-9000&{EVER}",
     "alerts": "/admin/accounts/incident/",
     "notices": "/admin/accounts/notice/",
     "a source, 30 days": "/admin/lookup/usage/twilio/change/?period=30d",
@@ -48,23 +55,23 @@ PAGES = {
     "search: number": "/admin/find/ {number}",
     "search: name": "/admin/find/ {name}",
     "request log": f"{REQUESTS}",
-    "request log, older page": f"{REQUESTS}?before={{old}}",
-    "request log, old day": f"{REQUESTS}?until={{old_day}}",
-    "requests of one token": f"{REQUESTS}?token=%2310",
-    "requests of the busiest token": f"{REQUESTS}?token=%2320",
-    "busiest token, rare outcome": f"{REQUESTS}?token=%2320&outcome=free_degraded",
-    "busiest token, number": f"{REQUESTS}?token=%2320&number_hash={{number_hash}}",
-    "one request id": f"{REQUESTS}?request_id={9000:032}",
-    "one number": f"{REQUESTS}?number_hash={{number_hash}}",
-    "common outcome": f"{REQUESTS}?outcome=found_both",
-    "rare outcome": f"{REQUESTS}?outcome=found_degraded",
-    "outcome without rows": f"{REQUESTS}?outcome=free_degraded",
-    "status 403": f"{REQUESTS}?status=403",
-    "status 503 (no rows)": f"{REQUESTS}?status=503",
-    "status 200, no rows of outcome": f"{REQUESTS}?status=200&outcome=free_degraded",
-    "any failure": f"{REQUESTS}?failed=any",
-    "failures only long ago": f"{REQUESTS}?failed=source_b&reason=auth",
-    "failures of one token": f"{REQUESTS}?failed=any&token=%2320",
+    "request log, older page": f"{REQUESTS}?before={{old}}&{EVER}",
+    "request log, old day": f"{REQUESTS}?until={{old_day}}&{EVER}",
+    "requests of one token": f"{REQUESTS}?token=%2310&{EVER}",
+    "requests of the busiest token": f"{REQUESTS}?token=%2320&{EVER}",
+    "busiest token, rare outcome": f"{REQUESTS}?token=%2320&outcome=free_degraded&{EVER}",
+    "busiest token, number": f"{REQUESTS}?token=%2320&number_hash={{number_hash}}&{EVER}",
+    "one request id": f"{REQUESTS}?request_id={9000:032}&{EVER}",
+    "one number": f"{REQUESTS}?number_hash={{number_hash}}&{EVER}",
+    "common outcome": f"{REQUESTS}?outcome=found_both&{EVER}",
+    "rare outcome": f"{REQUESTS}?outcome=found_degraded&{EVER}",
+    "outcome without rows": f"{REQUESTS}?outcome=free_degraded&{EVER}",
+    "status 403": f"{REQUESTS}?status=403&{EVER}",
+    "status 503 (no rows)": f"{REQUESTS}?status=503&{EVER}",
+    "status 200, no rows of outcome": f"{REQUESTS}?status=200&outcome=free_degraded&{EVER}",
+    "any failure": f"{REQUESTS}?failed=any&{EVER}",
+    "failures only long ago": f"{REQUESTS}?failed=source_b&reason=auth&{EVER}",
+    "failures of one token": f"{REQUESTS}?failed=any&token=%2320&{EVER}",
     "a request": f"{REQUESTS}2000/change/",
     "from ledger entry to request": f"{REQUESTS}charge/3/",
 }
@@ -108,7 +115,8 @@ LEDGER = """
 SET session_replication_role = replica;
 INSERT INTO accounts_creditentry (token_id, amount, balance_after, kind, actor, reason, reference, request_id,
     created_at)
-SELECT 1 + g::bigint * 7919 % {tokens}, -1, 1, CASE WHEN g % 1000 = 0 THEN 'top-up' ELSE 'search' END, '', '', '',
+SELECT 1 + g::bigint * 7919 % {tokens}, -1, 1, CASE WHEN g % 1000 = 0 THEN 'top-up' ELSE 'search' END, '', '',
+    CASE WHEN g % 1000 = 0 THEN 'INV-' || g ELSE '' END,
     lpad(g::text, 32, '0'), now() - g * interval '0.2 seconds'
 FROM generate_series({begin}, {end}) g;
 """
@@ -137,7 +145,7 @@ from django.test import Client
 from datetime import timedelta
 from django.utils import timezone
 from core.hashing import keyed_hash
-from lookup.admin.request_queries import Position
+from core.long_lists import Position
 client = Client(headers={{"Host": "localhost"}}, raise_request_exception=False)
 client.force_login(User.objects.get_or_create(username="bench", is_staff=True, is_superuser=True)[0])
 def request(url):

@@ -51,9 +51,9 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> Erased:
         # In the same transaction, so that cached vendor answers are invalid at the same moment in every process.
         (suppression.suppress if block else cache_versions.bump)(numbers)
         address_book_contacts = address_books.erase(stored)
-        contacts = Contact.objects.filter(pk__in=stored).delete()[0]
+        contacts = Contact.objects.filter(number__in=stored).delete()[0]
         complaint_days = ComplaintDay.objects.filter(number__in=stored).delete()[0]
-        rules = NumberRule.objects.filter(pk__in=stored).delete()[0]
+        rules = NumberRule.objects.filter(number__in=stored).delete()[0]
     admin_entries = _erase_from_history(frozenset(numbers))
     emptied = accounts_erasure.erase(numbers)
     subjects = drop_unused_subjects() if complaint_days else 0
@@ -83,7 +83,7 @@ def _erase_from_history(numbers: frozenset[str]) -> int:
     changed: dict[int, dict[str, str | None]] = {}
     for pk, shown, message in entries.values_list("pk", "object_repr", "change_message").iterator():
         if numbers.intersection(_NUMBER.findall(f"{shown} {message}")):
-            # The object's key is a number, or that of a deleted row.
+            # The row is deleted: no link leads to it.
             changed[pk] = {"object_id": None, "object_repr": without(shown)}
             # Only if needed: this service writes no number into a message, and its role may not change messages.
             if without(message) != message:

@@ -20,7 +20,7 @@ class NumberField(models.BigIntegerField):
 class Contact(models.Model):
     """A name, a place, or both, from the operator's directory. One per number."""
 
-    number = NumberField(primary_key=True)
+    number = NumberField(unique=True)
     name = models.CharField(max_length=200, blank=True)
     location = models.CharField(max_length=200, blank=True)
     updated_at = models.DateTimeField(default=timezone.now, editable=False)
@@ -134,7 +134,7 @@ class ComplaintDay(models.Model):
 class NumberRule(models.Model):
     """An operator rule for one number. It overrides every source."""
 
-    number = NumberField(primary_key=True)
+    number = NumberField(unique=True)
     spam = models.BooleanField(null=True, blank=True, help_text="Choose Unknown to use the sources.")
     name = models.CharField(max_length=200, blank=True, help_text="Leave empty to use the sources.")
     note = models.CharField(max_length=200, blank=True, help_text="For operators; never in a response.")

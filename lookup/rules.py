@@ -40,7 +40,7 @@ def set_rule(number: str, **fields: Unpack[RuleFields]) -> NumberRule:
     Raises EmptyRule, with nothing changed.
     """
     with transaction.atomic():
-        rule = NumberRule.objects.select_for_update().filter(pk=int(number)).first() or NumberRule(pk=int(number))
+        rule, _ = NumberRule.objects.select_for_update().get_or_create(number=int(number))
         for field, value in fields.items():
             setattr(rule, field, clean_text(value) if isinstance(value, str) else value)
         if rule.spam is None and not rule.name:
@@ -52,4 +52,4 @@ def set_rule(number: str, **fields: Unpack[RuleFields]) -> NumberRule:
 
 def remove(number: str) -> bool:
     """Delete the rule for `number`; returns whether there was one."""
-    return NumberRule.objects.filter(pk=int(number)).delete()[0] > 0
+    return NumberRule.objects.filter(number=int(number)).delete()[0] > 0

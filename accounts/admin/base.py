@@ -1,21 +1,29 @@
 """Shared parts of the console's pages about tokens and credits."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth import get_user_model
 from django.db.models import Max, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.html import format_html
 
 from accounts import credits, tokens
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry
 from core.admin import LargeTableAdmin, ReadOnlyAdmin, column, html_link
+from core.long_lists import ListForm, LongListAdmin, Match, text_field
 
 #: How many tokens a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
 MAX_SCANNED = 100_000
+#: How many tokens that a text matches are offered.
+MAX_CANDIDATES = 50
+_BEGIN_ALIKE = "Tokens begin alike: enter the last four characters, or all up to the second dot."
 
 
 def scan_floor_id() -> int:
@@ -73,8 +81,7 @@ class TokenSearchAdmin(LargeTableAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         text = request.GET.get(SEARCH_VAR, "")
         if text.startswith(JWT_PREFIX) and not self.search_problem(text) and not tokens.find(text):
-            message = "Tokens begin alike: enter the last four characters, or all up to the second dot."
-            self.message_user(request, message, messages.WARNING)
+            self.message_user(request, _BEGIN_ALIKE, messages.WARNING)
         return super().changelist_view(request, extra_context)
 
 
@@ -91,3 +98,51 @@ class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):
     token_link = column(
         lambda row: html_link(reverse("admin:accounts_apitoken_change", args=[row.token_id]), row.token), "token"
     )
+
+
+class TokenListForm(ListForm):
+    token = text_field("Token", "Name, #id, last 4", 200)
+
+    def clean_token(self) -> str:
+        text: str = self.cleaned_data["token"]
+        try:
+            tokens.require_no_token(text)
+        except tokens.WholeToken as error:
+            raise forms.ValidationError(str(error)) from error
+        if text.startswith(JWT_PREFIX) and not tokens.find(text):
+            raise forms.ValidationError(_BEGIN_ALIKE)
+        return text
+
+
+def token_match(noun: str) -> Callable[[dict[str, Any]], Match | None]:
+    """The `match` of a TokenListForm's token, in a list of `noun`."""
+
+    def match(data: dict[str, Any]) -> Match | None:
+        if not (text := data["token"]):
+            return None
+        matching, is_limited = matching_tokens(text)
+        warning = f"Names are searched among the newest {MAX_SCANNED:,} tokens; #id finds any token."
+        warning = warning if is_limited else ""
+        found = list(matching.order_by("name", "pk")[:MAX_CANDIDATES])
+        if len(found) != 1:
+            count = f"At least {len(found)}" if len(found) == MAX_CANDIDATES else len(found)
+            # With "#": a number alone also finds the tokens whose names contain it.
+            choices = [(f"#{token.pk}", str(token)) for token in found]
+            note = f'{count} tokens match "{text}". Select one:' if found else ""
+            return Match(choices=choices, note=note, warning=warning)
+        link = html_link(reverse("admin:accounts_apitoken_change", args=[found[0].pk]), found[0])
+        return Match(found[0].pk, note=format_html("Only {} of {}.", noun, link), warning=warning)
+
+    return match
+
+
+class TokenListAdmin(LongListAdmin, TokenRowsAdmin):
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """A whole token, in whichever field, is refused, and neither the page nor its address shows it."""
+        try:
+            for text in (request.POST or request.GET).values():
+                tokens.require_no_token(str(text))
+        except tokens.WholeToken as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return redirect(request.path)
+        return super().changelist_view(request, extra_context)

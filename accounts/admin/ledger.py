@@ -11,16 +11,14 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path, reverse
-from django.utils.functional import cached_property
 
 from accounts import credits
-from accounts.admin import base, ledger_export, ledger_queries
-from accounts.admin.base import TokenRowsAdmin, TokenSearchAdmin, require_allowance
-from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, LedgerSelection, RefundForm
+from accounts.admin import ledger_export
+from accounts.admin.base import TokenListAdmin, require_allowance
+from accounts.admin.ledger_queries import LEDGER, CompareNumberForm, RefundForm
 from accounts.models import CreditEntry
-from core import admin as core_admin
 from core import history, throttling
-from core.admin import CappedPaginator, IndexedChangeList, column, html_link, require
+from core.admin import column, html_link, require
 from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
@@ -36,64 +34,14 @@ def _request_link(entry: CreditEntry) -> str:
     return html_link(reverse(REQUEST_URL, args=[entry.pk]), entry.request_id)
 
 
-class NewestEntriesPaginator(CappedPaginator):
-    @cached_property
-    def _capped_count(self) -> int:
-        """Counted in the list's order, from its index alone: otherwise PostgreSQL may scan the table."""
-        rows: Any = self.object_list
-        if rows.model is not CreditEntry:  # an entry's history uses this paginator too
-            return super()._capped_count
-        *order, _key = rows.query.order_by
-        return rows.order_by(*order).values("created_at")[: core_admin.MAX_LISTED + 1].count()
-
-
-class LedgerChangeList(IndexedChangeList):
-    """Lists what LedgerForm selects; its fields are the only filters."""
-
-    selection: LedgerSelection
-
-    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
-        others = super().get_filters_params(params)
-        return {name: value for name, value in others.items() if name not in LedgerForm.base_fields}
-
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[CreditEntry]:
-        self.selection = LedgerSelection(LedgerForm(request.GET))
-        return self.selection.entries(super().get_queryset(request, exclude_parameters))
-
-    def get_results(self, request: HttpRequest) -> None:
-        """A list of one page has no LIMIT, and without one PostgreSQL may not use the index."""
-        super().get_results(request)
-        if not self.multi_page:
-            self.result_list = self.result_list[: self.list_max_show_all]
-
-    def notes(self) -> list[str]:
-        notes = super().notes()
-        if self.selection.scan_limited:
-            notes.append(f"Names are searched among the newest {base.MAX_SCANNED:,} tokens; #id finds any token.")
-        if self.selection.truncated:
-            notes.append(
-                f"More entries match. Only the newest {ledger_queries.MAX_MATCHES} searches and as many other entries "
-                "are listed. Choose fewer days, or open a token's ledger from its page and search there."
-            )
-        if self.selection.customer_truncated:
-            notes.append(
-                f"Only the newest {ledger_queries.MAX_OF_CUSTOMER:,} matching entries of this customer are listed. "
-                "Choose days or one token to see others. The export has all."
-            )
-        return notes
-
-
 @admin.register(CreditEntry)
-class CreditEntryAdmin(TokenRowsAdmin, TokenSearchAdmin):
+class CreditEntryAdmin(TokenListAdmin):
+    long_list = LEDGER
     list_display = (
         *("when", "token_link", "kind_text", "signed_amount", "balance", "request_link", "reason_text", "by"),
         "reference_text",
     )
     list_display_links = ("when",)
-    list_before_template = "admin/accounts/creditentry/filters.html"
-    ordering = ("-created_at",)  # and by pk within one moment, which Django adds
-    paginator = NewestEntriesPaginator
-    changelist_class = LedgerChangeList
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CreditEntry]:
         refunds = CreditEntry.objects.filter(refunds__isnull=False).only("refunds")
@@ -160,11 +108,12 @@ class CreditEntryAdmin(TokenRowsAdmin, TokenSearchAdmin):
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Everything that the list selects with the same parameters, as CSV. By POST, because it writes the history."""
         require(request.user.has_perms(["accounts.view_creditentry", "accounts.export_creditentry"]))
-        selection = LedgerSelection(LedgerForm(request.GET))
-        if request.method != "POST" or not selection.exportable:  # the list has the button, or says what is wrong
+        selection = LEDGER.select(request.GET)
+        if request.method != "POST" or not selection.is_complete:  # the list has the button, or says what is wrong
             return redirect(f"{_address('changelist')}?{request.GET.urlencode()}")
         lines, name = ledger_export.as_csv(selection), ledger_export.file_name(selection)
-        by_text = ": entries that match a text" if selection.entry_ids is not None else ""
+        data = selection.form.cleaned_data
+        by_text = ": entries that match a text" if data["request_id"] or data["reference"] else ""
         history.record(
             user=cast(User, request.user),
             action=history.Action.EXPORT,

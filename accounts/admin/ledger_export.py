@@ -5,12 +5,12 @@ import io
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
-from accounts.admin.ledger_queries import LedgerSelection
 from accounts.models import CreditEntry
+from core.long_lists import Page, Position, Selection
 
 log = logging.getLogger(__name__)
 
@@ -39,44 +39,37 @@ _FORMULA = tuple("=+-@＝＋－＠")
 _CELL_ENDS = re.compile(r"([;\t\r\n])")
 
 
-def file_name(selection: LedgerSelection) -> str:
+def file_name(selection: Selection) -> str:
+    """`ledger-customer-5-token-7-top-up-from-2026-01-01T0000-to-2026-01-31T2359.csv`."""
     data = selection.form.cleaned_data
-    days = [f"{word}-{data[name]}" for word, name in (("from", "since"), ("to", "until")) if data[name]]
-    token = f"token-{selection.token.pk}" if selection.token else ""
-    customer = f"customer-{selection.customer.pk}" if selection.customer else ""
-    return "-".join(filter(None, ["ledger", customer, token, data["kind__exact"], *days])) + ".csv"
+    customer = f"customer-{data['customer'].pk}" if data["customer"] else ""
+    token = next((f"token-{match.value}" for each, match in selection.matches if each.name == "token"), "")
+    period = [f"{word}-{data[name]:%Y-%m-%dT%H%M}" for word, name in (("from", "since"), ("to", "until")) if data[name]]
+    return "-".join(filter(None, ["ledger", customer, token, data["kind"], *period])) + ".csv"
 
 
-def as_csv(selection: LedgerSelection) -> Iterator[str]:
-    """The selected entries, newest first, a page of lines at a time; those of a customer token by token. The first page
-    is read at once.
+def as_csv(selection: Selection) -> Iterator[str]:
+    """The selected entries, newest first, a page of lines at a time. The first page is read at once.
 
     Entries written meanwhile are newer than the first page, so none is repeated. When a later page fails, the response
     has begun: its last line then says that it is not complete.
     """
-    parts = selection.parts()
-    first = next(parts, None)
-    return _pages(first, _read(first) if first else [], parts)
+    return _pages(selection, _read(selection, None))
 
 
-def _read(selection: LedgerSelection, before: tuple[datetime, int] | None = None) -> list[tuple[Any, ...]]:
-    rows = selection.entries(CreditEntry.objects.all(), before).values_list(*COLUMNS.values())
-    return list(rows[:PAGE_ROWS])
+def _read(selection: Selection, before: Position | None) -> Page:
+    return selection.page(CreditEntry.objects.values_list(*COLUMNS.values(), named=True), before, PAGE_ROWS)
 
 
-def _pages(
-    part: LedgerSelection | None, page: list[tuple[Any, ...]], others: Iterator[LedgerSelection]
-) -> Iterator[str]:
+def _pages(selection: Selection, page: Page) -> Iterator[str]:
     yield _lines([tuple(COLUMNS)])
-    while part is not None:
-        if page:
-            yield _lines(tuple(map(_cell, row)) for row in page)
+    while True:
+        if page.rows:
+            yield _lines(tuple(map(_cell, row)) for row in page.rows)
+        if page.older is None:
+            return
         try:
-            if len(page) == PAGE_ROWS:
-                entry_id, created_at, *_ = page[-1]
-                page = _read(part, (created_at, entry_id))
-            elif part := next(others, None):
-                page = _read(part)
+            page = _read(selection, page.older)
         except Exception:
             log.exception("the ledger export ended early")
             yield _lines([(INCOMPLETE,)])

@@ -17,14 +17,14 @@ from django.utils.http import urlencode
 
 from accounts import tokens
 from accounts.admin import base
-from accounts.admin.ledger_queries import LedgerForm, LedgerSelection
+from accounts.admin.ledger_queries import LEDGER
 from accounts.admin.token_list import shown_state
 from accounts.models import CreditEntry, Customer, CustomerContact
 from callerid_project.console import navigation
+from core.long_lists import EVER
 from lookup import numbers
-from lookup.admin.encrypted_urls import encrypt
-from lookup.admin.request_queries import RequestLogForm, RequestSelection
-from lookup.models import ComplaintDay, Contact, NumberRule
+from lookup.admin.request_queries import REQUESTS
+from lookup.models import ComplaintDay, Contact, NumberRule, RequestLogEntry
 from lookup.search import SLOTS, members
 
 MAX_SHOWN = 10
@@ -66,26 +66,24 @@ class _Search:
             self.number: int | None = int(numbers.parse_typed(text))
         except numbers.InvalidNumber:
             self.number = None
-        self._selection: LedgerSelection | None = None
 
-    @property
-    def selection(self) -> LedgerSelection:
-        """The tokens and ledger entries that the text means, as in the ledger's own search."""
-        if self._selection is None:
-            self._selection = LedgerSelection(LedgerForm({"q": self.text}))
-        return self._selection
+    def entries(self, name: str, size: int) -> list[CreditEntry]:
+        """The newest ledger entries whose column `name` is the text."""
+        selection = LEDGER.select({name: self.text, "since": EVER})
+        return selection.page(CreditEntry.objects.select_related("token"), size=size).rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """`found_by`: what to enter. `permission`: what the page of a result needs. `list_page`: the name of the URL of a
-    list, which has `q` in its query."""
+    list, and `query` what selects all results there."""
 
     title: str
     found_by: str
     permission: str | None
     find: Callable[[HttpRequest, _Search], Iterator[Result]]
     list_page: str = ""
+    query: Callable[[_Search], dict[str, str]] = lambda search: {"q": search.text}
 
 
 def _group(request: HttpRequest, kind: _Kind, search: _Search) -> Group | None:
@@ -99,7 +97,7 @@ def _group(request: HttpRequest, kind: _Kind, search: _Search) -> Group | None:
     # A number must not be in a URL, even if it is the reference of an invoice.
     all_url = ""
     if kind.list_page and search.number is None:
-        all_url = f"{reverse(f'admin:{kind.list_page}')}?{urlencode({'q': search.text})}"
+        all_url = f"{reverse(f'admin:{kind.list_page}')}?{urlencode(kind.query(search))}"
     return Group(kind.title, results[:MAX_SHOWN], has_more, all_url) if results else None
 
 
@@ -110,8 +108,8 @@ def _pages(request: HttpRequest, search: _Search) -> Iterator[Result]:
 
 
 def _tokens(request: HttpRequest, search: _Search) -> Iterator[Result]:
-    selection = search.selection
-    for token in [selection.token] if selection.token else selection.candidates:
+    matching, _ = base.matching_tokens(search.text)
+    for token in matching.order_by("name", "pk")[: MAX_SHOWN + 1]:
         mode = "test token" if token.is_test else f"{token.credits:,} credits"
         detail = ", ".join(filter(None, [token.hint, shown_state(token), mode]))
         yield Result(str(token), reverse("admin:accounts_apitoken_change", args=[token.pk]), detail)
@@ -130,11 +128,8 @@ def _customers(request: HttpRequest, search: _Search) -> Iterator[Result]:
 
 
 def _entries(request: HttpRequest, search: _Search) -> Iterator[Result]:
-    ids = search.selection.entry_ids
-    if not ids:
-        return
-    entries = search.selection.entries(CreditEntry.objects.select_related("token"))
-    for entry in entries[: MAX_SHOWN + 1]:
+    """By reference first: callers choose their request ids."""
+    for entry in (entry for name in ("reference", "request_id") for entry in search.entries(name, MAX_SHOWN + 1)):
         named = f"request {entry.request_id}" if entry.request_id else f"reference {entry.reference}"
         yield Result(
             f"{entry.get_kind_display()} of {entry.token}",
@@ -143,15 +138,20 @@ def _entries(request: HttpRequest, search: _Search) -> Iterator[Result]:
         )
 
 
+def _ledger_query(search: _Search) -> dict[str, str]:
+    name = "reference" if search.entries("reference", 1) else "request_id"
+    return {name: search.text, "since": EVER}
+
+
 def _requests(request: HttpRequest, search: _Search) -> Iterator[Result]:
     """By request id; by number the filtered list."""
-    by_id = RequestSelection(RequestLogForm({"request_id": search.text}))
-    for row in by_id.page(None).rows:
+    rows = RequestLogEntry.objects.select_related("token")
+    for row in REQUESTS.select({"request_id": search.text, "since": EVER}).page(rows, size=MAX_SHOWN + 1).rows:
         detail = f"{row.token}, {row.created_at:%Y-%m-%d %H:%M:%S} UTC, status {row.status}"
         yield Result(str(row), reverse("admin:lookup_requestlogentry_change", args=[row.pk]), detail)
     if search.number is not None:
-        by_number = RequestSelection(RequestLogForm({"number": str(search.number)}))
-        if by_number.page(None).rows:
+        by_number = REQUESTS.select({"number": str(search.number), "since": EVER})
+        if by_number.page(rows, size=1).rows:
             url = f"{reverse('admin:lookup_requestlogentry_changelist')}?{urlencode(by_number.form.url_parameters())}"
             yield Result(f"Requests for {numbers.formatted(str(search.number))}", url)
 
@@ -159,13 +159,13 @@ def _requests(request: HttpRequest, search: _Search) -> Iterator[Result]:
 def _rules(request: HttpRequest, search: _Search) -> Iterator[Result]:
     for rule in NumberRule.objects.filter(number=search.number) if search.number else ():
         spam = {True: "spam", False: "not spam", None: ""}[rule.spam]
-        url = reverse("admin:lookup_numberrule_change", args=[encrypt(str(rule.pk))])
+        url = reverse("admin:lookup_numberrule_change", args=[rule.pk])
         yield Result(f"Rule for {numbers.formatted(str(rule.number))}", url, ", ".join(filter(None, [spam, rule.name])))
 
 
 def _contacts(request: HttpRequest, search: _Search) -> Iterator[Result]:
     for contact in Contact.objects.filter(number=search.number) if search.number else ():
-        url = reverse("admin:lookup_contact_change", args=[encrypt(str(contact.pk))])
+        url = reverse("admin:lookup_contact_change", args=[contact.pk])
         yield Result(
             f"Contact {numbers.formatted(str(contact.number))}",
             url,
@@ -220,6 +220,7 @@ _KINDS = (
         "accounts.view_creditentry",
         _entries,
         "accounts_creditentry_changelist",
+        _ledger_query,
     ),
     _Kind("Request log", "request id or number", "lookup.view_requestlogentry", _requests),
     _Kind("Rules", "number", "lookup.view_numberrule", _rules),

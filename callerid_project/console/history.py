@@ -41,8 +41,6 @@ class HistoryAdmin(ReadOnlyAdmin, TokenSearchAdmin):
     def target(self, entry: LogEntry) -> str:
         url = None if entry.is_deletion() else entry.get_admin_url()
         name = f"{entry.content_type.name} {entry.object_repr}" if entry.content_type else entry.object_repr
-        # No link to a deleted or erased object, nor to an unencrypted number (lookup.admin.encrypted_urls).
-        number = entry.content_type and entry.content_type.model in ("contact", "numberrule")
-        if not url or not entry.object_id or (number and entry.object_id.isdigit()):
+        if not url or not entry.object_id:  # deleted or erased
             return name
         return html_link(url, name)

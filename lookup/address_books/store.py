@@ -242,7 +242,7 @@ def _all_numbers() -> set[int]:
 
 def _unpublished() -> set[int]:
     """Numbers whose imported or entered contact was deleted since the last run."""
-    missing = AddressBookContact.objects.filter(~Exists(Contact.objects.filter(pk=OuterRef("number"))))
+    missing = AddressBookContact.objects.filter(~Exists(Contact.objects.filter(number=OuterRef("number"))))
     return set(missing.values_list("number", flat=True))
 
 
@@ -258,13 +258,13 @@ def _publish(numbers: Iterable[int]) -> None:
             for number, name, location, book in ordered.values_list("number", "name", "location", "card__book_id")
         }
         # Locked, so that the console does not change them meanwhile. What it adds meanwhile is a conflict, and stays.
-        stored = Contact.objects.select_for_update().order_by("pk").in_bulk(chunk)
+        stored = Contact.objects.select_for_update().order_by("number").in_bulk(chunk, field_name="number")
         published = {number: contact for number, contact in stored.items() if contact.book is not None}
         new = [contact for number, contact in best.items() if number not in stored]
         changed = [
             best[number] for number in published.keys() & best if _values(published[number]) != _values(best[number])
         ]
-        Contact.objects.filter(pk__in=published.keys() - best).delete()
+        Contact.objects.filter(number__in=published.keys() - best).delete()
         Contact.objects.bulk_create(new, ignore_conflicts=True)
         # bulk_update takes several times as long.
         Contact.objects.bulk_create(

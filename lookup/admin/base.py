@@ -1,9 +1,8 @@
-"""Base class of the pages about numbers. A URL has a number only as the encrypted key of a row; lists are searched by
-number prefix."""
+"""Base class of the pages about numbers. No URL has a number; lists are searched by number prefix."""
 
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -11,13 +10,10 @@ from django.contrib.admin.views.main import SEARCH_VAR, ChangeListSearchForm
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import reverse
-from django.utils.text import capfirst
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from core.admin import IndexedChangeList, LargeTableAdmin, column
 from lookup import numbers
-from lookup.admin.encrypted_urls import decrypt, encrypt
 from lookup.answers import clean_text
 
 SEARCH_TERM, NEW_NUMBER = "search_term", "new_number"
@@ -98,47 +94,17 @@ class NumberChangeList(IndexedChangeList):
         note = f"Only the first {self.list_per_page} matching rows are listed. Enter more digits."
         return [note] if self.is_cut else super().notes()
 
-    def url_for_result(self, result: Model) -> str:
-        row = cast(NumberAdmin, self.model_admin).with_url_key(result)
-        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_change", args=[row.pk])
-
-
-class EncryptedKeyRow:
-    """A row with an encrypted `pk`, for the templates and the history of Django and unfold, which put it into URLs."""
-
-    def __init__(self, row: Model) -> None:
-        self._row = row
-        self.pk = encrypt(str(row.pk))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._row, name)
-
-    def __str__(self) -> str:
-        return str(self._row)
-
 
 class NumberAdmin(LargeTableAdmin):
     """The fields in `key` identify a row: they are set when it is added, and read-only from then on.
 
-    If the primary key is the number, URLs contain it encrypted, and only the page of an existing row shows it. Search
-    terms, and numbers to add, are sent by POST and are in no URL.
+    Search terms, and numbers to add, are sent by POST and are in no URL.
     """
 
     form: type[forms.ModelForm] = PhoneNumberForm
     changelist_class = NumberChangeList
     key: tuple[str, ...] = ("number",)
     phone = column(lambda row: numbers.formatted(str(row.number)), "number", "number")
-
-    def with_url_key(self, row: Any) -> Any:
-        return EncryptedKeyRow(row) if self.opts.pk.name == "number" else row
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        if self.opts.pk.name == "number":
-            try:
-                object_id = decrypt(object_id)
-            except ValueError:
-                return None
-        return super().get_object(request, object_id, from_field)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """As Django's, from the URL, but the number from the body alone."""
@@ -155,37 +121,6 @@ class NumberAdmin(LargeTableAdmin):
             self.message_user(request, problem, messages.ERROR)
             return HttpResponseRedirect(request.path)
         return super().changelist_view(request, extra_context)
-
-    def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        return {"original": self.with_url_key(obj)}
-
-    def render_delete_form(self, request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
-        context["object"] = self.with_url_key(context["object"])
-        return super().render_delete_form(request, context)
-
-    def history_view(self, request: HttpRequest, object_id: str, *args: Any, **kwargs: Any) -> HttpResponse:
-        response = super().history_view(request, object_id, *args, **kwargs)
-        context = getattr(response, "context_data", None) or {}
-        if "object" in context:
-            context["object"] = self.with_url_key(context["object"])
-        return response
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """As Django's, without links to the rows. Nothing else is deleted with them."""
-        _, counts, lacking, protected = super().get_deleted_objects(objs, request)
-        return [f"{capfirst(self.opts.verbose_name)}: {row}" for row in objs], counts, lacking, protected
-
-    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
-        return super().response_add(request, self.with_url_key(obj), post_url_continue)
-
-    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        return super().log_addition(request, self.with_url_key(obj), message)
-
-    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        return super().log_change(request, self.with_url_key(obj), message)
-
-    def log_deletions(self, request: HttpRequest, queryset: Any) -> Any:
-        return super().log_deletions(request, [self.with_url_key(row) for row in queryset])
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if obj is None else self.key

@@ -7,28 +7,20 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.contrib.admin.views.main import ChangeList
-from django.core.paginator import Paginator
-from django.db.models import CharField, QuerySet, Value
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import URLPattern, path, reverse
-from django.utils.functional import cached_property
 from django.utils.html import format_html
-from django.utils.http import urlencode
 
-from accounts import tokens
-from accounts.admin import base
-from accounts.admin.base import TokenRowsAdmin
+from accounts.admin.base import TokenListAdmin
 from accounts.models import CreditEntry
 from accounts.statistics import OUTCOMES
 from core.admin import column, html_link, require
-from core.index_range import in_range
-from lookup.admin.request_queries import Page, Position, RequestLogForm, RequestSelection
+from core.long_lists import in_range
+from lookup.admin.request_queries import REQUESTS
 from lookup.models import RequestLogEntry
 from lookup.search import SLOTS
 
-BEFORE_VAR = "before"
 #: The answer is logged after the ledger entry is written.
 MAX_WRITE_DELAY = timedelta(minutes=1)
 _SHARED, _CACHED = "shared_", "cached_"
@@ -88,54 +80,6 @@ def slot_log(row: RequestLogEntry, slot: str) -> SlotLog:
     return SlotLog(f"Source {slot[-1].upper()}", status, _ms(us), calls, reasons[0] if reasons else "")
 
 
-class KeysetPaginator(Paginator):
-    """One page: the next one begins after the last row of this one. Nothing is counted."""
-
-    template_name = "admin/lookup/requestlogentry/pagination.html"
-
-    @cached_property
-    def count(self) -> int:
-        return len(self.object_list)
-
-
-class RequestChangeList(ChangeList):
-    """Lists what RequestSelection selects; its fields are the only filters."""
-
-    selection: RequestSelection
-    selected: Page
-    before: Position | None
-
-    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
-        others = super().get_filters_params(params)
-        return {name: value for name, value in others.items() if name not in {*RequestLogForm.base_fields, BEFORE_VAR}}
-
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[RequestLogEntry]:
-        """No row: `get_results` reads them. Django's refuses every other filter in the URL."""
-        invalid = request.method == "POST"  # RequestLogAdmin redirects what is valid
-        self.selection = RequestSelection(
-            RequestLogForm(request.POST) if invalid else RequestLogForm.from_url(request.GET)
-        )
-        self.before = Position.parse(request.GET.get(BEFORE_VAR, ""))
-        return super().get_queryset(request, exclude_parameters).none()
-
-    def get_results(self, request: HttpRequest) -> None:
-        self.selected = self.selection.page(self.before)
-        self.result_list: Any = self.selected.rows
-        self.paginator = KeysetPaginator(self.selected.rows, self.list_per_page)
-        self.result_count = len(self.selected.rows)
-        self.full_result_count = self.result_count
-        self.show_full_result_count = self.show_admin_actions = False
-        self.can_show_all = self.multi_page = False
-
-    def notes(self) -> list[str]:
-        notes = []
-        if self.selection.scan_limited:
-            notes.append(f"Names are searched among the newest {base.MAX_SCANNED:,} tokens; #id finds any token.")
-        if not settings.REQUEST_LOG_DAYS:
-            notes.append("The request log is off: REQUEST_LOG_DAYS is 0.")
-        return notes
-
-
 def _status(row: RequestLogEntry) -> str:
     return f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}"
 
@@ -145,7 +89,8 @@ def _charged(row: RequestLogEntry) -> str:
 
 
 @admin.register(RequestLogEntry)
-class RequestLogAdmin(TokenRowsAdmin):
+class RequestLogAdmin(TokenListAdmin):
+    long_list = REQUESTS
     list_display = (
         "when_and_id",
         "token_link",
@@ -156,9 +101,6 @@ class RequestLogAdmin(TokenRowsAdmin):
         "charged_text",
     )
     list_display_links = ("when_and_id",)
-    list_before_template = "admin/lookup/requestlogentry/filters.html"
-    changelist_class = RequestChangeList
-    list_per_page = 50
 
     # --- Columns and fields ---------------------------------------------------------------------------------------
 
@@ -215,18 +157,8 @@ class RequestLogAdmin(TokenRowsAdmin):
         return [path("charge/<int:entry_id>/", view, name="lookup_requestlogentry_charge"), *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """The form is submitted by POST, because it may have a number, and redirected to a URL with its hash."""
-        require(self.has_view_permission(request))
-        if request.method == "POST":
-            form = RequestLogForm(request.POST)
-            try:
-                for name in form.fields:
-                    tokens.require_no_token(request.POST.get(name, ""))
-            except tokens.WholeToken as error:
-                self.message_user(request, str(error), messages.ERROR)
-                return redirect(request.path)
-            if form.is_valid():
-                return redirect(f"{request.path}?{urlencode(form.url_parameters())}")
+        if not settings.REQUEST_LOG_DAYS:
+            self.message_user(request, "The request log is off: REQUEST_LOG_DAYS is 0.")
         return super().changelist_view(request, extra_context)
 
     def charge_view(self, request: HttpRequest, entry_id: int) -> HttpResponse:
@@ -251,4 +183,4 @@ def _of_charge(entry: CreditEntry) -> RequestLogEntry | None:
     """The request of this charge. Clients may send the same request id with every search."""
     first, last = entry.created_at - timedelta(seconds=1), entry.created_at + MAX_WRITE_DELAY
     rows = RequestLogEntry.objects.filter(entry_id=entry.pk)
-    return in_range(rows, "request_id", Value(entry.request_id, CharField()), first, last).first()
+    return in_range(rows, "request_id", entry.request_id, first, last).first()

@@ -15,7 +15,6 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from core import history, loop, throttling
 from core.admin import ConsoleAdmin, require
 from lookup import numbers
-from lookup.admin.encrypted_urls import encrypt
 from lookup.answers import Failed, Found
 from lookup.models import Contact, NumberRule
 from lookup.search import SearchResult, members, search
@@ -156,11 +155,11 @@ def _outcome(call: MemberCall) -> str:
 
 
 def _links(request: HttpRequest, number: str) -> list[tuple[str, str]]:
-    """Title and URL of the number's rule and contact, which has the number encrypted."""
+    """Title and URL of the number's rule and contact."""
     return [
-        (f"Open the {name}", reverse(f"admin:lookup_{model._meta.model_name}_change", args=[encrypt(number)]))
-        for model, name, exists in _rows_of(number)
-        if exists and request.user.has_perm(f"lookup.view_{model._meta.model_name}")
+        (f"Open the {name}", reverse(f"admin:lookup_{model._meta.model_name}_change", args=[row.pk]))
+        for model, name, row in _rows_of(number)
+        if row and request.user.has_perm(f"lookup.view_{model._meta.model_name}")
     ]
 
 
@@ -168,11 +167,11 @@ def _additions(request: HttpRequest, number: str) -> list[tuple[str, str]]:
     """Title and URL of the pages that add a rule or contact; the number is sent to them by POST."""
     return [
         (f"Save as {name}", reverse(f"admin:lookup_{model._meta.model_name}_add"))
-        for model, name, exists in _rows_of(number)
-        if not exists and request.user.has_perm(f"lookup.add_{model._meta.model_name}")
+        for model, name, row in _rows_of(number)
+        if not row and request.user.has_perm(f"lookup.add_{model._meta.model_name}")
     ]
 
 
-def _rows_of(number: str) -> Iterator[tuple[type[Model], str, bool]]:
+def _rows_of(number: str) -> Iterator[tuple[type[Model], str, Model | None]]:
     for model, name in ((NumberRule, "rule"), (Contact, "contact")):
-        yield model, name, model._default_manager.filter(pk=int(number)).exists()
+        yield model, name, model._default_manager.filter(number=int(number)).first()

@@ -76,18 +76,20 @@ class TargetTable:
         deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
         return f"DELETE FROM {self.name} WHERE {self.model._meta.pk.column} IN ({deleted})"
 
-    def upsert_statement(self, where: str) -> str:
-        """Adds or changes what differs from `merged`. The first parameter is the stamp, if the table has one."""
+    def upsert_statement(self, where: str, *, all_new: bool = False) -> str:
+        """Adds or changes what differs from `merged`. The first parameter is the stamp, if the table has one. Without
+        the conflicts of `all_new`, PostgreSQL takes a third less time."""
         inserted, selected, updated = self.columns, self.columns, self.values
         if self.stamp:
             inserted, selected = f"{inserted}, {self.stamp}", f"{selected}, %s"
             updated = (*updated, self.stamp)
         assignments = ", ".join(f"{column} = excluded.{column}" for column in updated)
-        return (
-            f"INSERT INTO {self.name} ({inserted}) SELECT {selected} FROM merged WHERE deleted IS NULL AND {where} "
-            f"ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {assignments} "
-            f"WHERE {self.differs(self.name, 'excluded')}"
-        )
+        rows = f"SELECT {selected} FROM merged WHERE deleted IS NULL AND {where}"
+        statement = f"INSERT INTO {self.name} ({inserted}) {rows}"
+        if not all_new:
+            statement += f" ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {assignments} "
+            statement += f"WHERE {self.differs(self.name, 'excluded')}"
+        return statement
 
     def stamp_parameters(self) -> list[Any]:
         return [connection.ops.adapt_datetimefield_value(timezone.now())] if self.stamp else []

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 
 from core.db import fetch_one, run, yield_to_writers
 from lookup.imports.progress import OnProgress, ignore_progress
@@ -163,9 +163,18 @@ class PostgreSQLTables(StagingTables):
         """None: PostgreSQL hashes and sorts."""
 
     def write(self, table: "TargetTable", counts: "Counts", progress: OnProgress) -> None:
+        all_new = not (counts.changed or counts.unchanged)
+        try:
+            self._write(table, counts, progress, all_new=all_new)
+        except IntegrityError:  # somebody added one of the keys since
+            if not all_new:
+                raise
+            self._write(table, counts, progress, all_new=False)
+
+    def _write(self, table: "TargetTable", counts: "Counts", progress: OnProgress, *, all_new: bool) -> None:
         """Write by pages of the staging table, so that progress can be reported."""
         size = self.query("SELECT pg_relation_size('merged') / 8192")[0][0]
-        upsert = table.upsert_statement("ctid >= %s::tid AND ctid < %s::tid")
+        upsert = table.upsert_statement("ctid >= %s::tid AND ctid < %s::tid", all_new=all_new)
         with transaction.atomic():
             if counts.removed:
                 self.execute(table.delete_statement("TRUE"))

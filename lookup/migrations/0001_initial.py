@@ -34,7 +34,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='Contact',
             fields=[
-                ('number', lookup.models.NumberField(primary_key=True, serialize=False)),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', lookup.models.NumberField(unique=True)),
                 ('name', models.CharField(blank=True, max_length=200)),
                 ('location', models.CharField(blank=True, max_length=200)),
                 ('updated_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
@@ -69,7 +70,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name='NumberRule',
             fields=[
-                ('number', lookup.models.NumberField(primary_key=True, serialize=False)),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', lookup.models.NumberField(unique=True)),
                 ('spam', models.BooleanField(blank=True, help_text='Choose Unknown to use the sources.', null=True)),
                 ('name', models.CharField(blank=True, help_text='Leave empty to use the sources.', max_length=200)),
                 ('note', models.CharField(blank=True, help_text='For operators; never in a response.', max_length=200)),

@@ -18,7 +18,6 @@ from django.utils import timezone
 from accounts import audit, tokens
 from accounts.models import CreditEntry, IdempotencyRecord
 from lookup import cache_versions, erasure, request_log, suppression
-from lookup.admin.encrypted_urls import encrypt
 from lookup.erasure import Erased
 from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule, RequestLogEntry
 from tests import connectors, plugin
@@ -103,11 +102,12 @@ def test_erase_removes_the_number_from_history_entries(admin_client: Client) -> 
     for number in (NUMBER, OTHER):
         for model, fields in forms.items():
             admin_client.post(f"/admin/lookup/{model}/add/", {"number": number, **fields})
-    admin_client.post(f"/admin/lookup/contact/{encrypt(NUMBER)}/change/", {"name": "y", "location": ""})
+    contact = Contact.objects.get(number=NUMBER).pk
+    admin_client.post(f"/admin/lookup/contact/{contact}/change/", {"name": "y", "location": ""})
     admin_client.post(
-        "/admin/lookup/contact/", {"action": "delete_selected", "_selected_action": NUMBER, "post": "yes"}
+        "/admin/lookup/contact/", {"action": "delete_selected", "_selected_action": contact, "post": "yes"}
     )
-    LogEntry.objects.filter(object_id=encrypt(NUMBER)).update(
+    LogEntry.objects.filter(content_type__model="contact", object_id=contact).update(
         change_message=f"Changed {NUMBER} and {OTHER}, not 1{NUMBER}."
     )
     entries = LogEntry.objects.order_by("pk")

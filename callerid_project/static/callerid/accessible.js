@@ -4,7 +4,7 @@ document.addEventListener("DOMContentLoaded", () => {
   document.getElementById("content")?.setAttribute("tabindex", "-1"); // so that "Skip to content" moves the focus
   document.getElementById("searchbar-submit")?.setAttribute("aria-label", "Search");
   // On phones the list comes first: 639 pixels as in console.css.
-  const filters = document.querySelector(".ledger-more:not([data-used])");
+  const filters = document.querySelector(".list-more:not([data-used])");
   if (filters && matchMedia("(max-width: 639px)").matches) filters.open = false;
   // Cards on phones leave out values that are not there.
   for (const cell of document.querySelectorAll("#result_list td")) {

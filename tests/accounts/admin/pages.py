@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts import tokens
 from accounts.models import ApiToken, CreditEntry
+from core.long_lists import EVER
 
 NUMBER = "493023125042"
 ADD = "/admin/accounts/apitoken/add/"
@@ -98,8 +99,8 @@ def entry_page(row: CreditEntry, page: str) -> str:
 
 
 def listed_entries(client: Client, **parameters: Any) -> list[str]:
-    """The listed entries, as `token kind amount`."""
-    response = client.get(LEDGER, parameters)
+    """The listed entries of all times, as `token kind amount`."""
+    response = client.get(LEDGER, {"since": EVER, **parameters})
     assert response.status_code == 200
     return [f"{row.token.name} {row.kind} {row.amount}" for row in response.context["cl"].result_list]
 

@@ -112,7 +112,7 @@ def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer
     assert [row["token"].name for row in context["rows"]] == ["other", "spent", "gone"]
     assert context["runs_out"] == context["rows"][1]["runs_out"] != "No end date at current usage"
     assert dict(context["chart"]["legend"])["one source matched"] == 100
-    assert f"{LEDGER}?customer={customer.pk}" in response.text
+    assert f"{LEDGER}?customer={customer.pk}&amp;since=2000-01-01" in response.text
     assert {entry.token.name for entry in context["entries"]} == {"spent", "other", "gone"}
 
 
@@ -188,43 +188,31 @@ def test_ledger_of_a_customer_has_all_its_tokens(admin_client: Client, customer:
         "second issue 2",
         "first issue 1",
     ]
-    assert listed_entries(admin_client, customer=customer.pk, kind__exact="booked") == [
+    assert listed_entries(admin_client, customer=customer.pk, kind="booked") == [
         "first top-up 3",
         "second issue 2",
         "first issue 1",
     ]
-    assert listed_entries(admin_client, customer=customer.pk, q="2026-17") == ["first top-up 3"]
-    assert listed_entries(admin_client, customer=customer.pk, q="r1") == ["second search -1"]
-    assert listed_entries(admin_client, customer=customer.pk, q="second") == ["second search -1", "second issue 2"]
-    assert listed_entries(admin_client, customer=customer.pk, q="of nobody") == []
+    assert listed_entries(admin_client, customer=customer.pk, reference="2026-17") == ["first top-up 3"]
+    assert listed_entries(admin_client, customer=customer.pk, request_id="r1") == ["second search -1"]
+    assert listed_entries(admin_client, customer=customer.pk, token="second") == ["second search -1", "second issue 2"]
+    assert listed_entries(admin_client, customer=customer.pk, token="of nobody") == []
     assert listed_entries(admin_client, customer=customer.pk, until="2020-01-01") == []
     assert "This customer does not exist." in admin_client.get(LEDGER, {"customer": 999}).text
 
 
-def test_ledger_of_a_customer_lists_the_newest_and_says_so(
+def test_export_of_a_customer_has_all_entries(
     admin_client: Client, customer: Customer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("accounts.admin.ledger_queries.MAX_OF_CUSTOMER", 2)
-    token_of(customer, "a"), token_of(customer, "b")
-    assert "Only the newest 2" not in admin_client.get(LEDGER, {"customer": customer.pk}).text
-    token_of(customer, "c")
-    assert listed_entries(admin_client, customer=customer.pk) == ["c issue 30", "b issue 30"]
-    assert "Only the newest 2 matching entries" in admin_client.get(LEDGER, {"customer": customer.pk}).text
-
-
-def test_export_of_a_customer_has_all_entries_by_token(
-    admin_client: Client, customer: Customer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("accounts.admin.ledger_queries.MAX_OF_CUSTOMER", 2)
     monkeypatch.setattr("accounts.admin.ledger_export.PAGE_ROWS", 2)
     first, second = token_of(customer, "first", 1), token_of(customer, "second", 2)
     issue_token("of nobody")
     for n in range(3):
         credits.top_up(token=first, amount=1, actor="op", reason=f"r{n}")
     for query, expected in (
-        (f"customer={customer.pk}", ["second", *["first"] * 4]),
-        (f"customer={customer.pk}&token__id__exact={second.pk}", ["second"]),
-        (f"customer={customer.pk}&kind__exact=top-up", ["first"] * 3),
+        (f"customer={customer.pk}", [*["first"] * 3, "second", "first"]),
+        (f"customer={customer.pk}&token=%23{second.pk}", ["second"]),
+        (f"customer={customer.pk}&kind=top-up", ["first"] * 3),
     ):
         response: Any = admin_client.post(f"{LEDGER}export/?{query}")
         rows = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))

@@ -56,7 +56,7 @@ def test_search_and_refund_link_to_each_other(admin_client: Client, search: Cred
     assert entry_page(search, "change") in text
     assert f"Refund: pbx (#{search.token_id}), by op, on" in text
     assert "Credits: +1. Balance after: 30." in text
-    assert listed_entries(admin_client, q="req-1") == ["pbx search -1"]
+    assert listed_entries(admin_client, request_id="req-1") == ["pbx search -1"]
     cells = re.findall(r'<td class="field-kind_text [^>]*>(.*?)</td>', admin_client.get(LEDGER).text)
     assert [words(cell) for cell in cells] == ["Refund", "Search, refunded", "Issue"]
 

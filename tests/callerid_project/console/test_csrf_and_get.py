@@ -16,7 +16,6 @@ from django.urls.resolvers import RoutePattern
 from callerid_project.console import invitations
 from callerid_project.models import Invitation
 from tests.callerid_project.console.console_rows import database, one_of_each
-from tests.lookup.admin.pages import address as key
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
@@ -42,7 +41,7 @@ def addresses(patterns: list[Any], rows: dict[str, Model], prefix: str = "") -> 
             invitation = Invitation.objects.get()
             yield invitations.link(invitation, "").removeprefix(reverse("admin:index"))
         elif isinstance(pattern.pattern, RoutePattern):
-            yield prefix + re.sub("<.*?>", lambda part: key(row) if row else part[0], str(pattern.pattern))
+            yield prefix + re.sub("<.*?>", lambda part: str(row.pk) if row else part[0], str(pattern.pattern))
         else:
             yield "what/is/not/there"
 

@@ -2,22 +2,20 @@
 
 from typing import Any
 
-from django.db.models import Model
 from django.test import Client
 
-from lookup.admin.encrypted_urls import encrypt
+from lookup.models import ComplaintDay, Contact, NumberRule
 
 NUMBER = 493023125042
 RULES = "/admin/lookup/numberrule/"
 CONTACTS = "/admin/lookup/contact/"
 COMPLAINTS = "/admin/lookup/complaintday/"
+MODELS: dict[str, Any] = {RULES: NumberRule, CONTACTS: Contact, COMPLAINTS: ComplaintDay}
 
 
-def address(row: Model | int) -> str:
-    """The key of a row in URLs: a number is encrypted, any other key is not."""
-    if isinstance(row, Model) and row._meta.pk is not None and row._meta.pk.name != "number":
-        return str(row.pk)
-    return encrypt(str(row.pk if isinstance(row, Model) else row))
+def row_page(url: str, number: int) -> str:
+    """The URL of the row of this number in the list at `url`."""
+    return f"{url}{MODELS[url].objects.get(number=number).pk}/"
 
 
 def searched(client: Client, url: str, text: str) -> Any:

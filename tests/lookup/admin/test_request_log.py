@@ -13,9 +13,9 @@ from django.utils import timezone
 from accounts import customers, tokens
 from accounts.models import ApiToken, CreditEntry
 from core.hashing import keyed_hash
+from core.long_lists import Position
 from lookup import numbers, request_log
-from lookup.admin import request_queries
-from lookup.admin.encrypted_urls import encrypt
+from lookup.admin.request_queries import REQUESTS
 from lookup.models import RequestLogEntry
 from tests.api import Integrator
 from tests.console import table, words
@@ -59,6 +59,11 @@ def listed(client: Client, **filters: str) -> list[str]:
     return ids(client.get(URL, filters))
 
 
+def without_period(url: str) -> str:
+    """`url` without the period, which every URL of a submitted form has."""
+    return re.sub(r"since=[0-9T%A-]+&?", "", url)
+
+
 def searched(client: Client, **filters: str) -> Any:
     return client.post(URL, filters, follow=True)
 
@@ -93,28 +98,25 @@ def test_list_pages_by_position_without_a_count(admin_client: Client, token: Api
             response = admin_client.get(url)
         assert not any("COUNT(" in query["sql"] for query in ran.captured_queries if "requestlog" in query["sql"])
         found, pages = found + ids(response), pages + 1
-        older = re.search(r'href="(\?before=[^"]+)" rel="next"', response.text)
-        url = URL + older[1] if older else None
+        older = re.search(r'href="(\?[^"]+)" rel="next"', response.text)
+        url = URL + older[1].replace("&amp;", "&") if older else None
     assert (len(found), len(set(found)), pages) == (120, 120, 3)
     assert found[0] == "request-0"
     assert ids(admin_client.get(f"{URL}?before=junk")) == found[:50]
 
 
-def test_rows_of_one_moment_are_paged_completely(
-    admin_client: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request_queries, "PAGE_ROWS", 2)
+def test_rows_of_one_moment_are_paged_completely(admin_client: Client, token: ApiToken) -> None:
     now = timezone.now()
     for name in "abcde":
         row(token, created_at=now, request_id=name)
     found, before = list[str](), None
-    selection = request_queries.RequestSelection(request_queries.RequestLogForm({}))
+    selection = REQUESTS.select({})
     while True:
-        page = selection.page(before)
+        page = selection.page(RequestLogEntry.objects.all(), before, size=2)
         found += [each.request_id for each in page.rows]
         if (before := page.older) is None:
             break
-        assert request_queries.Position.parse(str(before)) == before
+        assert Position.parse(str(before)) == before
     assert found == list("edcba")
 
 
@@ -190,7 +192,7 @@ def test_configured_connectors_can_be_selected(
     row(rows["plain"].token, minutes=5, request_id="similar", failures=f"source_a:{name}Too:down")
     assert listed(admin_client, failed=name) == [failed.request_id]
     assert listed(admin_client, failed="twilio") == []
-    assert "Select a source from the list." in admin_client.get(URL, {"failed": "twilio"}).text
+    assert "Select a value from the list." in admin_client.get(URL, {"failed": "twilio"}).text
 
 
 @pytest.mark.usefixtures("rows")
@@ -210,7 +212,8 @@ def test_number_is_found_by_hash_and_in_no_url(admin_client: Client) -> None:
     response = searched(admin_client, number="+49 30 2312-5043", outcome="found_both")
     assert ids(response) == ["other"]
     number_hash = keyed_hash("number", OTHER).hex()
-    assert response.redirect_chain == [(f"{URL}?outcome=found_both&number_hash={number_hash}", 302)]
+    [(address, _)] = response.redirect_chain
+    assert without_period(address) == f"{URL}?outcome=found_both&number_hash={number_hash}"
     assert "Only requests for one number." in response.text
     assert "2312-5043" not in response.text
     again = searched(admin_client, outcome="found_both", number_hash=number_hash)
@@ -225,7 +228,7 @@ def test_malformed_hash_selects_nothing(admin_client: Client, rows: dict[str, Re
     assert listed(admin_client, number_hash=junk) == []
 
 
-@pytest.mark.parametrize("plain", [NUMBER, "+493023125042", pytest.param(encrypt(NUMBER), id="encrypted")])
+@pytest.mark.parametrize("plain", [NUMBER, "+493023125042"])
 def test_a_plain_number_in_the_url_selects_nothing(
     admin_client: Client, rows: dict[str, RequestLogEntry], plain: str
 ) -> None:
@@ -252,7 +255,7 @@ def test_several_matching_tokens_are_offered(admin_client: Client, token: ApiTok
     row(second, request_id="second")
     response = admin_client.get(URL, {"token": "pbx"})
     assert ids(response) == []
-    assert f'href="?token=%23{second.pk}"' in response.text
+    assert f'href="?token=%23{second.pk}&amp;since=' in response.text
     assert listed(admin_client, token=f"#{second.pk}") == ["second"]
 
 
@@ -264,13 +267,13 @@ def test_offered_token_is_selected_although_names_contain_its_id(admin_client: C
     assert ids(response) == []
     links = {name: link for link, name in re.findall(r'href="(\?token=[^"]+)">([^<]+)<', response.text)}
     assert set(links) == {str(token), str(other)}
-    assert ids(admin_client.get(URL + links[str(token)])) == ["of-the-first"]
+    assert ids(admin_client.get(URL + links[str(token)].replace("&amp;", "&"))) == ["of-the-first"]
 
 
 def test_further_filters_are_applied_to_a_part_at_a_time(
     admin_client: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_queries, "SCANNED", 10)
+    monkeypatch.setattr("core.long_lists.SCANNED", 10)
     for minutes in range(25):
         row(token, minutes=minutes, outcome="replayed" if minutes in (9, 10, 24) else "found_both")
     found, url = list[str](), f"{URL}?token=pbx&outcome=replayed"

@@ -16,7 +16,6 @@ from accounts.models import SearchHour
 from core import counters
 from lookup import pauses
 from lookup.admin import tester
-from lookup.admin.encrypted_urls import encrypt
 from lookup.models import Contact, NumberRule, SourceHour, SourcePause
 from lookup.serializers import search_data
 from tests import connectors
@@ -152,17 +151,17 @@ def test_buttons_add_or_open_rule_and_contact(admin_client: Client) -> None:
         assert 'value="+49 30 23125042"' in page
         assert "Correct the error" not in page
     assert not NumberRule.objects.exists()
-    NumberRule.objects.create(number=int(DIGITS), spam=False)
-    Contact.objects.create(number=int(DIGITS), name="x")
+    rule = NumberRule.objects.create(number=int(DIGITS), spam=False)
+    contact = Contact.objects.create(number=int(DIGITS), name="x")
     response = submit(admin_client)
     assert response.context["additions"] == []
     assert dict(response.context["links"]) == {
-        "Open the rule": f"/admin/lookup/numberrule/{encrypt(DIGITS)}/change/",
-        "Open the contact": f"/admin/lookup/contact/{encrypt(DIGITS)}/change/",
+        "Open the rule": f"/admin/lookup/numberrule/{rule.pk}/change/",
+        "Open the contact": f"/admin/lookup/contact/{contact.pk}/change/",
     }
 
 
-@pytest.mark.parametrize("given", [DIGITS, pytest.param(encrypt(DIGITS), id="encrypted"), "x", "é", "a" * 3000])
+@pytest.mark.parametrize("given", [DIGITS, "x", "é", "a" * 3000])
 def test_add_page_takes_no_number_from_the_url(admin_client: Client, given: str) -> None:
     page = admin_client.get("/admin/lookup/numberrule/add/", {"number": given, "name": "Example"}).text
     field = re.search(r'<input[^>]*name="number"[^>]*>', page)

@@ -31,6 +31,19 @@ def contacts(count: int, name: str = "Jane Doe") -> list[tuple[Any, ...]]:
     return [(FIRST + i, name, "") for i in range(count)]
 
 
+def test_key_that_somebody_adds_during_the_merge_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = merging._compare
+
+    def compare_and_add(*arguments: Any) -> Counts:
+        counts = compare(*arguments)
+        Contact.objects.create(number=contacts(2)[1][0], name="from the console")
+        return counts
+
+    monkeypatch.setattr(merging, "_compare", compare_and_add)
+    assert merging.upsert(table=CONTACTS, rows=contacts(2)).added == 2
+    assert sorted(Contact.objects.values_list("number", "name")) == [row[:2] for row in contacts(2)]
+
+
 def test_added_changed_and_unchanged_are_counted_separately() -> None:
     Contact.objects.create(number=FIRST, name="Jane Doe")
     Contact.objects.create(number=FIRST + 1, name="John Doe")
@@ -125,5 +138,6 @@ def test_merge_of_nothing_writes_nothing() -> None:
 
 def test_delete_removes_only_the_given_rows() -> None:
     merging.upsert(table=CONTACTS, rows=contacts(5_003))
-    assert merging.delete(model=Contact, keys=range(FIRST, FIRST + 5_002)) == 5_002
+    keys = list(Contact.objects.filter(number__lt=FIRST + 5_002).values_list("pk", flat=True))
+    assert merging.delete(model=Contact, keys=keys) == 5_002
     assert Contact.objects.get().number == FIRST + 5_002
