@@ -7,7 +7,7 @@ import io
 import logging
 import os
 import time
-from typing import Any
+from typing import Any, cast
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "callerid_project.settings")
 os.environ["CALLERID_SERVING"] = "true"
@@ -161,14 +161,17 @@ async def _read(receive: Any, limit: int) -> _Body:
     """The body: incomplete if it is longer than `limit`, if the client disconnects, after BODY_TIMEOUT_S, or when
     STOP_TIMEOUT_S is over."""
     data = bytearray()
+    task = cast(asyncio.Task[None], asyncio.current_task())
+    timer = asyncio.get_running_loop().call_later(settings.BODY_TIMEOUT_S, task.cancel)
     try:
-        async with asyncio.timeout(settings.BODY_TIMEOUT_S):
-            while len(data) <= limit and (message := await receive())["type"] == "http.request":
-                data += message["body"]
-                if not message.get("more_body"):
-                    return _Body(bytes(data), True)
-    except (TimeoutError, asyncio.CancelledError):
-        pass
+        while len(data) <= limit and (message := await receive())["type"] == "http.request":
+            data += message["body"]
+            if not message.get("more_body"):
+                return _Body(bytes(data), True)
+    except asyncio.CancelledError:
+        task.uncancel()
+    finally:
+        timer.cancel()
     return _Body(bytes(data), False)
 
 

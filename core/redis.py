@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.conf import settings
 
@@ -206,26 +206,30 @@ async def call_on_loop(operation: Callable[[LoopClient], Awaitable[T]]) -> T:
 
     if availability.paused:
         raise RedisUnavailable
+    late = _LateReply(settings.REDIS_TIMEOUT_S)
     try:
-        async with asyncio.timeout(None) as limit:
-            late = _LateReply(limit, settings.REDIS_TIMEOUT_S)
-            try:
-                result = await operation(loop_client(settings.REDIS_URL))
-            finally:
-                late.cancel()
-    except (redis.RedisError, TimeoutError, OSError) as error:
+        result = await operation(loop_client(settings.REDIS_URL))
+    except (redis.RedisError, OSError) as error:
         availability.record_failure(error)
         raise RedisUnavailable from error
+    except asyncio.CancelledError as error:
+        if not late.has_cancelled or late.task.uncancel():  # somebody else has cancelled the task
+            raise
+        availability.record_failure(TimeoutError())
+        raise RedisUnavailable from error
+    finally:
+        late.cancel()
     availability.record_success()
     return result
 
 
 class _LateReply:
-    """Ends `limit` after `timeout_s` and two more turns of the event loop. When the loop itself was late, the reply has
-    arrived by then: the first turn reads it, the second hands it over."""
+    """Cancels the current task after `timeout_s` and two more turns of the event loop. When the loop itself was late,
+    the reply has arrived by then: the first turn reads it, the second hands it over."""
 
-    def __init__(self, limit: asyncio.Timeout, timeout_s: float) -> None:
-        self._limit = limit
+    def __init__(self, timeout_s: float) -> None:
+        self.task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self.has_cancelled = False
         self._loop = asyncio.get_running_loop()
         self._handle: asyncio.Handle = self._loop.call_later(timeout_s, self._wait_a_turn, 2)
 
@@ -233,7 +237,7 @@ class _LateReply:
         if turns:
             self._handle = self._loop.call_soon(self._wait_a_turn, turns - 1)
         else:
-            self._limit.reschedule(self._loop.time())
+            self.has_cancelled = self.task.cancel()
 
     def cancel(self) -> None:
         self._handle.cancel()

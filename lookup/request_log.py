@@ -4,13 +4,13 @@
 keyed hash; no number in clear, no name, no answer.
 """
 
-import json
 import logging
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
@@ -40,7 +40,6 @@ _COLUMNS = (
 )
 _NUMBER_HASH = _COLUMNS.index("number_hash")
 _NOT_ASKED = ("", None, "", None, "", "")
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class RequestLog(RowQueue):
@@ -146,7 +145,14 @@ def _slots(slots: dict[str, SlotResult]) -> tuple[Any, ...]:
             failed = [f"{slot}:-:{statistics.clean_outcome(result.answer.reason)}"]
         failures += failed
     a, b = (slots[slot] for slot in SLOTS)
-    return a.status, _us(a.elapsed_s), b.status, _us(b.elapsed_s), " ".join(failures), _encode(calls)
+    return (
+        a.status,
+        _us(a.elapsed_s),
+        b.status,
+        _us(b.elapsed_s),
+        " ".join(failures),
+        msgspec.json.encode(calls).decode(),
+    )
 
 
 def _us(elapsed_s: float) -> int:

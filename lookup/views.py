@@ -3,10 +3,10 @@
 callerid_project.errors maps each exception to the response's status and detail and to the request's outcome.
 """
 
-import json
 import time
 from typing import Any, cast
 
+import msgspec
 from django.conf import settings
 from django.http import HttpResponse
 from rest_framework.exceptions import MethodNotAllowed, Throttled
@@ -21,8 +21,6 @@ from lookup.parsers import require_json
 from lookup.schema import SearchSchema, search_schema
 from lookup.search import AllSourcesFailed, SearchResult, search
 from lookup.serializers import search_data
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class SearchView(AsyncAPIView):
@@ -148,7 +146,7 @@ class SearchView(AsyncAPIView):
 
 
 def _json(body: dict[str, Any]) -> HttpResponse:
-    return HttpResponse(_encode(body).encode(), content_type="application/json")
+    return HttpResponse(msgspec.json.encode(body), content_type="application/json")
 
 
 def server_timing(result: SearchResult) -> str:

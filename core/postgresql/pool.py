@@ -99,29 +99,35 @@ class Pool:
                 return idle
             self._open -= 1
         try:
-            async with asyncio.timeout(self._max_wait_s):
-                while self._open >= self._size:
-                    if (handed := await self._wait()) is not None:
-                        return handed
-                self._open += 1
-                try:
+            while self._open >= self._size:
+                if (handed := await self._wait()) is not None:
+                    return handed
+            self._open += 1
+            try:
+                async with asyncio.timeout(self._max_wait_s):
                     return await self._connect()
-                except BaseException:
-                    self._open -= 1
-                    self._hand_over(None)
-                    raise
+            except BaseException:
+                self._open -= 1
+                self._hand_over(None)
+                raise
         except _FAILURES as error:
             raise NotSent("no connection to the database in time") from error
 
     async def _wait(self) -> "asyncpg.Connection[Any] | None":
-        turn: asyncio.Future[asyncpg.Connection[Any] | None] = asyncio.get_running_loop().create_future()
+        """Raises TimeoutError."""
+        running = asyncio.get_running_loop()
+        turn: asyncio.Future[asyncpg.Connection[Any] | None] = running.create_future()
         self._waiting.append(turn)
+        limit = self._max_wait_s and running.call_later(self._max_wait_s, _give_up, turn)
         try:
             return await turn
-        except BaseException:
-            if turn.done() and not turn.cancelled():  # at the same moment
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and not turn.exception():  # at the same moment
                 self._release(turn.result())
             raise
+        finally:
+            if limit:
+                limit.cancel()
 
     def _release(self, released: "asyncpg.Connection[Any] | None") -> None:
         if released is not None and released.is_closed():
@@ -158,6 +164,11 @@ class Pool:
                 self._hosts = [host, *(other for other in self._hosts if other is not host)]
             return connected
         raise failure or OSError("DATABASE_URL names no host")
+
+
+def _give_up(turn: "asyncio.Future[Any]") -> None:
+    if not turn.done():
+        turn.set_exception(TimeoutError())
 
 
 class _Host:
