@@ -109,7 +109,7 @@ return 1
 
 
 class RedisOrLocalCache(BaseCache):
-    """What django-ratelimit counts by, on Redis; on the cache `rate_limits_local` while it is unavailable.
+    """The operations that django-ratelimit needs, on Redis; on the cache `rate_limits_local` while it is unavailable.
 
     Django's own Redis cache pickles what is not an integer, and raises when Redis is unavailable. A counter may be kept
     longer than its timeout: django-ratelimit's keys contain the end of their window.
@@ -136,3 +136,11 @@ class RedisOrLocalCache(BaseCache):
             local = caches["rate_limits_local"]
             local.add(key, 0, MAX_WINDOW_S)  # where Redis failed between `add` and `incr`
             return local.incr(key, delta)
+
+    def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
+        name = self.make_key(key, version)
+        try:
+            value = redis.call(lambda: self._client.get(name))
+        except redis.RedisUnavailable:
+            value = caches["rate_limits_local"].get(key)
+        return default if value is None else int(value)

@@ -130,6 +130,7 @@ def test_redis_counters_are_integers_until_their_timeout(shared_cache: Any, redi
     assert shared_cache.add("k", 1, 60)
     assert not shared_cache.add("k", 1, 60)
     assert shared_cache.incr("k") == 2
+    assert shared_cache.get("k") == 2
     (key,) = [key for key in client.scan_iter() if key != core_redis.LIMITS]
     assert (client.get(key), client.ttl(key)) == ("2", -1)
     until_us = client.zscore(core_redis.LIMITS, key)
