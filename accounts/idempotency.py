@@ -21,7 +21,7 @@ from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
 from accounts.models import ActiveToken, ApiToken, IdempotencyRecord
-from core import database, db
+from core import admission, database, db
 from core.hashing import keyed_hash
 from core.retention import delete_in_batches
 
@@ -143,7 +143,8 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
             return Replay(json.loads(answer))
         if time.monotonic() >= wait_deadline:
             raise StillInFlight
-        await asyncio.sleep(poll_s)
+        with admission.searches.paused():
+            await asyncio.sleep(poll_s)
         poll_s = min(poll_s * 1.5, MAX_POLL_S)
 
 

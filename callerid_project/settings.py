@@ -28,7 +28,7 @@ env.refuse_removed(
     )
     | {
         "MAX_QUEUED_REQUESTS": "MAX_WAITING_SEARCHES limits how many searches wait.",
-        "QUEUE_TIMEOUT_S": "A search waits at most for a third of SEARCH_DEADLINE_S.",
+        "QUEUE_TIMEOUT_S": "A search waits at most for a quarter of SEARCH_DEADLINE_S.",
         "DRAIN_S": "An instance that stops closes its port at once; the load balancer tries another one.",
         "DATABASE_REPLICA_URL": "Searches read the primary: charging is what limits their number (docs/scale.md).",
     }
@@ -50,8 +50,9 @@ except RuntimeError:
 SERVING = env.flag("CALLERID_SERVING", False)
 HOST = env.str("HOST", "127.0.0.1")
 PORT = env.number("PORT", 8000, most=65_535)
-# A process runs at most so many searches at once. Others wait, at most for a third of the deadline, and then get 503.
-MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 128, most=10_000)
+# A process runs at most so many searches at once, without those that wait for vendors. Others wait, at most for a
+# quarter of the deadline, and then get 503.
+MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 32, most=10_000)
 MAX_WAITING_SEARCHES = env.number("MAX_WAITING_SEARCHES", 5_000, least=0, most=100_000)
 # How long a request may take to send its body, in all.
 BODY_TIMEOUT_S = env.number("BODY_TIMEOUT_S", 5.0, least=0.1, most=60)

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from django.conf import settings
 
+from core import admission
 from lookup import cache_versions, pauses, rules
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.combined_query import NumberQuery, NumberRows
@@ -95,7 +96,8 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     if any(slot.needs_vendor() for slot in slots.values()):
         # Read before any vendor is called: then no older cached answer is used.
         version = await cache_versions.find(rows)
-        await _call_vendors(list(slots.values()), number, version, deadline, paused)
+        with admission.searches.paused():
+            await _call_vendors(list(slots.values()), number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
     return SearchResult(number, results)
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ParamSpec
 
-from core import loop
+from core import admission, loop
 from core.database_errors import describe
 from lookup.answers import Answer, Failed
 
@@ -68,7 +68,8 @@ async def call_local(name: str, connector: Connector, number: str, *, timeout_s:
         if inspect.iscoroutinefunction(connector.lookup):
             answer: object = await connector.lookup(number, timeout_s=timeout_s)
         else:
-            answer = await loop.run_with_connection(partial(connector.lookup, number, timeout_s=timeout_s))
+            with admission.searches.paused():
+                answer = await loop.run_with_connection(partial(connector.lookup, number, timeout_s=timeout_s))
     except asyncio.CancelledError:
         raise
     except BaseException as error:
