@@ -212,10 +212,11 @@ async def call_on_loop(operation: Callable[[LoopClient], Awaitable[T]]) -> T:
     except (redis.RedisError, OSError) as error:
         availability.record_failure(error)
         raise RedisUnavailable from error
-    except asyncio.CancelledError as error:
+    except asyncio.CancelledError:
         if not late.has_cancelled or late.task.uncancel():  # somebody else has cancelled the task
             raise
-        availability.record_failure(TimeoutError())
+        error = TimeoutError()
+        availability.record_failure(error)
         raise RedisUnavailable from error
     finally:
         late.cancel()
