@@ -5,14 +5,14 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from django.conf import settings
 
 from lookup import cache_versions, pauses, rules
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.combined_query import NumberQuery, NumberRows
-from lookup.connectors.base import call_local, checked, raised
+from lookup.connectors.base import call_connector, checked
 from lookup.connectors.registry import Member, bind
 from lookup.connectors.table import TableConnector
 from lookup.slot import MemberCall, Slot
@@ -137,9 +137,9 @@ async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozens
         if timeout_s <= 0:
             answer = NO_TIME
         elif isinstance(connector, TableConnector):
-            answer = await _read(member.name, connector, rows)
+            answer = await checked(member.name, partial(connector.read, rows))
         else:
-            answer = await call_local(member.name, connector, number, timeout_s=timeout_s)
+            answer = await call_connector(member.name, connector, number, timeout_s=timeout_s)
         now = time.monotonic()
         elapsed_s = now - asked_at
         if isinstance(connector, TableConnector) and connector.query in rows:
@@ -147,13 +147,6 @@ async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozens
             slot.elapsed_s = rows.elapsed_s
         slot.record(index, LATE if timeout_s > 0 and now > deadline else answer, elapsed_s)
     slot.elapsed_s += time.monotonic() - started
-
-
-async def _read(name: str, connector: TableConnector, rows: NumberRows) -> Answer:
-    try:
-        return checked(name, await connector.read(rows))
-    except Exception as error:
-        return raised(name, error)
 
 
 async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float, paused: frozenset[str]) -> None:

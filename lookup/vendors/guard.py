@@ -5,20 +5,17 @@ still fills the cache. All of it runs on the event loop, in one thread, so it ne
 """
 
 import asyncio
-import inspect
 import logging
 import time
 from dataclasses import dataclass
-from functools import partial
 
 from django.conf import settings
 
-from core import loop, metrics, tracing
+from core import metrics, tracing
 from lookup import statistics
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.connectors.base import Connector, call_connector, checked, raised
+from lookup.connectors.base import Connector, call_connector
 from lookup.vendors import cache
-from lookup.vendors.blocking import Watched
 from lookup.vendors.circuit_breaker import CircuitBreaker, Event
 
 log = logging.getLogger(__name__)
@@ -166,7 +163,8 @@ class Guard:
             longest_s = min(self.connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
             late = asyncio.get_running_loop().call_later(longest_s, self._report, call, LATE)
             with tracing.span("vendor call", connector=self.name):
-                return await call_remote(self.name, self.connector, call.number)
+                timeout_s = settings.CALL_LIFETIME_S
+                return await call_connector(self.name, self.connector, call.number, timeout_s=timeout_s)
         finally:
             if late is not None:
                 late.cancel()
@@ -195,26 +193,3 @@ class Guard:
         log.warning("%s: connector=%s", event.replace("_", " "), self.name)
         BREAKERS_OPEN.set(self.breaker.is_open, self.name)
         statistics.count(slot="", connector=self.name, outcome=event, elapsed_s=None)
-
-
-async def call_remote(name: str, connector: Connector, number: str) -> Answer:
-    """The connector's answer; exceptions and wrong types become Failed.
-
-    An `async def lookup` is cancelled after CALL_LIFETIME_S. A `def lookup` runs in a thread, which nothing can
-    interrupt: its call ends when it returns.
-    """
-    timeout_s = settings.CALL_LIFETIME_S
-    if not inspect.iscoroutinefunction(connector.lookup):
-        call = partial(call_connector, name, connector.lookup, number, timeout_s=timeout_s)
-        try:
-            return await loop.run_in_thread(call)
-        except RuntimeError as error:  # no thread can be started
-            return raised(name, error)
-    limit = asyncio.timeout(timeout_s)
-    try:
-        async with limit:
-            return checked(name, await Watched(name, connector.lookup(number, timeout_s=timeout_s)))
-    except BaseException as error:
-        if isinstance(error, TimeoutError) and limit.expired():
-            return Failed("unavailable", f"no complete reply within {timeout_s:g} s")
-        return raised(name, error)

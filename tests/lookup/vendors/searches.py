@@ -5,11 +5,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from django.conf import settings
+
 from core import loop
 from lookup.answers import Answer
 from lookup.connectors import registry
-from lookup.connectors.base import Connector
-from lookup.vendors.guard import Guard, GuardResult, call_remote
+from lookup.connectors.base import Connector, call_connector
+from lookup.vendors.guard import Guard, GuardResult
 from tests.api import NUMBER
 from tests.awaited import search
 
@@ -37,7 +39,7 @@ def answer_of(connector: Connector, number: str) -> Answer:
 
     async def call_and_close() -> Answer:
         try:
-            return await call_remote("test", connector, number)
+            return await call_connector("test", connector, number, timeout_s=settings.CALL_LIFETIME_S)
         finally:
             await connector.close()
 
