@@ -11,7 +11,7 @@ from core import loop
 from lookup.answers import Answer
 from lookup.connectors import registry
 from lookup.connectors.base import Connector, call_connector
-from lookup.vendors.guard import Guard, GuardResult
+from lookup.vendors.guard import Guard
 from tests.api import NUMBER
 from tests.awaited import search
 
@@ -27,8 +27,10 @@ def guard_of(name: str) -> Guard:
     return guard
 
 
-def call(guard: Guard, number: str = NUMBER, *, cache_version: str = "", wait_s: float = 20) -> Future[GuardResult]:
-    """Ask the guard, as a search does that found nothing in the cache."""
+def call(
+    guard: Guard, number: str = NUMBER, *, cache_version: str = "", wait_s: float = 20
+) -> Future[tuple[Answer, bool]]:
+    """Ask the guard, as a search does that found nothing in the cache: the answer, and whether the call was joined."""
     deadline = time.monotonic() + wait_s
     lookup = guard.lookup(number, key=guard.key(number, cache_version), deadline=deadline)
     return asyncio.run_coroutine_threadsafe(lookup, loop._get())
