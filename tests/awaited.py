@@ -52,7 +52,11 @@ def cached(key: str, answers: cache.AnswerCache) -> Answer | None:
 
 
 def put(answers: cache.AnswerCache, key: str, answer: Found | NotFound, ttl_s: float) -> None:
-    loop.run(answers.put(key, answer, ttl_s))
+    async def put_and_flush() -> None:
+        answers.put(key, answer, ttl_s)
+        await answers.flush()
+
+    loop.run(put_and_flush())
 
 
 def disconnect_from_redis() -> None:

@@ -1,6 +1,5 @@
 """A Redis that cached answers have filled keeps every limit, and `doctor` and the log warn of one that would not."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -62,7 +61,9 @@ def fill(server: redis.Redis) -> None:
     cache, number = AnswerCache(), 0
 
     async def put(numbers: range) -> None:
-        await asyncio.gather(*(cache.put(f"callerid:answer:{n:064}", ANSWER, 2 if n % 3 else 86_400) for n in numbers))
+        for n in numbers:
+            cache.put(f"callerid:answer:{n:064}", ANSWER, 2 if n % 3 else 86_400)
+        await cache.flush()
 
     while server.info("stats")["evicted_keys"] < 20_000:
         loop.run(put(range(number, number + 50)))

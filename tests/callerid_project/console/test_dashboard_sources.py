@@ -186,7 +186,7 @@ def test_breaker_state_here_and_openings_everywhere_are_shown(admin_client: Clie
     configure(settings, "Knows,RemoteKnows,RemoteFails,RemoteKnowsName")
     guards = [member.guard for member in search.members("source_a")]
     assert guards[2] is not None
-    guards[2].breaker.failed(0, open_now=True)
+    guards[2].breaker.failed(guards[2].breaker.admit(), open_now=True)
     for hours_ago, count in ((0, 1), (3, 2), (25, 4)):
         count_calls("breaker_opened", count, slot="", hours_ago=hours_ago)
     count_calls("breaker_opened", 1, slot="", hours_ago=5, connector="tests.connectors.RemoteFails")
