@@ -24,10 +24,10 @@ from lookup.imports import data_sets
 from lookup.imports.complaints import import_complaints
 from lookup.imports.download import Download, DownloadFailed, NotPublished
 from lookup.imports.files import open_text
-from lookup.imports.merging import ReadCounts
 from lookup.imports.progress import ImportProgress
 from lookup.imports.readers.base import UnreadableFile
-from lookup.imports.row_filter import ImportResult
+from lookup.imports.reading import ImportResult
+from lookup.imports.staging import Counts
 from lookup.models import Dataset
 
 FTC_URL = "https://www.ftc.gov/sites/default/files/DNC_Complaint_Numbers_{day}.csv"
@@ -51,7 +51,7 @@ class AlreadyRunning(Exception):
 
 
 @dataclass(slots=True)
-class SourceResult(ReadCounts):
+class SourceResult(Counts):
     """What one source's refresh did: the imported `files`, counts of their rows, and sentences about what failed.
     Without files and errors there was nothing new."""
 

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from lookup import suppression
 from lookup.answers import Found
 from lookup.connectors.directory import Directory
-from lookup.imports import merging
+from lookup.imports.staging import Tables, TargetTable
 from lookup.management import progress_bar
 from lookup.management.commands import import_contacts
 from lookup.models import ComplaintDay, Contact
@@ -170,13 +170,13 @@ def test_suppressed_number_is_not_imported(file: Any) -> None:
 def test_number_suppressed_during_an_import_is_not_imported(
     file: Any, monkeypatch: pytest.MonkeyPatch, command: str, header: str, cells: str
 ) -> None:
-    lock = merging.import_lock
+    lock = Tables.lock
 
-    def suppress_first(table: merging.TargetTable) -> Any:
+    def suppress_first(table: TargetTable) -> Any:
         suppression.suppress([JANE])
         return lock(table)
 
-    monkeypatch.setattr(merging, "import_lock", suppress_first)
+    monkeypatch.setattr(Tables, "lock", staticmethod(suppress_first))
     ran = Ran(command, file(f"number,{header}\n{JANE},{cells}\n{JANE + 1},{cells}\n"))
     assert "1 rejected: suppressed (forget --block)" in ran.out
     assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
@@ -237,7 +237,7 @@ def test_database_error_is_printed_without_rows(file: Any, monkeypatch: pytest.M
     def fail(*_: Any, **__: Any) -> None:
         raise OperationalError("12125550142 Jane Doe") from sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(merging, "merge", fail)
+    monkeypatch.setattr(Tables, "merge", fail)
     ran = Ran("import_contacts", contact_file(file, GOOD))
     assert str(ran.error) == "OperationalError: database or disk is full. Interrupted. Nothing was changed."
 

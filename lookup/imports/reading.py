@@ -1,17 +1,20 @@
-"""Decides which rows of the files are staged and which are rejected; the result of an import."""
+"""Reads the files of an import: decides which rows are staged and which are rejected. The result of an import."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from core.db import fetch, run
 from lookup import cache_versions, suppression
+from lookup.imports import formats
 from lookup.imports.files import TextFile
-from lookup.imports.merging import Counts, ReadCounts
+from lookup.imports.formats import Format
+from lookup.imports.progress import ImportProgress
 from lookup.imports.readers import base
-from lookup.imports.readers.base import ListVersion, Rejected, UnreadableFile
-from lookup.imports.staging import StagingTables
+from lookup.imports.readers.base import ListVersion, Rejected, UnreadableFile, with_file_name
+from lookup.imports.staging import Counts, StagingTables
 
 #: Losses are checked from this many numbers on.
 MIN_NUMBERS_FOR_LOSS = 20
@@ -47,7 +50,7 @@ class ReplacedDay:
 
 
 @dataclass(slots=True)
-class ImportResult(ReadCounts):
+class ImportResult(Counts):
     """What an import did."""
 
     formats: list[str] = field(default_factory=list)
@@ -56,22 +59,48 @@ class ImportResult(ReadCounts):
     version: int | None = None
 
 
-class RowFilter:
-    """Passes valid rows on to staging; counts and reports the others."""
+class FileReader:
+    """Passes the valid rows of an import's files on to staging; counts in `result`, and reports, the others."""
 
-    def __init__(self, on_reject: OnReject) -> None:
-        self.rejected: Counter[str] = Counter()
-        self.file_names: list[str] = []
-        self.version: int | None = None
+    def __init__(self, on_reject: OnReject, observer: ImportProgress) -> None:
+        self.result = ImportResult()
+        self.observer = observer
+        self._file_names: list[str] = []
         #: Rows that were rejected although their number is valid.
         self.rejected_with_number = 0
         self._on_reject = on_reject
         self._suppressed = suppression.suppressed_hashes()
 
-    def valid_rows(self, file: TextFile, items: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-        """The rows of one file, with their position instead of their line."""
-        base_position = len(self.file_names) << LINE_BITS
-        self.file_names.append(file.name)
+    def rows(
+        self,
+        files: Iterable[AbstractContextManager[TextFile]],
+        known: Mapping[str, Format],
+        format_name: str | None,
+        options: Callable[[Format], dict[str, Any]],
+    ) -> Iterator[tuple[Any, ...]]:
+        """The valid rows, with their position instead of their line.
+
+        `format_name`: one of the `known` formats; None: recognized for each file. `options`: of a format's reader.
+        Raises UnreadableFile.
+        """
+        names: dict[bytes, str] = {}
+        for opened in files:
+            with opened as file, with_file_name(file.name):
+                self.observer.reading(file)
+                name = format_name or formats.recognize(known, file.first_line)
+                self.result.formats.append(name)
+                empty = True
+                for row in self._valid_rows(file, known[name].read(file.lines, **options(known[name]))):
+                    empty = False
+                    yield row
+                if first := names.get(file.digest):
+                    raise UnreadableFile(f"the file has the same content as {first}")
+                if not empty:
+                    names[file.digest] = file.name
+
+    def _valid_rows(self, file: TextFile, items: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
+        base_position = len(self._file_names) << LINE_BITS
+        self._file_names.append(file.name)
         for item in items:
             if isinstance(item, tuple):
                 if self._suppressed and cache_versions.hash_of(item[1]) in self._suppressed:
@@ -79,14 +108,15 @@ class RowFilter:
                     continue
                 yield (base_position + item[0], *item[1:]) if base_position else item
             elif isinstance(item, ListVersion):
-                self.version = item.version
+                self.result.version = item.version
             else:
                 self._reject(file.name, item)
 
-    def require_valid_rows(self, valid: int) -> None:
-        """Raises UnreadableFile if all rows were rejected."""
-        if self.rejected and not valid:
-            raise UnreadableFile(f"{', '.join(self.file_names)}: no valid row")
+    def finish(self, valid: int) -> None:
+        """Count the `valid` rows that were staged. Raises UnreadableFile if all rows were rejected."""
+        self.result.read = valid + sum(self.result.rejected.values())
+        if self.result.read and not valid:
+            raise UnreadableFile(f"{', '.join(self._file_names)}: no valid row")
 
     def drop_newly_suppressed(self, tables: StagingTables) -> int:
         """Delete staged rows whose numbers were suppressed while the files were read; returns how many."""
@@ -96,44 +126,30 @@ class RowFilter:
         staged = (number for (number,) in tables.stream("SELECT DISTINCT number FROM staged"))
         dropped = 0
         for number in [number for number in staged if cache_versions.hash_of(number) in new]:
-            for (position,) in tables.query("SELECT position FROM staged WHERE number = %s ORDER BY 1", [number]):
+            for (position,) in fetch("SELECT position FROM staged WHERE number = %s ORDER BY 1", [number]):
                 name, line = self._locate(position)
                 self._reject(name, base.rejected(line, SUPPRESSED, number))
-            dropped += tables.execute("DELETE FROM staged WHERE number = %s", [number])
+                dropped += 1
+            run("DELETE FROM staged WHERE number = %s", [number])
         return dropped
 
-    def report_repeated(self, tables: StagingTables, identity: str, where: str = "1 = 1") -> int:
-        """Report the staged rows that repeat the `identity` (columns) of an earlier one; returns how many."""
-        count = 0
+    def report_repeated(self, tables: StagingTables, identity: str, where: str = "1 = 1") -> None:
+        """Count and report the staged rows that repeat the `identity` (columns) of an earlier one."""
         firsts = (
             f"SELECT position, number, min(position) OVER (PARTITION BY {identity}) AS first "  # noqa: S608
             f"FROM staged WHERE {where}"
         )
         repeated = f"SELECT position, number, first FROM ({firsts}) f WHERE position <> first ORDER BY position"  # noqa: S608
         for position, number, first in tables.stream(repeated):
-            count += 1
+            self.result.repeated += 1
             (name, line), (first_name, first_line) = self._locate(position), self._locate(first)
             earlier = f"line {first_line}" if name == first_name else f"{first_name}:{first_line}"
             self._on_reject(name, base.rejected(line, base.REPEATED, number, earlier))
-        return count
-
-    def result(
-        self, counts: Counts, *, valid: int, formats: list[str], repeated: int, days: Sequence[ReplacedDay] = ()
-    ) -> ImportResult:
-        return ImportResult(
-            formats=formats,
-            read=valid + self.rejected.total(),
-            **asdict(counts),
-            repeated=repeated,
-            rejected=dict(self.rejected.most_common()),
-            days=list(days),
-            version=self.version,
-        )
 
     def _reject(self, name: str, rejected: Rejected) -> None:
-        self.rejected[rejected.reason] += 1
+        self.result.rejected[rejected.reason] = self.result.rejected.get(rejected.reason, 0) + 1
         self.rejected_with_number += rejected.number is not None and rejected.reason not in (SUPPRESSED, base.REPEATED)
         self._on_reject(name, rejected)
 
     def _locate(self, position: int) -> tuple[str, int]:
-        return self.file_names[position >> LINE_BITS], position & ((1 << LINE_BITS) - 1)
+        return self._file_names[position >> LINE_BITS], position & ((1 << LINE_BITS) - 1)
