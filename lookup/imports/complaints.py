@@ -57,15 +57,14 @@ def import_complaints(
 
     with Tables() as tables:
         rows = reader.rows(files, formats.COMPLAINTS, format_name, options)
-        valid = tables.fill("staged", _COLUMNS, subjects.numbered(rows), observer.read)
-        reader.finish(valid)
-        if is_loss(expected_rows - valid, expected_rows) and not allow_loss:
-            raise UnreadableFile(
-                f"{valid:,} valid rows are less than half of the previous file's {expected_rows:,}; to import it "
-                "anyway, add --allow-loss"
-            )
+        staged = tables.fill("staged", _COLUMNS, subjects.numbered(rows), observer.read)
         with tables.lock(COMPLAINTS):
-            valid -= reader.drop_newly_suppressed(tables)
+            valid = reader.finish(tables, staged)
+            if is_loss(expected_rows - valid, expected_rows) and not allow_loss:
+                raise UnreadableFile(
+                    f"{valid:,} valid rows are less than half of the previous file's {expected_rows:,}; to import it "
+                    "anyway, add --allow-loss"
+                )
             list_source = _list_source(source, reader.result.formats)
             if list_source:
                 _require_list(list_source, reader, full)
@@ -198,15 +197,18 @@ class _Subjects:
             yield *row, numbers.get(subject, 0), ticket
 
     def ids(self, *, create: bool) -> list[tuple[int, int]]:
-        """These numbers and the table's ids. Without `create`, new subjects get ids that the table does not have."""
+        """The numbers in `totals` and the table's ids. Without `create`, new subjects get ids that the table does not
+        have."""
+        used = {number for (number,) in fetch("SELECT DISTINCT subject FROM totals")}
+        numbers = {text: number for text, number in self._numbers.items() if number in used and text}
         known = dict(ComplaintSubject.objects.values_list("text", "id"))
-        new = [text for text in self._numbers if text and text not in known][: max(0, MAX_SUBJECTS - len(known))]
+        new = [text for text in numbers if text not in known][: max(0, MAX_SUBJECTS - len(known))]
         if create and new:
             ComplaintSubject.objects.bulk_create((ComplaintSubject(text=text) for text in new), ignore_conflicts=True)
             known = dict(ComplaintSubject.objects.values_list("text", "id"))
         elif new:
-            known |= {text: -self._numbers[text] for text in new}
-        return [(number, known[text]) for text, number in self._numbers.items() if text in known]
+            known |= {text: -numbers[text] for text in new}
+        return [(number, known[text]) for text, number in numbers.items() if text in known]
 
 
 def _require_no_loss(days: list[ReplacedDay], list_source: str) -> None:

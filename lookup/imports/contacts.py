@@ -30,10 +30,9 @@ def import_contacts(
     reader = FileReader(on_reject, observer)
     with Tables() as tables:
         rows = reader.rows([file], formats.CONTACTS, format_name, lambda _: {"region": region})
-        valid = tables.fill("staged", _COLUMNS, rows, observer.read)
-        reader.finish(valid)
+        staged = tables.fill("staged", _COLUMNS, rows, observer.read)
         with tables.lock(CONTACTS):
-            valid -= reader.drop_newly_suppressed(tables)
+            valid = reader.finish(tables, staged)
             unique = tables.derive("merged", _FIRST_OF_EACH_NUMBER)
             if unique < valid:
                 reader.report_repeated(tables, "number")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from core.db import fetch, run
+from core.db import run
 from lookup import cache_versions, suppression
 from lookup.imports import formats
 from lookup.imports.files import TextFile
@@ -69,7 +69,6 @@ class FileReader:
         #: Rows that were rejected although their number is valid.
         self.rejected_with_number = 0
         self._on_reject = on_reject
-        self._suppressed = suppression.suppressed_hashes()
 
     def rows(
         self,
@@ -103,35 +102,33 @@ class FileReader:
         self._file_names.append(file.name)
         for item in items:
             if isinstance(item, tuple):
-                if self._suppressed and cache_versions.hash_of(item[1]) in self._suppressed:
-                    self._reject(file.name, base.rejected(item[0], SUPPRESSED, item[1]))
-                    continue
                 yield (base_position + item[0], *item[1:]) if base_position else item
             elif isinstance(item, ListVersion):
                 self.result.version = item.version
             else:
                 self._reject(file.name, item)
 
-    def finish(self, valid: int) -> None:
-        """Count the `valid` rows that were staged. Raises UnreadableFile if all rows were rejected."""
+    def finish(self, tables: StagingTables, staged: int) -> int:
+        """Delete the rows of suppressed numbers, and count all rows that were read. Returns how many of the `staged`
+        ones are left. Call it in `lock`, so that `forget` is waited for. Raises UnreadableFile if all were rejected.
+        """
+        valid = staged - self._drop_suppressed(tables)
         self.result.read = valid + sum(self.result.rejected.values())
         if self.result.read and not valid:
             raise UnreadableFile(f"{', '.join(self._file_names)}: no valid row")
+        return valid
 
-    def drop_newly_suppressed(self, tables: StagingTables) -> int:
-        """Delete staged rows whose numbers were suppressed while the files were read; returns how many."""
-        new = suppression.suppressed_hashes() - self._suppressed
-        if not new:
+    def _drop_suppressed(self, tables: StagingTables) -> int:
+        suppressed = suppression.suppressed_hashes()
+        if not suppressed:
             return 0
-        staged = (number for (number,) in tables.stream("SELECT DISTINCT number FROM staged"))
-        dropped = 0
-        for number in [number for number in staged if cache_versions.hash_of(number) in new]:
-            for (position,) in fetch("SELECT position FROM staged WHERE number = %s ORDER BY 1", [number]):
-                name, line = self._locate(position)
-                self._reject(name, base.rejected(line, SUPPRESSED, number))
-                dropped += 1
-            run("DELETE FROM staged WHERE number = %s", [number])
-        return dropped
+        rows = tables.stream("SELECT position, number FROM staged ORDER BY position")
+        dropped = [(position, number) for position, number in rows if cache_versions.hash_of(number) in suppressed]
+        for position, number in dropped:
+            name, line = self._locate(position)
+            self._reject(name, base.rejected(line, SUPPRESSED, number))
+            run("DELETE FROM staged WHERE position = %s AND number = %s", [position, number])
+        return len(dropped)
 
     def report_repeated(self, tables: StagingTables, identity: str, where: str = "1 = 1") -> None:
         """Count and report the staged rows that repeat the `identity` (columns) of an earlier one."""

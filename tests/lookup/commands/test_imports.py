@@ -20,7 +20,7 @@ from lookup.connectors.directory import Directory
 from lookup.imports.staging import Tables, TargetTable
 from lookup.management import progress_bar
 from lookup.management.commands import import_contacts
-from lookup.models import ComplaintDay, Contact
+from lookup.models import ComplaintDay, ComplaintSubject, Contact
 from tests import awaited, plugin
 from tests.lookup.commands.imports import JANE, TODAY, Ran
 
@@ -182,6 +182,12 @@ def test_number_suppressed_during_an_import_is_not_imported(
     assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
     left = [*Contact.objects.values_list("number", flat=True), *ComplaintDay.objects.values_list("number", flat=True)]
     assert left == [JANE + 1]
+
+
+def test_subject_of_suppressed_numbers_only_is_not_stored(file: Any) -> None:
+    suppression.suppress([JANE])
+    Ran("import_complaints", file(f"number,day,total,subject\n{JANE},{TODAY},1,Jane\n{JANE + 1},{TODAY},1,Sales\n"))
+    assert ComplaintSubject.objects.get().text == "Sales"
 
 
 @pytest.mark.parametrize("text", ["number,name,location\n", "number,name", "number,name\n\n\n"])
