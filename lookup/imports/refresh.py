@@ -191,7 +191,7 @@ class _Refresher:
                 if new_validator is None:
                     return 0
                 imported = import_complaints(
-                    files=[open_text(str(path))],
+                    files=[open_text(str(path), max_bytes=settings.REFRESH_MAX_MB * 2**20)],
                     today=self.today,
                     on_reject=lambda name, row: None,
                     format_name=self.source,
