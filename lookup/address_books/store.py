@@ -14,10 +14,9 @@ from lookup import cache_versions, suppression
 from lookup.address_books.changes import Changes
 from lookup.address_books.configuration import Book
 from lookup.imports.contacts import CONTACTS
-from lookup.imports.merging import ReadCounts, import_lock
 from lookup.imports.readers import base
-from lookup.imports.row_filter import SUPPRESSED, OnReject, is_loss
-from lookup.imports.staging import backend, chunks
+from lookup.imports.reading import SUPPRESSED, OnReject, is_loss
+from lookup.imports.staging import Counts, Tables, chunks
 from lookup.models import AddressBook, AddressBookCard, AddressBookContact, Contact
 
 #: Cards in one transaction on SQLite.
@@ -31,7 +30,7 @@ class NotMerged(Exception):
 
 
 @dataclass(slots=True)
-class SyncResult(ReadCounts):
+class SyncResult(Counts):
     """Counts of numbers. `read`: those of the `cards` that were transferred. `error`: why nothing was changed."""
 
     cards: int = 0
@@ -78,10 +77,10 @@ def merge(
     if not allow_loss:
         _require_no_loss(book, changes)
     result = SyncResult(cards=len(changes.cards), removed_cards=len(changes.removed))
-    parts = _parts(changes) if backend().merges_in_parts and not dry_run else [changes]
+    parts = _parts(changes) if Tables.merges_in_parts and not dry_run else [changes]
     for part in parts:
         # Waits for an import that is writing; `forget` waits for this.
-        with import_lock(CONTACTS), transaction.atomic():
+        with Tables.lock(CONTACTS), transaction.atomic():
             order_changed = _set_positions(book.name)
             row = AddressBook.objects.select_for_update().get(pk=book.name)
             if row.revision != revision:
@@ -117,7 +116,7 @@ def record_failure(name: str, error: str) -> None:
 
 def remove(name: str) -> int | None:
     """Delete a book and publish what remains of its numbers. Returns how many it had; None if there is no such book."""
-    with import_lock(CONTACTS), transaction.atomic():
+    with Tables.lock(CONTACTS), transaction.atomic():
         contacts = AddressBookContact.objects.filter(card__book=name)
         numbers = set(contacts.values_list("number", flat=True))
         count = contacts.delete()[0]
@@ -129,7 +128,7 @@ def remove(name: str) -> int | None:
 
 
 def erase(numbers: Iterable[int]) -> int:
-    """Delete the numbers from all books; call it in import_lock(CONTACTS), and delete them from Contact too. The cards
+    """Delete the numbers from all books; call it in Tables.lock(CONTACTS), and delete them from Contact too. The cards
     stay known, so the numbers do not return until their cards change."""
     return AddressBookContact.objects.filter(number__in=numbers).delete()[0]
 

@@ -11,7 +11,7 @@ from lookup.address_books import carddav, configuration, ldapsearch, store
 from lookup.address_books.changes import FetchFailed
 from lookup.address_books.configuration import Book, InvalidBook
 from lookup.address_books.store import NotMerged, SyncResult
-from lookup.imports.row_filter import OnReject
+from lookup.imports.reading import OnReject
 
 
 def sync(
