@@ -125,7 +125,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
             *super().get_urls(),
         ]
 
-    @login_limits.limited("password")
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.method == "POST":
             login_limits.count_login(request)
@@ -137,7 +136,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
             login_log.log_event(request, "login refused, not staff", user, level=logging.WARNING)
         return response
 
-    @login_limits.limited("password")
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Rate-limited: the page asks for the current password, which the holder of a stolen session could guess."""
         if request.method == "POST":
@@ -160,7 +158,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
     # --- Before the console --------------------------------------------------------------------------------------
 
     @method_decorator([never_cache, sensitive_post_parameters()])
-    @login_limits.limited("link")
     def invitation(self, request: HttpRequest, uidb64: str, token: str) -> HttpResponse:
         """Let an invited person set a password, and log in. As Django's PasswordResetConfirmView, it keeps the token of
         the link in the session and shows the form at a URL without it."""
@@ -198,7 +195,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
         return TemplateResponse(request, f"admin/invitation/{template}.html", context, status=status)
 
     @method_decorator([never_cache, sensitive_post_parameters()])
-    @login_limits.limited("code")
     def verify(self, request: HttpRequest) -> HttpResponse:
         """Ask for the code that a session needs after the password."""
         if not self.is_staff(request):
@@ -217,7 +213,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
         return self._page(request, "verify", "Two-factor authentication", form=form)
 
     @method_decorator([never_cache, sensitive_post_parameters()])
-    @login_limits.limited("password")
     def set_up(self, request: HttpRequest) -> HttpResponse:
         """Show a new secret; once its first code is confirmed, show the recovery codes, this once.
 
@@ -303,7 +298,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
         return self._confirm(request, remove, event, title, explanation=explanation, button="Remove", variant="danger")
 
     @method_decorator(sensitive_post_parameters())
-    @login_limits.limited("password")
     def _confirm(
         self, request: HttpRequest, act: Callable[[], HttpResponse], event: str, title: str, **context: Any
     ) -> HttpResponse:
