@@ -1,13 +1,12 @@
-"""Invitations of staff by e-mail: a user without a password, and a signed link with which the person sets one.
+"""Invitations of staff by e-mail: a user without a password, and a link with which the person sets one.
 
-A link works once, for INVITATION_DAYS, and only the newest one of a user: its signature covers the (unusable) password,
-the e-mail address and the time of the last invitation, so that a change of any of them makes it invalid.
+The link is that of Django's password reset. It works for INVITATION_DAYS, and once: its signature covers the e-mail
+address and the (unusable) password, which is replaced at each renewal and withdrawal.
 """
 
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX, make_password
@@ -42,11 +41,12 @@ class NotSent(Exception):
 
 
 class _Links(PasswordResetTokenGenerator):
+    """Django's, for active users."""
+
     key_salt = __name__
 
-    def _make_hash_value(self, user: User, timestamp: int) -> str:
-        sent_at = Invitation.objects.values_list("sent_at", flat=True).get(pk=user.pk)
-        return f"{super()._make_hash_value(user, timestamp)}{sent_at.isoformat() if sent_at else None}"
+    def check_token(self, user: User | None, token: str | None) -> bool:
+        return user is not None and user.is_active and super().check_token(user, token)
 
 
 links = _Links()
@@ -77,10 +77,9 @@ def renew(user: User, *, by: User | None = None) -> Invitation:
     """Make a new link valid and the earlier one invalid; activates a user whose invitation was withdrawn. Raises
     NotPending."""
     with transaction.atomic():
-        invitation = _lock(user)
+        invitation = _end_link(user, is_active=True)
         invitation.sent_at, invitation.invited_by = timezone.now(), _name(by)
         invitation.save()
-        User.objects.filter(pk=user.pk).update(is_active=True)
         history.record(action=history.Action.CHANGE, target=user, user=by, message="Invited again, with a new link.")
     return invitation
 
@@ -88,10 +87,9 @@ def renew(user: User, *, by: User | None = None) -> Invitation:
 def withdraw(user: User, *, by: User | None = None) -> None:
     """Make the link invalid and deactivate the user. Raises NotPending."""
     with transaction.atomic():
-        invitation = _lock(user)
+        invitation = _end_link(user, is_active=False)
         invitation.sent_at = None
         invitation.save()
-        User.objects.filter(pk=user.pk).update(is_active=False)
         history.record(action=history.Action.CHANGE, target=user, user=by, message="Withdrew the invitation.")
 
 
@@ -116,16 +114,6 @@ def described(user: User) -> str:
 def expires_at(invitation: Invitation) -> datetime | None:
     """When the link stops working; None if it was withdrawn."""
     return invitation.sent_at and invitation.sent_at + timedelta(days=settings.INVITATION_DAYS)
-
-
-def is_valid(user: User, token: str) -> bool:
-    """Whether `token` is that of the user's link, and can still be used."""
-    return (
-        user.is_active
-        and not user.has_usable_password()
-        and Invitation.objects.filter(pk=user.pk, sent_at__isnull=False).exists()
-        and links.check_token(user, token)
-    )
 
 
 def link(invitation: Invitation, origin: str) -> str:
@@ -157,32 +145,31 @@ def send(invitation: Invitation, url: str) -> None:
         raise NotSent from None
 
 
-def _lock(user: User) -> Invitation:
-    """The invitation of `user`, locked together with the user. Raises NotPending."""
-    locked: Any = User.objects.select_for_update(no_key=True).filter(pk=user.pk).first()
-    invitation = Invitation.objects.filter(pk=user.pk).first()
-    if locked is None or invitation is None or locked.has_usable_password():
-        raise NotPending
-    return invitation
-
-
-def accept(user: User, token: str, password: str) -> bool:
-    """Set the password of `user` if `token` is still valid, and return whether it was: of two concurrent uses of a
-    link, the second fails."""
-    hashed = make_password(password)  # which takes long, so before the lock: others wait for it, up to their timeout
+def accept(user: User, password: str) -> None:
+    """Set the password of `user`, whose link has been checked. Raises NotPending if the link has become invalid since:
+    of two concurrent uses, the second fails."""
+    hashed = make_password(password)  # which takes long, so before the row is locked
     with transaction.atomic():
-        locked = User.objects.select_for_update(no_key=True).get(pk=user.pk)
-        if not is_valid(locked, token):
-            return False
-        locked.password = hashed
-        locked.save(update_fields=["password"])
+        unchanged = User.objects.filter(pk=user.pk, password=user.password, email=user.email, is_active=True)
+        if not unchanged.update(password=hashed):
+            raise NotPending
+        user.password = hashed
         history.record(
             action=history.Action.CHANGE,
-            target=locked,
-            user=locked,
+            target=user,
+            user=user,
             message="Accepted the invitation and set a password.",
         )
-    return True
+
+
+def _end_link(user: User, *, is_active: bool) -> Invitation:
+    """Replace the unusable password of `user`, which makes the link invalid, and return the invitation. Raises
+    NotPending."""
+    invitation = Invitation.objects.filter(pk=user.pk).first()
+    without_password = User.objects.filter(pk=user.pk, password__startswith=UNUSABLE_PASSWORD_PREFIX)
+    if invitation is None or not without_password.update(password=make_password(None), is_active=is_active):
+        raise NotPending
+    return invitation
 
 
 def _name(by: User | None) -> str:
