@@ -36,10 +36,6 @@ class NotPending(ValueError):
         super().__init__("This user was not invited, or has set a password.")
 
 
-class NotSent(Exception):
-    """The mail server did not accept the e-mail."""
-
-
 class _Links(PasswordResetTokenGenerator):
     """Django's, for active users."""
 
@@ -123,8 +119,9 @@ def link(invitation: Invitation, origin: str) -> str:
     return f"{settings.PUBLIC_URL or origin}{path}"
 
 
-def send(invitation: Invitation, url: str) -> None:
-    """Send the link to the user. Raises NotSent. Call it outside transactions: the mail server may be slow."""
+def send(invitation: Invitation, url: str) -> bool:
+    """Send the link to the user, and return whether the mail server accepted it. Call it outside transactions: the
+    server may be slow."""
     user, site = invitation.user, settings.UNFOLD["SITE_TITLE"]
     message = EmailMessage(
         subject=f"Invitation to the {site} console",
@@ -142,7 +139,8 @@ def send(invitation: Invitation, url: str) -> None:
             server.send_messages([message])
     except Exception as error:  # its text may contain the address, so only its type is logged
         log.warning("invitation not sent: user=%s %s", user.username, type(error).__name__)
-        raise NotSent from None
+        return False
+    return True
 
 
 def accept(user: User, password: str) -> None:
