@@ -98,12 +98,14 @@ class ThrottledAdminSite(UnfoldAdminSite):
     def get_urls(self) -> list[URLPattern]:
         """`invitation` is open to whoever has a link, `verify` and `set-up` to staff before they have entered a code;
         the others require one."""
+        from callerid_project.console import find_page  # which needs the admin modules, and they this one
+
         verified = self.admin_view
         return [
             # Django's requires has_permission; staff who cannot enter a code must be able to log out too.
             path("logout/", self.logout, name="logout"),
             path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
-            path("find/", verified(self.find), name="find"),
+            path("find/", verified(find_page.view), name="find"),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),
@@ -206,11 +208,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
         )
 
     # --- In the console ------------------------------------------------------------------------------------------
-
-    def find(self, request: HttpRequest) -> HttpResponse:
-        from callerid_project.console import find_page  # which needs the admin modules, and they this one
-
-        return find_page.view(self, request)
 
     def overview(self, request: HttpRequest) -> HttpResponse:
         return self._page(
