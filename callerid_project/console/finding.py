@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from django.contrib.admin.templatetags.admin_urls import admin_urlname
 from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import Max, Model, Q, QuerySet
@@ -112,14 +111,17 @@ def _group(kind: _Kind, search: _Search) -> Group | None:
     all_url = ""
     # A number must not be in a URL, even if it is the reference of an invoice.
     if kind.model and kind.query and search.number is None:
-        all_url = f"{reverse(admin_urlname(kind.model._meta, 'changelist'))}?{urlencode(kind.query(search))}"
+        all_url = f"{_url(kind.model, 'changelist')}?{urlencode(kind.query(search))}"
     return Group(kind.title, results[:MAX_SHOWN], len(results) > MAX_SHOWN, all_url) if results else None
 
 
 def _result(obj: Model, *details: str, title: str = "") -> Result:
     """The page of `obj`. Details may be empty."""
-    url = reverse(admin_urlname(obj._meta, "change"), args=[obj.pk])
-    return Result(title or str(obj), url, ", ".join(filter(None, details)))
+    return Result(title or str(obj), _url(type(obj), "change", obj.pk), ", ".join(filter(None, details)))
+
+
+def _url(model: type[Model], page: str, *args: Any) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
 
 
 def _text(search: _Search) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.views import PasswordResetConfirmView
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse_lazy
@@ -38,7 +38,7 @@ class InvitationView(PasswordResetConfirmView):
     post_reset_login = True
     success_url = reverse_lazy("admin:second_factor_set_up")
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         login_limits.count_link(request)
         response = super().dispatch(request, *args, **kwargs)
         if not self.validlink:

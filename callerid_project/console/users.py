@@ -47,10 +47,13 @@ admin.site.unregister([Group, User, StaticDevice, TOTPDevice])
 class SuperuserOnlyAdmin(TokenSearchAdmin):
     """Only superusers can make changes: a permission to change users or roles would allow its holder to become one."""
 
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.is_superuser
+
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.is_superuser
 
-    has_add_permission = has_delete_permission = has_change_permission
+    has_delete_permission = has_change_permission
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Use checkboxes: in a multiple select, one click without Ctrl deselects everything else."""
