@@ -235,6 +235,7 @@ MIDDLEWARE = [
     "callerid_project.middleware.PageOTPMiddleware",
     "callerid_project.middleware.PageMessageMiddleware",
     "callerid_project.middleware.FieldLimitMiddleware",
+    "django_ratelimit.middleware.RatelimitMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
@@ -305,6 +306,7 @@ if REDIS_URL:
         "KEY_PREFIX": "callerid",
     }
 RATELIMIT_USE_CACHE = "rate_limits"
+RATELIMIT_VIEW = "callerid_project.console.login_limits.too_many_attempts"
 RATELIMIT_IP_META_KEY = "core.throttling.client_address"
 # How long Redis may take to answer. Then each process counts on its own, and tries Redis again after the pause.
 REDIS_TIMEOUT_S = env.number("REDIS_TIMEOUT_S", 0.1, least=0.01, most=10)
