@@ -20,7 +20,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import resolve
 
-from accounts import credits
+from accounts import unknown_charges
 from callerid_project import error_reports, errors, health, middleware
 from callerid_project.metrics import observe_request
 from core import admission, background, database, loop, metrics, tracing
@@ -202,7 +202,7 @@ async def _lifespan(receive: Any, send: Any) -> None:
         database.backend = pool = Pool(settings.DB_POOL_SIZE, settings.DB_MAX_WAIT_S)
         await pool.open()
     metrics.start()
-    credits.settler.start_thread()  # settles what ended processes have left
+    unknown_charges.settler.start_thread()  # settles what ended processes have left
     log.info(
         "started: pid=%d profile=%s redis=%s source_a=%s source_b=%s",
         os.getpid(),

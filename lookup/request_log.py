@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from accounts.credits import ChargedAnswer
+from accounts.charging import ChargedAnswer
 from core import db
 from core.database_errors import describe
 from core.hashing import keyed_hash

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from rest_framework.exceptions import Throttled
 
-from accounts.credits import NoCreditsLeft
+from accounts.charging import NoCreditsLeft
 from core import admission
 from lookup.answers import MAX_TEXT, Answer, Failed, Found, NotFound
 from lookup.search import SearchResult, SlotResult
