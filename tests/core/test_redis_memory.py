@@ -66,8 +66,8 @@ def fill(server: redis.Redis) -> None:
         await cache.flush()
 
     while server.info("stats")["evicted_keys"] < 20_000:
-        loop.run(put(range(number, number + 50)))
-        number += 50
+        loop.run(put(range(number, number + 1_000)))  # one write each, which waits for further answers
+        number += 1_000
     assert not core_redis.availability.paused
 
 
