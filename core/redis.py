@@ -215,9 +215,9 @@ async def call_on_loop(operation: Callable[[LoopClient], Awaitable[T]]) -> T:
     except asyncio.CancelledError:
         if not late.has_cancelled or late.task.uncancel():  # somebody else has cancelled the task
             raise
-        error = TimeoutError()
-        availability.record_failure(error)
-        raise RedisUnavailable from error
+        timeout = TimeoutError()
+        availability.record_failure(timeout)
+        raise RedisUnavailable from timeout
     finally:
         late.cancel()
     availability.record_success()
