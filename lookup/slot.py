@@ -86,8 +86,9 @@ class Slot:
 
     def answer(self) -> Answer:
         """Found when any field is known, Failed when none is known and a member failed, otherwise NotFound."""
-        if known := self._known(len(self._members)):
-            return Found(**known)
+        known = self._known(len(self._members))
+        if fields := {field: value for field, value in known.items() if field in self._fields}:
+            return Found(**fields)
         answers = [call.answer for call in self.calls()]
         failures = [answer for answer in answers if isinstance(answer, Failed)]
         if any(isinstance(answer, Found) and answer.unreadable & self._fields for answer in answers):
@@ -96,16 +97,16 @@ class Slot:
 
     def _can_add(self, index: int) -> bool:
         member = self._members[index]
-        if not member.connector.fields & (self._fields - self._known(index).keys()):
+        if self._calls and not (member.connector.fields & self._fields) - self._known(index).keys():
             return False
         if index not in self._covered:
             self._covered[index] = covers(member.name, member.connector, self._number)
         return self._covered[index]
 
     def _known(self, before: int) -> dict[str, Any]:
-        """The slot's fields that the operator rule or a member before this index knows."""
+        """The fields that the operator rule or a member before this index knows."""
         known: dict[str, Any] = {}
         for index in range(-1, before):
             if (call := self._calls.get(index)) and isinstance(call.answer, Found):
                 known = call.answer.known() | known
-        return {field: value for field, value in known.items() if field in self._fields}
+        return known
