@@ -1,24 +1,23 @@
 """Request metrics: how many requests came, from which token and with which outcome. (Sources: lookup.statistics.)
 
-`count` adds to counters in memory (core.counters), which a thread writes to tables; the reports read the tables.
+`count` adds to counters in memory (core.write_buffer), which a thread writes to tables; the reports read the tables.
 """
 
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db import connection
 from django.db.models import BigIntegerField, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from accounts.models import ApiToken, CreditDay, CreditEntry, Customer, SearchHour, TokenDay
-from core import counters, metrics
-from core.counters import PRUNE_ROWS, CounterTable, Key, hour_number, hour_to_columns, log_exceptions
-from core.periods import midnight
-from core.retention import delete_in_batches, oldest_kept
+from core import metrics, write_buffer
+from core.periods import hour, midnight
+from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
+from core.write_buffer import BufferedTable
 
 #: The outcomes of a request, and their names in the console. Degraded: answered although one source failed.
 #: `given_away`, `free_degraded`: no match, and not charged (CHARGE_EMPTY). `test`: any request with a test token.
@@ -51,17 +50,9 @@ REQUESTS = metrics.Counter(
 
 #: A token's current rate is that of its last days.
 RATE_DAYS = 7
-_DAY_S = 24 * 3600
 
-
-def _day_to_columns(key: Key) -> Key:
-    token_id, day, outcome = key
-    begins = datetime.fromtimestamp(day * _DAY_S, UTC)
-    return token_id, connection.ops.adapt_datefield_value(begins.date()), outcome
-
-
-HOURS = CounterTable(SearchHour, ("hour", "outcome"), ("count",), hour_to_columns)
-TOKEN_DAYS = CounterTable(TokenDay, ("token_id", "day", "outcome"), ("count",), _day_to_columns)
+HOURS = BufferedTable(SearchHour, ("hour", "outcome"), ("count",))
+TOKEN_DAYS = BufferedTable(TokenDay, ("token_id", "day", "outcome"), ("count",))
 
 
 def answer_outcome(*, found: int, degraded: bool, charged: bool) -> str:
@@ -73,14 +64,13 @@ def answer_outcome(*, found: int, degraded: bool, charged: bool) -> str:
     return "free_degraded" if degraded else "given_away"
 
 
-@log_exceptions
 def count(*, token_id: int | None, outcome: str) -> None:
-    """Count one request. `outcome`: one of OUTCOMES. `token_id`: None without a valid token. Never raises."""
-    now = time.time()
+    """Count one request. `outcome`: one of OUTCOMES. `token_id`: None without a valid token."""
+    now = timezone.now()
     REQUESTS.inc(outcome)
-    counters.process_counters.add(HOURS, (hour_number(now), outcome), ((0, 1),))
+    write_buffer.process_buffer.add(HOURS, (hour(now), outcome), ((0, 1),))
     if token_id is not None:
-        counters.process_counters.add(TOKEN_DAYS, (token_id, int(now) // _DAY_S, outcome), ((0, 1),))
+        write_buffer.process_buffer.add(TOKEN_DAYS, (token_id, now.date().isoformat(), outcome), ((0, 1),))
 
 
 def prune() -> int:

@@ -42,13 +42,11 @@ class BackgroundWriter(ABC):
                     atexit.register(close_all)
                 _started.append(self)
 
-    def close(self, deadline: float | None = None) -> bool:
-        """Flush a last time and end the thread. False when it has not ended at `deadline` (time.monotonic;
-        EXIT_TIMEOUT_S from now)."""
+    def close(self, timeout_s: float = EXIT_TIMEOUT_S) -> bool:
+        """Flush a last time and end the thread. False when it has not ended after `timeout_s`."""
         if self._thread is None:
             return True
         self._closing.set()
-        timeout_s = EXIT_TIMEOUT_S if deadline is None else max(0.0, deadline - time.monotonic())
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -69,6 +67,6 @@ def close_all() -> None:
     """At the same time: a database that does not answer delays each of them."""
     deadline = time.monotonic() + EXIT_TIMEOUT_S
     for writer in _started:
-        writer.close(deadline=0)
+        writer.close(timeout_s=0)
     for writer in _started:
-        writer.close(deadline)
+        writer.close(timeout_s=max(0.0, deadline - time.monotonic()))

@@ -46,12 +46,17 @@ def insert(model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[A
         types = {field.column: field.db_type(connection) for field in model._meta.fields}
         typed = ", ".join(f"{column} {types[column]}" for column in columns)
         source = f"SELECT * FROM json_to_recordset(%s::json) AS row({typed})"  # noqa: S608
-        parameters = [json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=str)]
+        parameters = [json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=_as_text)]
     else:
         placeholders = f"({', '.join(['%s'] * len(columns))})"
         source = f"VALUES {', '.join([placeholders] * len(rows))}"
         parameters = [value for row in rows for value in row]
     run(f"INSERT INTO {model._meta.db_table} ({', '.join(columns)}) {source} {on_conflict}", parameters)
+
+
+def _as_text(value: Any) -> str:
+    """How PostgreSQL reads a value that JSON has no type for."""
+    return f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)
 
 
 def yield_to_writers() -> None:

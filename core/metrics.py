@@ -6,10 +6,10 @@ A module declares its metrics at import, and counts by `inc`, `set` and `observe
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cache, cached_property, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
 
-from core.counters import log_exceptions
+from core.database_errors import describe
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -21,6 +21,20 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SAMPLE_INTERVAL_S = 5.0
 
 Labels = tuple[str, ...]
+P = ParamSpec("P")
+
+
+def log_exceptions(count: Callable[P, None]) -> Callable[P, None]:
+    """Log whatever a counting function raises, by its type alone, so that the search goes on."""
+
+    @wraps(count)
+    def counted(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            count(*args, **kwargs)
+        except Exception as error:
+            log.warning("statistics: not counted (%s)", describe(error))
+
+    return counted
 
 
 class Metric:

@@ -12,6 +12,8 @@ from core.db import yield_to_writers
 
 #: Retention of statistics and settled notices: more than a year, to compare with the previous one.
 KEPT_DAYS = 400
+#: Rows of statistics and of the request log that are deleted in one transaction.
+PRUNE_ROWS = 5_000
 
 
 def oldest_kept() -> datetime:
@@ -19,17 +21,21 @@ def oldest_kept() -> datetime:
     return timezone.now() - timedelta(days=KEPT_DAYS)
 
 
+def delete_batch(rows: QuerySet, size: int) -> int:
+    """Delete the first `size` of `rows`, in their order; returns how many. Two processes at once share the work."""
+    with transaction.atomic():
+        # Locked, so that a row that was renewed meanwhile is not deleted; rows locked by another are skipped.
+        batch = list(rows.select_for_update(skip_locked=True).values_list("pk", flat=True)[:size])
+        return rows.model._default_manager.filter(pk__in=batch).delete()[0] if batch else 0
+
+
 def delete_in_batches(rows: QuerySet, size: int) -> int:
     """Delete `rows` in batches of `size`; returns how many. Two processes at once share the work."""
     deleted = 0
-    while True:
-        with transaction.atomic():
-            # Locked, so that a row that was renewed meanwhile is not deleted; rows locked by another are skipped.
-            batch = list(rows.select_for_update(skip_locked=True).values_list("pk", flat=True)[:size])
-            deleted += rows.model._default_manager.filter(pk__in=batch).delete()[0]
-        if not batch:
-            return deleted
+    while batch := delete_batch(rows, size):
+        deleted += batch
         yield_to_writers()
+    return deleted
 
 
 def update_in_batches(rows: QuerySet, size: int, **values: Any) -> int:

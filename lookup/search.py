@@ -10,13 +10,14 @@ from functools import lru_cache, partial
 from django.conf import settings
 
 from core import admission
-from lookup import cache_versions, pauses, rules
+from lookup import cache_versions, pauses, rules, statistics
 from lookup.answers import Answer, Failed, Found
 from lookup.combined_query import NumberQuery, NumberRows
 from lookup.connectors.base import call_connector, checked
 from lookup.connectors.registry import Member, bind
 from lookup.connectors.table import TableConnector
-from lookup.slot import MemberCall, Slot
+from lookup.slot import Slot
+from lookup.statistics import MemberCall
 from lookup.vendors import cache
 from lookup.vendors.guard import LATE
 
@@ -88,7 +89,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     if rows is None:
         rows = await NumberRows.read(number, queries())
     rule, paused = await rules.find(rows), await pauses.process_pauses.names()
-    slots = {name: Slot(name, bound[name], fields, number, rule) for name, (_, fields) in SLOTS.items()}
+    slots = {name: Slot(bound[name], fields, number, rule) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
         await _call_local(slot, number, rows, paused)
     if waiting := [slot for slot in slots.values() if slot.needs_vendor()]:
@@ -97,6 +98,8 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
         with admission.searches.paused():
             await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
+    for name, result in results.items():
+        statistics.count(name, result.calls)
     return SearchResult(number, results)
 
 

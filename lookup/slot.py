@@ -1,54 +1,24 @@
 """A slot: its members in the configured order; each field comes from the first member that knows it."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from lookup import statistics
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import covers
 from lookup.connectors.registry import Member
+from lookup.statistics import MemberCall
 
 #: The name of operator rules in the statistics. No connector can have it, because of the space.
 RULES_SOURCE = "operator rules"
 UNREADABLE = Failed("bad_response")
 
 
-class MemberCall(NamedTuple):
-    """What one member of a slot, or the operator rule, contributed to a search.
-
-    `elapsed_s`: None for operator rules. `cached`: no call was made; `joined`: the call was another search's.
-    """
-
-    connector: str
-    answer: Answer
-    elapsed_s: float | None
-    cached: bool = False
-    joined: bool = False
-
-    @property
-    def outcome(self) -> str:
-        """`found` or `not_found`, with the prefix `cached_` where this search made no call; or the reason of a failure,
-        with the prefix `shared_` where the call was another search's. The statistics tell these apart, because calls
-        may cost money."""
-        if isinstance(self.answer, Failed):
-            return statistics.clean_outcome(("shared_" if self.joined else "") + self.answer.reason)
-        return ("cached_" if self.cached or self.joined else "") + self.answer.outcome
-
-    @property
-    def hint(self) -> str:
-        """What an operator can do about a failure; may be empty."""
-        return statistics.clean_hint(self.answer.hint) if isinstance(self.answer, Failed) else ""
-
-
 class Slot:
     """What one search knows in one slot."""
 
-    def __init__(
-        self, name: str, members: Sequence[Member], fields: frozenset[str], number: str, rule: Found | None
-    ) -> None:
+    def __init__(self, members: Sequence[Member], fields: frozenset[str], number: str, rule: Found | None) -> None:
         #: How long this slot's members took.
         self.elapsed_s = 0.0
-        self._name = name
         self._members = members
         self._fields = fields
         self._number = number
@@ -58,7 +28,6 @@ class Slot:
         self._calls: dict[int, MemberCall] = {}
         if rule and rule.known().keys() & fields:
             self._calls[-1] = MemberCall(RULES_SOURCE, rule, None)
-            statistics.count(slot=name, connector=RULES_SOURCE, outcome="found", elapsed_s=None)
 
     def due(self, *, remote: bool) -> Iterator[tuple[int, Member]]:
         """Yield the members to be called, each with its index. Those that cannot add a field are left out: it is known
@@ -74,11 +43,8 @@ class Slot:
     def record(
         self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
     ) -> None:
-        """Keep and count an answer. `cached` and `joined`: as in MemberCall."""
-        call = self._calls[index] = MemberCall(self._members[index].name, answer, elapsed_s, cached, joined)
-        statistics.count(
-            slot=self._name, connector=call.connector, outcome=call.outcome, elapsed_s=elapsed_s, hint=call.hint
-        )
+        """Keep an answer. `cached` and `joined`: as in MemberCall."""
+        self._calls[index] = MemberCall(self._members[index].name, answer, elapsed_s, cached, joined)
 
     def calls(self) -> tuple[MemberCall, ...]:
         """The operator rule, then the members that were called, in the configured order."""

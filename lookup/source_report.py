@@ -149,7 +149,7 @@ def enough(this_hour: SourceUsage, both_hours: SourceUsage) -> SourceUsage:
 
 
 def failed(now: datetime, used: Mapping[str, SourceUsage]) -> list[Failures]:
-    """The sources in `used` that failed within LOOK_BACK. Statistics are up to counters.FLUSH_INTERVAL_S old. One
+    """The sources in `used` that failed within LOOK_BACK. Statistics are up to write_buffer.FLUSH_INTERVAL_S old. One
     statement."""
     answered, results = statistics.last_results(now - LOOK_BACK)
     last = {failure.connector: failure for failure in reversed(results)}

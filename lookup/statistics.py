@@ -1,26 +1,28 @@
 """Source metrics: how often each source was called, with which outcome, and how long it took. (Requests:
 accounts.statistics.)
 
-`count` adds to counters in memory (core.counters), which a thread writes to tables; the reports read the tables.
+`count` adds to counters in memory (core.write_buffer), which a thread writes to tables; the reports read the tables.
 """
 
 import math
 import re
-import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Case, F, Max, Q, Sum, When
 from django.db.models.functions import TruncDay
+from django.utils import timezone
 
-from core import counters, metrics
-from core.counters import PRUNE_ROWS, CounterTable, hour_number, hour_to_columns, log_exceptions
-from core.retention import delete_in_batches, oldest_kept
-from lookup.answers import clean_text
+from core import metrics, write_buffer
+from core.metrics import log_exceptions
+from core.periods import hour
+from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
+from core.write_buffer import BufferedTable
+from lookup.answers import Answer, Failed, clean_text
 from lookup.models import SourceHour, SourceResult
 
 #: Upper bounds of the histogram's buckets, without the last one, which has none.
@@ -30,8 +32,8 @@ BUCKETS = (*(f"ms_{bound}" for bound in BOUNDS_MS), "ms_more")
 _BOUNDS_US = [bound * 1000 for bound in BOUNDS_MS]
 _SUMS = ("count", "total_us", *BUCKETS)
 
-HOURS = CounterTable(SourceHour, ("hour", "slot", "connector", "outcome"), _SUMS, hour_to_columns)
-RESULTS = CounterTable(SourceResult, ("connector", "reason", "hint"), ("last_ms",), tuple, maximum=True)
+HOURS = BufferedTable(SourceHour, ("hour", "slot", "connector", "outcome"), _SUMS)
+RESULTS = BufferedTable(SourceResult, ("connector", "reason", "hint"), ("last_ms",), maximum=True)
 
 _ANSWERED = {"found", "not_found"}
 #: Answers without a call.
@@ -67,26 +69,55 @@ def clean_hint(hint: str) -> str:
     return _NUMBER.sub("…", clean_text(hint))
 
 
-@log_exceptions
-def count(*, slot: str, connector: str, outcome: str, elapsed_s: float | None, hint: str = "") -> None:
-    """Count one answer of a source, or an event. Never raises.
+class MemberCall(NamedTuple):
+    """What one member of a slot, or the operator rule, contributed to a search.
 
-    `slot`: empty for an event. `connector`: its name in the setting. `outcome`: at most 32 letters, `_` and `-`; any
-    other text counts as `error`. `elapsed_s`: None for an event and for operator rules. `hint`: for a failure, what an
-    operator can do.
+    `elapsed_s`: None for operator rules. `cached`: no call was made; `joined`: the call was another search's.
     """
-    now_s, connector, outcome = time.time(), connector[:200], clean_outcome(outcome)
-    amounts = [(0, 1)]
-    if elapsed_s is not None:
-        elapsed_us = max(0, round(elapsed_s * 1_000_000))
-        amounts += [(1, elapsed_us), (2 + bisect_left(_BOUNDS_US, elapsed_us), 1)]
-    counters.process_counters.add(HOURS, (hour_number(now_s), slot, connector, outcome), amounts)
-    reason = outcome.removeprefix(_SHARED)
-    if slot:
+
+    connector: str
+    answer: Answer
+    elapsed_s: float | None
+    cached: bool = False
+    joined: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """`found` or `not_found`, with the prefix `cached_` where this search made no call; or the reason of a failure,
+        with the prefix `shared_` where the call was another search's. The statistics tell these apart, because calls
+        may cost money."""
+        if isinstance(self.answer, Failed):
+            return clean_outcome(("shared_" if self.joined else "") + self.answer.reason)
+        return ("cached_" if self.cached or self.joined else "") + self.answer.outcome
+
+    @property
+    def hint(self) -> str:
+        """What an operator can do about a failure; may be empty."""
+        return clean_hint(self.answer.hint) if isinstance(self.answer, Failed) else ""
+
+
+@log_exceptions
+def count(slot: str, calls: Iterable[MemberCall]) -> None:
+    """Count what the sources of one slot contributed to a search. Never raises."""
+    now, buffer = timezone.now(), write_buffer.process_buffer
+    for call in calls:
+        connector, outcome, elapsed_s = call.connector[:200], call.outcome, call.elapsed_s
+        reason = outcome.removeprefix(_SHARED)
         LOOKUPS.inc(connector, reason if reason in _METRIC_OUTCOMES else "other")
-    if elapsed_s is not None and outcome not in _CACHED and reason not in _NOT_CALLED:
-        failure = ("", "") if reason in _ANSWERED else (reason, clean_hint(hint))
-        counters.process_counters.add(RESULTS, (connector, *failure), [(0, int(now_s * 1000))])
+        amounts = [(0, 1)]
+        if elapsed_s is not None:
+            elapsed_us = max(0, round(elapsed_s * 1_000_000))
+            amounts += [(1, elapsed_us), (2 + bisect_left(_BOUNDS_US, elapsed_us), 1)]
+            if outcome not in _CACHED and reason not in _NOT_CALLED:
+                failure = ("", "") if reason in _ANSWERED else (reason, call.hint)
+                buffer.add(RESULTS, (connector, *failure), ((0, _ms(now)),))
+        buffer.add(HOURS, (hour(now), slot, connector, outcome), amounts)
+
+
+@log_exceptions
+def count_event(connector: str, event: str) -> None:
+    """Count what happened to a source's circuit breaker. `event`: one of _EVENTS. Never raises."""
+    write_buffer.process_buffer.add(HOURS, (hour(timezone.now()), "", connector[:200], event), ((0, 1),))
 
 
 def prune() -> int:

@@ -15,9 +15,10 @@ from rest_framework.request import Request
 from accounts import charging, idempotency, statistics
 from accounts.models import ActiveToken
 from core.views import AsyncAPIView
-from lookup import numbers, request_log, test_mode, throttling
+from lookup import numbers, test_mode, throttling
 from lookup.authentication import SearchAuthentication
 from lookup.parsers import require_json
+from lookup.recording import SearchRecord, record
 from lookup.schema import SearchSchema, search_schema
 from lookup.search import AllSourcesFailed, SearchResult, search
 from lookup.serializers import search_data
@@ -115,31 +116,19 @@ class SearchView(AsyncAPIView):
         return _json(body)
 
     def finalize_response(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> Any:
-        """Count and log the request, and hand its facts to the log line and the metrics."""
-        facts: dict[str, Any] = {}
-        if self.token is not None:
-            facts["token"] = self.token.pk
-            if self.token.is_test:
-                facts["test"], self.outcome = "yes", "test"
-        statistics.count(token_id=self.token.pk if self.token else None, outcome=self.outcome)
-        if self.number is not None:
-            facts["number"] = numbers.mask(self.number)
-        if self.result is not None:
-            facts |= {slot: result.status for slot, result in self.result.slots.items()}
-        if self.token is not None:
-            request_log.record(
-                token_id=self.token.pk,
-                request_id=request._request.request_id,  # type: ignore[attr-defined]
-                status=response.status_code,
-                outcome=self.outcome,
-                replayed=self.replayed,
-                elapsed_s=time.perf_counter() - request.META["callerid.received_at"],
-                number=self.number,
-                number_mask=facts.get("number", ""),
-                charge=self.charge,
-                result=self.result,
-            )
-        request._request.log_facts = facts  # type: ignore[attr-defined]
+        """Record the request, and hand its facts to the log line."""
+        search = SearchRecord(
+            token=self.token,
+            request_id=request._request.request_id,  # type: ignore[attr-defined]
+            status=response.status_code,
+            outcome="test" if self.token and self.token.is_test else self.outcome,
+            replayed=self.replayed,
+            elapsed_s=time.perf_counter() - request.META["callerid.received_at"],
+            number=self.number,
+            charge=self.charge,
+            slots=self.result.slots if self.result else {},
+        )
+        request._request.log_facts = record(search)  # type: ignore[attr-defined]
         # DRF's request refers to itself there: the garbage collector would have to find each search's objects.
         request.parser_context.clear()
         return super().finalize_response(request, cast(Any, response), *args, **kwargs)

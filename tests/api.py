@@ -15,7 +15,7 @@ from django.test import Client
 from accounts import idempotency, tokens
 from accounts.models import ApiToken, CreditEntry
 from callerid_project import health
-from core import counters, redis
+from core import redis, write_buffer
 from lookup import pauses, request_log, throttling
 from lookup.combined_query import NumberRows
 from lookup.connectors import registry
@@ -86,8 +86,8 @@ def _fresh_counters() -> Iterator[None]:
     pauses.process_pauses = pauses.PausedSources()
     cache.answers = cache.AnswerCache()
     throttling.request_log = throttling.create_log()
-    counters.process_counters = counters.Counters(flush_interval_s=None)
-    request_log.process_log = request_log.RequestLog(flush_interval_s=None)
+    write_buffer.process_buffer = write_buffer.WriteBuffer(flush_interval_s=None)
+    request_log.rate_limited.clear()
     redis.availability = redis.Availability()
     health.readiness = health.Readiness()
     if settings.REDIS_URL:

@@ -18,7 +18,7 @@ from django.db.migrations import RunPython
 from django.db.migrations.loader import MigrationLoader
 
 from callerid_project import pages
-from core import counters
+from core import write_buffer
 from tests import plugin
 from tests.servers import PostgresServer, RedisServer, fresh_database, required
 from tests.service import Service, serving
@@ -66,9 +66,9 @@ def _schema_is_generated_anew() -> None:
 
 
 @pytest.fixture
-def process_counters() -> counters.Counters:
+def process_buffer() -> write_buffer.WriteBuffer:
     """New for each test (tests.api); written only by `flush`."""
-    return counters.process_counters
+    return write_buffer.process_buffer
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
 
     def set_clock(when: datetime) -> None:
         for statistics in ("accounts.statistics", "lookup.statistics"):
-            monkeypatch.setattr(f"{statistics}.time", SimpleNamespace(time=when.timestamp))
+            monkeypatch.setattr(f"{statistics}.timezone", SimpleNamespace(now=lambda: when))
 
     return set_clock
 

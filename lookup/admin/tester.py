@@ -19,7 +19,8 @@ from lookup.answers import Failed, Found
 from lookup.models import Contact, NumberRule
 from lookup.search import SearchResult, members, search
 from lookup.serializers import search_data
-from lookup.slot import RULES_SOURCE, MemberCall
+from lookup.slot import RULES_SOURCE
+from lookup.statistics import MemberCall
 
 #: Numbers that one user may test, and in how many seconds: as many as a token may search by default.
 RATE = (30, 60)

@@ -150,4 +150,4 @@ class Guard:
     def _breaker_changed(self, event: Event) -> None:
         log.warning("%s: connector=%s", event.replace("_", " "), self.name)
         BREAKERS_OPEN.set(self.breaker.is_open, self.name)
-        statistics.count(slot="", connector=self.name, outcome=event, elapsed_s=None)
+        statistics.count_event(self.name, event)

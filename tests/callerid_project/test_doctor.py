@@ -15,8 +15,10 @@ from django.utils import timezone
 from accounts import task_runs
 from accounts.models import CreditEntry, Notice, TaskRun
 from callerid_project import proxies
-from core import counters, metrics, redis
+from core import metrics, redis, write_buffer
 from lookup import statistics
+from lookup.answers import Failed
+from lookup.statistics import MemberCall
 from tests.api import Integrator
 from tests.callerid_project.test_settings import manage
 from tests.metrics import here
@@ -110,9 +112,9 @@ def test_alerts_that_nobody_checks_are_a_problem(sound: Integrator, settings: An
 
 def test_a_failing_source_and_its_breaker_are_shown(sound: Integrator, settings: Any) -> None:
     settings.SOURCE_A = "tests.connectors.Fails"
-    statistics.count(slot="source_a", connector=settings.SOURCE_A, outcome="auth", elapsed_s=0.1, hint="wrong key")
-    statistics.count(slot="", connector=settings.SOURCE_A, outcome="breaker_opened", elapsed_s=None)
-    counters.process_counters.flush()
+    statistics.count("source_a", [MemberCall(settings.SOURCE_A, Failed("auth", "wrong key"), elapsed_s=0.1)])
+    statistics.count_event(settings.SOURCE_A, "breaker_opened")
+    write_buffer.process_buffer.flush()
     detail = problems()["Sources"]
     assert "tests.connectors.Fails (1 times)" in detail
     assert "check_sources" in detail

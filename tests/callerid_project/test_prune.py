@@ -17,13 +17,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts.models import IdempotencyRecord
-from core import counters
+from core import write_buffer
 from core.retention import KEPT_DAYS
-from lookup import cache_versions, request_log, statistics
-from lookup.answers import Found
+from lookup import cache_versions, statistics
+from lookup.answers import Found, NotFound
 from lookup.connectors.complaints import Complaints
 from lookup.imports import complaints as complaint_imports
 from lookup.models import CacheVersion, ComplaintDay, RequestLogEntry, Usage
+from lookup.statistics import MemberCall
 from tests import awaited
 from tests.api import NUMBER, Integrator
 from tests.callerid_project.test_settings import manage, show
@@ -46,15 +47,14 @@ NOTHING = dict.fromkeys(
 
 def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
     integrator.search(Idempotency_Key="k")
-    counters.process_counters.flush()
-    request_log.process_log.flush()
+    write_buffer.process_buffer.flush()
     assert prune() == NOTHING
     RequestLogEntry.objects.update(created_at=timezone.now() - timedelta(days=7, minutes=1))
     IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
     monkeypatch.setattr(statistics, "PRUNE_ROWS", 1)
     Usage.objects.update(hour=timezone.now() - timedelta(days=KEPT_DAYS, hours=1))
-    statistics.count(slot="source_a", connector="x", outcome="found", elapsed_s=0.1)
-    counters.process_counters.flush()
+    statistics.count("source_a", [MemberCall("x", NotFound(), elapsed_s=0.1)])
+    write_buffer.process_buffer.flush()
     complaint(timezone.now().date() - timedelta(days=400))
     cache_versions.bump([NUMBER])
     CacheVersion.objects.update(changed_at=timezone.now() - cache_versions.KEPT - timedelta(hours=1))

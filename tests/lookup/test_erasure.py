@@ -17,7 +17,8 @@ from django.utils import timezone
 
 from accounts import audit, tokens
 from accounts.models import CreditEntry, IdempotencyRecord
-from lookup import cache_versions, erasure, request_log, suppression
+from core import write_buffer
+from lookup import cache_versions, erasure, suppression
 from lookup.erasure import Erased
 from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule, RequestLogEntry
 from tests import connectors, plugin
@@ -46,7 +47,7 @@ def test_erase_deletes_everything_about_that_number_only(integrator: Integrator)
     for number in (NUMBER, OTHER):
         known(number)
         integrator.search(number, Idempotency_Key=number)
-    request_log.process_log.flush()
+    write_buffer.process_buffer.flush()
     assert erasure.erase([NUMBER]) == Erased(
         contacts=1,
         address_book_contacts=0,

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
-from core import counters, history, loop
+from core import history, loop, write_buffer
 from lookup import pauses, source_actions, source_report
 from lookup.answers import Found, NotFound
 from lookup.connectors import registry
@@ -94,7 +94,7 @@ def test_operator_rules_answer_for_a_paused_source(ask: Any) -> None:
 
 def test_pause_counts_as_a_failure_without_call(ask: Any) -> None:
     ask(T + "RemoteKnows", T + "KnowsNothing", paused=T + "RemoteKnows")
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     rows = SourceHour.objects.filter(connector=T + "RemoteKnows")
     (usage,) = [
         each.usage for each in source_report.report(rows.get().hour).sources if "Remote" in each.usage.connector

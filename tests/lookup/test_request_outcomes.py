@@ -8,13 +8,13 @@ import pytest
 
 from accounts import charging, credits, statistics, tokens
 from accounts.models import SearchHour, TokenDay
-from core import counters
+from core import write_buffer
 from tests.api import NUMBER, Integrator
 
 
 def counted() -> dict[str, int]:
     """Outcome → count by hour; the token's days must agree, except for requests without a valid token."""
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     hours = dict(SearchHour.objects.values_list("outcome", "count"))
     days = dict(TokenDay.objects.values_list("outcome", "count"))
     known = {outcome: count for outcome, count in hours.items() if outcome != "unauthorized"}
@@ -87,7 +87,7 @@ def test_requests_refused_before_authentication_are_invalid(integrator: Integrat
         integrator.post(b" " * 20_000),
     ]
     assert [response.status_code for response in responses] == [405, 415, 400, 413]
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     assert list(SearchHour.objects.values_list("outcome", "count")) == [("invalid", 4)]
     assert not TokenDay.objects.exists()
 
@@ -123,9 +123,9 @@ def test_hours_and_days_are_utc(integrator: Integrator, monkeypatch: pytest.Monk
     other = tokens.issue(name="other", initial_credits=0, actor="test").token
     for when in ("2026-03-01T22:59:59", "2026-03-01T23:00:00", "2026-03-02T00:00:00"):
         moment = datetime.fromisoformat(when).replace(tzinfo=UTC)
-        monkeypatch.setattr(statistics, "time", SimpleNamespace(time=moment.timestamp))
+        monkeypatch.setattr(statistics, "timezone", SimpleNamespace(now=lambda moment=moment: moment))
         integrator.search()
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     assert [f"{row.hour:%d %H:%M}" for row in SearchHour.objects.order_by("hour")] == [
         "01 22:00",
         "01 23:00",

@@ -11,21 +11,24 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import counters, retention
-from core.counters import Counters
+from core import retention, write_buffer
 from core.retention import KEPT_DAYS
+from core.write_buffer import WriteBuffer
 from lookup import statistics
+from lookup.answers import Failed, Found, NotFound
 from lookup.models import NumberRule, SourceHour, SourceResult
 from lookup.slot import RULES_SOURCE
-from lookup.statistics import BUCKETS, percentile
+from lookup.statistics import BUCKETS, MemberCall, percentile
 from tests.api import NUMBER, Integrator
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+FOUND = Found(spam=False)
+LATE = Failed("late")
 
 
-def count(**given: Any) -> None:
-    default = {"slot": "source_a", "connector": "twilio", "outcome": "found", "elapsed_s": 0.02}
-    statistics.count(**{**default, **given})
+def count(slot: str = "source_a", **given: Any) -> None:
+    default = {"connector": "twilio", "answer": FOUND, "elapsed_s": 0.02}
+    statistics.count(slot, [MemberCall(**{**default, **given})])
 
 
 def counted(*columns: str) -> list[tuple[Any, ...]]:
@@ -54,43 +57,43 @@ def only_row() -> dict[str, Any]:
     ],
 )
 def test_a_time_falls_into_the_first_bucket_that_holds_it(
-    process_counters: Counters, elapsed_s: float, bucket: str, total_us: int
+    process_buffer: WriteBuffer, elapsed_s: float, bucket: str, total_us: int
 ) -> None:
     count(elapsed_s=elapsed_s)
-    process_counters.flush()
+    process_buffer.flush()
     row = only_row()
     assert [name for name in BUCKETS if row[name]] == [bucket]
     assert (row[bucket], row["count"], row["total_us"]) == (1, 1, total_us)
 
 
 @pytest.mark.django_db
-def test_a_connector_of_any_name_is_written_as_it_is(process_counters: Counters) -> None:
+def test_a_connector_of_any_name_is_written_as_it_is(process_buffer: WriteBuffer) -> None:
     names = ['a"b', "it's", "back\\slash", "Zoë ☎", "%s", "{}[],", "tab\there"]
     for name in names:
         count(connector=name)
-    process_counters.flush()
+    process_buffer.flush()
     assert sorted(SourceHour.objects.values_list("connector", flat=True)) == sorted(names)
 
 
 @pytest.mark.django_db
-def test_an_event_has_no_time(process_counters: Counters) -> None:
-    count(slot="", outcome="breaker_opened", elapsed_s=None)
-    process_counters.flush()
+def test_an_event_has_no_time(process_buffer: WriteBuffer) -> None:
+    statistics.count_event("twilio", "breaker_opened")
+    process_buffer.flush()
     row = only_row()
     assert (row["slot"], row["count"], row["total_us"]) == ("", 1, 0)
     assert [row[name] for name in BUCKETS] == [0] * len(BUCKETS)
 
 
 @pytest.mark.django_db
-def test_each_distinct_key_has_its_own_row(process_counters: Counters, at: Callable[[datetime], None]) -> None:
+def test_each_distinct_key_has_its_own_row(process_buffer: WriteBuffer, at: Callable[[datetime], None]) -> None:
     at(NOON)
-    for different in ({}, {"slot": "source_b"}, {"connector": "telnyx"}, {"outcome": "late"}):
+    for different in ({}, {"slot": "source_b"}, {"connector": "telnyx"}, {"answer": LATE}):
         count(**different)
     at(NOON.replace(minute=59, second=59))
     count()
     at(NOON.replace(hour=13))
     count()
-    process_counters.flush()
+    process_buffer.flush()
     assert counted("hour", "slot", "connector", "outcome") == [
         (NOON, "source_a", "telnyx", "found", 1),
         (NOON, "source_a", "twilio", "found", 2),
@@ -102,15 +105,18 @@ def test_each_distinct_key_has_its_own_row(process_counters: Counters, at: Calla
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("text", ["failed for 493023125042", "", "x" * 33, "a\x00b", "\ud800", "späte"])
-def test_outcome_that_is_no_word_is_stored_as_error(process_counters: Counters, text: str) -> None:
-    count(outcome=text)
-    process_counters.flush()
+def test_outcome_that_is_no_word_is_stored_as_error(process_buffer: WriteBuffer, text: str) -> None:
+    count(answer=Failed(text))
+    process_buffer.flush()
     assert counted("outcome") == [("error", 1)]
 
 
-@pytest.mark.parametrize("nonsense", [{"outcome": None}, {"connector": None}, {"elapsed_s": math.nan}, {"slot": []}])
+@pytest.mark.parametrize(
+    "nonsense",
+    [{"answer": Failed(reason=[])}, {"connector": None}, {"elapsed_s": math.nan}, {"slot": []}],  # type: ignore[arg-type]
+)
 def test_count_never_raises(
-    process_counters: Counters, nonsense: dict[str, Any], caplog: pytest.LogCaptureFixture
+    process_buffer: WriteBuffer, nonsense: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     count(**nonsense)
     assert caplog.messages[0].startswith("statistics: not counted (")
@@ -120,7 +126,7 @@ def test_a_search_counts_its_sources_without_a_statement(integrator: Integrator)
     integrator.search()
     integrator.search()
     assert not SourceHour.objects.exists()
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     knows = "tests.connectors.Knows"
     assert counted("slot", "connector", "outcome") == [
         ("source_a", knows, "found", 2),
@@ -130,25 +136,24 @@ def test_a_search_counts_its_sources_without_a_statement(integrator: Integrator)
 
 @pytest.mark.django_db
 def test_the_last_answer_and_the_last_failures_are_kept(
-    process_counters: Counters, at: Callable[[datetime], None]
+    process_buffer: WriteBuffer, at: Callable[[datetime], None]
 ) -> None:
-    for second, what in enumerate(
-        (
-            {"outcome": "found"},
-            {"outcome": "auth", "hint": "Check the key."},
-            {"outcome": "shared_auth", "hint": "Check the key."},
-            {"outcome": "not_found"},
-            {"outcome": "late"},
-            {"connector": "telnyx", "outcome": "late"},
-        )
-    ):
+    calls: list[dict[str, Any]] = [
+        {"answer": FOUND},
+        {"answer": Failed("auth", "Check the key.")},
+        {"answer": Failed("auth", "Check the key."), "joined": True},
+        {"answer": NotFound()},
+        {"answer": LATE},
+        {"connector": "telnyx", "answer": LATE},
+    ]
+    for second, what in enumerate(calls):
         at(NOON + timedelta(seconds=second))
         count(**what)
         if second % 2:
-            process_counters.flush()
+            process_buffer.flush()
     at(NOON)  # a process whose clock is behind, or that was late to write
-    count(outcome="late")
-    process_counters.flush()
+    count(answer=LATE)
+    process_buffer.flush()
     answered, failures = statistics.last_results(NOON)
     assert answered == {"twilio": NOON + timedelta(seconds=3)}
     assert [(row.connector, row.reason, row.hint, row.at) for row in failures] == [
@@ -161,27 +166,35 @@ def test_the_last_answer_and_the_last_failures_are_kept(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "outcome", ["cached_found", "cached_not_found", "breaker", "shared_breaker", "busy", "no_time"]
+    "call",
+    [
+        {"answer": FOUND, "cached": True},
+        {"answer": NotFound(), "joined": True},
+        {"answer": Failed("breaker")},
+        {"answer": Failed("breaker"), "joined": True},
+        {"answer": Failed("busy")},
+        {"answer": Failed("no_time")},
+    ],
 )
-def test_outcomes_without_a_call_are_not_results(process_counters: Counters, outcome: str) -> None:
-    count(outcome=outcome)
-    count(slot="", outcome="breaker_opened", elapsed_s=None)
+def test_outcomes_without_a_call_are_not_results(process_buffer: WriteBuffer, call: dict[str, Any]) -> None:
+    count(**call)
+    statistics.count_event("twilio", "breaker_opened")
     count(connector=RULES_SOURCE, elapsed_s=None)
-    process_counters.flush()
+    process_buffer.flush()
     assert not SourceResult.objects.exists()
 
 
 @pytest.mark.django_db
-def test_a_hint_keeps_no_number_and_fits_its_column(process_counters: Counters) -> None:
+def test_a_hint_keeps_no_number_and_fits_its_column(process_buffer: WriteBuffer) -> None:
     for hint in ("no route to 493023125042 from +12025550143", "x" * 900, "a\x00b\ud800\nc"):
-        count(outcome="down", hint=hint)
-    process_counters.flush()
+        count(answer=Failed("down", hint))
+    process_buffer.flush()
     hints = set(SourceResult.objects.values_list("hint", flat=True))
     assert hints == {"no route to … from +…", "x" * 200, "ab c"}
 
 
 @pytest.mark.django_db
-def test_prune_deletes_rows_older_than_400_days(process_counters: Counters) -> None:
+def test_prune_deletes_rows_older_than_400_days(process_buffer: WriteBuffer) -> None:
     for days in (KEPT_DAYS + 1, KEPT_DAYS - 1):
         last_ms = round((timezone.now() - timedelta(days=days)).timestamp() * 1000)
         SourceResult.objects.create(connector="twilio", reason="late", hint=str(days), last_ms=last_ms)
@@ -192,7 +205,7 @@ def test_prune_deletes_rows_older_than_400_days(process_counters: Counters) -> N
 def test_a_search_keeps_why_a_source_failed(integrator: Integrator, settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = "tests.connectors.Raises", "tests.connectors.RemoteFails"
     integrator.search()
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     failed = SourceResult.objects.order_by("connector").values_list("connector", "reason", "hint")
     assert list(failed) == [
         ("tests.connectors.Raises", "error", "it raised RuntimeError"),
@@ -203,12 +216,12 @@ def test_a_search_keeps_why_a_source_failed(integrator: Integrator, settings: An
 def test_a_rule_counts_in_the_slots_where_it_supplied_a_field(integrator: Integrator) -> None:
     NumberRule.objects.create(number=int(NUMBER), spam=True)
     integrator.search()
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     (row,) = SourceHour.objects.filter(connector=RULES_SOURCE).values_list("slot", "outcome", "count")
     assert row == ("source_b", "found", 1)
     NumberRule.objects.update(name="Alice")
     integrator.search()
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     rows = SourceHour.objects.filter(connector=RULES_SOURCE).order_by("slot").values_list("slot", "count")
     assert list(rows) == [("source_a", 1), ("source_b", 2)]
 
@@ -222,12 +235,13 @@ def test_a_table_has_no_column_that_is_not_written() -> None:
 
 
 @pytest.mark.django_db
-def test_a_shared_failure_is_not_counted_as_a_call(process_counters: Counters) -> None:
+def test_a_shared_failure_is_not_counted_as_a_call(process_buffer: WriteBuffer) -> None:
     """Else a call that both slots share would be paid for twice."""
-    count(outcome="late", elapsed_s=1.0)
-    for outcome in ("shared_late", "shared_error", "busy", "breaker", "no_time"):
-        count(outcome=outcome, elapsed_s=1.0)
-    process_counters.flush()
+    count(answer=LATE, elapsed_s=1.0)
+    for joined, reasons in ((True, ("late", "error")), (False, ("busy", "breaker", "no_time"))):
+        for reason in reasons:
+            count(answer=Failed(reason), elapsed_s=1.0, joined=joined)
+    process_buffer.flush()
     (source,) = statistics.by_source(NOON.replace(year=2020))[0].values()
     assert (source.calls, source.total_us) == (1, 1_000_000)
     assert source.failures == {"breaker": 1, "busy": 1, "late": 2, "no_time": 1, "error": 1}

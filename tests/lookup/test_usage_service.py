@@ -80,6 +80,6 @@ def test_a_command_flushes_its_counts(serve: Serve) -> None:
     service.manage("lookup", NUMBER)
     shell(
         service,
-        "from lookup import statistics\nstatistics.count(connector='own', slot='', outcome='test', elapsed_s=None)",
+        "from lookup import statistics\nstatistics.count_event('own', 'breaker_opened')",
     )
     assert counted(service) == {f"source_a {KNOWS}": 1, f"source_b {KNOWS}": 1, " own": 1}

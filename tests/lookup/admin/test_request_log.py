@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, CreditEntry
+from core import write_buffer
 from core.hashing import keyed_hash
 from core.long_lists import Position
 from lookup import numbers, request_log
@@ -75,7 +76,7 @@ def test_list_shows_what_happened(admin_client: Client, integrator: Integrator, 
     settings.SOURCE_A, settings.SOURCE_B = T + "Fails", T + "KnowsName"
     response = integrator.search(Idempotency_Key="k")
     integrator.search(Idempotency_Key="k")
-    request_log.process_log.flush()
+    write_buffer.process_buffer.flush()
     page = admin_client.get(URL).text
     rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
     assert len(rows) == 2
@@ -344,7 +345,7 @@ def test_page_shows_each_call_with_hint_and_duration(
     ApiToken.objects.filter(pk=integrator.token.pk).update(customer=customer)
     settings.SOURCE_A, settings.SOURCE_B = f"{T}Raises,{T}KnowsName", T + "KnowsNothing"
     integrator.search()
-    request_log.process_log.flush()
+    write_buffer.process_buffer.flush()
     entry = CreditEntry.objects.get(kind="search")
     page = admin_client.get(f"{LEDGER}{entry.pk}/change/").text
     assert f'href="{URL}charge/{entry.pk}/"' in page
@@ -368,7 +369,7 @@ def test_page_shows_each_call_with_hint_and_duration(
 def test_the_right_one_of_equal_request_ids_is_linked(admin_client: Client, integrator: Integrator) -> None:
     for _ in range(3):
         integrator.search(X_Request_ID="same")
-    request_log.process_log.flush()
+    write_buffer.process_buffer.flush()
     for entry in CreditEntry.objects.filter(kind="search"):
         response = admin_client.get(f"{URL}charge/{entry.pk}/")
         assert response["Location"] == f"{URL}{RequestLogEntry.objects.get(entry=entry).pk}/change/"

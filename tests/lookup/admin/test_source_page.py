@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from core import counters
+from core import write_buffer
 from lookup import source_actions
 from lookup.connectors import registry
 from lookup.models import SourceCheck, SourceHour, SourcePause, SourceResult
@@ -222,7 +222,7 @@ def test_failed_check_shows_what_to_do(vendors: Vendors, admin_client: Client) -
     vendors.a.behave_as(upstream.raw(b"", 401))
     response = admin_client.post(url("mock_a", "check-now/"), follow=True)
     assert table(response.text, "Last check")[0][1::2] == ["auth", "401: MOCK_A_KEY is rejected"]
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     assert not SourceHour.objects.exists()  # a check is no search
 
 

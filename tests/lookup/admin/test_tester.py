@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import SearchHour
-from core import counters
+from core import write_buffer
 from lookup import pauses
 from lookup.admin import tester
 from lookup.models import Contact, NumberRule, SourceHour, SourcePause
@@ -94,7 +94,7 @@ def test_failure_of_both_slots_is_said(admin_client: Client, settings: Any) -> N
 def test_nothing_is_charged_and_no_search_is_counted(admin_client: Client) -> None:
     integrator = Integrator()
     submit(admin_client)
-    counters.process_counters.flush()
+    write_buffer.process_buffer.flush()
     assert (integrator.debits(), integrator.balance()) == (0, 10)
     assert not SearchHour.objects.exists()
     assert SourceHour.objects.filter(connector=T + "RemoteKnows", outcome="found").exists()
