@@ -19,9 +19,12 @@ from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import resolve
+from django.utils import timezone
 
 from accounts import unknown_charges
-from callerid_project import error_reports, errors, health, middleware
+from callerid_project import error_reports, errors, middleware
+from callerid_project.health.base import Context, result
+from callerid_project.health.dependencies import REDIS_MEMORY
 from callerid_project.metrics import observe_request
 from core import admission, background, database, loop, metrics, tracing
 from lookup.search import SLOTS, members
@@ -211,7 +214,8 @@ async def _lifespan(receive: Any, send: Any) -> None:
         settings.SOURCE_A,
         settings.SOURCE_B,
     )
-    if (memory := await loop.run_in_thread(health.redis_memory)) and not memory.healthy:
+    memory = await loop.run_in_thread(lambda: result(REDIS_MEMORY, Context(timezone.now())))
+    if memory and not memory.healthy:
         log.warning("Redis: %s", memory.detail)
     gc.collect()
     gc.freeze()  # imported objects stay: collecting them again takes many times as long as a search

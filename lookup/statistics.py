@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from django.db.models import Case, F, Max, Q, Sum, When
+from django.db.models import F, Max, Q, Sum
 from django.db.models.functions import TruncDay
 from django.utils import timezone
 
@@ -253,15 +253,11 @@ def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict
     return sources, breakers
 
 
-def of_source(
-    connector: str, since: datetime, *, days_before: datetime | None = None
-) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:
-    """Hour, slot, outcome and what SourceUsage.add takes, of the hours from `since` on, without events. Hours before
-    `days_before` are added up by UTC day, which then has the place of the hour. One statement."""
+def of_source(connector: str, since: datetime, *, by_hour: bool) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:
+    """The start of each hour or UTC day from `since` on, slot, outcome and what SourceUsage.add takes, without events.
+    One statement."""
     rows: Any = SourceHour.objects.filter(hour__gte=since, connector=connector).exclude(outcome__in=_EVENTS)
-    step: Any = F("hour")
-    if days_before is not None:
-        step = Case(When(hour__lt=days_before, then=TruncDay("hour", tzinfo=UTC)), default=step)
+    step: Any = F("hour") if by_hour else TruncDay("hour", tzinfo=UTC)
     sums: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
     grouped = rows.annotate(step=step).values("step", "slot", "outcome").annotate(**sums)
     for at, slot, outcome, *amounts in grouped.values_list("step", "slot", "outcome", *sums).iterator():

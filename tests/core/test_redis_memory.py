@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import redis
 from django.conf import settings
+from django.utils import timezone
 
-from callerid_project import health
+from callerid_project.health.base import Context, result
+from callerid_project.health.dependencies import REDIS_MEMORY
 from core import loop
 from core import redis as core_redis
 from core.throttling import RedisOrLocalCache
@@ -112,7 +114,7 @@ def test_an_unsuitable_policy_is_reported(
 ) -> None:
     server.config_set("maxmemory-policy", policy)
     server.config_set("maxmemory", maxmemory)
-    check = health.redis_memory()
+    check = result(REDIS_MEMORY, Context(timezone.now()))
     assert check is not None
     assert check.healthy is (problem is None)
     assert check.detail.startswith(problem or "No limit is evicted.")

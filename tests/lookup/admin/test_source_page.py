@@ -123,12 +123,13 @@ def test_number_of_statements_is_fixed(frozen: None, admin_client: Client) -> No
             assert admin_client.get(url(REMOTE), {"period": period}).status_code == 200
         return len(captured)
 
-    assert statements("24h") == 3 + 5  # session, user, TOTP device; sums, results, pauses, check, pause
+    # Session, user, TOTP device; the state (4), pause, sums, results, check, and the pause again for the actions.
+    assert statements("24h") == 3 + 9
     for hours_ago in range(200):
         add("found", 1, hours_ago=hours_ago)
         failed(f"r-{hours_ago}".translate(str.maketrans("0123456789", "abcdefghij")), seconds_ago=hours_ago)
     SourceCheck.objects.create(connector=REMOTE, started_by="olga", started_at=NOW, finished_at=NOW)
-    assert [statements(period) for period in ("24h", "7d", "30d")] == [8, 8, 8]
+    assert [statements(period) for period in ("24h", "7d", "30d")] == [12, 12, 12]
 
 
 def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> None:
