@@ -1,7 +1,7 @@
 """Writes what has changed in an address book, and publishes it to Contact in the same transaction."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from operator import attrgetter
 
 from django.conf import settings
@@ -39,23 +39,11 @@ class SyncResult(Counts):
     removed_cards: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is stored about a book when its synchronization begins."""
-
-    revision: int = 0
-    settings_digest: str = ""
-    sync_token: str = ""
-    #: The version of each card by its key.
-    known: Mapping[str, str] = field(default_factory=dict)
-
-
-def state(name: str) -> State:
-    row = AddressBook.objects.filter(pk=name).first()
-    if row is None:
-        return State()
-    cards = AddressBookCard.objects.filter(book=row).values_list("key", "version")
-    return State(row.revision, row.settings_digest, row.sync_token, dict(cards.iterator()))
+def stored(name: str) -> tuple[AddressBook, dict[str, str]]:
+    """The row of a book, a new one if it was never synchronized, and the version of each card by its key."""
+    row = AddressBook.objects.filter(pk=name).first() or AddressBook(name=name)
+    cards = AddressBookCard.objects.filter(book=name).values_list("key", "version")
+    return row, dict(cards.iterator())
 
 
 def merge(
@@ -67,7 +55,7 @@ def merge(
     allow_loss: bool = False,
     dry_run: bool = False,
 ) -> SyncResult:
-    """Write the changes since the state with this `revision`. With `dry_run`, only count.
+    """Write the changes since the `revision` of the book's row. With `dry_run`, only count.
 
     On PostgreSQL this is one transaction. On SQLite, where searches wait for it, a transaction has at most PART cards;
     the last one has what is removed and the sync token, so that after an interruption the next run does the rest.
