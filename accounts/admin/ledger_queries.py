@@ -1,6 +1,5 @@
 """The ledger as a long list, and the forms of its pages."""
 
-import re
 from typing import Any
 
 from django import forms
@@ -13,6 +12,7 @@ from accounts.admin.base import TokenListForm, token_match
 from accounts.models import CreditEntry, Customer
 from accounts.newest import NEWEST_FIRST, newest_ids
 from core.admin import html_link
+from core.forms import PhoneNumberField
 from core.long_lists import Filter, LongList, Match, choice_field, exactly, text_field
 
 #: A choice of `kind` beside the kinds: what operators did.
@@ -41,20 +41,12 @@ class RefundForm(forms.Form):
 
 
 class CompareNumberForm(forms.Form):
-    """A phone number in any common notation; cleaned to its digits."""
-
-    number = forms.CharField(
+    number = PhoneNumberField(
         label="Number",
         max_length=40,
-        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "tel", "autocomplete": "off"}),
         help_text="With the country code.",
+        error_messages={"invalid": "Enter 7 to 15 digits, starting with the country code."},
     )
-
-    def clean_number(self) -> str:
-        digits = re.sub(r"[\s()./-]", "", self.cleaned_data["number"]).removeprefix("+")
-        if not re.fullmatch(r"[1-9][0-9]{6,14}", digits, re.ASCII):
-            raise forms.ValidationError("Enter 7 to 15 digits, starting with the country code.")
-        return digits
 
 
 def _of_customer(data: dict[str, Any]) -> Match | None:

@@ -9,9 +9,9 @@ from django.db.models import Q
 
 from accounts.admin.base import TokenListForm, token_match
 from accounts.statistics import OUTCOMES
+from core.forms import PhoneNumberField
 from core.hashing import keyed_hash
 from core.long_lists import Filter, LongList, Match, choice_field, exactly, text_field
-from lookup import numbers
 from lookup.models import RequestLogEntry
 from lookup.search import SLOTS, members
 
@@ -51,7 +51,7 @@ class RequestLogForm(TokenListForm):
     erased."""
 
     request_id = text_field("Request id", "X-Request-ID", 64)
-    number = text_field("Number", "+49 30 23125042", 40, inputmode="tel")
+    number = PhoneNumberField(label="Number", required=False, max_length=40, attrs={"placeholder": "+49 30 23125042"})
     outcome = choice_field("Outcome", OUTCOMES.items())
     status = choice_field("Status", [(str(status), str(status)) for status in STATUSES])
     failed = choice_field("Failed source", failing_choices)
@@ -75,13 +75,6 @@ class RequestLogForm(TokenListForm):
         if values.pop("number", ""):
             values["number_hash"] = keyed_hash("number", self.cleaned_data["number"]).hex()
         return values
-
-    def clean_number(self) -> str:
-        try:
-            return numbers.parse_typed(text) if (text := self.cleaned_data["number"]) else ""
-        except numbers.InvalidNumber as error:
-            message = f"Invalid phone number ({error}). Enter it with its country code, e.g. +49 30 23125042."
-            raise forms.ValidationError(message) from error
 
 
 def _of_number(data: dict[str, Any]) -> Match | None:
