@@ -11,20 +11,20 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import OperationalError
-from django.db.models import Max, Model, Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from accounts import tokens
 from accounts.admin import base
-from accounts.admin.ledger_queries import LEDGER
+from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_list import shown_state
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact
 from callerid_project.console import navigation
 from core.long_lists import EVER
 from lookup import numbers
-from lookup.admin.request_queries import REQUESTS
+from lookup.admin.request_queries import RequestLogForm
 from lookup.models import ComplaintDay, Contact, NumberRule, RequestLogEntry, Usage
 from lookup.search import SLOTS, members
 
@@ -75,8 +75,8 @@ class _Search:
 
     def entries(self, name: str, size: int) -> list[CreditEntry]:
         """The newest ledger entries whose column `name` is the text."""
-        selection = LEDGER.select({name: self.text, "since": EVER})
-        return selection.page(CreditEntry.objects.select_related("token"), size=size).rows
+        form = LedgerForm({name: self.text, "since": EVER})
+        return form.page(CreditEntry.objects.select_related("token"), size=size).rows
 
     def with_number(self, model: type[Model]) -> QuerySet[Any]:
         """The rows of `model` whose number is the text; none if the text is no number."""
@@ -139,7 +139,7 @@ def _customers(search: _Search) -> Iterator[Result]:
     text = search.text
     condition = Q(pk=base.id_in(text))
     if not text.startswith("#"):
-        floor_id = (Customer.objects.aggregate(newest=Max("pk"))["newest"] or 0) - base.MAX_SCANNED
+        floor_id = base.scan_floor_id(Customer)
         contacts = CustomerContact.objects.filter(email__icontains=text, customer_id__gt=floor_id)
         condition |= Q(pk__gt=floor_id) & (Q(name__icontains=text) | Q(pk__in=contacts.values("customer")))
     for customer in Customer.objects.filter(condition).order_by("name", "pk")[: MAX_SHOWN + 1]:
@@ -173,12 +173,13 @@ def _ledger_query(search: _Search) -> dict[str, str]:
 def _requests(search: _Search) -> Iterator[Result]:
     """By request id; by number the filtered list."""
     rows = RequestLogEntry.objects.select_related("token")
-    for row in REQUESTS.select({"request_id": search.text, "since": EVER}).page(rows, size=MAX_SHOWN + 1).rows:
+    by_id = RequestLogForm({"request_id": search.text, "since": EVER})
+    for row in by_id.page(rows, size=MAX_SHOWN + 1).rows:
         yield _result(row, str(row.token), f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC", f"status {row.status}")
     if search.number is not None:
-        by_number = REQUESTS.select({"number": str(search.number), "since": EVER})
+        by_number = RequestLogForm({"number": str(search.number), "since": EVER})
         if by_number.page(rows, size=1).rows:
-            url = f"{reverse('admin:lookup_requestlogentry_changelist')}?{urlencode(by_number.form.url_parameters())}"
+            url = f"{reverse('admin:lookup_requestlogentry_changelist')}?{urlencode(by_number.url_parameters())}"
             yield Result(f"Requests for {numbers.formatted(str(search.number))}", url)
 
 
