@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from lookup import statistics
 from lookup.answers import Answer, Failed, Found
 from lookup.connectors import registry
 from lookup.models import NumberRule
+from lookup.statistics import MemberCall
 from tests import connectors
 from tests.api import NUMBER
 from tests.awaited import search
+from tests.counted import counted_calls
 from tests.lookup.vendors.searches import numbers, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("short_deadline")]
@@ -31,13 +32,13 @@ def test_the_next_member_is_called_after_max_wait_s(settings: Any) -> None:
 
 
 def test_a_slots_elapsed_time_excludes_the_other_slot(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: dict[str, float] = {}
-    monkeypatch.setattr(statistics, "count", lambda *, slot, elapsed_s, **rest: taken.update({slot: elapsed_s}))
+    counted = counted_calls(monkeypatch)
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "HangsToo"
     slots = search(NUMBER).slots
     assert [slots[slot].status for slot in slots] == ["found", "failed"]
     # Called first, it would take longer if both were measured when the search continues.
     assert slots["source_a"].elapsed_s < slots["source_b"].elapsed_s
+    taken = {slot: call.elapsed_s or 0.0 for slot, call in counted}
     assert taken["source_a"] < taken["source_b"]
 
 
@@ -95,23 +96,17 @@ def test_a_connector_whose_covers_raises_is_called(settings: Any) -> None:
     assert words() == ("found", "found")
 
 
-def outcomes_of_a_search(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+def outcomes(counted: list[tuple[str, MemberCall]]) -> list[tuple[str, str, str]]:
     """Slot, outcome and the member's name."""
-    counted: list[tuple[str, str, str]] = []
-    monkeypatch.setattr(
-        statistics,
-        "count",
-        lambda *, slot, outcome, connector, **rest: counted.append((slot, outcome, connector.removeprefix(T))),
-    )
-    return counted
+    return [(slot, call.outcome, call.connector.removeprefix(T)) for slot, call in counted]
 
 
 def test_a_slow_local_member_leaves_no_time_for_the_next(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.SEARCH_DEADLINE_S = 0.2
     settings.SOURCE_A, settings.SOURCE_B = f"{T}Dawdles,{T}Knows", T + "Knows"
-    counted = outcomes_of_a_search(monkeypatch)
+    counted = counted_calls(monkeypatch)
     words()
-    assert [each for each in counted if each[0] == "source_a"] == [
+    assert [each for each in outcomes(counted) if each[0] == "source_a"] == [
         ("source_a", "late", "Dawdles"),
         ("source_a", "no_time", "Knows"),
     ]
@@ -121,9 +116,9 @@ def test_vendor_without_time_has_failed_not_found_nothing(settings: Any, monkeyp
     """The failing sequence: slot A's local members take all the time of slot B's vendor, which is not called."""
     settings.SEARCH_DEADLINE_S = 0.2
     settings.SOURCE_A, settings.SOURCE_B = T + "Dawdles", T + "RemoteKnows"
-    counted = outcomes_of_a_search(monkeypatch)
+    counted = counted_calls(monkeypatch)
     assert words() == ("failed", "failed")
-    assert ("source_b", "no_time", "RemoteKnows") in counted
+    assert ("source_b", "no_time", "RemoteKnows") in outcomes(counted)
     assert connectors.RemoteKnows.calls == []
 
 

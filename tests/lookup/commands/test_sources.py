@@ -14,11 +14,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
 
 from accounts.models import CreditEntry
-from lookup import statistics
 from lookup.connectors import registry
 from lookup.models import Contact
 from tests import connectors, upstream
 from tests.api import NUMBER
+from tests.counted import counted_calls
 from tests.mock_vendors import KEYS, PRESETS, Vendors
 from tests.plugin import ROOT
 
@@ -152,15 +152,14 @@ def test_preset_that_cannot_be_sent_is_reported(
 def test_numbers_are_looked_up_without_a_charge(
     vendors: Vendors, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted: list[str] = []
-    monkeypatch.setattr(statistics, "count", lambda *, connector, **rest: counted.append(connector))
+    counted = counted_calls(monkeypatch)
     out, _, failed = run(capsys, "lookup", "+49 30 23125-042", "12025550123")
     lines = out.splitlines()
     assert (lines[0], lines[3], failed) == (NUMBER, "12025550123", "")
     assert lines[1].split(maxsplit=4)[:2] == ["source_a", "found"]
     assert lines[1].endswith("ms  name=Example Bakery, location=Springfield, IL")
     assert lines[2].endswith("ms  name=Example Sweepstakes, spam=yes")
-    assert sorted(counted) == ["mock_a", "mock_a", "mock_b", "mock_b"]
+    assert sorted(call.connector for _, call in counted) == ["mock_a", "mock_a", "mock_b", "mock_b"]
     assert not CreditEntry.objects.exists()
 
 

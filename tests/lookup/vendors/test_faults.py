@@ -1,12 +1,14 @@
 """Every fault of a vendor, on real sockets, in either slot and in both: the search answers in time all the same."""
 
 import ssl
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import trustme
 
 from lookup import statistics
+from lookup.statistics import MemberCall
 from tests.api import Integrator
 from tests.lookup.vendors.searches import guard_of
 from tests.mock_vendors import Vendors
@@ -92,9 +94,8 @@ def reasons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Why sources failed in this test's searches."""
     seen: list[str] = []
 
-    def count(*, outcome: str, **rest: Any) -> None:
-        if outcome not in ("found", "not_found") and not outcome.startswith("breaker_"):
-            seen.append(outcome)
+    def count(slot: str, calls: Iterable[MemberCall]) -> None:
+        seen.extend(call.outcome for call in calls if call.outcome not in ("found", "not_found"))
 
     monkeypatch.setattr(statistics, "count", count)
     return seen

@@ -12,13 +12,13 @@ from django.db import connection
 
 from callerid_project.logging import request_id
 from core import loop
-from lookup import statistics
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.vendors import cache, circuit_breaker
 from lookup.vendors import guard as guarding
 from tests import connectors, upstream
 from tests.api import NUMBER
 from tests.awaited import search
+from tests.counted import counted_calls
 from tests.lookup.vendors.searches import call, guard_of, numbers, until, words
 from tests.mock_vendors import PRESETS, Vendors
 from tests.upstream import hangs, raw, says
@@ -34,8 +34,7 @@ def test_concurrent_searches_for_one_number_share_one_call(
     vendors: Vendors, transactional_db: None, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     settings.SEARCH_DEADLINE_S = 20  # no timeouts, however busy the machine
-    outcomes: list[str] = []
-    monkeypatch.setattr(statistics, "count", lambda *, outcome, **rest: outcomes.append(outcome))
+    counted = counted_calls(monkeypatch)
     together = threading.Barrier(8)
     vendors.a.behave_as(upstream.slow(0.1, says(upstream.GOOD_A)))
     answers = []
@@ -52,7 +51,7 @@ def test_concurrent_searches_for_one_number_share_one_call(
         thread.join(20)
     assert answers == [Found(name="Example Bakery", location="Springfield, IL")] * 8
     assert len(vendors.a.heads) == 1
-    assert Counter(outcomes) == {"found": 2, "cached_found": 14}
+    assert Counter(call.outcome for _, call in counted) == {"found": 2, "cached_found": 14}
 
 
 def test_connector_in_both_slots_is_called_once(settings: Any) -> None:
@@ -73,21 +72,18 @@ def test_failed_call_shared_by_both_slots_counts_once(
     vendors: Vendors, settings: Any, monkeypatch: pytest.MonkeyPatch, behaviour: Any, reason: str, deadline_s: float
 ) -> None:
     settings.SEARCH_DEADLINE_S = settings.CALL_LIFETIME_S = deadline_s
-    outcomes: list[str] = []
-    monkeypatch.setattr(statistics, "count", lambda *, outcome, **rest: outcomes.append(outcome))
+    counted = counted_calls(monkeypatch)
     settings.SOURCE_B = settings.SOURCE_A
     vendors.a.behave_as(behaviour)
     search(NUMBER)
-    assert sorted(outcomes) == sorted([reason, f"shared_{reason}"])
+    assert sorted(call.outcome for _, call in counted) == sorted([reason, f"shared_{reason}"])
 
 
 def test_member_with_no_time_left_is_not_called(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes: list[tuple[str, str]] = []
-    monkeypatch.setattr(
-        statistics, "count", lambda *, connector, outcome, **rest: outcomes.append((connector.removeprefix(T), outcome))
-    )
+    counted = counted_calls(monkeypatch)
     settings.SOURCE_A, settings.SOURCE_B = f"{T}Hangs,{T}RemoteKnows", T + "KnowsNothing"
     search(NUMBER)
+    outcomes = [(call.connector.removeprefix(T), call.outcome) for _, call in counted]
     assert sorted(outcomes) == [("Hangs", "late"), ("KnowsNothing", "not_found"), ("RemoteKnows", "no_time")]
     assert connectors.RemoteKnows.calls == []
 
