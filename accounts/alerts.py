@@ -8,6 +8,7 @@ notices.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum, auto
 from typing import Any
 
 from django.conf import settings
@@ -24,21 +25,28 @@ from core.retention import delete_in_batches, oldest_kept
 MAX_GAP = timedelta(minutes=15)
 
 
+class Severity(Enum):
+    """What a condition does. All keep an incident open that is open already."""
+
+    #: Opens an incident.
+    ALERT = auto()
+    #: Is shown as a problem, and opens no incident.
+    PROBLEM = auto()
+    #: Nothing else. A condition at its limit would otherwise open and close incidents all the time.
+    PASSING = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """What a checker sees now. `title`, `summary` and `hint` (what an operator can do): one line each, without a number
-    or name.
-
-    `opens`: False if it only keeps an incident open that is open already. A condition at its limit would otherwise open
-    and close incidents all the time.
-    """
+    or name. `kind`: empty if there are no incidents about it."""
 
     kind: str
     subject: str
     title: str
     summary: str = ""
     hint: str = ""
-    opens: bool = True
+    severity: Severity = Severity.ALERT
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +73,7 @@ def report(
     known = {(each.kind, each.subject): each for each in checked}
     opened = closed = 0
     for key, condition in sorted(present.items()):
-        incident = known.get(key) or (_begin(condition, now) if condition.opens else None)
+        incident = known.get(key) or (_begin(condition, now) if condition.severity is Severity.ALERT else None)
         if incident is not None:
             opened += _continue(incident, condition, delays[condition.kind], now)
     for key, incident in sorted(known.items()):
@@ -110,7 +118,8 @@ def _continue(incident: Incident, condition: Condition, delays: Delays, now: dat
         setattr(incident, name, value)
     row = current().filter(pk=incident.pk)
     row.update(**seen)
-    if incident.opened_at is not None or not condition.opens or now - incident.first_seen_at < delays.open_after:
+    may_open = incident.opened_at is None and condition.severity is Severity.ALERT
+    if not may_open or now - incident.first_seen_at < delays.open_after:
         return False
     with transaction.atomic():
         if not row.filter(opened_at=None).update(opened_at=now):
@@ -146,7 +155,12 @@ def _end(incident: Incident, delays: Delays, now: datetime) -> bool:
 
 
 def _notify(event: str, incident: Incident, now: datetime) -> None:
-    data: dict[str, Any] = {
+    path = reverse("admin:accounts_incident_change", args=[incident.pk])
+    notices.write_alert(event=event, data=_payload(incident, path), at=now, incident=incident)
+
+
+def _payload(incident: Incident, path: str) -> dict[str, Any]:
+    return {
         "id": incident.pk,
         "kind": incident.kind,
         "subject": incident.subject,
@@ -155,29 +169,15 @@ def _notify(event: str, incident: Incident, now: datetime) -> None:
         "hint": incident.hint,
         "opened_at": notices.iso(incident.opened_at) if incident.opened_at else None,
         "closed_at": notices.iso(incident.closed_at) if incident.closed_at else None,
-        "url": _url(reverse("admin:accounts_incident_change", args=[incident.pk])),
+        "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,
     }
-    notices.write_alert(event=event, data=data, at=now, incident=incident)
-
-
-def _url(path: str) -> str | None:
-    return f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None
 
 
 def write_test_alert() -> list[Notice]:
     """A test alert to everything that gets alerts, due now."""
     now = timezone.now()
-    data = {
-        "id": None,
-        "kind": "test",
-        "subject": "",
-        "title": "Test alert",
-        "summary": "Alerts of this service arrive here.",
-        "hint": "",
-        "opened_at": notices.iso(now),
-        "closed_at": None,
-        "url": _url(reverse("admin:accounts_incident_changelist")),
-    }
+    test = Incident(kind="test", title="Test alert", summary="Alerts of this service arrive here.", opened_at=now)
+    data = _payload(test, reverse("admin:accounts_incident_changelist"))
     return notices.write_alert(event=Notice.Event.TEST, data=data, at=now)
 
 

@@ -1,40 +1,23 @@
-"""The only code that changes a balance (for a search through accounts.debit): one guarded UPDATE and one ledger
-entry, in one transaction."""
+"""The only code that changes a balance, for a search through accounts.debit: one guarded UPDATE and one ledger entry,
+in one transaction."""
 
-import asyncio
-import logging
-import time
-from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, timedelta
 from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
-from django.db import Error, IntegrityError, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, Sum
 from django.utils import timezone
 
-from accounts import debit, idempotency, notices
-from accounts.models import ActiveToken, ApiToken, CreditDay, CreditEntry, UnknownCharge
-from accounts.unknown_charges import ChargeSettler, LostDebit
-from core import database, metrics
-from core.database_errors import describe
-from core.hashing import keyed_hash
-
-log = logging.getLogger(__name__)
+from accounts import notices
+from accounts.models import ApiToken, CreditDay, CreditEntry
+from core import metrics
 
 MAX_AMOUNT = 10**9
 MAX_BALANCE = 10**15
 MAX_PRICE = 10**9
-#: How long a charge waits before it asks again what became of its lost debit.
-RETRY_INTERVAL_S = 0.05
 _PRICE_STEP = Decimal("0.0001")
-#: The reason of a refund that no operator made.
-ANSWER_LOST = "answer lost"
-#: `credits_remaining` in every answer to a test token, which has no balance.
-TEST_BALANCE = 1_000
-
 
 CREDITS = metrics.Counter(
     "callerid_credits",
@@ -42,10 +25,6 @@ CREDITS = metrics.Counter(
     ("kind",),
     zeros=[("search",), ("issue",), ("top-up",), ("refund",), ("adjustment-up",), ("adjustment-down",)],
 )
-
-
-class NoCreditsLeft(Exception):
-    """The token cannot pay for a search."""
 
 
 class ChangeRefused(ValueError):
@@ -186,55 +165,6 @@ def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:
         raise NotRefundable("This search was refunded before.") from error
 
 
-#: The rows of UnknownCharge whose refund was refused: this process logs each once.
-_refused: set[int] = set()
-
-
-def settle_unknown() -> bool:
-    """Find the outcome of the searches in UnknownCharge, the oldest first, and refund those that were charged. False
-    when some are left, because another process settles them or waits for the commit of its settlement, or because a
-    refund is refused.
-
-    Any number of processes may call it at the same time. Raises django.db's errors.
-    """
-    unknown = UnknownCharge.objects.filter(outcome=UnknownCharge.Outcome.UNKNOWN).order_by("pk")
-    complete = True
-    for pk in unknown.values_list("pk", flat=True):
-        try:
-            if not _settle(pk):
-                return False
-        except ChangeRefused as error:
-            complete = False
-            if pk not in _refused:
-                _refused.add(pk)
-                log.error("unknown charge %d cannot be refunded yet: %s", pk, error)
-    return complete
-
-
-def _settle(pk: int) -> bool:
-    """False when another process has locked it, or has settled it since it was found. Raises ChangeRefused."""
-    with transaction.atomic():
-        # skip_locked: while a standby hangs, the first settlement's COMMIT holds this lock, and each waiter would hold
-        # a connection.
-        unlocked = UnknownCharge.objects.select_for_update(skip_locked=True)
-        charge = unlocked.filter(pk=pk, outcome=UnknownCharge.Outcome.UNKNOWN).first()
-        if charge is None:
-            return False
-        entry = debit.close_debit(token_id=charge.token_id, request_id=charge.request_id, created_at=charge.charged_at)
-        charge.outcome = UnknownCharge.Outcome.NOT_CHARGED
-        if entry is not None:
-            charge.outcome = UnknownCharge.Outcome.REFUNDED
-            with suppress(NotRefundable):  # an operator has refunded it
-                refund(entry=entry, actor="", reason=ANSWER_LOST)
-        charge.settled_at = timezone.now()
-        charge.save(update_fields=["outcome", "settled_at"])
-        return True
-
-
-#: This process's. Tests replace it.
-settler = ChargeSettler(settle_unknown)
-
-
 def require_allowance(*, actor: str, amount: int) -> None:
     """Raises AllowanceExceeded if `actor` would give tokens more than SUPPORT_CREDITS_PER_DAY within 24 hours.
 
@@ -288,125 +218,3 @@ def _change_once(
         if (entry := existing()) is None:
             raise
         return entry
-
-
-@dataclass(frozen=True, slots=True)
-class ChargedAnswer:
-    """`body`: the whole answer, with `credits_remaining`. `replayed`: it was paid for by an earlier request.
-
-    `entry_id`: of the ledger entry that this request paid with; None also when its connection was lost. `number_hash`:
-    the number's keyed hash in that entry.
-    """
-
-    body: dict[str, Any]
-    replayed: bool = False
-    entry_id: int | None = None
-    number_hash: bytes | None = None
-
-
-async def charge(
-    *,
-    token: ActiveToken | ApiToken,
-    request_id: str,
-    number: str,
-    answer: dict[str, Any],
-    claim: idempotency.Claim | None = None,
-    deadline: float | None = None,
-) -> ChargedAnswer:
-    """Take one credit for `answer`: balance, ledger entry and stored answer change in one statement, or not at all.
-
-    Where another request has taken the claim over, its answer is returned and nothing is charged. Where the connection
-    breaks before the reply, the ledger is read on a new one, until `deadline` (time.monotonic; SEARCH_DEADLINE_S from
-    now), to see whether the charge was committed.
-
-    Raises NoCreditsLeft, idempotency.KeyReused, idempotency.StillInFlight and django.db's errors; nothing was charged
-    then, unless the log says that the outcome is unknown: without a claim it is settled later (settle_unknown).
-    """
-    deadline = time.monotonic() + settings.SEARCH_DEADLINE_S if deadline is None else deadline
-    epoch, number_hash = token.charge_epoch, keyed_hash("number", number)
-    while True:
-        if claim is not None and claim.entry_id is not None:
-            if (balance := await debit.answer_paid(claim, answer)) is not None:
-                return ChargedAnswer({**answer, "credits_remaining": balance}, replayed=True)
-        else:
-            attempt = debit.Debit(token.pk, epoch, request_id, number_hash, timezone.now(), answer, claim)
-            outcome = await _execute(attempt, deadline)
-            if outcome.entry_id is not None:
-                CREDITS.inc("search")
-                body = {**answer, "credits_remaining": outcome.balance}
-                return ChargedAnswer(body, entry_id=outcome.entry_id, number_hash=number_hash)
-            if claim is None or outcome.held:
-                if (current := await database.fetch_one(_FIND_EPOCH, [token.pk])) is None or current[0] == epoch:
-                    if claim is None or await idempotency.release(claim):
-                        raise NoCreditsLeft
-                else:
-                    epoch = current[0]
-                    continue
-        # The claim expired and another request took it over: use its answer or, if that request failed, try again.
-        begun = await idempotency.begin_again(claim)
-        if isinstance(begun, idempotency.Replay):
-            return ChargedAnswer(begun.body, replayed=True)
-        claim = begun
-
-
-#: Not of a token without credits, which cannot pay whatever its epoch is.
-_FIND_EPOCH = "SELECT charge_epoch FROM accounts_apitoken WHERE id = %s AND credits >= 1"
-
-
-async def _execute(attempt: debit.Debit, deadline: float) -> debit.Outcome:
-    """`attempt`'s outcome, found in the ledger if its reply is lost. Raises ConnectionLost if it was not committed, and
-    django.db's errors when that cannot be found out before `deadline`."""
-    try:
-        try:
-            return await attempt.execute()
-        except database.ConnectionLost:
-            outcome = await _find(attempt, deadline)
-            if outcome.entry_id is None:
-                raise
-            return outcome
-    except asyncio.CancelledError:  # the process stops without an answer to this search
-        _remember(attempt)
-        raise
-
-
-async def _find(attempt: debit.Debit, deadline: float) -> debit.Outcome:
-    while True:
-        try:
-            return await attempt.find()
-        except Error as error:
-            if time.monotonic() + RETRY_INTERVAL_S >= deadline:
-                _remember(attempt)
-                raise
-            log.warning("charge: connection lost, the ledger cannot be read yet (%s)", describe(error))
-            await asyncio.sleep(RETRY_INTERVAL_S)
-
-
-def _remember(attempt: debit.Debit) -> None:
-    log.error("charge: connection lost, outcome unknown (token=%d)", attempt.token_id)
-    if attempt.claim is None:  # with a key, a retry gets the answer that the debit stored
-        settler.add(LostDebit(attempt.token_id, attempt.created_at, attempt.request_id))
-
-
-async def answer_without_charge(
-    *, token: ActiveToken | ApiToken, answer: dict[str, Any], claim: idempotency.Claim | None = None
-) -> ChargedAnswer:
-    """`answer` for no credit and without a ledger entry, stored under the claim as in `charge`. Same errors.
-
-    `credits_remaining` is TEST_BALANCE for a test token.
-    """
-    while True:
-        if claim is not None and claim.entry_id is not None:
-            if (balance := await debit.answer_paid(claim, answer)) is not None:
-                return ChargedAnswer({**answer, "credits_remaining": balance}, replayed=True)
-        else:
-            balance = TEST_BALANCE if token.is_test else (await database.fetch_one(_FIND_BALANCE, [token.pk]))[0]
-            body = {**answer, "credits_remaining": balance}
-            if claim is None or await debit.answer_free(claim, body):
-                return ChargedAnswer(body)
-        begun = await idempotency.begin_again(claim)
-        if isinstance(begun, idempotency.Replay):
-            return ChargedAnswer(begun.body, replayed=True)
-        claim = begun
-
-
-_FIND_BALANCE = "SELECT credits FROM accounts_apitoken WHERE id = %s"

@@ -16,11 +16,10 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
 
 from accounts import notices
 from accounts.idempotency import Claim
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import CreditEntry
 from core import database, db
 
 _DEDUCT_CREDIT = """
@@ -71,6 +70,7 @@ UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, answer = %s || (
 
 
 _END_EPOCH = "UPDATE accounts_apitoken SET charge_epoch = charge_epoch + 1 WHERE id = %s RETURNING id"
+# `created_at`, to the microsecond, identifies the entry, because clients may repeat the other values.
 _FIND = """
 SELECT id, balance_after FROM accounts_creditentry
 WHERE token_id = %s AND created_at = %s AND kind = 'search' AND request_id = %s
@@ -86,17 +86,15 @@ class Outcome:
     balance: int | None
 
 
-def close_debit(*, token_id: int, request_id: str, created_at: datetime) -> CreditEntry | None:
+def close_debit(token_id: int, created_at: datetime, request_id: str) -> CreditEntry | None:
     """Makes sure the debit can no longer be committed, and returns its entry if it was.
 
-    `created_at`, to the microsecond, identifies the entry, because clients may repeat the other values. Call it in a
-    transaction, which locks the token's row. Its COMMIT also waits for a synchronous standby to have the entry.
+    Call it in a transaction, which locks the token's row. Its COMMIT also waits for a synchronous standby to have the
+    entry.
     """
-    ApiToken.objects.filter(pk=token_id).update(charge_epoch=F("charge_epoch") + 1)
-    entries = CreditEntry.objects.filter(
-        token_id=token_id, created_at=created_at, kind=CreditEntry.Kind.SEARCH, request_id=request_id
-    )
-    return entries.first()
+    db.run(_END_EPOCH, [token_id])
+    row = db.fetch_one(_FIND, [token_id, created_at, request_id])
+    return CreditEntry.objects.get(pk=row[0]) if row else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +145,7 @@ class Debit:
         """What became of this debit, whose reply was lost; without a credit taken, it is certain that none will be. As
         `close_debit`, by one statement after the other. Raises core.database's errors."""
         await database.fetch_one(_END_EPOCH, [self.token_id])
-        # `created_at`, to the microsecond, identifies the entry, because clients may repeat the other values. The end
-        # of the epoch was committed after it, so a synchronous standby has the entry too.
+        # The end of the epoch was committed after the entry, so a synchronous standby has the entry too.
         row = await database.fetch_one(_FIND, [self.token_id, self.created_at, self.request_id])
         return Outcome(True, *row) if row else Outcome(True, None, None)
 

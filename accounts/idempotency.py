@@ -1,8 +1,9 @@
 """Idempotency keys: a retry of a search with its `Idempotency-Key` within 24 hours is replayed, not charged again.
 
-A request claims its key before it calls any source, by one statement, and holds no lock afterwards. The claim ends by
-`finish`, in the transaction of the charge (credits.charge), or by `release`, when the search failed. The claim of a
-process that died expires; once another request has taken it over, the first can neither finish nor release it.
+A request claims its key before it calls any source, by one statement, and holds no lock afterwards. The claim ends in
+the transaction of the charge, which stores the answer (accounts.debit), or by `release`, when the search failed. The
+claim of a process that died expires; once another request has taken it over, the first can neither finish nor release
+it.
 """
 
 import asyncio
@@ -14,14 +15,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
 from accounts.models import ActiveToken, ApiToken, IdempotencyRecord
-from core import database, db
+from core import admission, database, db
 from core.hashing import keyed_hash
 from core.retention import delete_in_batches
 
@@ -143,14 +144,9 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
             return Replay(json.loads(answer))
         if time.monotonic() >= wait_deadline:
             raise StillInFlight
-        await asyncio.sleep(poll_s)
+        with admission.searches.paused():
+            await asyncio.sleep(poll_s)
         poll_s = min(poll_s * 1.5, MAX_POLL_S)
-
-
-async def begin_again(claim: Claim) -> Replay | Claim:
-    """`begin` for the key of a claim that was lost."""
-    begun = await begin(token=claim.token, key=claim.key, number=claim.number, can_pay=True)
-    return cast(Replay | Claim, begun)
 
 
 async def _find(token: ActiveToken | ApiToken, key: str) -> tuple[Any, ...] | None:

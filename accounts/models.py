@@ -234,7 +234,7 @@ class IdempotencyRecord(models.Model):
 
 class UnknownCharge(models.Model):
     """A search without an `Idempotency-Key` that was answered with 500 although its debit may have been committed.
-    unknown_charges.py adds it, and credits.settle_unknown finds its outcome."""
+    unknown_charges.py adds it, and finds its outcome."""
 
     class Outcome(models.TextChoices):
         UNKNOWN = "unknown"

@@ -8,13 +8,9 @@ from django.db.models.functions import Coalesce
 
 from accounts.models import ApiToken, CreditEntry
 
-#: The order of time, by an expression that no index has: PostgreSQL might otherwise read the index of all tokens'
-#: entries backwards, past everything that others wrote since.
-NEWEST_FIRST = (Coalesce("created_at", "created_at").desc(), "-pk")
 
-
-def newest_ids(entries: QuerySet[CreditEntry], token_ids: Sequence[int], limit: int) -> list[int]:
-    """The ids of the `limit` newest of `entries` that belong to these tokens, newest first.
+def newest(entries: QuerySet[CreditEntry], token_ids: Sequence[int], limit: int) -> QuerySet[CreditEntry]:
+    """The `limit` newest of `entries` that belong to these tokens, newest first.
 
     No index has the entries of several tokens in the order of time, so this first finds a time since which there are
     enough entries, but not many more. If `limit / n` tokens have n entries each since a time, there are at least
@@ -36,7 +32,9 @@ def newest_ids(entries: QuerySet[CreditEntry], token_ids: Sequence[int], limit: 
         if n >= limit:
             break
         n = min(10 * n, limit)
-    entries = entries.filter(token__in=token_ids)
+    found = entries.filter(token__in=token_ids)
     if since is not None:
-        entries = entries.filter(created_at__gte=since)
-    return list(entries.order_by(*NEWEST_FIRST).values_list("pk", flat=True)[:limit])
+        found = found.filter(created_at__gte=since)
+    # By an expression that no index has: PostgreSQL might otherwise read the index of all tokens' entries backwards,
+    # past everything that others wrote since.
+    return found.order_by(Coalesce("created_at", "created_at").desc(), "-pk")[:limit]

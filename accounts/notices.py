@@ -125,14 +125,18 @@ def _server(notice: Notice) -> tuple[str, str]:
     return notice.channel, notice.target if notice.channel == Notice.Channel.WEBHOOK else ""
 
 
+def pending() -> QuerySet[Notice]:
+    """Notices to be sent, now or later."""
+    rows = Notice.objects.filter(due_at__isnull=False)
+    return rows if settings.LOW_BALANCE_NOTICES else rows.exclude(event=Notice.Event.BALANCE_LOW)
+
+
 def claim_next(now: datetime, unavailable: Collection[tuple[str, str]] = ()) -> Notice | None:
     """The oldest notice that is due, claimed, or None. Without those to a server in `unavailable`.
 
     The attempt is counted here, so that a notice that kills its sender every time is given up too.
     """
-    due = Notice.objects.filter(due_at__lte=now)
-    if not settings.LOW_BALANCE_NOTICES:
-        due = due.exclude(event=Notice.Event.BALANCE_LOW)
+    due = pending().filter(due_at__lte=now)
     for channel, target in unavailable:
         due = due.exclude(Q(channel=channel) & (Q(target=target) if target else Q()))
     with transaction.atomic():

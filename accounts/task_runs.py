@@ -1,11 +1,10 @@
 """When maintenance commands last succeeded and last failed: for /metrics and `doctor`, which other processes run."""
 
 import logging
-from contextlib import suppress
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import DatabaseError
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
@@ -64,6 +63,16 @@ def all_runs() -> dict[str, TaskRun]:
     return TaskRun.objects.in_bulk()
 
 
+def succeeded_at(name: str) -> datetime | None:
+    """When the last run that succeeded ended."""
+    return TaskRun.objects.filter(name=name).values_list("succeeded_at", flat=True).first()
+
+
+def alerts_are_overdue(checked_at: datetime | None, now: datetime) -> bool:
+    """Whether the conditions, last checked at `checked_at`, have not been checked for too long."""
+    return checked_at is None or checked_at < now - ALERTS_OVERDUE
+
+
 def failed_audits() -> dict[str, datetime]:
     """The audits whose last run failed, and when."""
     runs = [run for name, run in all_runs().items() if name in (AUDIT, AUDIT_SINCE)]
@@ -76,14 +85,8 @@ def failed_audits() -> dict[str, datetime]:
 
 def overdue(now: datetime) -> dict[str, datetime | None]:
     """The tasks of OVERDUE that have not succeeded for too long, or since the installation, and when they last did."""
-    runs = all_runs()
-    found: dict[str, datetime | None] = {}
-    for name, after in OVERDUE.items():
-        run = runs.get(name)
-        at = run.succeeded_at if run else None
-        if (at or _installed_at() or now) < now - after:
-            found[name] = at
-    return found
+    last = {name: succeeded_at(name) for name in OVERDUE}
+    return {name: at for name, at in last.items() if (at or _installed_at() or now) < now - OVERDUE[name]}
 
 
 def _installed_at() -> datetime | None:
@@ -94,16 +97,10 @@ def _installed_at() -> datetime | None:
 
 @metrics.sampler
 def sample() -> None:
-    try:
-        if installed_at := _installed_at():
-            INSTALLED.set(installed_at.timestamp())
-        for run in all_runs().values():
-            if run.succeeded_at:
-                LAST_SUCCESS.set(run.succeeded_at.timestamp(), run.name)
-            if run.failed_at:
-                LAST_FAILURE.set(run.failed_at.timestamp(), run.name)
-    except (DatabaseError, InterfaceError):
-        pass  # health checks report it
-    finally:
-        with suppress(DatabaseError, InterfaceError):
-            connection.close()
+    if installed_at := _installed_at():
+        INSTALLED.set(installed_at.timestamp())
+    for run in all_runs().values():
+        if run.succeeded_at:
+            LAST_SUCCESS.set(run.succeeded_at.timestamp(), run.name)
+        if run.failed_at:
+            LAST_FAILURE.set(run.failed_at.timestamp(), run.name)

@@ -1,15 +1,15 @@
 """Searches without an `Idempotency-Key` that were answered with 500 although their debit may have been committed.
 
 The connection broke during the charge, and the ledger could not be read before the deadline. Each process remembers
-its own, in memory and as an empty file in the data directory, until `settle` (credits.settle_unknown) has found the
-outcome and that is durable. A thread writes them to the table UnknownCharge, from which any process can settle them.
+its own, in memory and as an empty file in the data directory, until the outcome was found and that is durable. A thread
+writes them to the table UnknownCharge, from which any process can settle them: refund those that were charged.
 """
 
 import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -19,7 +19,9 @@ from typing import NamedTuple
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count, Q
+from django.utils import timezone
 
+from accounts import credits, debit
 from accounts.models import UnknownCharge
 from core.background import BackgroundWriter
 from core.database_errors import describe
@@ -28,6 +30,8 @@ from core.retention import delete_in_batches, oldest_kept
 log = logging.getLogger(__name__)
 
 FLUSH_INTERVAL_S = 1.0
+#: The reason of a refund that no operator made.
+ANSWER_LOST = "answer lost"
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 _FILE_NAME = re.compile(r"([0-9]{1,18})_([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)_([A-Za-z0-9._-]{1,64})")
 
@@ -41,21 +45,22 @@ class LostDebit(NamedTuple):
 
 
 class ChargeSettler(BackgroundWriter):
-    """Remembers the unknown charges of one process. `settle`: settles those in the table; False when some are left."""
+    """Remembers the unknown charges of one process."""
 
-    def __init__(self, settle: Callable[[], bool], flush_interval_s: float | None = FLUSH_INTERVAL_S) -> None:
+    def __init__(self, flush_interval_s: float | None = FLUSH_INTERVAL_S) -> None:
         super().__init__(flush_interval_s)
-        self._settle = settle
         self._lock = threading.Lock()
         self._pending: set[LostDebit] = set()
         self._failing = self._table_is_settled = False
+        #: The rows of UnknownCharge whose refund was refused: each is logged once.
+        self._refused: set[int] = set()
 
-    def add(self, debit: LostDebit) -> None:
+    def add(self, lost: LostDebit) -> None:
         """Never raises and never waits for the database."""
         with self._lock:
-            self._pending.add(debit)
+            self._pending.add(lost)
         try:
-            _create_file(debit)
+            _create_file(lost)
             self.start_thread()
         except Exception as error:
             log.warning("a charge with unknown outcome is kept in memory only (%s)", type(error).__name__)
@@ -72,7 +77,7 @@ class ChargeSettler(BackgroundWriter):
                 return
             if pending:
                 _store(pending)
-            self._table_is_settled = self._settle()
+            self._table_is_settled = self.settle()
             settled = _settled(pending) if pending else set()
         except Exception as error:
             if not self._failing:
@@ -82,9 +87,33 @@ class ChargeSettler(BackgroundWriter):
         self._failing = False
         with self._lock:
             self._pending -= settled
-        for debit in settled:
+        for lost in settled:
             with suppress(OSError):
-                _file(debit).unlink(missing_ok=True)
+                _file(lost).unlink(missing_ok=True)
+
+    def settle(self) -> bool:
+        """Find the outcome of the searches in the table, the oldest first, and refund those that were charged. False
+        when some are left, because another process settles them or waits for the commit of its settlement, or because
+        a refund is refused.
+
+        Any number of processes may call it at the same time. Raises django.db's errors.
+        """
+        unknown = UnknownCharge.objects.filter(outcome=UnknownCharge.Outcome.UNKNOWN).order_by("pk")
+        complete = True
+        for pk in unknown.values_list("pk", flat=True):
+            try:
+                if not _settle(pk):
+                    return False
+            except credits.ChangeRefused as error:
+                complete = False
+                if pk not in self._refused:
+                    self._refused.add(pk)
+                    log.error("unknown charge %d cannot be refunded yet: %s", pk, error)
+        return complete
+
+
+#: This process's. Tests replace it.
+settler = ChargeSettler()
 
 
 def count(since: datetime | None = None, token_ids: Collection[int] | None = None) -> dict[str, int]:
@@ -103,8 +132,28 @@ def prune() -> int:
     return delete_in_batches(UnknownCharge.objects.filter(settled_at__lt=oldest_kept()), 5_000)
 
 
+def _settle(pk: int) -> bool:
+    """False when another process has locked it, or has settled it since it was found. Raises credits.ChangeRefused."""
+    with transaction.atomic():
+        # skip_locked: while a standby hangs, the first settlement's COMMIT holds this lock, and each waiter would hold
+        # a connection.
+        unlocked = UnknownCharge.objects.select_for_update(skip_locked=True)
+        charge = unlocked.filter(pk=pk, outcome=UnknownCharge.Outcome.UNKNOWN).first()
+        if charge is None:
+            return False
+        entry = debit.close_debit(charge.token_id, charge.charged_at, charge.request_id)
+        charge.outcome = UnknownCharge.Outcome.NOT_CHARGED
+        if entry is not None:
+            charge.outcome = UnknownCharge.Outcome.REFUNDED
+            with suppress(credits.NotRefundable):  # an operator has refunded it
+                credits.refund(entry=entry, actor="", reason=ANSWER_LOST)
+        charge.settled_at = timezone.now()
+        charge.save(update_fields=["outcome", "settled_at"])
+        return True
+
+
 def _store(debits: Collection[LostDebit]) -> None:
-    rows = [UnknownCharge(**debit._asdict()) for debit in debits]
+    rows = [UnknownCharge(**lost._asdict()) for lost in debits]
     with transaction.atomic():
         if connection.vendor == "postgresql":
             # A commit that waits for a standby, as the lost one perhaps does, would keep its connection until that is
@@ -117,8 +166,8 @@ def _store(debits: Collection[LostDebit]) -> None:
 def _settled(debits: Collection[LostDebit]) -> set[LostDebit]:
     """Those of `debits` whose settlement is durable."""
     keys = {
-        "token_id__in": {debit.token_id for debit in debits},
-        "charged_at__in": {each.charged_at for each in debits},
+        "token_id__in": {lost.token_id for lost in debits},
+        "charged_at__in": {lost.charged_at for lost in debits},
     }
     with transaction.atomic():
         # Locked, so that the COMMIT waits for a synchronous standby to have the settlement, perhaps another process's.
@@ -135,15 +184,15 @@ def _directory() -> Path:
     return settings.DATA_DIR / "unknown-charges"
 
 
-def _file(debit: LostDebit) -> Path:
-    at = debit.charged_at.astimezone(UTC).strftime(_TIME)
-    return _directory() / f"{debit.token_id}_{at}_{debit.request_id}"
+def _file(lost: LostDebit) -> Path:
+    at = lost.charged_at.astimezone(UTC).strftime(_TIME)
+    return _directory() / f"{lost.token_id}_{at}_{lost.request_id}"
 
 
-def _create_file(debit: LostDebit) -> None:
+def _create_file(lost: LostDebit) -> None:
     """Raises OSError."""
     _directory().mkdir(mode=0o700, parents=True, exist_ok=True)
-    _file(debit).touch(mode=0o600)
+    _file(lost).touch(mode=0o600)
     directory = os.open(_directory(), os.O_RDONLY)
     try:
         os.fsync(directory)
@@ -156,7 +205,7 @@ def _read_files() -> set[LostDebit]:
         names = [file.name for file in _directory().iterdir()]
     except OSError:
         return set()
-    return {debit for name in names if (debit := _read_name(name))}
+    return {lost for name in names if (lost := _read_name(name))}
 
 
 @lru_cache(maxsize=1_000)  # reports each name once

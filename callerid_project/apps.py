@@ -17,10 +17,9 @@ class ProjectConfig(AppConfig):
 
     def ready(self) -> None:
         from callerid_project import checks  # noqa: F401  (registers them)
-        from callerid_project.console import login_log
+        from callerid_project.console import login_log  # noqa: F401  (connects it to Django's signals)
 
         got_request_exception.connect(log_uncaught)
-        login_log.connect()
 
 
 class AdminConfig(SimpleAdminConfig):

@@ -19,12 +19,14 @@ from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import resolve
+from django.utils import timezone
 
-from accounts import credits
-from callerid_project import error_reports, errors, health, middleware
-from callerid_project.admission import REFUSED, Admission, Overloaded
+from accounts import unknown_charges
+from callerid_project import error_reports, errors, middleware
+from callerid_project.health.base import Context, result
+from callerid_project.health.dependencies import REDIS_MEMORY
 from callerid_project.metrics import observe_request
-from core import background, database, loop, metrics, tracing
+from core import admission, background, database, loop, metrics, tracing
 from lookup.search import SLOTS, members
 
 log = logging.getLogger(__name__)
@@ -38,12 +40,6 @@ for slot in SLOTS:
 LOOP_PATHS = ("/callerid/search", "/livez", "/readyz", "/metrics")
 LOOP_VIEWS = {path: resolve(path) for name in LOOP_PATHS for path in (name, f"{name}/")}
 SEARCHES = frozenset({"search", "search-slash"})
-admission = Admission(
-    most_running=settings.MAX_RUNNING_SEARCHES,
-    most_waiting=settings.MAX_WAITING_SEARCHES,
-    max_wait_s=settings.SEARCH_DEADLINE_S / 3,
-)
-metrics.sampler(admission.sample)
 #: Requests for pages that run, and that run or wait: one more gets 503.
 PAGE_THREADS, MAX_PAGES = 4, 64
 
@@ -52,6 +48,7 @@ _open_pages = 0
 #: How often a line says that searches are refused on arrival: none of them has a line of its own.
 REFUSAL_LOG_INTERVAL_S = 10.0
 _refusal_logged_at = -REFUSAL_LOG_INTERVAL_S
+_OVERLOADED = errors.overloaded()
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -60,7 +57,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         return
     received_at = time.perf_counter()
     match = LOOP_VIEWS.get(scope["path"])
-    if match is not None and match.view_name in SEARCHES and admission.refuses:
+    if match is not None and match.view_name in SEARCHES and admission.searches.refuses:
         await _refuse(scope, send, received_at)
         return
     limit = (
@@ -88,11 +85,11 @@ async def _respond(request: HttpRequest, match: Any) -> HttpResponse:
     try:
         request.get_host()
         if is_search:
-            await admission.begin()
+            await admission.searches.begin()
     except DisallowedHost as error:
         return errors.bad_request(request, error)
-    except Overloaded:
-        REFUSED.inc()
+    except admission.Overloaded:
+        admission.REFUSED.inc()
         return errors.overloaded()
     try:
         return await match.func.on_loop(request, *match.args, **match.kwargs)
@@ -105,20 +102,19 @@ async def _respond(request: HttpRequest, match: Any) -> HttpResponse:
         return errors.server_error(request)
     finally:
         if is_search:
-            admission.end()
+            admission.searches.end()
 
 
 async def _refuse(scope: Any, send: Any, received_at: float) -> None:
     """Answer a search with 503 before its body is read, so that refusing many leaves time to answer others."""
     global _refusal_logged_at  # noqa: PLW0603
-    REFUSED.inc()
+    admission.REFUSED.inc()
     if received_at - _refusal_logged_at > REFUSAL_LOG_INTERVAL_S:
         _refusal_logged_at = received_at
         log.warning("overloaded: searches are refused with 503 on arrival")
-    response = errors.overloaded()
-    sent_id = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-    response.headers["X-Request-ID"] = middleware.request_id_for(sent_id)
-    await _send(response, middleware.loop_headers(scope["scheme"] == "https"), send)
+    sent_id = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin-1")
+    request_id = (b"x-request-id", middleware.request_id_for(sent_id).encode())
+    await _send(_OVERLOADED, (request_id, *middleware.loop_headers(scope["scheme"] == "https")), send)
     observe_request("search", 503, time.perf_counter() - received_at, in_test_mode=False)
 
 
@@ -209,7 +205,7 @@ async def _lifespan(receive: Any, send: Any) -> None:
         database.backend = pool = Pool(settings.DB_POOL_SIZE, settings.DB_MAX_WAIT_S)
         await pool.open()
     metrics.start()
-    credits.settler.start_thread()  # settles what ended processes have left
+    unknown_charges.settler.start_thread()  # settles what ended processes have left
     log.info(
         "started: pid=%d profile=%s redis=%s source_a=%s source_b=%s",
         os.getpid(),
@@ -218,7 +214,8 @@ async def _lifespan(receive: Any, send: Any) -> None:
         settings.SOURCE_A,
         settings.SOURCE_B,
     )
-    if (memory := await loop.run_in_thread(health.redis_memory)) and not memory.healthy:
+    memory = await loop.run_in_thread(lambda: result(REDIS_MEMORY, Context(timezone.now())))
+    if memory and not memory.healthy:
         log.warning("Redis: %s", memory.detail)
     gc.collect()
     gc.freeze()  # imported objects stay: collecting them again takes many times as long as a search

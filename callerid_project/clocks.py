@@ -7,14 +7,14 @@ alert, which the dashboard and `doctor` of every host show.
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
-from django.db import DatabaseError, InterfaceError, connection
+from django.conf import settings
+from django.db import connection
 
 from accounts import alerts
-from accounts.alerts import Condition, Delays
-from core import metrics
+from accounts.alerts import Condition, Delays, Severity
+from core import metrics, redis
 
 #: The kind of the alert; its subject is the host's name.
 KIND = "clock.wrong"
@@ -22,23 +22,14 @@ KIND = "clock.wrong"
 MAX_DIFFERENCE_S = 1.0
 #: The alert of a host that has not reported for so long ends: it no longer serves.
 GONE = timedelta(minutes=5)
+ADVICE = "Synchronize all hosts by NTP."
 
 
 @metrics.sampler
-def sample() -> None:
+def report() -> None:
+    """Open, update or close the alert about this host's clock. Raises django.db's errors."""
     if connection.vendor != "postgresql":
         return
-    try:
-        report()
-    except (DatabaseError, InterfaceError):
-        pass  # health checks report it
-    finally:
-        with suppress(DatabaseError, InterfaceError):
-            connection.close()
-
-
-def report() -> None:
-    """Open, update or close the alert about this host's clock, on PostgreSQL. Raises django.db's errors."""
     ahead_s = -difference_s(database_time)
     # By the database's clock, as the alert's times must be, since this host's may be wrong.
     now = datetime.fromtimestamp(database_time(), UTC)
@@ -48,8 +39,8 @@ def report() -> None:
         subject=host,
         title=f"The clock of {host} is wrong",
         summary=f"It is {abs(ahead_s):,.1f} s {'ahead of' if ahead_s > 0 else 'behind'} the database's clock.",
-        hint="Synchronize all hosts by NTP.",
-        opens=abs(ahead_s) > MAX_DIFFERENCE_S,
+        hint=ADVICE,
+        severity=Severity.ALERT if abs(ahead_s) > MAX_DIFFERENCE_S else Severity.PASSING,
     )
     gone = alerts.current().filter(kind=KIND, last_seen_at__lt=now - GONE).values_list("subject", flat=True)
     alerts.report(
@@ -70,6 +61,12 @@ def database_time() -> float:
     with connection.cursor() as cursor:
         cursor.execute("SELECT extract(epoch FROM clock_timestamp())")
         return float(cursor.fetchone()[0])
+
+
+def redis_time() -> float:
+    """Redis's UNIX time."""
+    seconds, microseconds = redis.client(settings.REDIS_URL).time()
+    return float(seconds + microseconds / 1e6)
 
 
 def difference_s(read: Callable[[], float]) -> float:

@@ -19,7 +19,7 @@ from rest_framework.views import APIView
 
 from accounts import customer_links, statistics
 from accounts.models import CreditEntry, Customer
-from accounts.newest import NEWEST_FIRST, newest_ids
+from accounts.newest import newest
 from core import throttling
 
 #: Content-Security-Policy: no script, and nothing from elsewhere.
@@ -78,10 +78,8 @@ def _overview(customer: Customer) -> dict[str, Any]:
     rows.sort(key=lambda token: not token.is_usable_at(now))
     ids = [token.pk for token in rows]
     usable = [token for token in rows if token.is_usable_at(now)]
-    searches = CreditEntry.objects.filter(kind=CreditEntry.Kind.SEARCH)
-    charges = CreditEntry.objects.filter(pk__in=newest_ids(searches, ids, NEWEST_CHARGES)).annotate(
-        refunded=Exists(CreditEntry.objects.filter(refunds=OuterRef("pk")))
-    )
+    searches = CreditEntry.objects.filter(kind=CreditEntry.Kind.SEARCH).select_related("token")
+    refunds = CreditEntry.objects.filter(refunds=OuterRef("pk"))
     return {
         "customer": customer,
         "now": now,
@@ -89,7 +87,7 @@ def _overview(customer: Customer) -> dict[str, Any]:
         "usable": len(usable),
         "tokens": [_token(token, now) for token in statistics.activity_of(rows[:MAX_TOKENS], now)],
         "more": max(0, len(rows) - MAX_TOKENS),
-        "charges": charges.select_related("token").order_by(*NEWEST_FIRST),
+        "charges": newest(searches, ids, NEWEST_CHARGES).annotate(refunded=Exists(refunds)),
         "days": _days(ids, now),
         "chart_height": CHART_HEIGHT,
         "chart_width": DAYS * BAR_STEP,

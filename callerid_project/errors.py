@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.views import csrf, defaults
 from rest_framework import exceptions
 
-from accounts import credits, idempotency
+from accounts import charging, idempotency
 from core import request_body, throttling
 from lookup import numbers, parsers, search, test_mode
 
@@ -33,7 +33,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     idempotency.InvalidKey: (400, "Invalid Idempotency-Key", "invalid"),
     idempotency.KeyReused: (400, "Idempotency-Key was used with another query", "invalid"),
     idempotency.StillInFlight: (500, INTERNAL, "failed"),
-    credits.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
+    charging.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
     search.AllSourcesFailed: (500, INTERNAL, "failed"),
     test_mode.Overloaded: (503, OVERLOADED, "failed"),
 }

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 from accounts import task_runs  # noqa: F401  (declares its own metrics, as does pool_metrics)
 from callerid_project import clocks  # noqa: F401  (has a sampler)
-from callerid_project.health import Probe
+from callerid_project.health.probes import Probe
 from core import metrics, pool_metrics  # noqa: F401
 from core.throttling import client_address
 

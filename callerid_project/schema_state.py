@@ -8,6 +8,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
+NOT_MIGRATED = "Migrations are not applied: run manage.py migrate"
 #: The migrations that are applied, by app and name.
 APPLIED = "SELECT app, name FROM django_migrations"
 

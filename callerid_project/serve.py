@@ -13,31 +13,37 @@ import threading
 import time
 from typing import Any
 
+#: libuv, which uvloop runs on, accepts one connection of a descriptor in each turn of the loop. With several
+#: descriptors of the listening socket it accepts as many, so that new ones do not wait for seconds in a busy process.
+ACCEPTED_EACH_TURN = 8
 
-def require_free(host: str, port: int) -> str:
-    """The IP address to listen on. Exits with one sentence if that is impossible."""
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket of this address that does not listen yet: connections are refused until the service has started. Exits
+    with one sentence if that is impossible."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError:
         sys.exit(f"HOST={host} is not an address of this machine, for example HOST=127.0.0.1.")
-    family, kind, protocol, _, target = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    family, kind, protocol, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    bound = socket.socket(family, kind, protocol)
     try:
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(target)
-            probe.listen(1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind(address)
     except PermissionError:
         sys.exit(f"Port {port} requires privileges that this user lacks: choose a port above 1023, such as PORT=8001.")
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             sys.exit(f"Port {port} is in use: stop the other program, or choose another port: PORT={port + 1} ./run")
         sys.exit(f"Cannot listen on {host} port {port}: {error.strerror}.")
-    return str(target[0])
+    return bound
 
 
 def main() -> None:
     port = _whole_number("PORT", 8000, most=65535)
-    ip = require_free(os.environ.get("HOST") or "127.0.0.1", port)
+    bound = bind(os.environ.get("HOST") or "127.0.0.1", port)
     if sys.argv[1:] == ["check"]:
         return
     import uvicorn
@@ -47,8 +53,6 @@ def main() -> None:
 
     config = uvicorn.Config(
         "callerid_project.asgi:application",
-        host=ip,
-        port=port,
         loop="uvloop",
         http=LimitedProtocol,
         ws="none",
@@ -69,7 +73,7 @@ def main() -> None:
     for stopping in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stopping, lambda *_: os._exit(0))
     try:
-        server.run()
+        server.run([bound, *(bound.dup() for _ in range(ACCEPTED_EACH_TURN - 1))])
     except ImproperlyConfigured as error:
         sys.exit(f"Configuration error: {error}")
 

@@ -28,7 +28,7 @@ env.refuse_removed(
     )
     | {
         "MAX_QUEUED_REQUESTS": "MAX_WAITING_SEARCHES limits how many searches wait.",
-        "QUEUE_TIMEOUT_S": "A search waits at most for a third of SEARCH_DEADLINE_S.",
+        "QUEUE_TIMEOUT_S": "A search waits at most for a quarter of SEARCH_DEADLINE_S.",
         "DRAIN_S": "An instance that stops closes its port at once; the load balancer tries another one.",
         "DATABASE_REPLICA_URL": "Searches read the primary: charging is what limits their number (docs/scale.md).",
     }
@@ -50,8 +50,9 @@ except RuntimeError:
 SERVING = env.flag("CALLERID_SERVING", False)
 HOST = env.str("HOST", "127.0.0.1")
 PORT = env.number("PORT", 8000, most=65_535)
-# A process runs at most so many searches at once. Others wait, at most for a third of the deadline, and then get 503.
-MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 128, most=10_000)
+# A process runs at most so many searches at once, without those that wait for vendors. Others wait, at most for a
+# quarter of the deadline, and then get 503.
+MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 32, most=10_000)
 MAX_WAITING_SEARCHES = env.number("MAX_WAITING_SEARCHES", 5_000, least=0, most=100_000)
 # How long a request may take to send its body, in all.
 BODY_TIMEOUT_S = env.number("BODY_TIMEOUT_S", 5.0, least=0.1, most=60)
@@ -234,6 +235,7 @@ MIDDLEWARE = [
     "callerid_project.middleware.PageOTPMiddleware",
     "callerid_project.middleware.PageMessageMiddleware",
     "callerid_project.middleware.FieldLimitMiddleware",
+    "django_ratelimit.middleware.RatelimitMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
@@ -304,6 +306,7 @@ if REDIS_URL:
         "KEY_PREFIX": "callerid",
     }
 RATELIMIT_USE_CACHE = "rate_limits"
+RATELIMIT_VIEW = "callerid_project.console.login_limits.too_many_attempts"
 RATELIMIT_IP_META_KEY = "core.throttling.client_address"
 # How long Redis may take to answer. Then each process counts on its own, and tries Redis again after the pause.
 REDIS_TIMEOUT_S = env.number("REDIS_TIMEOUT_S", 0.1, least=0.01, most=10)

@@ -2,8 +2,9 @@ from django.conf import settings
 from django.contrib import admin
 from django.urls import path, re_path
 
-from callerid_project import errors, health, metrics
+from callerid_project import errors, metrics
 from callerid_project.customer_page import CustomerPage
+from callerid_project.health import probes
 from callerid_project.pages import Docs, Home, Schema
 from core.views import on_loop
 from lookup.views import SearchView
@@ -16,8 +17,8 @@ urlpatterns = [
     re_path(r"^schema/?$", Schema.as_view(), name="schema"),
     re_path(r"^docs/?$", Docs.as_view(), name="docs"),
     re_path(r"^customer/(?P<link>[A-Za-z0-9_:-]+)/?$", CustomerPage.as_view(), name="customer"),
-    re_path(r"^livez/?$", on_loop(health.Livez.as_view()), name="livez"),
-    re_path(r"^readyz/?$", on_loop(health.Readyz.as_view()), name="readyz"),
+    re_path(r"^livez/?$", on_loop(probes.Livez.as_view()), name="livez"),
+    re_path(r"^readyz/?$", on_loop(probes.Readyz.as_view()), name="readyz"),
     re_path(r"^metrics/?$", on_loop(metrics.view), name="metrics"),
     path(f"{settings.ADMIN_PATH}/", admin.site.urls),
 ]

@@ -14,23 +14,23 @@ SQLITE_PAUSE_S = 0.01
 VENDOR = connection.vendor
 
 
-def fetch(statement: str, parameters: Sequence[Any]) -> list[Any]:
-    """The rows; none for a statement that returns no rows. `statement` has %s for each parameter, and no %%. Raises
-    django.db's errors."""
-    if VENDOR == "sqlite":  # has no type for them
-        parameters = [connection.ops.adapt_datetimefield_value(p) if isinstance(p, datetime) else p for p in parameters]
+def fetch(statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+    """The rows; none for a statement that returns no rows. `statement` has %s for each parameter. Raises django.db's
+    errors."""
+    adapt = connection.ops.adapt_datetimefield_value  # SQLite has no type for them
+    parameters = [adapt(value) if isinstance(value, datetime) else value for value in parameters]
     with connection.cursor() as cursor:
         cursor.execute(statement, parameters)
         return cursor.fetchall() if cursor.description else []
 
 
-def fetch_one(statement: str, parameters: Sequence[Any]) -> Any:
+def fetch_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
     """The first row, or None."""
     rows = fetch(statement, parameters)
     return rows[0] if rows else None
 
 
-def run(statement: str, parameters: Sequence[Any]) -> None:
+def run(statement: str, parameters: Sequence[Any] = ()) -> None:
     """Execute a statement that returns no rows. Raises django.db's errors."""
     fetch(statement, parameters)
 

@@ -6,16 +6,16 @@ a time.
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
-from django.db.models import DateTimeField, Field, Func, Model, Q, QuerySet, Value
+from django.db.models import DateTimeField, Field, Func, Q, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 from django.http import HttpRequest, HttpResponse
@@ -33,11 +33,13 @@ SCANNED = 20_000
 PERIOD = timedelta(hours=24)
 #: As the start of the period in a link: everything.
 EVER = "2000-01-01"
+PAGE_ROWS = 50
 BEFORE_VAR = "before"
+_ORDER = "-created_at", "-pk"
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
-# --- Forms -----------------------------------------------------------------------------------------------------------
+# --- Fields ----------------------------------------------------------------------------------------------------------
 
 
 class MomentField(forms.DateTimeField):
@@ -78,9 +80,78 @@ def choice_field(label: str, choices: Any) -> forms.ChoiceField:
     )
 
 
+# --- Filters ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What the field `name` of a form selects: rows whose `column` is `value`, or one of these values, and that fulfil
+    `condition`.
+
+    An index serves it: of `column` and `created_at`, or without a column of `created_at` alone, of the rows that fulfil
+    `index_condition`. Without either, none does. `combined_with`: there is also an index of this column and
+    `created_at` with that condition.
+
+    `is_common`: whether almost every row fulfils it, so that a page is soon full. `newest`: of some rows, those that
+    have one of several values, at most so many, newest first. `choices`: what to enter instead, and the name, of each
+    object that a text may mean, if it does not mean one; nothing is selected. `note`: what is selected, or the sentence
+    above the choices; may be HTML. `warning`: what was not looked at.
+    """
+
+    name: str
+    column: str = ""
+    value: Any = None
+    index_condition: Q = field(default_factory=Q)
+    condition: Q = field(default_factory=Q)
+    combined_with: str = ""
+    is_common: bool = False
+    newest: Callable[[QuerySet, list[Any], int], QuerySet] | None = None
+    choices: list[tuple[str, str]] | None = None
+    note: str = ""
+    warning: str = ""
+
+    def apply(self, rows: QuerySet) -> QuerySet:
+        """By no index of a column: PostgreSQL could choose that of a value whose rows are many and old."""
+        if self.column:
+            name = f"any_{self.column}"
+            lookup = f"{name}__in" if isinstance(self.value, list) else name
+            rows = rows.alias(**{name: Coalesce(self.column, self.column)}).filter(**{lookup: self.value})
+        return rows.filter(self.index_condition, self.condition)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the order of rows, newest first: that of the row with this time and id."""
+
+    created_at: datetime
+    pk: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Position | None":
+        """Reverse `str`. None for any other text."""
+        if not (match := re.fullmatch(r"([0-9]{1,17})-([0-9]{1,18})", text)):
+            return None
+        seconds, microsecond = divmod(int(match[1]), 1_000_000)
+        return cls(datetime.fromtimestamp(seconds, UTC).replace(microsecond=microsecond), int(match[2]))
+
+    def __str__(self) -> str:
+        whole = int(self.created_at.replace(microsecond=0).timestamp())
+        return f"{whole * 1_000_000 + self.created_at.microsecond}-{self.pk}"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows, newest first. `older`: where the next page begins, if there may be one. `searched_to`: how far back rows
+    were looked through, if the page is not full because of SCANNED."""
+
+    rows: list[Any]
+    older: Position | None = None
+    searched_to: datetime | None = None
+
+
 class ListForm(forms.Form):
-    """The filters, and the period that is listed, by default the last 24 hours. Submitted by POST, and then part of
-    the URL, where a day may stand for a moment."""
+    """The filters of a list, and the period that is listed, by default the last 24 hours: `page` reads what they
+    select. Submitted by POST, and then part of the URL, where a day may stand for a moment."""
 
     since = MomentField("From (UTC)")
     until = MomentField("To (UTC)", is_end=True)
@@ -88,6 +159,9 @@ class ListForm(forms.Form):
     #: The first fields; the others are folded on phones, under `more`.
     main: tuple[str, ...]
     more: str
+    #: What the rows are, and a sentence for an empty list.
+    noun: str
+    empty_help = ""
 
     def __init__(self, data: Any) -> None:
         values = {name: str(data.get(name, "")).strip() for name in self.base_fields}
@@ -133,124 +207,28 @@ class ListForm(forms.Form):
             self.add_error("until", "The end is before the start.")
         return data
 
+    # --- What the filters select ----------------------------------------------------------------------------------
 
-# --- What a list is --------------------------------------------------------------------------------------------------
+    def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
+        """The filters that `data`, of a valid form, sets: the most selective first, whose index is used."""
+        raise NotImplementedError
 
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """What a filter selects: rows with `value` in the column of its index, or one of these values; and `condition`.
-
-    `is_indexed`: whether the index serves it. `is_common`: whether almost every row fulfils it, so that a page is soon
-    full. `newest`: orders rows with one of several values, at most so many, newest first. `choices`: what to enter
-    instead, and the name, of each object that a text may mean, if it does not mean one; nothing is selected. `note`:
-    what is selected, or the sentence above the choices; may be HTML. `warning`: what was not looked at.
-    """
-
-    value: Any = None
-    condition: Q | None = None
-    is_indexed: bool = True
-    is_common: bool = False
-    newest: Callable[[QuerySet, int], QuerySet] | None = None
-    choices: list[tuple[str, str]] | None = None
-    note: str = ""
-    warning: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """A filter of a list. `name`: of its field in the form. `match`: what the form's cleaned data selects, or None.
-    `index`: the name of its index, of a column and `created_at`, or of `created_at` alone with a condition."""
-
-    name: str
-    index: str
-    match: Callable[[dict[str, Any]], Match | None]
-
-
-def exactly(name: str) -> Callable[[dict[str, Any]], Match | None]:
-    """The `match` of a filter by the value of one field."""
-    return lambda data: Match(data[name]) if data[name] else None
-
-
-@dataclass(frozen=True, slots=True)
-class LongList:
-    """`filters`: the most selective first, whose index is used. `noun`: what the rows are."""
-
-    model: type[Model]
-    form: type[ListForm]
-    filters: tuple[Filter, ...]
-    noun: str
-    page_rows: int = 50
-    empty_help: str = ""
-
-    def select(self, values: Any) -> "Selection":
-        """What these values of the form's fields select."""
-        return Selection(self, self.form(values))
-
-    def index(self, name: str) -> tuple[str, Q]:
-        """The column (empty: `created_at` alone) and the condition of the index of this name."""
-        index = next(index for index in self.model._meta.indexes if index.name == name)
-        *columns, _created_at = index.fields
-        return cast(Field, self.model._meta.get_field(columns[0])).attname if columns else "", index.condition or Q()
-
-    def has_index(self, column: str, condition: Q) -> bool:
-        return any((column, condition) == self.index(index.name) for index in self.model._meta.indexes)
-
-
-# --- Reading ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """A place in the order of rows, newest first: that of the row with this time and id."""
-
-    created_at: datetime
-    pk: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Position | None":
-        """Reverse `str`. None for any other text."""
-        if not (match := re.fullmatch(r"([0-9]{1,17})-([0-9]{1,18})", text)):
-            return None
-        seconds, microsecond = divmod(int(match[1]), 1_000_000)
-        return cls(datetime.fromtimestamp(seconds, UTC).replace(microsecond=microsecond), int(match[2]))
-
-    def __str__(self) -> str:
-        whole = int(self.created_at.replace(microsecond=0).timestamp())
-        return f"{whole * 1_000_000 + self.created_at.microsecond}-{self.pk}"
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Rows, newest first. `older`: where the next page begins, if there may be one. `searched_to`: how far back rows
-    were looked through, if the page is not full because of SCANNED."""
-
-    rows: list[Any]
-    older: Position | None = None
-    searched_to: datetime | None = None
-
-
-class Selection:
-    """The rows that `form` selects; none if it is invalid or a text does not mean one object."""
-
-    def __init__(self, long_list: LongList, form: ListForm) -> None:
-        self.list, self.form = long_list, form
-        found = [(each, each.match(form.cleaned_data)) for each in long_list.filters] if form.is_valid() else []
-        self.matches = [(each, match) for each, match in found if match]
+    @cached_property
+    def filters(self) -> list[Filter]:
+        return list(self.selected(self.cleaned_data)) if self.is_valid() else []
 
     @property
     def is_complete(self) -> bool:
-        return self.form.is_valid() and all(match.choices is None for _, match in self.matches)
+        return self.is_valid() and all(each.choices is None for each in self.filters)
 
     @property
     def needs_choice(self) -> bool:
-        return any(match.choices for _, match in self.matches)
+        return any(each.choices for each in self.filters)
 
-    def page(self, rows: QuerySet, before: Position | None = None, size: int | None = None) -> Page:
-        """The first `size` of `rows` that are selected, or those after `before`."""
+    def page(self, rows: QuerySet, before: Position | None = None, size: int = PAGE_ROWS) -> Page:
+        """The first `size` of `rows` that are selected, or those after `before`; none unless the form `is_complete`."""
         if not self.is_complete:
             return Page([])
-        size = size or self.list.page_rows
         rows, scanned = self._ordered(rows, before, size + 1)
         floor = None
         if scanned:
@@ -259,57 +237,44 @@ class Selection:
                 floor = Position(*last)
                 rows = rows.filter(created_at__gte=floor.created_at)
                 rows = rows.filter(Q(created_at__gt=floor.created_at) | Q(pk__gte=floor.pk))
-            for other, match in scanned:
-                rows = self._filtered(rows, other, match)
+            for each in scanned:
+                rows = each.apply(rows)
         found = list(rows[: size + 1])
         if len(found) > size:
             return Page(found[:size], Position(found[size - 1].created_at, found[size - 1].id))
         return Page(found, floor, floor.created_at if floor else None)
 
-    def _ordered(
-        self, rows: QuerySet, before: Position | None, limit: int
-    ) -> tuple[QuerySet, list[tuple[Filter, Match]]]:
+    def _ordered(self, rows: QuerySet, before: Position | None, limit: int) -> tuple[QuerySet, list[Filter]]:
         """The rows that one filter selects, in the order of its index, and the filters to apply to SCANNED of them.
 
         The order is spelled out to leave PostgreSQL no choice. It assumes that a value's rows are evenly distributed,
         and for one whose rows are old it would otherwise read everything since.
         """
-        first, last = self.form.cleaned_data["since"], self.form.cleaned_data["until"] or _LAST
+        first, last = self.cleaned_data["since"], self.cleaned_data["until"] or _LAST
         if before is not None and before.created_at <= last:
             last = before.created_at
             rows = rows.filter(Q(created_at__lt=last) | Q(pk__lt=before.pk))
-        others = list(self.matches)
-        leading = next((each for each in others if each[1].is_indexed), None)
-        if leading is not None:
-            others.remove(leading)
-        for each in [each for each in others if each[1].is_common or (leading and leading[1].newest)]:
-            others.remove(each)
-            rows = self._filtered(rows, *each)
-        if leading is not None and leading[1].newest:
-            return leading[1].newest(rows.filter(created_at__gte=first, created_at__lte=last), limit), []
-        column, condition = self.list.index(leading[0].index) if leading else ("", Q())
-        rows = rows.filter(condition)
-        if leading is None or not column:
-            others += [leading] if leading and leading[1].condition else []
-            return rows.filter(created_at__gte=first, created_at__lte=last).order_by("-created_at", "-pk"), others
-        for other, _match in others:
-            of_other, condition = self.list.index(other.index)
-            if not of_other and self.list.has_index(column, condition):
-                # Of few rows, so that no choice of index is slow.
-                rows = rows.filter(condition, created_at__gte=first, created_at__lte=last, **{column: leading[1].value})
-                return rows.order_by("-created_at", "-pk"), others
-        rows = in_range(rows, column, leading[1].value, first, last)
-        return rows.order_by(f"-{column}", "-created_at", "-pk"), others
-
-    def _filtered(self, rows: QuerySet, each: Filter, match: Match) -> QuerySet:
-        """By no index of a column: PostgreSQL could choose that of a value whose rows are many and old."""
-        column, condition = self.list.index(each.index)
-        if match.is_indexed:
-            rows = rows.filter(condition)
-        if match.value is not None:
-            name = f"any_{column}{'__in' if isinstance(match.value, list) else ''}"
-            rows = rows.alias(**{f"any_{column}": Coalesce(column, column)}).filter(**{name: match.value})
-        return rows.filter(match.condition) if match.condition else rows
+        leading = next((each for each in self.filters if each.column or each.index_condition), None)
+        scanned = []
+        for each in self.filters:
+            if each.is_common or (leading and leading.newest and each is not leading):
+                rows = each.apply(rows)
+            elif each is not leading or (each.condition and not each.column):
+                scanned.append(each)
+        of_period = rows.filter(created_at__gte=first, created_at__lte=last)
+        if leading is None:
+            return of_period.order_by(*_ORDER), scanned
+        if leading.newest:
+            return leading.newest(of_period, leading.value, limit), []
+        if not leading.column:
+            return of_period.filter(leading.index_condition).order_by(*_ORDER), scanned
+        combined = next((each for each in scanned if each.combined_with == leading.column), None)
+        if combined:
+            # Of few rows, so that no choice of index is slow.
+            rows = of_period.filter(combined.index_condition, **{leading.column: leading.value})
+            return rows.order_by(*_ORDER), scanned
+        rows = in_range(rows.filter(leading.index_condition), leading.column, leading.value, first, last)
+        return rows.order_by(f"-{leading.column}", *_ORDER), scanned
 
 
 def in_range(rows: QuerySet, name: str, value: Any, first: datetime, last: datetime) -> QuerySet:
@@ -337,40 +302,34 @@ class _Row(Func):
 
 
 class KeysetPaginator(Paginator):
-    """One page: the next one begins after the last row of this one. Nothing is counted."""
+    """One page, of a list: the next one begins after its last row. No statement counts."""
 
     template_name = "admin/long_list_pages.html"
 
-    @cached_property
-    def count(self) -> int:
-        return len(self.object_list)
-
 
 class LongChangeList(ChangeList):
-    """Lists what a Selection selects; its form's fields are the only filters."""
+    """Lists what a ListForm selects; its fields are the only filters."""
 
     model_admin: "LongListAdmin"
-    selection: Selection
+    form: ListForm
     page: Page
     before: Position | None
 
     def get_filters_params(self, params: Any = None) -> dict[str, Any]:
-        own = {*self.model_admin.long_list.form.base_fields, BEFORE_VAR}
+        own = {*self.model_admin.list_form.base_fields, BEFORE_VAR}
         return {name: value for name, value in super().get_filters_params(params).items() if name not in own}
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
         """No row: `get_results` reads them. Django's refuses every other filter in the URL."""
-        form = self.model_admin.long_list.form
+        form = self.model_admin.list_form
         invalid = request.method == "POST"  # LongListAdmin redirects what is valid
-        self.selection = Selection(
-            self.model_admin.long_list, form(request.POST) if invalid else form.from_url(request.GET)
-        )
+        self.form = form(request.POST) if invalid else form.from_url(request.GET)
         self.before = Position.parse(request.GET.get(BEFORE_VAR, ""))
         return super().get_queryset(request, exclude_parameters).none()
 
     def get_results(self, request: HttpRequest) -> None:
         rows = self.root_queryset.select_related(*self.model_admin.list_select_related)
-        self.page = self.selection.page(rows, self.before)
+        self.page = self.form.page(rows, self.before)
         self.result_list: Any = self.page.rows
         self.paginator = KeysetPaginator(self.page.rows, self.list_per_page)
         self.result_count = self.full_result_count = len(self.page.rows)
@@ -378,13 +337,13 @@ class LongChangeList(ChangeList):
         self.can_show_all = self.multi_page = False
 
     def notes(self) -> list[str]:
-        return [match.warning for _, match in self.selection.matches if match.warning]
+        return [each.warning for each in self.form.filters if each.warning]
 
     # --- For the templates ----------------------------------------------------------------------------------------
 
     def _url(self, **changes: Any) -> str:
         """This list with other parameters; None: without one."""
-        parameters = {**self.selection.form.url_parameters(), **changes}
+        parameters = {**self.form.url_parameters(), **changes}
         return "?" + urlencode({name: value for name, value in parameters.items() if value is not None})
 
     @property
@@ -407,22 +366,22 @@ class LongChangeList(ChangeList):
     def selected(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
         """For each filter what it selects, for one without a visible field the URL without it, and the URL and the name
         of each choice."""
-        hidden = {field.name for field in self.selection.form.hidden_fields()}
+        hidden = {field.name for field in self.form.hidden_fields()}
         return [
             (
-                match.note,
+                each.note,
                 self._url(**{each.name: None}) if each.name in hidden else "",
-                [(self._url(**{each.name: value}), name) for value, name in match.choices or ()],
+                [(self._url(**{each.name: value}), name) for value, name in each.choices or ()],
             )
-            for each, match in self.selection.matches
-            if match.note
+            for each in self.form.filters
+            if each.note
         ]
 
 
 class LongListAdmin(ReadOnlyAdmin, LargeTableAdmin):
     """The console's page of a long list. A user who may not view it gets 403, whatever the form has."""
 
-    long_list: LongList
+    list_form: type[ListForm]
     list_select_related: tuple[str, ...] = ()
     changelist_class = LongChangeList
     sortable_by = ()
@@ -430,7 +389,7 @@ class LongListAdmin(ReadOnlyAdmin, LargeTableAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         require(self.has_view_permission(request))
         if request.method == "POST":
-            form = self.long_list.form(request.POST)
+            form = self.list_form(request.POST)
             if form.is_valid():
                 return redirect(f"{request.path}?{urlencode(form.url_parameters())}")
         return super().changelist_view(request, extra_context)

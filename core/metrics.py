@@ -6,8 +6,11 @@ A module declares its metrics at import, and counts by `inc`, `set` and `observe
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import cache, cached_property, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec
+
+from django.db import DatabaseError, InterfaceError, connection
 
 from core.database_errors import describe
 
@@ -103,14 +106,21 @@ _samplers: list[Callable[[], None]] = []
 
 
 def sampler(function: Callable[[], None]) -> Callable[[], None]:
-    """Decorates a function that sets gauges, which serving processes call every SAMPLE_INTERVAL_S."""
+    """Decorates a function that sets gauges, which serving processes call every SAMPLE_INTERVAL_S. It may raise
+    django.db's errors."""
     _samplers.append(function)
     return function
 
 
 def sample() -> None:
     for function in _samplers:
-        log_exceptions(function)()
+        _call(function)
+
+
+@log_exceptions
+def _call(function: Callable[[], None]) -> None:
+    with suppress(DatabaseError, InterfaceError):  # health checks report it
+        function()
 
 
 def start() -> None:
@@ -124,6 +134,8 @@ def _sample_regularly() -> None:
     pause = threading.Event()
     while True:
         sample()
+        with suppress(DatabaseError, InterfaceError):
+            connection.close()
         pause.wait(SAMPLE_INTERVAL_S)
 
 

@@ -62,5 +62,16 @@ def from_query(query: Mapping[str, str], among: Sequence[Period] = ALL) -> Perio
     return next((period for period in among if period.key == query.get("period")), DAY)
 
 
+def steps(since: datetime, now: datetime, *, by_hour: bool) -> list[datetime]:
+    """The start of each hour or day of a period, which begins at `since`."""
+    step = timedelta(hours=1) if by_hour else timedelta(days=1)
+    return [since + step * index for index in range((now - since) // step + 1)]
+
+
+def step_label(period: Period, *, by_hour: bool) -> str:
+    """The strftime format of the hours or days of a chart of this period."""
+    return "%H:%M" if period is DAY else "%b %d, %H:%M" if by_hour else "%b %d"
+
+
 def shown(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -212,11 +212,12 @@ async def call_on_loop(operation: Callable[[LoopClient], Awaitable[T]]) -> T:
     except (redis.RedisError, OSError) as error:
         availability.record_failure(error)
         raise RedisUnavailable from error
-    except asyncio.CancelledError as error:
+    except asyncio.CancelledError:
         if not late.has_cancelled or late.task.uncancel():  # somebody else has cancelled the task
             raise
-        availability.record_failure(TimeoutError())
-        raise RedisUnavailable from error
+        timeout = TimeoutError()
+        availability.record_failure(timeout)
+        raise RedisUnavailable from timeout
     finally:
         late.cancel()
     availability.record_success()

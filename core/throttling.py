@@ -15,6 +15,7 @@ from django.core.cache import caches
 from django.core.cache.backends.base import BaseCache
 from django.http import HttpRequest
 from django_ratelimit.core import get_usage
+from django_ratelimit.exceptions import Ratelimited
 
 from core import metrics, redis
 
@@ -37,7 +38,7 @@ FALLBACKS = metrics.Counter(
 )
 
 
-class TooManyAttempts(Exception):
+class TooManyAttempts(Ratelimited):
     """The client address or the user name is over its limit; `wait_s` whole seconds until its window ends."""
 
     def __init__(self, wait_s: int) -> None:

@@ -21,16 +21,11 @@ HOW_TO_CREATE_A_KEY = (
 
 
 class WebhookFailed(Exception):
-    """The receiver did not accept the message. The text names no URL and nothing that the receiver sent.
-
-    `unreachable`: no answer arrived, so another message would not be accepted now either.
-    """
-
-    unreachable = False
+    """The receiver did not accept the message. The text names no URL and nothing that the receiver sent."""
 
 
 class WebhookUnreachable(WebhookFailed):
-    unreachable = True
+    """No answer arrived, so another message would not be accepted now either."""
 
 
 class WebhookGone(WebhookFailed):

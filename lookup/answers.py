@@ -1,7 +1,7 @@
 """A source's answer about a number: Found, NotFound or Failed; never None."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 FIELDS = ("name", "location", "spam")
 MAX_TEXT = 200
@@ -14,6 +14,8 @@ class Found:
 
     Raises ValueError when no field is known, and TypeError for a value of the wrong type.
     """
+
+    outcome: ClassVar[str] = "found"
 
     name: str | None = None
     location: str | None = None
@@ -42,6 +44,8 @@ class Found:
 class NotFound:
     """The source does not know the number. `reason`: `invalid_number` where it says that the number is invalid."""
 
+    outcome: ClassVar[str] = "not_found"
+
     reason: str = field(default="not_found", compare=False)
 
 
@@ -53,6 +57,8 @@ class Failed:
     contain data from the source, a key or a number. `retry_after_s`: the source's Retry-After. `number_specific`:
     the failure concerns this number only.
     """
+
+    outcome: ClassVar[str] = "failed"
 
     reason: str
     hint: str = ""

@@ -12,7 +12,7 @@ from lookup import cache_versions, request_log, suppression
 from lookup.address_books import store as address_books
 from lookup.imports.complaints import COMPLAINTS, drop_unused_subjects
 from lookup.imports.contacts import CONTACTS
-from lookup.imports.merging import import_lock
+from lookup.imports.staging import Tables
 from lookup.models import ComplaintDay, Contact, NumberRule
 
 #: Replaces a number in the admin's history.
@@ -47,7 +47,7 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> Erased:
     numbers = list(dict.fromkeys(numbers))
     stored = [int(number) for number in numbers]
     # Waits for an import that is writing; one that is still reading sees the suppressed numbers when it writes.
-    with import_lock(CONTACTS), import_lock(COMPLAINTS), transaction.atomic():
+    with Tables.lock(CONTACTS), Tables.lock(COMPLAINTS), transaction.atomic():
         # In the same transaction, so that cached vendor answers are invalid at the same moment in every process.
         (suppression.suppress if block else cache_versions.bump)(numbers)
         address_book_contacts = address_books.erase(stored)

@@ -3,9 +3,8 @@
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
-from django.db import DatabaseError, InterfaceError, connection
+from django.db import DatabaseError, InterfaceError
 
 from core import metrics
 from core.database import fetch
@@ -66,13 +65,7 @@ _sampled: set[str] = set()
 
 @metrics.sampler
 def sample() -> None:
-    try:
-        paused = set(SourcePause.objects.values_list("connector", flat=True))
-        for name in _sampled | paused:
-            SOURCE_PAUSED.set(name in paused, name)
-        _sampled.update(paused)
-    except (DatabaseError, InterfaceError):
-        pass  # health checks report it
-    finally:
-        with suppress(DatabaseError, InterfaceError):
-            connection.close()
+    paused = set(SourcePause.objects.values_list("connector", flat=True))
+    for name in _sampled | paused:
+        SOURCE_PAUSED.set(name in paused, name)
+    _sampled.update(paused)

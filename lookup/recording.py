@@ -10,7 +10,7 @@ import msgspec
 from django.conf import settings
 
 from accounts import statistics
-from accounts.credits import ChargedAnswer
+from accounts.charging import ChargedAnswer
 from accounts.models import ActiveToken
 from core import write_buffer
 from core.hashing import keyed_hash

@@ -7,7 +7,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
-from accounts.credits import TEST_BALANCE
+from accounts.charging import TEST_BALANCE
 from lookup import test_mode
 from lookup.serializers import ErrorResponse, SearchRequest, SearchResponse
 

@@ -5,14 +5,15 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from django.conf import settings
 
+from core import admission
 from lookup import cache_versions, pauses, rules, statistics
-from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.answers import Answer, Failed, Found
 from lookup.combined_query import NumberQuery, NumberRows
-from lookup.connectors.base import call_local, checked, raised
+from lookup.connectors.base import call_connector, checked
 from lookup.connectors.registry import Member, bind
 from lookup.connectors.table import TableConnector
 from lookup.slot import Slot
@@ -29,8 +30,6 @@ SLOTS = {
 }
 
 NO_TIME = Failed("no_time", "no time was left to call it")
-
-_STATUSES = {Found: "found", NotFound: "not-found", Failed: "failed"}
 
 
 class AllSourcesFailed(Exception):
@@ -49,7 +48,7 @@ class SlotResult:
     @property
     def status(self) -> str:
         """`found`, `not-found` or `failed`."""
-        return _STATUSES[type(self.answer)]
+        return self.answer.outcome.replace("_", "-")
 
     def suppliers(self) -> dict[str, str]:
         """Field → the member that supplied it (`operator rules` for a rule), for each field of the answer."""
@@ -85,18 +84,19 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
 
     `rows`: those of `queries`, if they were read already.
     """
-    deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     bound = {name: members(name) for name in SLOTS}
+    deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     if rows is None:
         rows = await NumberRows.read(number, queries())
     rule, paused = await rules.find(rows), await pauses.process_pauses.names()
     slots = {name: Slot(bound[name], fields, number, rule) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
         await _call_local(slot, number, rows, paused)
-    if any(slot.needs_vendor() for slot in slots.values()):
+    if waiting := [slot for slot in slots.values() if slot.needs_vendor()]:
         # Read before any vendor is called: then no older cached answer is used.
         version = await cache_versions.find(rows)
-        await _call_vendors(list(slots.values()), number, version, deadline, paused)
+        with admission.searches.paused():
+            await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
     for name, result in results.items():
         statistics.count(name, result.calls)
@@ -131,56 +131,41 @@ async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozens
     started = time.monotonic()
     deadline = started + settings.SEARCH_DEADLINE_S
     for index, member in slot.due(remote=False):
-        connector, asked_at = member.connector, time.monotonic()
-        if member.name in paused:
-            slot.record(index, pauses.PAUSED, 0.0)
-            continue
-        timeout_s = deadline - asked_at
-        answer: Answer
-        if timeout_s <= 0:
-            answer = NO_TIME
-        elif isinstance(connector, TableConnector):
-            answer = await _read(member.name, connector, rows)
-        else:
-            answer = await call_local(member.name, connector, number, timeout_s=timeout_s)
-        now = time.monotonic()
-        elapsed_s = now - asked_at
-        if isinstance(connector, TableConnector) and connector.query in rows:
+        called_at = time.monotonic()
+        answer = await _local_answer(member, number, rows, paused, deadline)
+        elapsed_s = time.monotonic() - called_at
+        if isinstance(member.connector, TableConnector) and member.connector.query in rows:
             elapsed_s += rows.elapsed_s
             slot.elapsed_s = rows.elapsed_s
-        slot.record(index, LATE if timeout_s > 0 and now > deadline else answer, elapsed_s)
+        slot.record(index, answer, elapsed_s)
     slot.elapsed_s += time.monotonic() - started
 
 
-async def _read(name: str, connector: TableConnector, rows: NumberRows) -> Answer:
-    try:
-        return checked(name, await connector.read(rows))
-    except Exception as error:
-        return raised(name, error)
+async def _local_answer(
+    member: Member, number: str, rows: NumberRows, paused: frozenset[str], deadline: float
+) -> Answer:
+    timeout_s = deadline - time.monotonic()
+    if member.name in paused:
+        return pauses.PAUSED
+    if timeout_s <= 0:
+        return NO_TIME
+    if isinstance(member.connector, TableConnector):
+        answer = await checked(member.name, partial(member.connector.read, rows))
+    else:
+        answer = await call_connector(member.name, member.connector, number, timeout_s=timeout_s)
+    return answer if time.monotonic() <= deadline else LATE
 
 
 async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float, paused: frozenset[str]) -> None:
-    """Use the cached answers, and call the vendors for the others, except those that are paused. `version`: the
-    number's cache version."""
+    """Use the cached answers, and call the vendors for the others, except those that are paused: those of all slots at
+    the same time. `version`: the number's cache version."""
     due = [member for slot in slots for _, member in slot.due(remote=True)]
     keys = {member.name: member.guard.key(number, version) for member in due if member.guard}
     cached: dict[str, Answer] = {keys[name]: pauses.PAUSED for name in keys.keys() & paused}
     cached |= await cache.answers.get(list(keys.values()))
-    for slot in slots if cached else ():
-        for index, member in slot.due(remote=True):
-            if (answer := cached.get(keys[member.name])) is None:
-                break
-            slot.record(index, answer, 0.0, cached=True)
-    if waiting := [slot for slot in slots if slot.needs_vendor()]:
-        await _at_once(waiting, number, keys, cached, deadline)
-
-
-async def _at_once(
-    slots: list[Slot], number: str, keys: Mapping[str, str], cached: Mapping[str, Answer], deadline: float
-) -> None:
-    calls = [_call_in_turn(slot, number, keys, cached, deadline) for slot in slots]
-    tasks = [asyncio.create_task(call) for call in calls[1:]]
-    await calls[0]
+    first, *others = [_call_in_turn(slot, number, keys, cached, deadline) for slot in slots]
+    tasks = [asyncio.create_task(call) for call in others]
+    await first
     for task in tasks:
         await task
 
@@ -191,12 +176,13 @@ async def _call_in_turn(
     """Call the slot's vendors, one after the other. `keys`: by member. `cached`: the answers that need no call."""
     for index, member in slot.due(remote=True):
         asked_at = time.monotonic()
-        if (answer := cached.get(keys[member.name])) is not None:
-            slot.record(index, answer, 0.0, cached=True)
+        key = keys[member.name]
+        if key in cached:
+            slot.record(index, cached[key], 0.0, cached=True)
         elif asked_at >= deadline:
             slot.record(index, NO_TIME, 0.0)
         elif member.guard:
-            slot.called(index)
-            result = await member.guard.lookup(number, key=keys[member.name], deadline=deadline)
-            slot.record(index, result.answer, result.at - asked_at, joined=result.joined)
-            slot.elapsed_s += result.at - asked_at
+            answer, joined = await member.guard.lookup(number, key=key, deadline=deadline)
+            elapsed_s = time.monotonic() - asked_at
+            slot.record(index, answer, elapsed_s, joined=joined)
+            slot.elapsed_s += elapsed_s

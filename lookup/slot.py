@@ -7,7 +7,6 @@ from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import covers
 from lookup.connectors.registry import Member
 from lookup.statistics import MemberCall
-from lookup.vendors.guard import LATE
 
 #: The name of operator rules in the statistics. No connector can have it, because of the space.
 RULES_SOURCE = "operator rules"
@@ -15,8 +14,7 @@ UNREADABLE = Failed("bad_response")
 
 
 class Slot:
-    """What one search knows in one slot. A member that is called counts as failed until it answers, so that a missing
-    or late answer is never taken for "not found"."""
+    """What one search knows in one slot."""
 
     def __init__(self, members: Sequence[Member], fields: frozenset[str], number: str, rule: Found | None) -> None:
         #: How long this slot's members took.
@@ -24,35 +22,28 @@ class Slot:
         self._members = members
         self._fields = fields
         self._number = number
-        self._rule = rule.known() if rule else {}
-        self._answers: list[Answer | None] = [None] * len(members)
         #: Whether each member covers the number, once that is known.
         self._covered: dict[int, bool] = {}
         #: By index of the member; -1 is the operator rule.
         self._calls: dict[int, MemberCall] = {}
-        if rule and self._rule.keys() & fields:
+        if rule and rule.known().keys() & fields:
             self._calls[-1] = MemberCall(RULES_SOURCE, rule, None)
 
     def due(self, *, remote: bool) -> Iterator[tuple[int, Member]]:
         """Yield the members to be called, each with its index. Those that cannot add a field are left out: it is known
         to the rule or to a member before them, or they do not cover the number."""
         for index, member in enumerate(self._members):
-            if (member.guard is not None) is remote and self._answers[index] is None and self._can_add(index):
+            if (member.guard is not None) is remote and index not in self._calls and self._can_add(index):
                 yield index, member
 
     def needs_vendor(self) -> bool:
         """Whether a remote member is to be called."""
         return next(self.due(remote=True), None) is not None
 
-    def called(self, index: int) -> None:
-        self._answers[index] = LATE
-        self._calls[index] = MemberCall(self._members[index].name, LATE, None)
-
     def record(
         self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
     ) -> None:
         """Keep an answer. `cached` and `joined`: as in MemberCall."""
-        self._answers[index] = answer
         self._calls[index] = MemberCall(self._members[index].name, answer, elapsed_s, cached, joined)
 
     def calls(self) -> tuple[MemberCall, ...]:
@@ -61,28 +52,27 @@ class Slot:
 
     def answer(self) -> Answer:
         """Found when any field is known, Failed when none is known and a member failed, otherwise NotFound."""
-        merged = self._merged(self._answers)
-        known = {field: value for field, value in merged.items() if field in self._fields}
-        if known:
-            return Found(**known)
-        failures = [answer for answer in self._answers if isinstance(answer, Failed)]
-        if any(isinstance(answer, Found) and answer.unreadable & self._fields for answer in self._answers):
+        known = self._known(len(self._members))
+        if fields := {field: value for field, value in known.items() if field in self._fields}:
+            return Found(**fields)
+        answers = [call.answer for call in self.calls()]
+        failures = [answer for answer in answers if isinstance(answer, Failed)]
+        if any(isinstance(answer, Found) and answer.unreadable & self._fields for answer in answers):
             failures.append(UNREADABLE)
         return failures[0] if failures else NotFound()
 
     def _can_add(self, index: int) -> bool:
         member = self._members[index]
-        if (index or self._rule) and not (
-            (member.connector.fields & self._fields) - self._merged(self._answers[:index]).keys()
-        ):
+        if self._calls and not (member.connector.fields & self._fields) - self._known(index).keys():
             return False
         if index not in self._covered:
             self._covered[index] = covers(member.name, member.connector, self._number)
         return self._covered[index]
 
-    def _merged(self, answers: Sequence[Answer | None]) -> dict[str, Any]:
-        merged = dict(self._rule)
-        for answer in answers:
-            if isinstance(answer, Found):
-                merged = answer.known() | merged
-        return merged
+    def _known(self, before: int) -> dict[str, Any]:
+        """The fields that the operator rule or a member before this index knows."""
+        known: dict[str, Any] = {}
+        for index in range(-1, before):
+            if (call := self._calls.get(index)) and isinstance(call.answer, Found):
+                known = call.answer.known() | known
+        return known

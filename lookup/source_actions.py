@@ -15,12 +15,11 @@ from django.utils import timezone
 from core import history, loop
 from lookup import pauses, statistics
 from lookup.answers import Answer, Failed, Found, clean_text
-from lookup.connectors.base import Connector, call_local, covers
+from lookup.connectors.base import Connector, call_connector, covers
 from lookup.connectors.registry import Member
 from lookup.models import SourceCheck, SourcePause
 from lookup.search import SLOTS, members
 from lookup.vendors import preset
-from lookup.vendors.guard import call_remote
 
 # Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
 NUMBER = "12025550123"
@@ -120,10 +119,7 @@ def call(member: Member, number: str = NUMBER) -> CheckResult:
     if not covers(name, connector, number):
         return CheckResult(name, "not covered", True, None, {}, _NOT_COVERED)
     started = time.monotonic()
-    if member.guard:
-        answer = loop.run(_call_remote(name, connector, number))
-    else:
-        answer = loop.run(call_local(name, connector, number, timeout_s=settings.SEARCH_DEADLINE_S))
+    answer = loop.run(_call(name, connector, number))
     elapsed_s = time.monotonic() - started
     ms = round(elapsed_s * 1000, 1)
     if isinstance(answer, Failed):
@@ -138,8 +134,10 @@ def call(member: Member, number: str = NUMBER) -> CheckResult:
     return CheckResult(name, answer.reason.replace("_", " "), not fix, ms, {}, fix)
 
 
-async def _call_remote(name: str, connector: Connector, number: str) -> Answer:
-    call = asyncio.create_task(call_remote(name, connector, number))
+async def _call(name: str, connector: Connector, number: str) -> Answer:
+    if not connector.remote:
+        return await call_connector(name, connector, number, timeout_s=settings.SEARCH_DEADLINE_S)
+    call = asyncio.create_task(call_connector(name, connector, number, timeout_s=settings.CALL_LIFETIME_S))
     await asyncio.wait([call], timeout=MAX_CALL_S)
     return call.result() if call.done() else Failed("unavailable", f"no answer within {MAX_CALL_S:g} s")
 

@@ -1,9 +1,9 @@
-"""Calls, state and cost of each source, for the console."""
+"""Calls and cost of each source, for the console, and its state, for the console, health checks and alerts."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Literal
 
 from django.conf import settings
 
@@ -27,20 +27,13 @@ MIN_FAILURES = 3
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `price`: of
-    one call, in CURRENCY; None if none is set. `breaker`: events of all processes. `pause`: None unless an operator has
-    paused it."""
+    """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `breaker`:
+    events of all processes. `pause`: None unless an operator has paused it."""
 
     usage: SourceUsage
     member: Member | None
-    remote: bool
-    price: Decimal | None
-    breaker: BreakerUsage
-    pause: SourcePause | None
-
-    @property
-    def configured(self) -> bool:
-        return self.member is not None or self.usage.connector == RULES_SOURCE
+    breaker: BreakerUsage | None = None
+    pause: SourcePause | None = None
 
     @property
     def has_page(self) -> bool:
@@ -48,13 +41,30 @@ class Source:
         return self.usage.connector != RULES_SOURCE
 
     @property
-    def cost(self) -> Decimal | None:
-        return None if self.price is None else self.price * self.usage.calls
+    def setting(self) -> str:
+        """The name of the setting that configures its slot."""
+        return SLOTS[self.usage.slot][0]
 
     @property
-    def open_here(self) -> bool | None:
-        """Whether the circuit breaker of this process is open; None if there is none."""
-        return self.member.guard.breaker.is_open if self.member and self.member.guard else None
+    def place(self) -> str:
+        """When its slot calls it, as `2 of 3`; empty if the slot is not configured with it."""
+        bound = members(self.usage.slot)
+        return f"{bound.index(self.member) + 1} of {len(bound)}" if self.member else ""
+
+    @property
+    def remote(self) -> bool:
+        """A source that is no longer configured is taken to be remote unless it is built in."""
+        return self.member.connector.remote if self.member else self.usage.connector not in (*BUILT_IN, RULES_SOURCE)
+
+    @property
+    def price(self) -> Decimal | None:
+        """Of one call, in CURRENCY; None if none is set."""
+        prices: dict[str, Decimal] = getattr(settings, f"{self.setting}_PRICE")
+        return prices.get(self.usage.connector, prices.get("*")) if self.remote else Decimal(0)
+
+    @property
+    def cost(self) -> Decimal | None:
+        return None if self.price is None else self.price * self.usage.calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,81 +91,85 @@ def report(since: datetime) -> Report:
     usages, breakers = statistics.by_source(since)
     paused = SourcePause.objects.in_bulk()
     sources = []
-    for slot, (setting, _) in SLOTS.items():
+    for slot in SLOTS:
         configured = {member.name: member for member in members(slot)}
-        prices: dict[str, Decimal] = getattr(settings, f"{setting}_PRICE")
         used = [name for used_in, name in usages if used_in == slot]
         rules = [name for name in used if name == RULES_SOURCE]
         for name in dict.fromkeys([*rules, *configured, *used]):
-            member = configured.get(name)
-            # A source that is no longer configured is taken to be remote unless it is built in.
-            remote = member.connector.remote if member else name not in (*BUILT_IN, RULES_SOURCE)
-            source = Source(
-                usage=usages.get((slot, name)) or SourceUsage(slot, name),
-                member=member,
-                remote=remote,
-                price=prices.get(name, prices.get("*")) if remote else Decimal(0),
-                breaker=breakers.get(name) or BreakerUsage(name),
-                pause=paused.get(name),
-            )
-            sources.append(source)
+            usage = usages.get((slot, name)) or SourceUsage(slot, name)
+            sources.append(Source(usage, configured.get(name), breakers.get(name), paused.get(name)))
     return Report(sources, settings.CURRENCY)
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
-    """Of a configured source that failed within LOOK_BACK, in any process: `failed` of `total` lookups of `usages`,
-    without those while it was paused. `unanswered`: it has not answered since `last`."""
+class State:
+    """A configured source now. `usage`: in the current hour or, while that has fewer than ALERT_MIN_COUNT lookups, also
+    in the hour before; in all slots and processes. `last_failure`, `answered_at`: None if it has not failed or answered
+    within LOOK_BACK. `opened`: how often its circuit breaker has opened this hour in all processes. `pause`: None
+    unless an operator has paused it."""
 
-    last: SourceResult
-    failed: int
-    total: int
-    unanswered: bool
-    is_recent: bool
+    member: Member
+    usage: SourceUsage
+    last_failure: SourceResult | None
+    answered_at: datetime | None
+    opened: int
+    pause: SourcePause | None
+    now: datetime
 
     @property
-    def percent(self) -> float:
-        return 100 * self.failed / self.total if self.total >= settings.ALERT_MIN_COUNT else 0.0
+    def name(self) -> Literal["paused", "breaker", "failing", "healthy"]:
+        if self.pause:
+            return "paused"
+        if self.member.breaker_is_open:
+            return "breaker"
+        return "failing" if self.is_failing else "healthy"
+
+    @property
+    def failed_percent(self) -> float:
+        """Of its lookups, without those while it was paused; 0 if they are fewer than ALERT_MIN_COUNT."""
+        total = self.usage.unpaused
+        return 100 * self.usage.failed_unpaused / total if total >= settings.ALERT_MIN_COUNT else 0.0
+
+    @property
+    def has_just_failed(self) -> bool:
+        return self.last_failure is not None and self.last_failure.at > self.now - RECENT
+
+    @property
+    def is_unanswered(self) -> bool:
+        """It has failed, and has not answered since."""
+        return self.last_failure is not None and (self.answered_at is None or self.answered_at <= self.last_failure.at)
 
     @property
     def is_failing(self) -> bool:
         """It failed within RECENT, and has not answered since or failed FAILING_PERCENT of its lookups; or, if it is
-        called rarely, it failed all of at least MIN_FAILURES."""
-        if self.unanswered:
-            return self.is_recent or self.failed == self.total >= MIN_FAILURES
-        return self.is_recent and self.percent >= FAILING_PERCENT
+        called rarely, it failed all of at least MIN_FAILURES. A paused source is not failing."""
+        if self.pause:
+            return False
+        if self.is_unanswered:
+            return self.has_just_failed or self.usage.failed_unpaused == self.usage.unpaused >= MIN_FAILURES
+        return self.has_just_failed and self.failed_percent >= FAILING_PERCENT
 
 
-def failures(last: SourceResult, answered_at: datetime | None, usage: SourceUsage, now: datetime) -> Failures:
-    unanswered = answered_at is None or answered_at <= last.at
-    return Failures(last, usage.failed_unpaused, usage.unpaused, unanswered, last.at > now - RECENT)
-
-
-def usages(now: datetime) -> dict[str, SourceUsage]:
-    """The lookups of each configured source that no operator has paused, in the current hour, or, while that has fewer
-    than ALERT_MIN_COUNT, also in the hour before. Three statements."""
+def states(now: datetime) -> dict[str, State]:
+    """The state of each configured source, by name. Statistics are up to write_buffer.FLUSH_INTERVAL_S old. Four
+    statements."""
     hour = periods.hour(now)
-    this_hour, both_hours = (statistics.by_source(since)[0] for since in (hour, hour - HOUR))
-    names = configured().keys() - set(SourcePause.objects.values_list("connector", flat=True))
-    return {
-        name: enough(statistics.of_all_slots(this_hour, name), statistics.of_all_slots(both_hours, name))
-        for name in configured()
-        if name in names
-    }
-
-
-def enough(this_hour: SourceUsage, both_hours: SourceUsage) -> SourceUsage:
-    return this_hour if this_hour.unpaused >= settings.ALERT_MIN_COUNT else both_hours
-
-
-def failed(now: datetime, used: Mapping[str, SourceUsage]) -> list[Failures]:
-    """The sources in `used` that failed within LOOK_BACK. Statistics are up to write_buffer.FLUSH_INTERVAL_S old. One
-    statement."""
-    answered, results = statistics.last_results(now - LOOK_BACK)
-    last = {failure.connector: failure for failure in reversed(results)}
-    return [failures(last[name], answered.get(name), usage, now) for name, usage in used.items() if name in last]
-
-
-def failing(now: datetime) -> list[Failures]:
-    """The sources that are failing. Four statements."""
-    return [each for each in failed(now, usages(now)) if each.is_failing]
+    (this_hour, breakers), (both_hours, _) = statistics.by_source(hour), statistics.by_source(hour - HOUR)
+    answered, failures = statistics.last_results(now - LOOK_BACK)
+    last_failures = {failure.connector: failure for failure in reversed(failures)}
+    paused = SourcePause.objects.in_bulk()
+    found = {}
+    for name, member in configured().items():
+        usage = statistics.of_all_slots(this_hour, name)
+        if usage.unpaused < settings.ALERT_MIN_COUNT:
+            usage = statistics.of_all_slots(both_hours, name)
+        found[name] = State(
+            member=member,
+            usage=usage,
+            last_failure=last_failures.get(name),
+            answered_at=answered.get(name),
+            opened=breakers[name].opened if name in breakers else 0,
+            pause=paused.get(name),
+            now=now,
+        )
+    return found

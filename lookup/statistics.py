@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from django.db.models import Case, F, Max, Q, Sum, When
+from django.db.models import F, Max, Q, Sum
 from django.db.models.functions import TruncDay
 
 from core import metrics, write_buffer
@@ -22,7 +22,7 @@ from core.metrics import log_exceptions
 from core.periods import hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
-from lookup.answers import Answer, Failed, Found, clean_text
+from lookup.answers import Answer, Failed, clean_text
 from lookup.models import SourceHour, SourceResult
 
 #: Upper bounds of the histogram's buckets, without the last one, which has none.
@@ -72,8 +72,7 @@ def clean_hint(hint: str) -> str:
 class MemberCall(NamedTuple):
     """What one member of a slot, or the operator rule, contributed to a search.
 
-    `elapsed_s`: None for operator rules, and for a call whose result nobody read. `cached`: no call was made; `joined`:
-    the call was another search's.
+    `elapsed_s`: None for operator rules. `cached`: no call was made; `joined`: the call was another search's.
     """
 
     connector: str
@@ -89,8 +88,7 @@ class MemberCall(NamedTuple):
         may cost money."""
         if isinstance(self.answer, Failed):
             return clean_outcome(("shared_" if self.joined else "") + self.answer.reason)
-        found = "found" if isinstance(self.answer, Found) else "not_found"
-        return ("cached_" if self.cached or self.joined else "") + found
+        return ("cached_" if self.cached or self.joined else "") + self.answer.outcome
 
     @property
     def hint(self) -> str:
@@ -257,15 +255,11 @@ def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict
     return sources, breakers
 
 
-def of_source(
-    connector: str, since: datetime, *, days_before: datetime | None = None
-) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:
-    """Hour, slot, outcome and what SourceUsage.add takes, of the hours from `since` on, without events. Hours before
-    `days_before` are added up by UTC day, which then has the place of the hour. One statement."""
+def of_source(connector: str, since: datetime, *, by_hour: bool) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:
+    """The start of each hour or UTC day from `since` on, slot, outcome and what SourceUsage.add takes, without events.
+    One statement."""
     rows: Any = SourceHour.objects.filter(hour__gte=since, connector=connector).exclude(outcome__in=_EVENTS)
-    step: Any = F("hour")
-    if days_before is not None:
-        step = Case(When(hour__lt=days_before, then=TruncDay("hour", tzinfo=UTC)), default=step)
+    step: Any = F("hour") if by_hour else TruncDay("hour", tzinfo=UTC)
     sums: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
     grouped = rows.annotate(step=step).values("step", "slot", "outcome").annotate(**sums)
     for at, slot, outcome, *amounts in grouped.values_list("step", "slot", "outcome", *sums).iterator():

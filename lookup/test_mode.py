@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from django.conf import settings
 from rest_framework.exceptions import Throttled
 
-from accounts.credits import NoCreditsLeft
+from accounts.charging import NoCreditsLeft
+from core import admission
 from lookup.answers import MAX_TEXT, Answer, Failed, Found, NotFound
 from lookup.search import SearchResult, SlotResult
 
@@ -104,7 +105,8 @@ async def search(number: str) -> SearchResult:
     if case.error is not None:
         raise case.error()
     if case.is_slow:
-        await asyncio.sleep(SLOW_SHARE * settings.SEARCH_DEADLINE_S)
+        with admission.searches.paused():
+            await asyncio.sleep(SLOW_SHARE * settings.SEARCH_DEADLINE_S)
     elapsed_s = time.monotonic() - started
     return SearchResult(
         number, {"source_a": SlotResult(case.source_a, elapsed_s), "source_b": SlotResult(case.source_b, elapsed_s)}

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from rest_framework.exceptions import MethodNotAllowed, Throttled
 from rest_framework.request import Request
 
-from accounts import credits, idempotency, statistics
+from accounts import charging, idempotency, statistics
 from accounts.models import ActiveToken
 from core.views import AsyncAPIView
 from lookup import numbers, test_mode, throttling
@@ -38,7 +38,7 @@ class SearchView(AsyncAPIView):
     number: str | None = None
     result: SearchResult | None = None
     #: Set once a credit was taken.
-    charge: credits.ChargedAnswer | None = None
+    charge: charging.ChargedAnswer | None = None
     replayed = False
 
     async def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
@@ -67,7 +67,7 @@ class SearchView(AsyncAPIView):
                 return self._replay(begun.body)
             claim = begun
         if claim is None and not can_pay:
-            raise credits.NoCreditsLeft
+            raise charging.NoCreditsLeft
         deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
         try:
             if token.is_test:
@@ -80,7 +80,7 @@ class SearchView(AsyncAPIView):
             charged = not token.is_test and (settings.CHARGE_EMPTY or result.found > 0)
             body = {"success": True, "data": search_data(result)}
             if charged:
-                answer = await credits.charge(
+                answer = await charging.charge(
                     token=token,
                     request_id=request._request.request_id,  # type: ignore[attr-defined]
                     number=number,
@@ -89,7 +89,7 @@ class SearchView(AsyncAPIView):
                     deadline=deadline,
                 )
             else:
-                answer = await credits.answer_without_charge(token=token, answer=body, claim=claim)
+                answer = await charging.answer_without_charge(token=token, answer=body, claim=claim)
         except BaseException:
             if claim is not None:
                 await idempotency.release_after_failure(claim)

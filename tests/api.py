@@ -14,7 +14,7 @@ from django.test import Client
 
 from accounts import idempotency, tokens
 from accounts.models import ApiToken, CreditEntry
-from callerid_project import health
+from callerid_project.health import probes
 from core import redis, write_buffer
 from lookup import pauses, request_log, throttling
 from lookup.combined_query import NumberRows
@@ -89,7 +89,7 @@ def _fresh_counters() -> Iterator[None]:
     write_buffer.process_buffer = write_buffer.WriteBuffer(flush_interval_s=None)
     request_log.rate_limited.clear()
     redis.availability = redis.Availability()
-    health.readiness = health.Readiness()
+    probes.readiness = probes.Readiness()
     if settings.REDIS_URL:
         redis.client(settings.REDIS_URL).flushdb()
     else:

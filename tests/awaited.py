@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 import lookup.search
-from accounts import credits, idempotency, tokens
+from accounts import charging, idempotency, tokens
 from core import loop, redis
 from lookup import combined_query
 from lookup.answers import Answer, Found, NotFound
@@ -30,8 +30,8 @@ def _waiting(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
 
 search = _waiting(lookup.search.search)
-charge = _waiting(credits.charge)
-answer_without_charge = _waiting(credits.answer_without_charge)
+charge = _waiting(charging.charge)
+answer_without_charge = _waiting(charging.answer_without_charge)
 verify = _waiting(tokens.verify)
 begin = _waiting(idempotency.begin)
 release = _waiting(idempotency.release)
@@ -52,7 +52,11 @@ def cached(key: str, answers: cache.AnswerCache) -> Answer | None:
 
 
 def put(answers: cache.AnswerCache, key: str, answer: Found | NotFound, ttl_s: float) -> None:
-    loop.run(answers.put(key, answer, ttl_s))
+    async def put_and_flush() -> None:
+        answers.put(key, answer, ttl_s)
+        await answers.flush()
+
+    loop.run(put_and_flush())
 
 
 def disconnect_from_redis() -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
+
+import psycopg
 
 from tests import plugin, servers
 
@@ -146,9 +149,9 @@ def serving(
 
 
 def _migrate(service: Service, shared: Path) -> None:
-    """Migrations take longest here: on SQLite they run once, and the file is copied."""
-    if service.env.get("DATABASE_URL"):
-        service.manage("migrate", "--verbosity=0")
+    """Migrations take longest here: they run once for each kind of database, whose file or dump is copied."""
+    if url := service.env.get("DATABASE_URL"):
+        _migrate_postgresql(service, url, shared / "migrated.sql")
         return
     template, data_dir = shared / "migrated", Path(service.env["CALLERID_DATA_DIR"])
     if not template.exists() or data_dir.exists():
@@ -157,3 +160,22 @@ def _migrate(service: Service, shared: Path) -> None:
         shutil.copytree(template, data_dir)
     elif not template.exists():
         shutil.copytree(data_dir, template)
+
+
+def _migrate_postgresql(service: Service, url: str, dump: Path) -> None:
+    with psycopg.connect(url) as database:
+        if database.execute("SELECT to_regclass('django_migrations')").fetchone() != (None,):
+            return  # another instance's
+        if dump.exists():
+            database.execute(dump.read_bytes())
+            return
+    service.manage("migrate", "--verbosity=0")
+    if service.env.get("DB_PREPARE") == "false":
+        return  # behind a pooler, whose connections would keep pg_dump's settings
+    options = ["--no-owner", "--no-privileges", "--inserts"]
+    dumped = subprocess.run(
+        [servers.postgres_binary("pg_dump"), *options, url], capture_output=True, text=True, check=True
+    ).stdout
+    # Names are qualified. Settings would outlive the transaction, and psql's own commands are not SQL.
+    statements = [line for line in dumped.splitlines() if not re.match(r"SET |SELECT pg_catalog\.set_config|\\", line)]
+    dump.write_text("SET LOCAL check_function_bodies = false;\n" + "\n".join(statements), encoding="utf-8")

@@ -1,14 +1,13 @@
 """Shared parts of the console's pages about tokens and credits."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth import get_user_model
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -16,19 +15,19 @@ from django.utils.html import format_html
 
 from accounts import credits, tokens
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry
-from core.admin import LargeTableAdmin, ReadOnlyAdmin, column, html_link
-from core.long_lists import ListForm, LongListAdmin, Match, text_field
+from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin, column, html_link
+from core.long_lists import Filter, ListForm, LongListAdmin, text_field
 
-#: How many tokens a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
+#: How many rows a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
 MAX_SCANNED = 100_000
 #: How many tokens that a text matches are offered.
 MAX_CANDIDATES = 50
 _BEGIN_ALIKE = "Tokens begin alike: enter the last four characters, or all up to the second dot."
 
 
-def scan_floor_id() -> int:
-    """The newest MAX_SCANNED tokens have greater ids than this; 0 when there are no others."""
-    newest = ApiToken.objects.aggregate(newest=Max("pk"))["newest"] or 0
+def scan_floor_id(model: type[Model]) -> int:
+    """The newest MAX_SCANNED rows have greater ids than this; 0 when there are no others."""
+    newest = model._default_manager.aggregate(newest=Max("pk"))["newest"] or 0
     return max(0, newest - MAX_SCANNED)
 
 
@@ -44,7 +43,7 @@ def matching_tokens(text: str) -> tuple[QuerySet[ApiToken], bool]:
     token_id, floor_id = id_in(text), 0
     condition = Q(pk=token_id) | Q(pk__in=[token.pk for token in tokens.find(text)])
     if token_id is None or not text.startswith("#"):
-        floor_id = scan_floor_id()
+        floor_id = scan_floor_id(ApiToken)
         condition |= Q(name__icontains=text, pk__gt=floor_id)
     return ApiToken.objects.filter(condition), floor_id > 0
 
@@ -85,6 +84,37 @@ class TokenSearchAdmin(LargeTableAdmin):
         return super().changelist_view(request, extra_context)
 
 
+class NewestRowsList(IndexedChangeList):
+    """Filters, sorting and search cover the newest MAX_SCANNED rows, and those that the search text identifies."""
+
+    #: For the note: `tokens; #id and … find any token`.
+    limit: str
+    scan_limited = False
+
+    def identified(self) -> Q:
+        return Q(pk=id_in(self.query))
+
+    def with_figures(self) -> QuerySet:
+        """The rows with what the list shows of them."""
+        raise NotImplementedError
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
+        found = super().get_queryset(request, exclude_parameters)
+        floor_id = scan_floor_id(self.model)
+        self.scan_limited = bool(self.params) and floor_id > 0
+        return found.filter(Q(pk__gt=floor_id) | self.identified()) if self.scan_limited else found
+
+    def notes(self) -> list[str]:
+        return [f"Among the newest {MAX_SCANNED:,} {self.limit}."] * self.scan_limited + super().notes()
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Computes the figures of the page's rows alone: the database would for every row scanned."""
+        super().get_results(request)
+        ids = [row.pk for row in self.result_list]
+        rows = self.with_figures().in_bulk(ids)
+        self.result_list = [rows[pk] for pk in ids if pk in rows]
+
+
 class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):
     """Read-only rows about tokens, with `token` and `created_at`."""
 
@@ -94,7 +124,6 @@ class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):
 
     when = column(lambda row: f"{row.created_at:%Y-%m-%d %H:%M:%S}", "time (UTC)")
     # As text: Django keeps the cell of a foreign key on one line, which makes the table too wide.
-    token_name = column(lambda row: str(row.token), "token")
     token_link = column(
         lambda row: html_link(reverse("admin:accounts_apitoken_change", args=[row.token_id]), row.token), "token"
     )
@@ -114,26 +143,19 @@ class TokenListForm(ListForm):
         return text
 
 
-def token_match(noun: str) -> Callable[[dict[str, Any]], Match | None]:
-    """The `match` of a TokenListForm's token, in a list of `noun`."""
-
-    def match(data: dict[str, Any]) -> Match | None:
-        if not (text := data["token"]):
-            return None
-        matching, is_limited = matching_tokens(text)
-        warning = f"Names are searched among the newest {MAX_SCANNED:,} tokens; #id finds any token."
-        warning = warning if is_limited else ""
-        found = list(matching.order_by("name", "pk")[:MAX_CANDIDATES])
-        if len(found) != 1:
-            count = f"At least {len(found)}" if len(found) == MAX_CANDIDATES else len(found)
-            # With "#": a number alone also finds the tokens whose names contain it.
-            choices = [(f"#{token.pk}", str(token)) for token in found]
-            note = f'{count} tokens match "{text}". Select one:' if found else ""
-            return Match(choices=choices, note=note, warning=warning)
-        link = html_link(reverse("admin:accounts_apitoken_change", args=[found[0].pk]), found[0])
-        return Match(found[0].pk, note=format_html("Only {} of {}.", noun, link), warning=warning)
-
-    return match
+def token_filter(text: str, noun: str) -> Filter:
+    """The rows of the token that `text` means, in a list of `noun`."""
+    matching, is_limited = matching_tokens(text)
+    warning = f"Names are searched among the newest {MAX_SCANNED:,} tokens; #id finds any token." if is_limited else ""
+    found = list(matching.order_by("name", "pk")[:MAX_CANDIDATES])
+    if len(found) != 1:
+        count = f"At least {len(found)}" if len(found) == MAX_CANDIDATES else len(found)
+        # With "#": a number alone also finds the tokens whose names contain it.
+        choices = [(f"#{token.pk}", str(token)) for token in found]
+        note = f'{count} tokens match "{text}". Select one:' if found else ""
+        return Filter("token", choices=choices, note=note, warning=warning)
+    link = html_link(reverse("admin:accounts_apitoken_change", args=[found[0].pk]), found[0])
+    return Filter("token", "token_id", found[0].pk, note=format_html("Only {} of {}.", noun, link), warning=warning)
 
 
 class TokenListAdmin(LongListAdmin, TokenRowsAdmin):

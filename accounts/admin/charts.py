@@ -18,18 +18,24 @@ _STACK = {
     "failed": (("failed",), "#d03a20"),
 }
 _TEST_STACK = {"test token": (("test",), "#1f6fb2")}
-_OPTIONS = json.dumps(
+TICKS = {"maxRotation": 0, "autoSkipPadding": 16}
+#: Options of chart.js for all charts.
+CHART: dict[str, Any] = {
+    "animation": False,
+    "responsive": True,
+    "maintainAspectRatio": False,
+    "interaction": {"mode": "index", "intersect": False},
+    "plugins": {"legend": {"display": False}},
+}
+#: Those of stacked bars, as JSON.
+BAR_OPTIONS = json.dumps(
     {
-        "animation": False,
-        "responsive": True,
-        "maintainAspectRatio": False,
+        **CHART,
         "categoryPercentage": 0.9,
         "barPercentage": 0.9,
         "maxBarThickness": 36,
-        "interaction": {"mode": "index", "intersect": False},
-        "plugins": {"legend": {"display": False}},
         "scales": {
-            "x": {"stacked": True, "grid": {"display": False}, "ticks": {"maxRotation": 0, "autoSkipPadding": 16}},
+            "x": {"stacked": True, "grid": {"display": False}, "ticks": TICKS},
             "y": {"stacked": True, "beginAtZero": True, "suggestedMax": 1, "ticks": {"precision": 0}},
         },
     }
@@ -55,7 +61,7 @@ def requests_chart(
         "by": by,
         "drawn": any(map(any, stacks.values())),
         "data": json.dumps({"labels": [f"{at:{label}}" for at, _ in steps], "datasets": datasets}),
-        "options": _OPTIONS,
+        "options": BAR_OPTIONS,
         "legend": [(title, sum(figures)) for title, figures in stacks.items()],
         "columns": list(listed.values()),
         "rows": [(at, [counts.get(outcome, 0) for outcome in listed]) for at, counts in steps],

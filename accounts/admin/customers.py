@@ -21,9 +21,9 @@ from accounts.admin import base, token_list
 from accounts.admin.base import TokenSearchAdmin
 from accounts.admin.charts import requests_chart
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
-from accounts.newest import NEWEST_FIRST, newest_ids
+from accounts.newest import newest
 from core import periods
-from core.admin import IndexedChangeList, Secret, column, form_action
+from core.admin import Secret, column, form_action
 
 EDIT = "accounts.view_customer", "accounts.change_customer"
 CHART_DAYS = 30
@@ -96,30 +96,11 @@ class ContactInline(TabularInline):
     has_add_permission = has_delete_permission = has_change_permission
 
 
-class CustomerList(IndexedChangeList):
-    """Sorting and search cover the newest customers, as in the list of tokens."""
+class CustomerList(base.NewestRowsList):
+    limit = "customers; #id finds any customer"
 
-    scan_limited = False
-
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Customer]:
-        found: QuerySet[Customer] = super().get_queryset(request, exclude_parameters)
-        newest = Customer.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-        self.scan_limited = bool(self.params or self.query) and newest > base.MAX_SCANNED
-        if not self.scan_limited:
-            return found
-        return found.filter(Q(pk__gt=newest - base.MAX_SCANNED) | Q(pk=base.id_in(self.query)))
-
-    def notes(self) -> list[str]:
-        limit = f"Among the newest {base.MAX_SCANNED:,} customers; #id finds any customer."
-        return [limit] * self.scan_limited + super().notes()
-
-    def get_results(self, request: HttpRequest) -> None:
-        """Annotates the figures of the page's customers alone."""
-        super().get_results(request)
-        ids = [customer.pk for customer in self.result_list]
-        rows = statistics.with_customer_activity(Customer.objects.prefetch_related("contacts"), timezone.now())
-        found = rows.in_bulk(ids)
-        self.result_list = [found[pk] for pk in ids if pk in found]
+    def with_figures(self) -> QuerySet[Customer]:
+        return statistics.with_customer_activity(Customer.objects.prefetch_related("contacts"), timezone.now())
 
 
 @admin.register(Customer)
@@ -151,7 +132,9 @@ class CustomerAdmin(TokenSearchAdmin):
         if customer_id is not None and text.startswith("#"):
             return queryset.filter(pk=customer_id), False
         owners = {token.customer_id for token in tokens.find(text)}
-        owned = ApiToken.objects.filter(name__icontains=text, customer__isnull=False, pk__gt=base.scan_floor_id())
+        owned = ApiToken.objects.filter(
+            name__icontains=text, customer__isnull=False, pk__gt=base.scan_floor_id(ApiToken)
+        )
         contacts = CustomerContact.objects.filter(Q(email__icontains=text) | Q(name__icontains=text))
         condition = Q(name__icontains=text) | Q(pk__in=contacts.values("customer")) | Q(pk__in=owned.values("customer"))
         return queryset.filter(condition | Q(pk__in={customer_id, *owners} - {None})), False
@@ -256,9 +239,8 @@ def _ledger_figures(owned: list[ApiToken], by_day: Mapping[date, Mapping[str, in
     sold = sales.of_tokens(ids, since)
     lost = unknown_charges.count(since, ids).get(UnknownCharge.Outcome.REFUNDED, 0)
     charged = sum(counts.get(outcome, 0) for counts in by_day.values() for outcome in statistics.CHARGED)
-    newest = newest_ids(CreditEntry.objects.all(), ids, NEWEST_ENTRIES)
     return {
-        "entries": CreditEntry.objects.filter(pk__in=newest).select_related("token").order_by(*NEWEST_FIRST),
+        "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
         "sold": sold,
         "revenue": sold.period.revenue(charged - (sold.refunded - lost)),  # lost answers are not in `charged`
         "currency": settings.CURRENCY,

@@ -68,12 +68,11 @@ def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | 
 
 def checked() -> dict[str, Any]:
     """Whether alerts are on, and when their conditions were last checked. One statement."""
-    run = task_runs.all_runs().get(task_runs.ALERTS)
-    at = run.succeeded_at if run else None
+    at = task_runs.succeeded_at(task_runs.ALERTS)
     return {
         "alerts_on": settings.ALERTS,
         "alerts_checked_at": at,
-        "alerts_overdue": at is None or at < timezone.now() - task_runs.ALERTS_OVERDUE,
+        "alerts_overdue": task_runs.alerts_are_overdue(at, timezone.now()),
     }
 
 

@@ -15,7 +15,7 @@ from django.urls import URLPattern, path, reverse
 from accounts import credits
 from accounts.admin import ledger_export
 from accounts.admin.base import TokenListAdmin, require_allowance
-from accounts.admin.ledger_queries import LEDGER, CompareNumberForm, RefundForm
+from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
 from accounts.models import CreditEntry
 from core import history, throttling
 from core.admin import column, html_link, require
@@ -36,7 +36,7 @@ def _request_link(entry: CreditEntry) -> str:
 
 @admin.register(CreditEntry)
 class CreditEntryAdmin(TokenListAdmin):
-    long_list = LEDGER
+    list_form = LedgerForm
     list_display = (
         *("when", "token_link", "kind_text", "signed_amount", "balance", "request_link", "reason_text", "by"),
         "reference_text",
@@ -108,11 +108,11 @@ class CreditEntryAdmin(TokenListAdmin):
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Everything that the list selects with the same parameters, as CSV. By POST, because it writes the history."""
         require(request.user.has_perms(["accounts.view_creditentry", "accounts.export_creditentry"]))
-        selection = LEDGER.select(request.GET)
-        if request.method != "POST" or not selection.is_complete:  # the list has the button, or says what is wrong
+        form = LedgerForm(request.GET)
+        if request.method != "POST" or not form.is_complete:  # the list has the button, or says what is wrong
             return redirect(f"{_address('changelist')}?{request.GET.urlencode()}")
-        lines, name = ledger_export.as_csv(selection), ledger_export.file_name(selection)
-        data = selection.form.cleaned_data
+        lines, name = ledger_export.as_csv(form), ledger_export.file_name(form)
+        data = form.cleaned_data
         by_text = ": entries that match a text" if data["request_id"] or data["reference"] else ""
         history.record(
             user=cast(User, request.user),

@@ -9,8 +9,9 @@ from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
+from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import CreditEntry
-from core.long_lists import Page, Position, Selection
+from core.long_lists import Page, Position
 
 log = logging.getLogger(__name__)
 
@@ -39,29 +40,29 @@ _FORMULA = tuple("=+-@＝＋－＠")
 _CELL_ENDS = re.compile(r"([;\t\r\n])")
 
 
-def file_name(selection: Selection) -> str:
+def file_name(form: LedgerForm) -> str:
     """`ledger-customer-5-token-7-top-up-from-2026-01-01T0000-to-2026-01-31T2359.csv`."""
-    data = selection.form.cleaned_data
+    data = form.cleaned_data
     customer = f"customer-{data['customer'].pk}" if data["customer"] else ""
-    token = next((f"token-{match.value}" for each, match in selection.matches if each.name == "token"), "")
+    token = next((f"token-{each.value}" for each in form.filters if each.name == "token"), "")
     period = [f"{word}-{data[name]:%Y-%m-%dT%H%M}" for word, name in (("from", "since"), ("to", "until")) if data[name]]
     return "-".join(filter(None, ["ledger", customer, token, data["kind"], *period])) + ".csv"
 
 
-def as_csv(selection: Selection) -> Iterator[str]:
+def as_csv(form: LedgerForm) -> Iterator[str]:
     """The selected entries, newest first, a page of lines at a time. The first page is read at once.
 
     Entries written meanwhile are newer than the first page, so none is repeated. When a later page fails, the response
     has begun: its last line then says that it is not complete.
     """
-    return _pages(selection, _read(selection, None))
+    return _pages(form, _read(form, None))
 
 
-def _read(selection: Selection, before: Position | None) -> Page:
-    return selection.page(CreditEntry.objects.values_list(*COLUMNS.values(), named=True), before, PAGE_ROWS)
+def _read(form: LedgerForm, before: Position | None) -> Page:
+    return form.page(CreditEntry.objects.values_list(*COLUMNS.values(), named=True), before, PAGE_ROWS)
 
 
-def _pages(selection: Selection, page: Page) -> Iterator[str]:
+def _pages(form: LedgerForm, page: Page) -> Iterator[str]:
     yield _lines([tuple(COLUMNS)])
     while True:
         if page.rows:
@@ -69,7 +70,7 @@ def _pages(selection: Selection, page: Page) -> Iterator[str]:
         if page.older is None:
             return
         try:
-            page = _read(selection, page.older)
+            page = _read(form, page.older)
         except Exception:
             log.exception("the ledger export ended early")
             yield _lines([(INCOMPLETE,)])

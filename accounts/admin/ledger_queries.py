@@ -1,19 +1,20 @@
-"""The ledger as a long list, and the forms of its pages."""
+"""The filters of the ledger, and the forms of its pages."""
 
-import re
+from collections.abc import Iterator
 from typing import Any
 
 from django import forms
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.urls import reverse
 from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin.base import TokenListForm, token_match
+from accounts.admin.base import TokenListForm, token_filter
 from accounts.models import CreditEntry, Customer
-from accounts.newest import NEWEST_FIRST, newest_ids
+from accounts.newest import newest
 from core.admin import html_link
-from core.long_lists import Filter, LongList, Match, choice_field, exactly, text_field
+from core.forms import PhoneNumberField
+from core.long_lists import Filter, choice_field, text_field
 
 #: A choice of `kind` beside the kinds: what operators did.
 EXCEPT_SEARCHES = "booked"
@@ -32,6 +33,30 @@ class LedgerForm(TokenListForm):
 
     main = ("token", "request_id", "reference")
     more = "Kind and time"
+    noun = "ledger entries"
+
+    def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
+        if data["request_id"]:
+            yield Filter("request_id", "request_id", data["request_id"])
+        if data["reference"]:
+            yield Filter("reference", "reference", data["reference"], ~Q(reference=""))
+        if data["token"]:
+            yield token_filter(data["token"], "entries")
+        if data["customer"]:
+            yield _of_customer(data["customer"])
+        if (kind := data["kind"]) == CreditEntry.Kind.SEARCH:  # almost all entries
+            yield Filter("kind", condition=Q(kind=kind), is_common=True)
+        elif kind:
+            condition = Q() if kind == EXCEPT_SEARCHES else Q(kind=kind)
+            booked = ~Q(kind=CreditEntry.Kind.SEARCH)
+            yield Filter("kind", index_condition=booked, condition=condition, combined_with="token_id")
+
+
+def _of_customer(customer: Customer) -> Filter:
+    """The entries of all its tokens."""
+    ids = list(customer.tokens.values_list("pk", flat=True))
+    link = html_link(reverse("admin:accounts_customer_change", args=[customer.pk]), customer)
+    return Filter("customer", "token_id", ids, newest=newest, note=format_html("Only entries of tokens of {}.", link))
 
 
 class RefundForm(forms.Form):
@@ -41,51 +66,9 @@ class RefundForm(forms.Form):
 
 
 class CompareNumberForm(forms.Form):
-    """A phone number in any common notation; cleaned to its digits."""
-
-    number = forms.CharField(
+    number = PhoneNumberField(
         label="Number",
         max_length=40,
-        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "tel", "autocomplete": "off"}),
         help_text="With the country code.",
+        error_messages={"invalid": "Enter 7 to 15 digits, starting with the country code."},
     )
-
-    def clean_number(self) -> str:
-        digits = re.sub(r"[\s()./-]", "", self.cleaned_data["number"]).removeprefix("+")
-        if not re.fullmatch(r"[1-9][0-9]{6,14}", digits, re.ASCII):
-            raise forms.ValidationError("Enter 7 to 15 digits, starting with the country code.")
-        return digits
-
-
-def _of_customer(data: dict[str, Any]) -> Match | None:
-    """The entries of all its tokens."""
-    if (customer := data["customer"]) is None:
-        return None
-    ids = list(customer.tokens.values_list("pk", flat=True))
-
-    def newest(rows: QuerySet, limit: int) -> QuerySet:
-        return rows.filter(pk__in=newest_ids(rows, ids, limit)).order_by(*NEWEST_FIRST)
-
-    link = html_link(reverse("admin:accounts_customer_change", args=[customer.pk]), customer)
-    return Match(ids, newest=newest, note=format_html("Only entries of tokens of {}.", link))
-
-
-def _of_kind(data: dict[str, Any]) -> Match | None:
-    kind = data["kind"]
-    if kind == CreditEntry.Kind.SEARCH:  # almost all entries
-        return Match(condition=Q(kind=kind), is_indexed=False, is_common=True)
-    return Match(condition=Q() if kind == EXCEPT_SEARCHES else Q(kind=kind)) if kind else None
-
-
-LEDGER = LongList(
-    CreditEntry,
-    LedgerForm,
-    (
-        Filter("request_id", "creditentry_request_created", exactly("request_id")),
-        Filter("reference", "creditentry_reference_created", exactly("reference")),
-        Filter("token", "creditentry_token_created", token_match("entries")),
-        Filter("customer", "creditentry_token_created", _of_customer),
-        Filter("kind", "creditentry_booked_created", _of_kind),
-    ),
-    noun="ledger entries",
-)

@@ -1,4 +1,4 @@
-"""The list of tokens: its filters, its search, and how many tokens they scan."""
+"""The list of tokens and its filters."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from django.utils import timezone
 from accounts import statistics, tokens
 from accounts.admin import base
 from accounts.models import ApiToken
-from core.admin import MAX_LISTED, IndexedChangeList
+from core.admin import MAX_LISTED
 
 SOON_DAYS = 7
 OUT_OF_CREDITS = "out of credits"
@@ -104,32 +104,11 @@ class ModeFilter(admin.SimpleListFilter):
         return queryset if is_test is None else queryset.filter(is_test=is_test)
 
 
-class TokenList(IndexedChangeList):
-    """Filters, sorting and search cover the newest tokens (accounts.admin.base), and those whose id or JWT is
-    searched."""
+class TokenList(base.NewestRowsList):
+    limit = "tokens; #id and the last 4 characters find any token"
 
-    scan_limited = False
+    def identified(self) -> Q:
+        return super().identified() | Q(pk__in=[token.pk for token in tokens.find(self.query)])
 
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[ApiToken]:
-        found: QuerySet[ApiToken] = super().get_queryset(request, exclude_parameters)
-        floor_id = base.scan_floor_id()
-        self.scan_limited = bool(self.params) and floor_id > 0
-        if not self.scan_limited:
-            return found
-        by_text = [token.pk for token in tokens.find(self.query)]
-        return found.filter(Q(pk__gt=floor_id) | Q(pk=base.id_in(self.query)) | Q(pk__in=by_text))
-
-    def notes(self) -> list[str]:
-        limit = (
-            [f"Among the newest {base.MAX_SCANNED:,} tokens; #id and the last 4 characters find any token."]
-            if self.scan_limited
-            else []
-        )
-        return limit + super().notes()
-
-    def get_results(self, request: HttpRequest) -> None:
-        """Annotates the figures of the page's tokens alone: the database would count them for every token scanned."""
-        super().get_results(request)
-        ids = [token.pk for token in self.result_list]
-        rows = statistics.with_activity(ApiToken.objects.select_related("customer"), timezone.now()).in_bulk(ids)
-        self.result_list = [rows[pk] for pk in ids if pk in rows]
+    def with_figures(self) -> QuerySet[ApiToken]:
+        return statistics.with_activity(ApiToken.objects.select_related("customer"), timezone.now())

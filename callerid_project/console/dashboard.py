@@ -5,7 +5,7 @@ The number of statements is fixed, and none of them reads the searches in the le
 
 from collections import Counter
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +20,7 @@ from accounts.admin.charts import requests_chart
 from accounts.models import CreditEntry, UnknownCharge
 from accounts.sales import Sales
 from accounts.statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
-from callerid_project import health
+from callerid_project.health import checks
 from core import periods
 from core.periods import Period
 from lookup import source_report
@@ -55,7 +55,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if request.user.has_perm("accounts.view_incident"):
         blocks["alerts"] = _alerts(request)
     if blocks:
-        blocks["health"] = health.checks(request)
+        blocks["health"] = checks.for_dashboard(request)
     return {**context, "now": now, "periods": periods.ALL, "period": period, "since": since, **blocks}
 
 
@@ -131,15 +131,10 @@ def _tokens(now: datetime) -> dict[str, Any]:
 
 def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime, *, by_hour: bool) -> dict[str, Any]:
     """A bar for every hour or day of the period, including those without requests."""
-    step = timedelta(hours=1) if by_hour else timedelta(days=1)
-    start, steps = period.since(now), dict[datetime, Counter[str]]()
-    while start <= now:
-        steps[start] = Counter()
-        start += step
+    steps = {at: Counter[str]() for at in periods.steps(period.since(now), now, by_hour=by_hour)}
     for hour, counts in hours.items():
-        start = hour if by_hour else periods.midnight(hour)
         # A process with a fast clock may have counted in an hour that has not begun yet.
-        steps.setdefault(start, Counter()).update(counts)
-    label = "%H:%M" if period is periods.DAY else "%b %d, %H:%M" if by_hour else "%b %d"
+        steps.setdefault(hour if by_hour else periods.midnight(hour), Counter()).update(counts)
+    label = periods.step_label(period, by_hour=by_hour)
     chart = requests_chart(list(steps.items()), label=label, by="hour" if by_hour else "day")
     return {**chart, "can_choose_step": period is periods.WEEK}

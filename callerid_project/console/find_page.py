@@ -1,7 +1,7 @@
 """The page of the console's search."""
 
 from django import forms
-from django.contrib.admin import AdminSite
+from django.contrib import admin
 from django.core.validators import MaxLengthValidator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -34,7 +34,7 @@ class FindForm(forms.Form):
             self.add_error("q", str(error))
 
 
-def view(site: AdminSite, request: HttpRequest) -> HttpResponse:
+def view(request: HttpRequest) -> HttpResponse:
     """The text may be a number: it is sent by POST and shown in the response only. A single result opens at once."""
     form, groups = FindForm(request.POST if request.method == "POST" else None), None
     if form.is_bound and form.is_valid():
@@ -51,4 +51,4 @@ def view(site: AdminSite, request: HttpRequest) -> HttpResponse:
         "searchable": finding.searchable(request),
         "title": "Search",
     }
-    return TemplateResponse(request, "admin/find.html", {**site.each_context(request), **context})
+    return TemplateResponse(request, "admin/find.html", {**admin.site.each_context(request), **context})

@@ -1,13 +1,12 @@
-"""Invitations of staff by e-mail: a user without a password, and a signed link with which the person sets one.
+"""Invitations of staff by e-mail: a user without a password, and a link with which the person sets one.
 
-A link works once, for INVITATION_DAYS, and only the newest one of a user: its signature covers the (unusable) password,
-the e-mail address and the time of the last invitation, so that a change of any of them makes it invalid.
+The link is that of Django's password reset. It works for INVITATION_DAYS, and once: its signature covers the e-mail
+address and the (unusable) password, which is replaced at each renewal and withdrawal.
 """
 
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX, make_password
@@ -37,16 +36,13 @@ class NotPending(ValueError):
         super().__init__("This user was not invited, or has set a password.")
 
 
-class NotSent(Exception):
-    """The mail server did not accept the e-mail."""
-
-
 class _Links(PasswordResetTokenGenerator):
+    """Django's, for active users."""
+
     key_salt = __name__
 
-    def _make_hash_value(self, user: User, timestamp: int) -> str:
-        sent_at = Invitation.objects.values_list("sent_at", flat=True).get(pk=user.pk)
-        return f"{super()._make_hash_value(user, timestamp)}{sent_at.isoformat() if sent_at else None}"
+    def check_token(self, user: User | None, token: str | None) -> bool:
+        return user is not None and user.is_active and super().check_token(user, token)
 
 
 links = _Links()
@@ -77,10 +73,9 @@ def renew(user: User, *, by: User | None = None) -> Invitation:
     """Make a new link valid and the earlier one invalid; activates a user whose invitation was withdrawn. Raises
     NotPending."""
     with transaction.atomic():
-        invitation = _lock(user)
+        invitation = _end_link(user, is_active=True)
         invitation.sent_at, invitation.invited_by = timezone.now(), _name(by)
         invitation.save()
-        User.objects.filter(pk=user.pk).update(is_active=True)
         history.record(action=history.Action.CHANGE, target=user, user=by, message="Invited again, with a new link.")
     return invitation
 
@@ -88,10 +83,9 @@ def renew(user: User, *, by: User | None = None) -> Invitation:
 def withdraw(user: User, *, by: User | None = None) -> None:
     """Make the link invalid and deactivate the user. Raises NotPending."""
     with transaction.atomic():
-        invitation = _lock(user)
+        invitation = _end_link(user, is_active=False)
         invitation.sent_at = None
         invitation.save()
-        User.objects.filter(pk=user.pk).update(is_active=False)
         history.record(action=history.Action.CHANGE, target=user, user=by, message="Withdrew the invitation.")
 
 
@@ -118,16 +112,6 @@ def expires_at(invitation: Invitation) -> datetime | None:
     return invitation.sent_at and invitation.sent_at + timedelta(days=settings.INVITATION_DAYS)
 
 
-def is_valid(user: User, token: str) -> bool:
-    """Whether `token` is that of the user's link, and can still be used."""
-    return (
-        user.is_active
-        and not user.has_usable_password()
-        and Invitation.objects.filter(pk=user.pk, sent_at__isnull=False).exists()
-        and links.check_token(user, token)
-    )
-
-
 def link(invitation: Invitation, origin: str) -> str:
     """The URL with which the user sets a password; `origin`: scheme and host."""
     user_id = urlsafe_base64_encode(force_bytes(invitation.pk))
@@ -135,8 +119,9 @@ def link(invitation: Invitation, origin: str) -> str:
     return f"{settings.PUBLIC_URL or origin}{path}"
 
 
-def send(invitation: Invitation, url: str) -> None:
-    """Send the link to the user. Raises NotSent. Call it outside transactions: the mail server may be slow."""
+def send(invitation: Invitation, url: str) -> bool:
+    """Send the link to the user, and return whether the mail server accepted it. Call it outside transactions: the
+    server may be slow."""
     user, site = invitation.user, settings.UNFOLD["SITE_TITLE"]
     message = EmailMessage(
         subject=f"Invitation to the {site} console",
@@ -154,35 +139,35 @@ def send(invitation: Invitation, url: str) -> None:
             server.send_messages([message])
     except Exception as error:  # its text may contain the address, so only its type is logged
         log.warning("invitation not sent: user=%s %s", user.username, type(error).__name__)
-        raise NotSent from None
+        return False
+    return True
 
 
-def _lock(user: User) -> Invitation:
-    """The invitation of `user`, locked together with the user. Raises NotPending."""
-    locked: Any = User.objects.select_for_update(no_key=True).filter(pk=user.pk).first()
-    invitation = Invitation.objects.filter(pk=user.pk).first()
-    if locked is None or invitation is None or locked.has_usable_password():
-        raise NotPending
-    return invitation
-
-
-def accept(user: User, token: str, password: str) -> bool:
-    """Set the password of `user` if `token` is still valid, and return whether it was: of two concurrent uses of a
-    link, the second fails."""
-    hashed = make_password(password)  # which takes long, so before the lock: others wait for it, up to their timeout
+def accept(user: User, password: str) -> None:
+    """Set the password of `user`, whose link has been checked. Raises NotPending if the link has become invalid since:
+    of two concurrent uses, the second fails."""
+    hashed = make_password(password)  # which takes long, so before the row is locked
     with transaction.atomic():
-        locked = User.objects.select_for_update(no_key=True).get(pk=user.pk)
-        if not is_valid(locked, token):
-            return False
-        locked.password = hashed
-        locked.save(update_fields=["password"])
+        unchanged = User.objects.filter(pk=user.pk, password=user.password, email=user.email, is_active=True)
+        if not unchanged.update(password=hashed):
+            raise NotPending
+        user.password = hashed
         history.record(
             action=history.Action.CHANGE,
-            target=locked,
-            user=locked,
+            target=user,
+            user=user,
             message="Accepted the invitation and set a password.",
         )
-    return True
+
+
+def _end_link(user: User, *, is_active: bool) -> Invitation:
+    """Replace the unusable password of `user`, which makes the link invalid, and return the invitation. Raises
+    NotPending."""
+    invitation = Invitation.objects.filter(pk=user.pk).first()
+    without_password = User.objects.filter(pk=user.pk, password__startswith=UNUSABLE_PASSWORD_PREFIX)
+    if invitation is None or not without_password.update(password=make_password(None), is_active=is_active):
+        raise NotPending
+    return invitation
 
 
 def _name(by: User | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
+from django.dispatch import receiver
 from django.http import HttpRequest
 
 from callerid_project.console import second_factor
@@ -19,12 +20,6 @@ from core.throttling import FAILED_AUTHENTICATIONS, client_address
 log = logging.getLogger(__name__)
 
 UNKNOWN = "-"
-
-
-def connect() -> None:
-    user_logged_in.connect(_logged_in)
-    user_logged_out.connect(_logged_out)
-    user_login_failed.connect(_login_failed)
 
 
 def log_throttled(request: HttpRequest, what: Literal["password", "code", "link"]) -> None:
@@ -52,6 +47,7 @@ def record_login(request: HttpRequest, user: User) -> None:
     history.record(user=user, action=history.Action.LOGIN, target=user, message=message)
 
 
+@receiver(user_logged_in)
 def _logged_in(sender: Any, request: HttpRequest, user: User, **kwargs: Any) -> None:
     if not _came_over_http(request):
         return
@@ -61,11 +57,13 @@ def _logged_in(sender: Any, request: HttpRequest, user: User, **kwargs: Any) -> 
         record_login(request, user)
 
 
+@receiver(user_logged_out)
 def _logged_out(sender: Any, request: HttpRequest, user: User | None, **kwargs: Any) -> None:
     if user is not None and _came_over_http(request):
         log_event(request, "logout", user)
 
 
+@receiver(user_login_failed)
 def _login_failed(sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **kwargs: Any) -> None:
     FAILED_AUTHENTICATIONS.inc("password")
     name = _existing(str(credentials.get("username") or ""))

@@ -8,7 +8,6 @@ because the server computes codes with it.
 import hashlib
 import re
 import secrets
-import time
 from base64 import b32encode
 from typing import Any
 
@@ -20,7 +19,6 @@ from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.utils import timezone
 from django_otp.models import Device
-from django_otp.oath import TOTP
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
@@ -48,22 +46,26 @@ def is_required(user: User) -> bool:
     return settings.REQUIRE_2FA or Invitation.objects.filter(user_id=user.pk).exists()
 
 
+def is_needed(user: User) -> bool:
+    """Whether a session of `user` needs a code after the password. Runs at most one statement."""
+    if settings.REQUIRE_2FA:
+        return True
+    device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
+    invitation = Invitation.objects.filter(user=OuterRef("pk"))
+    return User.objects.filter(Exists(device) | Exists(invitation), pk=user.pk).exists()
+
+
 def is_satisfied(request: HttpRequest) -> bool:
     """Whether this session may open the console: it is verified, or its user has no device and needs none.
 
-    Runs at most one statement per request, although a page calls it several times.
+    A page calls it several times, and the database is asked once.
     """
     user: Any = request.user
     if user.is_verified():
         return True
-    if settings.REQUIRE_2FA:
-        return False
-    if not hasattr(request, "second_factor_is_needed"):
-        device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
-        invitation = Invitation.objects.filter(user=OuterRef("pk"))
-        needed = User.objects.filter(Exists(device) | Exists(invitation), pk=user.pk).exists()
-        request.second_factor_is_needed = needed  # type: ignore[attr-defined]
-    return not request.second_factor_is_needed  # type: ignore[attr-defined]
+    if not hasattr(user, "needs_second_factor"):
+        user.needs_second_factor = is_needed(user)
+    return not user.needs_second_factor
 
 
 def is_needed_after_password(request: HttpRequest, user: User) -> bool:
@@ -71,10 +73,8 @@ def is_needed_after_password(request: HttpRequest, user: User) -> bool:
 
     False if the session was verified before: Django keeps a session when the same user logs in again.
     """
-    if not is_set_up(user) and not is_required(user):
-        return False
     device = Device.from_persistent_id(request.session.get(django_otp.DEVICE_ID_SESSION_KEY) or "")
-    return device is None or device.user_id != user.pk
+    return is_needed(user) and (device is None or device.user_id != user.pk)
 
 
 def recovery_codes_left(user: User) -> int:
@@ -107,18 +107,14 @@ def set_up(user: User, *, key: str, code: str) -> tuple[Device, list[str]]:
 
     Raises InvalidCode and AlreadySetUp.
     """
-    device = unsaved_device(user, key)
-    totp = TOTP(device.bin_key, device.step, device.t0, device.digits, device.drift)
-    totp.time = time.time()
-    code = _normalized(code)
-    if not _TOTP_CODE.fullmatch(code) or not totp.verify(int(code), device.tolerance):
-        raise InvalidCode
-    device.last_t, device.drift = totp.t(), totp.drift  # so that this code is not accepted again
+    device, code = unsaved_device(user, key), _normalized(code)
     with transaction.atomic():
         User.objects.select_for_update().get(pk=user.pk)  # of two concurrent set-ups, the second sees the first
         if is_set_up(user):
             raise AlreadySetUp
-        device.save()
+        # This saves the device, which then does not accept the code again; the exception rolls that back.
+        if not (_TOTP_CODE.fullmatch(code) and device.verify_token(code)):
+            raise InvalidCode
         return device, replace_recovery_codes(user)
 
 

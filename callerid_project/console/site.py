@@ -1,5 +1,4 @@
-"""The admin site: Django's, with rate limits on logins, the pages of a user's own two-factor authentication, and the
-page on which an invited person sets a password."""
+"""The admin site: Django's, with rate limits on logins and the pages of a user's own two-factor authentication."""
 
 import logging
 from collections.abc import Callable
@@ -7,8 +6,7 @@ from typing import Any, cast
 
 import django_otp
 from django import forms
-from django.contrib import admin, auth, messages
-from django.contrib.auth.forms import SetPasswordForm
+from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core import signing
@@ -19,14 +17,15 @@ from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
-from django.utils.http import url_has_allowed_host_and_scheme, urlsafe_base64_decode
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django_otp.models import Device
 from unfold.sites import UnfoldAdminSite
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
-from callerid_project.console import invitations, login_limits, login_log, second_factor
+from callerid_project.console import login_limits, login_log, second_factor
+from callerid_project.console.invitation_page import InvitationView
 from core import history, throttling
 
 #: How long the set-up page with a new secret can be submitted.
@@ -35,9 +34,6 @@ _INVALID_CODE = (
     "This code is not valid. Each code works once, and codes from the app expire after 30 seconds; check the clock of "
     "your phone."
 )
-#: While the form of an invitation is shown: the session's key of the link's token, and what the URL has instead.
-_TOKEN_KEY = "invitation_token"  # noqa: S105
-_TOKEN_IN_SESSION = "set-password"  # noqa: S105
 _CODE_ATTRS = {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
 
 
@@ -75,15 +71,6 @@ class SetUpForm(forms.Form):
             self.add_error("password", "This password is not correct. Enter the one you log in with.")
 
 
-class NewPasswordForm(SetPasswordForm):
-    """Django's, with unfold's widgets."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for field in self.fields.values():
-            field.widget = UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"})
-
-
 class ConfirmForm(forms.Form):
     proof = forms.CharField(
         label="Password or code",
@@ -111,12 +98,14 @@ class ThrottledAdminSite(UnfoldAdminSite):
     def get_urls(self) -> list[URLPattern]:
         """`invitation` is open to whoever has a link, `verify` and `set-up` to staff before they have entered a code;
         the others require one."""
+        from callerid_project.console import find_page  # which needs the admin modules, and they this one
+
         verified = self.admin_view
         return [
             # Django's requires has_permission; staff who cannot enter a code must be able to log out too.
             path("logout/", self.logout, name="logout"),
-            path("invitation/<uidb64>/<token>/", self.invitation, name="invitation"),
-            path("find/", verified(self.find), name="find"),
+            path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
+            path("find/", verified(find_page.view), name="find"),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),
@@ -125,7 +114,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
             *super().get_urls(),
         ]
 
-    @login_limits.limited("password")
     def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.method == "POST":
             login_limits.count_login(request)
@@ -137,7 +125,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
             login_log.log_event(request, "login refused, not staff", user, level=logging.WARNING)
         return response
 
-    @login_limits.limited("password")
     def password_change(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Rate-limited: the page asks for the current password, which the holder of a stolen session could guess."""
         if request.method == "POST":
@@ -160,45 +147,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
     # --- Before the console --------------------------------------------------------------------------------------
 
     @method_decorator([never_cache, sensitive_post_parameters()])
-    @login_limits.limited("link")
-    def invitation(self, request: HttpRequest, uidb64: str, token: str) -> HttpResponse:
-        """Let an invited person set a password, and log in. As Django's PasswordResetConfirmView, it keeps the token of
-        the link in the session and shows the form at a URL without it."""
-        login_limits.count_link(request)
-        user = _invited_user(uidb64)
-        in_session = token == _TOKEN_IN_SESSION
-        token = request.session.get(_TOKEN_KEY, "") if in_session else token
-        if user is None or not invitations.is_valid(user, token):
-            return self._invalid_invitation(request)
-        if request.user.is_authenticated:
-            return _not_referred(self._invitation_page(request, "logged_in", "Log out first", invited=user))
-        if not in_session:
-            request.session[_TOKEN_KEY] = token
-            return _not_referred(redirect("admin:invitation", uidb64, _TOKEN_IN_SESSION))
-        form = NewPasswordForm(user, request.POST if request.method == "POST" else None)
-        if not (form.is_bound and form.is_valid()):
-            return self._invitation_page(request, "set_password", "Set your password", form=form, invited=user)
-        if not invitations.accept(user, token, form.cleaned_data["new_password1"]):
-            return self._invalid_invitation(request)
-        del request.session[_TOKEN_KEY]
-        login_log.log_event(request, "invitation accepted", user)
-        user.refresh_from_db()
-        auth.login(request, user, backend="django.contrib.auth.backends.ModelBackend")
-        return self.pending(request, "")
-
-    def _invalid_invitation(self, request: HttpRequest) -> HttpResponse:
-        request.session.pop(_TOKEN_KEY, None)
-        login_log.log_event(request, "invitation refused", level=logging.WARNING)
-        return _not_referred(self._invitation_page(request, "invalid", "This link does not work", status=404))
-
-    def _invitation_page(
-        self, request: HttpRequest, template: str, title: str, *, status: int = 200, **context: Any
-    ) -> HttpResponse:
-        context = {**self.each_context(request), "title": title, **context}
-        return TemplateResponse(request, f"admin/invitation/{template}.html", context, status=status)
-
-    @method_decorator([never_cache, sensitive_post_parameters()])
-    @login_limits.limited("code")
     def verify(self, request: HttpRequest) -> HttpResponse:
         """Ask for the code that a session needs after the password."""
         if not self.is_staff(request):
@@ -217,7 +165,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
         return self._page(request, "verify", "Two-factor authentication", form=form)
 
     @method_decorator([never_cache, sensitive_post_parameters()])
-    @login_limits.limited("password")
     def set_up(self, request: HttpRequest) -> HttpResponse:
         """Show a new secret; once its first code is confirmed, show the recovery codes, this once.
 
@@ -262,11 +209,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
 
     # --- In the console ------------------------------------------------------------------------------------------
 
-    def find(self, request: HttpRequest) -> HttpResponse:
-        from callerid_project.console import find_page  # which needs the admin modules, and they this one
-
-        return find_page.view(self, request)
-
     def overview(self, request: HttpRequest) -> HttpResponse:
         return self._page(
             request,
@@ -303,7 +245,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
         return self._confirm(request, remove, event, title, explanation=explanation, button="Remove", variant="danger")
 
     @method_decorator(sensitive_post_parameters())
-    @login_limits.limited("password")
     def _confirm(
         self, request: HttpRequest, act: Callable[[], HttpResponse], event: str, title: str, **context: Any
     ) -> HttpResponse:
@@ -335,20 +276,6 @@ class ThrottledAdminSite(UnfoldAdminSite):
 def _user(request: HttpRequest) -> User:
     """The user of a page that only staff can open."""
     return cast(User, request.user)
-
-
-def _invited_user(uidb64: str) -> User | None:
-    try:
-        return User.objects.filter(pk=int(urlsafe_base64_decode(uidb64).decode())).first()
-    except (ValueError, OverflowError):
-        return None
-
-
-def _not_referred(response: HttpResponse) -> HttpResponse:
-    """`response`, from which no request names this URL, which has a token, as its Referer. A page with a form cannot
-    have this header: browsers then send `Origin: null`, which Django's CSRF check refuses."""
-    response.headers["Referrer-Policy"] = "no-referrer"
-    return response
 
 
 def _next_url(request: HttpRequest) -> str:

@@ -226,15 +226,13 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     def _deliver(self, request: HttpRequest, invitation: Invitation) -> HttpResponse:
         """Send the link. If that is not possible, show it once."""
         url, user = invitations.link(invitation, f"{request.scheme}://{request.get_host()}"), invitation.user
-        problem = "E-mail is not configured."
-        if settings.EMAIL_IS_CONFIGURED:
-            try:
-                invitations.send(invitation, url)
-            except invitations.NotSent:
-                problem = f"The mail server did not accept the e-mail to {user.email}."
-            else:
-                self.message_user(request, f"The invitation was sent to {user.email}.", messages.SUCCESS)
-                return redirect(self.url_of(user))
+        if not settings.EMAIL_IS_CONFIGURED:
+            problem = "E-mail is not configured."
+        elif invitations.send(invitation, url):
+            self.message_user(request, f"The invitation was sent to {user.email}.", messages.SUCCESS)
+            return redirect(self.url_of(user))
+        else:
+            problem = f"The mail server did not accept the e-mail to {user.email}."
         until = f"{invitations.expires_at(invitation):%Y-%m-%d %H:%M} UTC"
         return self.shown_once_page(
             request,

@@ -12,6 +12,7 @@ import subprocess
 import threading
 from binascii import Error as InvalidBase64
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from urllib.parse import urlsplit
 
@@ -85,7 +86,8 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
         key = digest(f"{attribute}={id_!r}")
         keys.add(key)
         if not (version := _version(entry)) or known.get(key) != version:
-            card = Card(label(_shown(attribute, id_)), version)
+            # The filter with which ldapsearch finds the entry: unlike its DN, it has no name.
+            card = Card(label(f"({attribute}={_escaped(id_)})"), version)
             card.add(_rows(entry, query, book.region))
             changes.cards[key] = card
     changes.removed = set(known) - keys
@@ -131,11 +133,6 @@ def _id(entry: Entry) -> tuple[str, bytes]:
     raise FetchFailed("the server returns entries without an entryUUID or objectGUID")
 
 
-def _shown(attribute: str, id_: bytes) -> str:
-    """The filter with which ldapsearch finds the entry: unlike its DN, it has no name."""
-    return f"({attribute}={_escaped(id_)})"
-
-
 def _version(entry: Entry) -> str:
     """Empty if the server has none: such an entry is read by each run."""
     versions = [entry.get(attribute.lower()) for attribute in _VERSIONS]
@@ -167,7 +164,7 @@ def _arguments(book: Book, filter_: str, attributes: tuple[str, ...]) -> Iterato
     if urlsplit(book.url).scheme == "ldap" and not book.is_loopback:
         yield "-ZZ"  # StartTLS, or no connection
     if book.user:
-        yield from ("-D", book.user)
+        yield from ("-D", book.user, "-y", "/dev/stdin")  # other users of the machine can read arguments
     yield from (filter_, *attributes)
 
 
@@ -179,22 +176,6 @@ def _run(command: list[str], book: Book) -> bytes:
         "LDAPTLS_CACERT": settings.CA_BUNDLE or certifi.where(),
         "LDAPREFERRALS": "off",
     }
-    reading, writing = os.pipe()
-    try:
-        if book.user:
-            command[1:1] = ["-y", f"/dev/fd/{reading}"]  # other users of the machine can read arguments
-        os.write(writing, book.credentials[1])
-        os.close(writing)
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[reading],
-        )
-    finally:
-        os.close(reading)
     expired = threading.Event()
 
     def expire() -> None:
@@ -202,19 +183,24 @@ def _run(command: list[str], book: Book) -> bytes:
         process.kill()
 
     timer = threading.Timer(SEARCH_TIMEOUT_S, expire)
-    timer.start()
     output = bytearray()
-    try:
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin is not None  # noqa: S101 (a pipe)
         assert process.stdout is not None  # noqa: S101 (a pipe)
-        while chunk := process.stdout.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
-            output += chunk
-            if len(output) > MAX_RESULT_BYTES:
-                raise FetchFailed(f"the result is larger than {MAX_RESULT_BYTES >> 20} MiB")
-        code = process.wait()
-    finally:
-        timer.cancel()
-        process.kill()
-        process.communicate()
+        timer.start()
+        try:
+            with suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(book.credentials[1])
+            while chunk := process.stdout.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
+                output += chunk
+                if len(output) > MAX_RESULT_BYTES:
+                    raise FetchFailed(f"the result is larger than {MAX_RESULT_BYTES >> 20} MiB")
+            code = process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
     if expired.is_set():
         raise FetchFailed(f"the result did not arrive within {SEARCH_TIMEOUT_S:,.0f} s")
     if code:

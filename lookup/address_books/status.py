@@ -1,12 +1,10 @@
-"""How old each address book's last synchronization is: for the console and `doctor`."""
+"""How old each address book's last synchronization is: for the console and health checks."""
 
-import os
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from lookup.address_books import configuration
 from lookup.models import AddressBook
 
 #: `sync_contacts` runs every hour.
@@ -31,24 +29,6 @@ def statuses(now: datetime) -> list[BookStatus]:
     rows = AddressBook.objects.in_bulk()
     names = [*settings.ADDRESS_BOOKS, *sorted(set(rows) - set(settings.ADDRESS_BOOKS))]
     return [_status(rows.get(name) or AddressBook(name=name), now) for name in names]
-
-
-def problems(now: datetime) -> list[str]:
-    """A sentence for each book that needs an operator."""
-    found = configuration.problems(os.environ)
-    for book in statuses(now):
-        row = book.row
-        if not book.is_configured:
-            found.append(
-                f"{row.name}: not in ADDRESS_BOOKS, its {row.contacts:,} contacts stay; add it, or run "
-                f"manage.py sync_contacts --remove {row.name}."
-            )
-        elif row.error:
-            found.append(f"{row.name}: the last run failed ({row.error}).")
-        elif book.is_stale:
-            when = f"last synchronized at {row.synced_at:%Y-%m-%d %H:%M}" if row.synced_at else "never synchronized"
-            found.append(f"{row.name}: {when}.")
-    return found
 
 
 def _status(row: AddressBook, now: datetime) -> BookStatus:

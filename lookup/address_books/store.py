@@ -1,7 +1,7 @@
 """Writes what has changed in an address book, and publishes it to Contact in the same transaction."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from operator import attrgetter
 
 from django.conf import settings
@@ -14,10 +14,9 @@ from lookup import cache_versions, suppression
 from lookup.address_books.changes import Changes
 from lookup.address_books.configuration import Book
 from lookup.imports.contacts import CONTACTS
-from lookup.imports.merging import ReadCounts, import_lock
 from lookup.imports.readers import base
-from lookup.imports.row_filter import SUPPRESSED, OnReject, is_loss
-from lookup.imports.staging import backend, chunks
+from lookup.imports.reading import SUPPRESSED, OnReject, is_loss
+from lookup.imports.staging import Counts, Tables, chunks
 from lookup.models import AddressBook, AddressBookCard, AddressBookContact, Contact
 
 #: Cards in one transaction on SQLite.
@@ -31,7 +30,7 @@ class NotMerged(Exception):
 
 
 @dataclass(slots=True)
-class SyncResult(ReadCounts):
+class SyncResult(Counts):
     """Counts of numbers. `read`: those of the `cards` that were transferred. `error`: why nothing was changed."""
 
     cards: int = 0
@@ -40,23 +39,11 @@ class SyncResult(ReadCounts):
     removed_cards: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is stored about a book when its synchronization begins."""
-
-    revision: int = 0
-    settings_digest: str = ""
-    sync_token: str = ""
-    #: The version of each card by its key.
-    known: Mapping[str, str] = field(default_factory=dict)
-
-
-def state(name: str) -> State:
-    row = AddressBook.objects.filter(pk=name).first()
-    if row is None:
-        return State()
-    cards = AddressBookCard.objects.filter(book=row).values_list("key", "version")
-    return State(row.revision, row.settings_digest, row.sync_token, dict(cards.iterator()))
+def stored(name: str) -> tuple[AddressBook, dict[str, str]]:
+    """The row of a book, a new one if it was never synchronized, and the version of each card by its key."""
+    row = AddressBook.objects.filter(pk=name).first() or AddressBook(name=name)
+    cards = AddressBookCard.objects.filter(book=name).values_list("key", "version")
+    return row, dict(cards.iterator())
 
 
 def merge(
@@ -68,7 +55,7 @@ def merge(
     allow_loss: bool = False,
     dry_run: bool = False,
 ) -> SyncResult:
-    """Write the changes since the state with this `revision`. With `dry_run`, only count.
+    """Write the changes since the `revision` of the book's row. With `dry_run`, only count.
 
     On PostgreSQL this is one transaction. On SQLite, where searches wait for it, a transaction has at most PART cards;
     the last one has what is removed and the sync token, so that after an interruption the next run does the rest.
@@ -78,10 +65,10 @@ def merge(
     if not allow_loss:
         _require_no_loss(book, changes)
     result = SyncResult(cards=len(changes.cards), removed_cards=len(changes.removed))
-    parts = _parts(changes) if backend().merges_in_parts and not dry_run else [changes]
+    parts = _parts(changes) if Tables.merges_in_parts and not dry_run else [changes]
     for part in parts:
         # Waits for an import that is writing; `forget` waits for this.
-        with import_lock(CONTACTS), transaction.atomic():
+        with Tables.lock(CONTACTS), transaction.atomic():
             order_changed = _set_positions(book.name)
             row = AddressBook.objects.select_for_update().get(pk=book.name)
             if row.revision != revision:
@@ -117,7 +104,7 @@ def record_failure(name: str, error: str) -> None:
 
 def remove(name: str) -> int | None:
     """Delete a book and publish what remains of its numbers. Returns how many it had; None if there is no such book."""
-    with import_lock(CONTACTS), transaction.atomic():
+    with Tables.lock(CONTACTS), transaction.atomic():
         contacts = AddressBookContact.objects.filter(card__book=name)
         numbers = set(contacts.values_list("number", flat=True))
         count = contacts.delete()[0]
@@ -129,7 +116,7 @@ def remove(name: str) -> int | None:
 
 
 def erase(numbers: Iterable[int]) -> int:
-    """Delete the numbers from all books; call it in import_lock(CONTACTS), and delete them from Contact too. The cards
+    """Delete the numbers from all books; call it in Tables.lock(CONTACTS), and delete them from Contact too. The cards
     stay known, so the numbers do not return until their cards change."""
     return AddressBookContact.objects.filter(number__in=numbers).delete()[0]
 

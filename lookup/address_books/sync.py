@@ -8,10 +8,10 @@ from django.db import close_old_connections
 
 from core.database_errors import describe
 from lookup.address_books import carddav, configuration, ldapsearch, store
-from lookup.address_books.changes import FetchFailed
+from lookup.address_books.changes import Changes, FetchFailed
 from lookup.address_books.configuration import Book, InvalidBook
 from lookup.address_books.store import NotMerged, SyncResult
-from lookup.imports.row_filter import OnReject
+from lookup.imports.reading import OnReject
 
 
 def sync(
@@ -25,7 +25,10 @@ def sync(
     for name in names:
         try:
             book = configuration.read(name, os.environ)
-            result = _sync(book, on_reject=on_reject, full=full, allow_loss=allow_loss, dry_run=dry_run)
+            revision, changes = _fetch(book, full=full)
+            result = store.merge(
+                book, changes, revision=revision, on_reject=on_reject, allow_loss=allow_loss, dry_run=dry_run
+            )
         except (InvalidBook, FetchFailed, NotMerged) as error:
             result = SyncResult(error=str(error))
         except DatabaseFailure as error:
@@ -36,18 +39,15 @@ def sync(
         yield name, result
 
 
-def _sync(book: Book, *, on_reject: OnReject, full: bool, allow_loss: bool, dry_run: bool) -> SyncResult:
-    state = store.state(book.name)
-    sync_token, known = state.sync_token, state.known
-    if full or state.settings_digest != book.digest:
+def _fetch(book: Book, *, full: bool) -> tuple[int, Changes]:
+    """What has changed since the revision of the book's row, and that revision."""
+    row, known = store.stored(book.name)
+    sync_token = row.sync_token
+    if full or row.settings_digest != book.digest:
         sync_token, known = "", dict.fromkeys(known, "")
     if book.query:
-        changes = ldapsearch.fetch(book, known=known)
-    else:
-        changes = carddav.fetch(book, sync_token=sync_token, known=known)
-    return store.merge(
-        book, changes, revision=state.revision, on_reject=on_reject, allow_loss=allow_loss, dry_run=dry_run
-    )
+        return row.revision, ldapsearch.fetch(book, known=known)
+    return row.revision, carddav.fetch(book, sync_token=sync_token, known=known)
 
 
 def _record_failure(name: str, result: SyncResult) -> None:

@@ -10,9 +10,9 @@ from django.contrib.admin.views.main import SEARCH_VAR, ChangeListSearchForm
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from core.admin import IndexedChangeList, LargeTableAdmin, column
+from core.forms import PhoneNumberField
 from lookup import numbers
 from lookup.answers import clean_text
 
@@ -37,20 +37,15 @@ def find_by_prefix(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
 
 
 class PhoneNumberForm(forms.ModelForm):
-    number = forms.CharField(
-        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "tel", "autocomplete": "off"}),
-        help_text="With country code, e.g. +49 30 23125042. Spaces, hyphens, dots and parentheses are removed.",
+    number = PhoneNumberField(
+        help_text="With country code, e.g. +49 30 23125042. Spaces, hyphens, dots and parentheses are removed."
     )
 
     #: At least one of these fields is required.
     one_of: tuple[str, ...] = ()
 
     def clean_number(self) -> int:
-        try:
-            return int(numbers.parse_typed(self.cleaned_data["number"]))
-        except numbers.InvalidNumber as error:
-            message = f"Invalid phone number ({error}). Enter it with its country code, e.g. +49 30 23125042."
-            raise forms.ValidationError(message) from error
+        return int(self.cleaned_data["number"])
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data

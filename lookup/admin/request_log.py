@@ -17,7 +17,7 @@ from accounts.models import CreditEntry
 from accounts.statistics import OUTCOMES
 from core.admin import column, html_link, require
 from core.long_lists import in_range
-from lookup.admin.request_queries import REQUESTS
+from lookup.admin.request_queries import RequestLogForm
 from lookup.models import RequestLogEntry
 from lookup.search import SLOTS
 
@@ -90,7 +90,7 @@ def _charged(row: RequestLogEntry) -> str:
 
 @admin.register(RequestLogEntry)
 class RequestLogAdmin(TokenListAdmin):
-    long_list = REQUESTS
+    list_form = RequestLogForm
     list_display = (
         "when_and_id",
         "token_link",

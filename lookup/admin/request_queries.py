@@ -1,18 +1,18 @@
-"""The request log as a long list: its filters."""
+"""The filters of the request log."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Q
 
-from accounts.admin.base import TokenListForm, token_match
+from accounts.admin.base import TokenListForm, token_filter
 from accounts.statistics import OUTCOMES
+from core.forms import PhoneNumberField
 from core.hashing import keyed_hash
-from core.long_lists import Filter, LongList, Match, choice_field, exactly, text_field
-from lookup import numbers
-from lookup.models import RequestLogEntry
+from core.long_lists import Filter, choice_field, text_field
 from lookup.search import SLOTS, members
 
 ANY = "any"
@@ -51,7 +51,7 @@ class RequestLogForm(TokenListForm):
     erased."""
 
     request_id = text_field("Request id", "X-Request-ID", 64)
-    number = text_field("Number", "+49 30 23125042", 40, inputmode="tel")
+    number = PhoneNumberField(label="Number", required=False, max_length=40, attrs={"placeholder": "+49 30 23125042"})
     outcome = choice_field("Outcome", OUTCOMES.items())
     status = choice_field("Status", [(str(status), str(status)) for status in STATUSES])
     failed = choice_field("Failed source", failing_choices)
@@ -60,6 +60,8 @@ class RequestLogForm(TokenListForm):
 
     main = ("token", "request_id", "number")
     more = "Outcome, source and time"
+    noun = "requests"
+    empty_help = "They appear here about 2 seconds after they were answered."
 
     @classmethod
     def from_url(cls, query: Any) -> "RequestLogForm":
@@ -76,52 +78,32 @@ class RequestLogForm(TokenListForm):
             values["number_hash"] = keyed_hash("number", self.cleaned_data["number"]).hex()
         return values
 
-    def clean_number(self) -> str:
-        try:
-            return numbers.parse_typed(text) if (text := self.cleaned_data["number"]) else ""
-        except numbers.InvalidNumber as error:
-            message = f"Invalid phone number ({error}). Enter it with its country code, e.g. +49 30 23125042."
-            raise forms.ValidationError(message) from error
+    def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
+        if data["request_id"]:
+            yield Filter("request_id", "request_id", data["request_id"])
+        if data["number"] or data["number_hash"]:
+            number_hash = keyed_hash("number", data["number"]) if data["number"] else bytes.fromhex(data["number_hash"])
+            yield Filter("number_hash", "number_hash", number_hash, note="Only requests for one number.")
+        if data["token"]:
+            yield token_filter(data["token"], "requests")
+        if data["status"]:
+            yield _of_status(int(data["status"]))
+        if data["failed"] or data["reason"]:
+            yield _failed(data["failed"], data["reason"])
+        if data["outcome"]:
+            yield Filter("outcome", "outcome", data["outcome"])
 
 
-def _of_number(data: dict[str, Any]) -> Match | None:
-    if not (data["number"] or data["number_hash"]):
-        return None
-    number_hash = keyed_hash("number", data["number"]) if data["number"] else bytes.fromhex(data["number_hash"])
-    return Match(number_hash, note="Only requests for one number.")
-
-
-def _of_status(data: dict[str, Any]) -> Match | None:
-    status = int(data["status"] or 0)
+def _of_status(status: int) -> Filter:
     if status == 200:  # not in the index
-        return Match(condition=Q(status=200), is_indexed=False)
-    return Match(status) if status else None
+        return Filter("status", condition=Q(status=200))
+    return Filter("status", "status", status, ~Q(status=200))
 
 
-def _failed(data: dict[str, Any]) -> Match | None:
+def _failed(failed: str, reason: str) -> Filter:
     """The failures of the selected source for the selected reason."""
-    failed, reason = data["failed"], data["reason"]
-    if not (failed or reason):
-        return None
     slot = failed if failed in SLOTS else "[^ :]+"
     connector = "[^ ]+" if failed in ("", ANY, *SLOTS) else re.escape(failed)
-    if failed in ("", ANY) and not reason:
-        return Match()
     pattern = f"(^| ){slot}:{connector}:{re.escape(reason) if reason else '[^ :]+'}( |$)"
-    return Match(condition=Q(failures__regex=pattern))
-
-
-REQUESTS = LongList(
-    RequestLogEntry,
-    RequestLogForm,
-    (
-        Filter("request_id", "requestlog_request_created", exactly("request_id")),
-        Filter("number_hash", "requestlog_number_created", _of_number),
-        Filter("token", "requestlog_token_created", token_match("requests")),
-        Filter("status", "requestlog_status_created", _of_status),
-        Filter("failed", "requestlog_failed_created", _failed),
-        Filter("outcome", "requestlog_outcome_created", exactly("outcome")),
-    ),
-    noun="requests",
-    empty_help="They appear here about 2 seconds after they were answered.",
-)
+    every = failed in ("", ANY) and not reason
+    return Filter("failed", index_condition=~Q(failures=""), condition=Q() if every else Q(failures__regex=pattern))

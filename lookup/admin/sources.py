@@ -18,7 +18,7 @@ from core import periods
 from core.admin import ReadOnlyAdmin, Unchanged, form_action, require
 from lookup import source_actions, source_details, source_report, statistics
 from lookup.address_books import status as address_books
-from lookup.admin import tester
+from lookup.admin import source_charts, tester
 from lookup.imports import data_sets
 from lookup.models import SourcePause, Usage
 
@@ -130,7 +130,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             can_choose_step=period is periods.WEEK,
             source=source,
             state={"text": text, "type": label},
-            charts=source_details.charts(source.steps, label=_label(period, by_hour=by_hour)),
+            charts=source_charts.charts(source.steps, label=periods.step_label(period, by_hour=by_hour)),
             actions_detail=self._get_actions_navigation(self.actions_detail, actions, object_id),
             currency=settings.CURRENCY,
         )
@@ -196,7 +196,3 @@ def _warning(without: list[str]) -> str:
     if len(without) == 1:
         return f"{slots} has no other source: it will fail for each number without a rule or a cached answer."
     return f"{slots} have no other source: searches without a rule or a cached answer will get 500."
-
-
-def _label(period: periods.Period, *, by_hour: bool) -> str:
-    return "%H:%M" if period is periods.DAY else "%b %d, %H:%M" if by_hour else "%b %d"

@@ -10,10 +10,10 @@ from django.contrib.auth.models import User
 from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from unfold.widgets import UnfoldAdminTextInputWidget
 
 from core import history, loop, throttling
 from core.admin import ConsoleAdmin, require
+from core.forms import PhoneNumberField
 from lookup import numbers
 from lookup.answers import Failed, Found
 from lookup.models import Contact, NumberRule
@@ -30,18 +30,7 @@ _PERMISSION = "lookup.test_lookup"
 class TestForm(forms.Form):
     __test__ = False  # no test class for pytest
 
-    number = forms.CharField(
-        max_length=40,
-        widget=UnfoldAdminTextInputWidget(attrs={"inputmode": "tel", "autocomplete": "off"}),
-        help_text="With country code, e.g. +49 30 23125042.",
-    )
-
-    def clean_number(self) -> str:
-        try:
-            return numbers.parse_typed(self.cleaned_data["number"])
-        except numbers.InvalidNumber as error:
-            message = f"Invalid phone number ({error}). Enter it with its country code, e.g. +49 30 23125042."
-            raise forms.ValidationError(message) from error
+    number = PhoneNumberField(max_length=40, help_text="With country code, e.g. +49 30 23125042.")
 
 
 @dataclass(frozen=True, slots=True)

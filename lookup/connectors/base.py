@@ -10,15 +10,14 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import ParamSpec
+from typing import Any, cast
 
-from core import loop
+from core import admission, loop
 from core.database_errors import describe
 from lookup.answers import Answer, Failed
+from lookup.vendors.blocking import watched
 
 log = logging.getLogger(__name__)
-
-P = ParamSpec("P")
 
 
 class Connector(ABC):
@@ -61,43 +60,49 @@ class Connector(ABC):
         return
 
 
-async def call_local(name: str, connector: Connector, number: str, *, timeout_s: float) -> Answer:
-    """The answer of a local connector; exceptions and wrong types become Failed. A `def lookup` runs in a thread, with
-    Django's database connection."""
+async def call_connector(name: str, connector: Connector, number: str, *, timeout_s: float) -> Answer:
+    """The connector's answer; exceptions and wrong types become Failed. `name`: the connector's, for the log.
+
+    An `async def lookup` of a remote connector is cancelled after `timeout_s`. A `def lookup` runs in a thread, which
+    nothing can interrupt, and that of a local connector with Django's database connection.
+    """
+    lookup: Callable[[], Any] = partial(connector.lookup, number, timeout_s=timeout_s)
+    if not inspect.iscoroutinefunction(connector.lookup):
+        if connector.remote:
+            return await checked(name, partial(loop.run_in_thread, partial(_returned, lookup)))
+        with admission.searches.paused():
+            return await checked(name, partial(loop.run_with_connection, partial(_returned, lookup)))
+    if not connector.remote:
+        return await checked(name, lookup)
     try:
-        if inspect.iscoroutinefunction(connector.lookup):
-            answer: object = await connector.lookup(number, timeout_s=timeout_s)
-        else:
-            answer = await loop.run_with_connection(partial(connector.lookup, number, timeout_s=timeout_s))
-    except asyncio.CancelledError:
-        raise
-    except BaseException as error:
-        return raised(name, error)
-    return checked(name, answer)
+        async with asyncio.timeout(timeout_s):
+            return await checked(name, partial(watched, name, lookup))
+    except TimeoutError:
+        return Failed("unavailable", f"no complete reply within {timeout_s:g} s")
 
 
-def call_connector(name: str, lookup: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Answer:
-    """The answer of `lookup`; exceptions and wrong types become Failed. `name`: the connector's, for the log."""
+async def checked(name: str, call: Callable[[], Awaitable[object]]) -> Answer:
+    """The answer that `call` returns; exceptions and wrong types become Failed. `name`: as in `call_connector`."""
     try:
-        answer = lookup(*args, **kwargs)
+        answer = await call()
     except BaseException as error:  # asyncio.CancelledError and SystemExit are not Exceptions
-        return raised(name, error)
-    return checked(name, answer)
-
-
-def raised(name: str, error: BaseException) -> Failed:
-    """The answer of a connector that raised `error`."""
-    # The message may contain a number, a name or a key: log the type only.
-    log.warning("source failed: connector=%s error=%s", name, describe(error))
-    return Failed("error", f"it raised {type(error).__name__}")
-
-
-def checked(name: str, answer: object) -> Answer:
-    """`answer`, or Failed if it is not one."""
+        if isinstance(error, asyncio.CancelledError) and cast(asyncio.Task[Any], asyncio.current_task()).cancelling():
+            raise  # this task is cancelled; otherwise the connector raised it
+        # The message may contain a number, a name or a key: log the type only.
+        log.warning("source failed: connector=%s error=%s", name, describe(error))
+        return Failed("error", f"it raised {type(error).__name__}")
     if not isinstance(answer, Answer):
         log.warning("source failed: connector=%s error=wrong answer type", name)
         return Failed("error", "it returned neither Found, NotFound nor Failed")
     return answer
+
+
+def _returned(lookup: Callable[[], object]) -> object:
+    """What `lookup` returns. StopIteration becomes RuntimeError, as in a coroutine: no future accepts it."""
+    try:
+        return lookup()
+    except StopIteration as error:
+        raise RuntimeError from error
 
 
 def covers(name: str, connector: Connector, number: str) -> bool:

@@ -32,6 +32,11 @@ class Member:
     connector: Connector
     guard: Guard | None = None
 
+    @property
+    def breaker_is_open(self) -> bool:
+        """Whether this process does not call it now, because of failures."""
+        return self.guard is not None and self.guard.breaker.is_open
+
 
 @lru_cache(maxsize=16)
 def bind(setting: str, names: str, fields: frozenset[str]) -> tuple[Member, ...]:

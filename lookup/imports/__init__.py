@@ -1,9 +1,10 @@
 """Imports: read → stage → merge.
 
-1. **Read**: `files.py` opens a file, `formats.py` recognizes its format, and a reader in `readers/` yields its rows.
-2. **Stage**: `row_filter.py` rejects rows, and `staging.py` copies the others into temporary tables.
-3. **Merge**: `merging.py` writes what differs into the target table. What PostgreSQL and SQLite do in their own ways
-   is in two classes of `staging.py`.
+1. **Read**: `files.py` opens a file, `formats.py` recognizes its format, a reader in `readers/` yields its rows, and
+   `reading.py` rejects some of them.
+2. **Stage**: `staging.py` copies the others into temporary tables.
+3. **Merge**: `staging.py` writes what differs into the target table. What PostgreSQL and SQLite do in their own ways
+   is in two classes there.
 
 `contacts.py` and `complaints.py` run these steps, and `refresh.py` downloads files for them (`download.py`).
 `numbering_plan.py` loads the installed phonenumbers data.

@@ -4,20 +4,20 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 
+from core.db import fetch, fetch_one
 from core.retention import delete_in_batches
-from lookup.imports import data_sets, formats, merging
+from lookup.imports import data_sets, formats
 from lookup.imports.files import TextFile
-from lookup.imports.merging import NOT_DELETED, TargetTable
+from lookup.imports.formats import Format
 from lookup.imports.progress import ImportProgress
-from lookup.imports.readers.base import WHOLE_COUNT, UnreadableFile, with_file_name
-from lookup.imports.row_filter import LINE_BITS, ImportResult, OnReject, ReplacedDay, RowFilter, is_loss
-from lookup.imports.staging import StagingTables, staging_tables
+from lookup.imports.readers.base import WHOLE_COUNT, UnreadableFile
+from lookup.imports.reading import LINE_BITS, FileReader, ImportResult, OnReject, ReplacedDay, is_loss
+from lookup.imports.staging import NOT_DELETED, StagingTables, Tables, TargetTable
 from lookup.models import MAX_COUNT, ComplaintDay, ComplaintSubject, Dataset
 
 #: A file with a different subject in every row must not fill the table.
@@ -50,58 +50,76 @@ def import_complaints(
     its numbers: most often the file is only a part of it.
     """
     observer = observer or ImportProgress()
-    rows, subjects = RowFilter(on_reject), _Subjects()
-    staged = _StagedFiles(format_name, source, today, observer, oldest_day)
-    with staging_tables() as tables:
-        valid = tables.fill("staged", _COLUMNS, subjects.numbered(staged.rows(files, rows)), observer.read)
-        rows.require_valid_rows(valid)
-        if is_loss(expected_rows - valid, expected_rows) and not allow_loss:
-            raise UnreadableFile(
-                f"{valid:,} valid rows are less than half of the previous file's {expected_rows:,}; to import it "
-                "anyway, add --allow-loss"
-            )
-        with merging.import_lock(COMPLAINTS):
-            valid -= rows.drop_newly_suppressed(tables)
-            list_source = staged.list_source
+    reader, subjects = FileReader(on_reject, observer), _Subjects()
+
+    def options(format_: Format) -> dict[str, Any]:
+        return {"source": source or format_.source, "today": today, "oldest_day": oldest_day}
+
+    with Tables() as tables:
+        rows = reader.rows(files, formats.COMPLAINTS, format_name, options)
+        staged = tables.fill("staged", _COLUMNS, subjects.numbered(rows), observer.read)
+        with tables.lock(COMPLAINTS):
+            valid = reader.finish(tables, staged)
+            if is_loss(expected_rows - valid, expected_rows) and not allow_loss:
+                raise UnreadableFile(
+                    f"{valid:,} valid rows are less than half of the previous file's {expected_rows:,}; to import it "
+                    "anyway, add --allow-loss"
+                )
+            list_source = _list_source(source, reader.result.formats)
             if list_source:
-                _require_list(list_source, rows, full)
+                _require_list(list_source, reader, full)
             elif full:
                 raise UnreadableFile("--full is for block lists: other files replace the days that they contain")
-            counted = _add_up(tables, staged.identity, valid)
-            repeated = rows.report_repeated(tables, staged.identity, "ticket <> ''") if counted < valid else 0
+            identity = _identity(reader.result.formats)
+            if _add_up(tables, identity, valid) < valid:
+                reader.report_repeated(tables, identity, "ticket <> ''")
             tables.derive("replaced", _REPLACED_DAYS, [list_source])
-            _require_days(tables)
+            _require_days()
             tables.fill("subjects", {"number": "smallint", "id": "smallint"}, subjects.ids(create=not dry_run))
             if list_source:
                 to_merge = tables.derive("merged", _MERGED_LIST, [list_source, full])
             else:
                 to_merge = tables.derive("merged", _MERGED_DAYS)
-            days = [ReplacedDay(*row) for row in tables.query(_DAY_RESULTS)]
+            reader.result.days = [ReplacedDay(*row) for row in fetch(_DAY_RESULTS)]
             if not allow_loss and not dry_run:
-                _require_no_loss(tables, days, list_source)
+                _require_no_loss(reader.result.days, list_source)
             observer.merging(to_merge, in_parts=tables.merges_in_parts)
-            counts = merging.merge(tables=tables, table=COMPLAINTS, dry_run=dry_run, progress=observer.merged)
+            tables.merge(COMPLAINTS, reader.result, dry_run=dry_run, progress=observer.merged)
             if list_source and not dry_run:
-                data_sets.record(data_sets.list_name(list_source), str(rows.version or 0), rows=valid)
+                data_sets.record(data_sets.list_name(list_source), str(reader.result.version or 0), rows=valid)
             elif not dry_run:
-                data_sets.record_days(days)
+                data_sets.record_days(reader.result.days)
         if not dry_run:
             observer.finished()
-    return rows.result(counts, valid=valid, formats=staged.formats, repeated=repeated, days=days)
+    return reader.result
+
+
+def _list_source(source: str | None, names: list[str]) -> str:
+    """The source of a block list with these names of formats; empty if there is none. Raises UnreadableFile."""
+    lists = [name for name in names if formats.COMPLAINTS[name].is_list]
+    if lists and len(names) > 1:
+        raise UnreadableFile("import a block list by itself: one file per command, the older version first")
+    return source or formats.COMPLAINTS[lists[0]].source if lists else ""
+
+
+def _identity(names: list[str]) -> str:
+    """The columns, or expressions, by which a row of files with these formats repeats another."""
+    identities = {formats.COMPLAINTS[name].identity for name in names}
+    return identities.pop() if len(identities) == 1 else _ANY_IDENTITY
 
 
 def _add_up(tables: StagingTables, identity: str, valid: int) -> int:
     """Create `counted`, the staged rows that count, and `totals` by number, source and day. Returns how many count."""
+    whole_counts = identity == formats.NUMBER_AND_DAY
     if identity:
-        valid = tables.derive("counted", _FIRST_OF_EACH.format(identity=identity))
+        index = identity if whole_counts else ""
+        valid = tables.derive("counted", _FIRST_OF_EACH.format(identity=identity), index=index)
     else:
         tables.view("counted", _ALL)
-    if identity == formats.NUMBER_AND_DAY:
-        tables.index("counted", identity)
+    if whole_counts:
         tables.view("totals", _WHOLE_COUNTS)
     else:
-        tables.derive("totals", _SUMS)
-        tables.index("totals", formats.NUMBER_AND_DAY)
+        tables.derive("totals", _SUMS, index=formats.NUMBER_AND_DAY)
     return valid
 
 
@@ -164,56 +182,6 @@ GROUP BY r.source, r.day, r.total, r.files ORDER BY r.source, r.day
 """
 
 
-@dataclass(slots=True)
-class _StagedFiles:
-    """Reads the files of one command, and knows what they are. `list_source`: of a block list; empty if there is
-    none."""
-
-    format_name: str | None
-    source: str | None
-    today: date
-    observer: ImportProgress
-    oldest_day: date | None = None
-    formats: list[str] = field(default_factory=list)
-    list_source: str = ""
-
-    @property
-    def identity(self) -> str:
-        """The columns, or expressions, by which a row repeats another."""
-        identities = {formats.COMPLAINTS[name].identity for name in self.formats}
-        return identities.pop() if len(identities) == 1 else _ANY_IDENTITY
-
-    def rows(self, files: Iterable[AbstractContextManager[TextFile]], rows: RowFilter) -> Iterator[tuple[Any, ...]]:
-        names: dict[bytes, str] = {}
-        for opened in files:
-            with opened as file, with_file_name(file.name):
-                self.observer.reading(file)
-                empty = True
-                for row in rows.valid_rows(file, self._read(file)):
-                    empty = False
-                    yield row
-                if empty:
-                    continue
-                if first := names.get(file.digest):
-                    raise UnreadableFile(f"the file has the same content as {first}")
-                names[file.digest] = file.name
-
-    def _read(self, file: TextFile) -> Iterator[Any]:
-        name = self.format_name or formats.recognize(formats.COMPLAINTS, file.first_line)
-        format_ = formats.COMPLAINTS[name]
-        source = self.source or format_.source
-        if self.formats and (format_.is_list or self.list_source):
-            raise UnreadableFile("import a block list by itself: one file per command, the older version first")
-        if format_.is_list:
-            self.list_source = source
-        self.formats.append(name)
-        items = format_.read(file.lines, source=source, today=self.today)
-        if self.oldest_day is None or format_.is_list:
-            return items
-        oldest_day = self.oldest_day
-        return (item for item in items if not isinstance(item, tuple) or item[3] >= oldest_day)
-
-
 class _Subjects:
     """Numbers for subjects while the rows are staged, when the table cannot be queried yet."""
 
@@ -229,21 +197,24 @@ class _Subjects:
             yield *row, numbers.get(subject, 0), ticket
 
     def ids(self, *, create: bool) -> list[tuple[int, int]]:
-        """These numbers and the table's ids. Without `create`, new subjects get ids that the table does not have."""
+        """The numbers in `totals` and the table's ids. Without `create`, new subjects get ids that the table does not
+        have."""
+        used = {number for (number,) in fetch("SELECT DISTINCT subject FROM totals")}
+        numbers = {text: number for text, number in self._numbers.items() if number in used and text}
         known = dict(ComplaintSubject.objects.values_list("text", "id"))
-        new = [text for text in self._numbers if text and text not in known][: max(0, MAX_SUBJECTS - len(known))]
+        new = [text for text in numbers if text not in known][: max(0, MAX_SUBJECTS - len(known))]
         if create and new:
             ComplaintSubject.objects.bulk_create((ComplaintSubject(text=text) for text in new), ignore_conflicts=True)
             known = dict(ComplaintSubject.objects.values_list("text", "id"))
         elif new:
-            known |= {text: -self._numbers[text] for text in new}
-        return [(number, known[text]) for text, number in self._numbers.items() if text in known]
+            known |= {text: -numbers[text] for text in new}
+        return [(number, known[text]) for text, number in numbers.items() if text in known]
 
 
-def _require_no_loss(tables: StagingTables, days: list[ReplacedDay], list_source: str) -> None:
+def _require_no_loss(days: list[ReplacedDay], list_source: str) -> None:
     losses = [(f"{day.source} {day.day}", day.removed, day.numbers) for day in days if day.is_loss]
     if list_source:
-        removed = tables.query("SELECT count(deleted) FROM merged")[0][0]
+        [removed] = fetch_one("SELECT count(deleted) FROM merged")
         before = ComplaintDay.objects.filter(source=list_source).count()
         losses = [(list_source, removed, before)] if is_loss(removed, before) else []
     if losses:
@@ -255,16 +226,16 @@ def _require_no_loss(tables: StagingTables, days: list[ReplacedDay], list_source
         )
 
 
-def _require_list(source: str, rows: RowFilter, full: bool) -> None:
+def _require_list(source: str, reader: FileReader, full: bool) -> None:
     """Raises UnreadableFile if the source has days, if a newer list is loaded, or if a full list is incomplete."""
     loaded = Dataset.objects.filter(name=data_sets.list_name(source)).first()
     if loaded is None and ComplaintDay.objects.filter(source=source).exists():
         raise UnreadableFile(f"'{source}' has complaints by day; a block list needs its own source (--source)")
-    if full and rows.rejected_with_number:
+    if full and reader.rejected_with_number:
         raise UnreadableFile(
-            f"{rows.rejected_with_number:,} entries name a number but are invalid, so the list is not complete"
+            f"{reader.rejected_with_number:,} entries name a number but are invalid, so the list is not complete"
         )
-    version = rows.version or 0
+    version = reader.result.version or 0
     if loaded and not full and version < int(loaded.version):
         raise UnreadableFile(
             f"the list is version {version}, but version {loaded.version} is loaded; to replace it with an older full "
@@ -272,9 +243,9 @@ def _require_list(source: str, rows: RowFilter, full: bool) -> None:
         )
 
 
-def _require_days(tables: StagingTables) -> None:
+def _require_days() -> None:
     """Raises UnreadableFile if a source whose days are replaced has a block list."""
-    sources = [source for (source,) in tables.query("SELECT DISTINCT source FROM replaced")]
+    sources = [source for (source,) in fetch("SELECT DISTINCT source FROM replaced")]
     if lists := Dataset.objects.filter(name__in=map(data_sets.list_name, sources)).values_list("name", flat=True):
         source = lists[0].partition(" ")[2]
         raise UnreadableFile(f"'{source}' is the source of a block list; days need another source (--source)")
@@ -282,7 +253,7 @@ def _require_days(tables: StagingTables) -> None:
 
 def drop_unused_subjects() -> int:
     """Delete the subjects without complaints, some of which contain what people wrote. Returns how many."""
-    with merging.import_lock(COMPLAINTS):
+    with Tables.lock(COMPLAINTS):
         used = set(ComplaintDay.objects.exclude(subject=None).values_list("subject_id", flat=True).distinct())
         return ComplaintSubject.objects.exclude(pk__in=used).delete()[0]
 

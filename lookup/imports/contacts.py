@@ -1,12 +1,12 @@
 """Imports contacts."""
 
-from lookup.imports import formats, merging
+from contextlib import AbstractContextManager
+
+from lookup.imports import formats
 from lookup.imports.files import TextFile
-from lookup.imports.merging import NOT_DELETED, TargetTable
 from lookup.imports.progress import ImportProgress
-from lookup.imports.readers.base import with_file_name
-from lookup.imports.row_filter import ImportResult, OnReject, RowFilter
-from lookup.imports.staging import staging_tables
+from lookup.imports.reading import FileReader, ImportResult, OnReject
+from lookup.imports.staging import NOT_DELETED, Tables, TargetTable
 from lookup.models import Contact
 
 CONTACTS = TargetTable(Contact, key=("number",), values=("name", "location", "book"), stamp="updated_at")
@@ -14,7 +14,7 @@ CONTACTS = TargetTable(Contact, key=("number",), values=("name", "location", "bo
 
 def import_contacts(
     *,
-    file: TextFile,
+    file: AbstractContextManager[TextFile],
     on_reject: OnReject,
     format_name: str | None = None,
     region: str | None = None,
@@ -26,22 +26,21 @@ def import_contacts(
     `format_name`: a key of formats.CONTACTS; None: recognized. `region` (ISO 3166-1 alpha-2): where numbers without a
     plus are dialed. Raises UnreadableFile, with nothing changed, if the file cannot be read or all rows are rejected.
     """
-    observer, rows = observer or ImportProgress(), RowFilter(on_reject)
-    with staging_tables() as tables, with_file_name(file.name):
-        chosen = format_name or formats.recognize(formats.CONTACTS, file.first_line)
-        observer.reading(file)
-        read = formats.CONTACTS[chosen].read(file.lines, region=region)
-        valid = tables.fill("staged", _COLUMNS, rows.valid_rows(file, read), observer.read)
-        rows.require_valid_rows(valid)
-        with merging.import_lock(CONTACTS):
-            valid -= rows.drop_newly_suppressed(tables)
+    observer = observer or ImportProgress()
+    reader = FileReader(on_reject, observer)
+    with Tables() as tables:
+        rows = reader.rows([file], formats.CONTACTS, format_name, lambda _: {"region": region})
+        staged = tables.fill("staged", _COLUMNS, rows, observer.read)
+        with tables.lock(CONTACTS):
+            valid = reader.finish(tables, staged)
             unique = tables.derive("merged", _FIRST_OF_EACH_NUMBER)
-            repeated = rows.report_repeated(tables, "number") if unique < valid else 0
+            if unique < valid:
+                reader.report_repeated(tables, "number")
             observer.merging(unique, in_parts=tables.merges_in_parts)
-            counts = merging.merge(tables=tables, table=CONTACTS, dry_run=dry_run, progress=observer.merged)
+            tables.merge(CONTACTS, reader.result, dry_run=dry_run, progress=observer.merged)
         if not dry_run:
             observer.finished()
-    return rows.result(counts, valid=valid, formats=[chosen], repeated=repeated)
+    return reader.result
 
 
 _COLUMNS = {"position": "bigint", "number": "bigint", "name": "text", "location": "text"}

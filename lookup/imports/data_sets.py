@@ -8,7 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from lookup.imports.readers import fcc_csv, ftc_csv, phoneblock
-from lookup.imports.row_filter import ReplacedDay
+from lookup.imports.reading import ReplacedDay
 from lookup.models import MAX_COUNT, Dataset
 
 #: The sources whose publishers add data every day or week.

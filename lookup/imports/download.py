@@ -1,12 +1,10 @@
 """Downloads one published file to disk: conditional, retried as a whole, limited in size and time.
 
-The body is stored as it was sent, plain or gzip: `files.open_text` reads both.
+The body is stored as it was sent, plain or gzip: `files.open_text` reads both, and notices damaged ones.
 """
 
-import gzip
 import re
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,8 +65,7 @@ class Download:
         nothing is there. After an exception, what is there is incomplete.
 
         Raises NotPublished (404); DownloadFailed after ATTEMPTS, or at once where another one is useless;
-        UnreadableFile for a web page, a damaged gzip file, or more than REFRESH_MAX_MB, packed or unpacked; OSError of
-        the disk.
+        UnreadableFile for a web page, or more than REFRESH_MAX_MB; OSError of the disk.
         """
         attempt, wait_s = 1, RETRY_WAIT_S
         while True:
@@ -98,7 +95,6 @@ class Download:
                 return None
             _require_file(response)
             self._store(response)
-        _require_sound(self.path)
         return _validator(response)
 
     def _store(self, response: requests.Response) -> None:
@@ -155,18 +151,3 @@ def _retry_after_s(response: requests.Response) -> float | None:
 def _require_size(size: int) -> None:
     if size > settings.REFRESH_MAX_MB * 2**20:
         raise UnreadableFile(f"the file is larger than {settings.REFRESH_MAX_MB:,} MB (REFRESH_MAX_MB)")
-
-
-def _require_sound(path: Path) -> None:
-    """Raises UnreadableFile if the file is gzip, and is incomplete, damaged, or too large when unpacked."""
-    with path.open("rb") as file:
-        if file.read(2) != b"\x1f\x8b":
-            return
-    size = 0
-    try:
-        with gzip.open(path) as unpacked:
-            while chunk := unpacked.read(_CHUNK_BYTES):
-                size += len(chunk)
-                _require_size(size)
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise UnreadableFile("the server sent a damaged or truncated gzip file") from None

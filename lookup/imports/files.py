@@ -24,10 +24,11 @@ _BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe
 
 
 class _HashingStream(io.RawIOBase):
-    """Hashes the bytes that are read."""
+    """Hashes the bytes that are read, at most `max_bytes`. Raises UnreadableFile."""
 
-    def __init__(self, raw: BinaryIO) -> None:
+    def __init__(self, raw: BinaryIO, max_bytes: int) -> None:
         self._raw = raw
+        self._max_bytes = self._left = max_bytes
         self.digest = hashlib.sha256()
 
     def readable(self) -> bool:
@@ -36,6 +37,9 @@ class _HashingStream(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         count = cast(int, self._raw.readinto(buffer))  # type: ignore[attr-defined]
         self.digest.update(buffer[:count])
+        self._left -= count
+        if self._left < 0:
+            raise UnreadableFile(f"the file is larger than {self._max_bytes >> 20:,} MB, unpacked")
         return count
 
 
@@ -63,9 +67,9 @@ class TextFile:
 
 
 @contextmanager
-def open_text(path: str, *, encoding: str | None = None) -> Iterator[TextFile]:
+def open_text(path: str, *, encoding: str | None = None, max_bytes: int = sys.maxsize) -> Iterator[TextFile]:
     """Open `path` (`-`: standard input). The first bytes show gzip and byte order marks; otherwise the encoding is
-    `encoding`, or UTF-8.
+    `encoding`, or UTF-8. `max_bytes`: of the uncompressed content.
 
     Raises OSError and UnreadableFile, also while the lines are read.
     """
@@ -76,7 +80,7 @@ def open_text(path: str, *, encoding: str | None = None) -> Iterator[TextFile]:
         raw = cast(io.BufferedReader, sys.stdin.buffer) if path == "-" else stack.enter_context(Path(path).open("rb"))
         with with_file_name(name), _decoding_errors():
             packed = raw.peek(2).startswith(_GZIP)
-            content = _HashingStream(cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw)
+            content = _HashingStream(cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw, max_bytes)
             stream = io.BufferedReader(content, _BUFFER)
             start = stream.peek(3)
             marked = next((known for mark, known in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)

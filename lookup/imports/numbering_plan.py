@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import phonenumbers
+from django.db import models
 
+from core.db import yield_to_writers
 from lookup.answers import clean_text
-from lookup.imports import data_sets, merging
-from lookup.imports.merging import TargetTable
+from lookup.imports import data_sets
 from lookup.imports.progress import OnProgress, ignore_progress
+from lookup.imports.staging import chunks
 from lookup.models import Country, NumberPrefix
 
 NUMBERING_PLAN = "numbering-plan"
-PREFIXES = TargetTable(NumberPrefix, key=("prefix",), values=("place",))
-COUNTRIES = TargetTable(Country, key=("code",), values=("name",))
 
 # Regions of the plan that are missing in the package's table of names; the names are Unicode CLDR's.
 _NAMES_MISSING_UPSTREAM = {"AC": "Ascension Island", "TA": "Tristan da Cunha", "XK": "Kosovo"}
@@ -96,23 +96,41 @@ def load_numbering_plan(
         return PlanResult(version, already_loaded=True, before=before)
     plan = read_installed()
     result = PlanResult(version, False, before, prefixes=len(plan.places), countries=len(plan.countries))
-    removed: dict[TargetTable, list[Any]] = {}
-    wanted: dict[TargetTable, dict[Any, str]] = {COUNTRIES: plan.countries, PREFIXES: plan.places}
-    for table, rows in wanted.items():
-        present = dict(table.model._default_manager.values_list(*table.key, *table.values))
+    removed: dict[type[models.Model], list[Any]] = {}
+    wanted: list[tuple[type[models.Model], str, dict[Any, str]]] = [
+        (Country, "name", plan.countries),
+        (NumberPrefix, "place", plan.places),
+    ]
+    for model, column, rows in wanted:
+        present = dict(model._default_manager.values_list("pk", column))
         written = [(key, value) for key, value in rows.items() if present.get(key) != value]
-        removed[table] = list(present.keys() - rows.keys())
+        removed[model] = list(present.keys() - rows.keys())
         added = len(rows.keys() - present.keys())
         result.added += added
         result.changed += len(written) - added
-        result.removed += len(removed[table])
+        result.removed += len(removed[model])
         if before:
             result.changes += [Change(str(key), present.get(key, ""), value) for key, value in written]
-            result.changes += [Change(str(key), present[key], "") for key in removed[table]]
+            result.changes += [Change(str(key), present[key], "") for key in removed[model]]
         if not dry_run:
-            merging.upsert(table=table, rows=written, progress=progress)
+            _write(model, column, written, progress)
     if not dry_run:
-        for table, keys in removed.items():
-            merging.delete(model=table.model, keys=keys)
+        for model, keys in removed.items():
+            for chunk in chunks(keys):
+                model._default_manager.filter(pk__in=chunk).delete()
+                yield_to_writers()
         data_sets.record(NUMBERING_PLAN, version, rows=len(plan.places))
     return result
+
+
+def _write(model: type[models.Model], column: str, rows: list[tuple[Any, str]], progress: OnProgress) -> None:
+    done = 0
+    for chunk in chunks(rows):
+        model._default_manager.bulk_create(
+            [model(**{"pk": key, column: value}) for key, value in chunk],
+            update_conflicts=True,
+            unique_fields=["pk"],
+            update_fields=[column],
+        )
+        progress(done := done + len(chunk))
+        yield_to_writers()

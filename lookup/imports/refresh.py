@@ -24,10 +24,10 @@ from lookup.imports import data_sets
 from lookup.imports.complaints import import_complaints
 from lookup.imports.download import Download, DownloadFailed, NotPublished
 from lookup.imports.files import open_text
-from lookup.imports.merging import ReadCounts
 from lookup.imports.progress import ImportProgress
 from lookup.imports.readers.base import UnreadableFile
-from lookup.imports.row_filter import ImportResult
+from lookup.imports.reading import ImportResult
+from lookup.imports.staging import Counts
 from lookup.models import Dataset
 
 FTC_URL = "https://www.ftc.gov/sites/default/files/DNC_Complaint_Numbers_{day}.csv"
@@ -51,7 +51,7 @@ class AlreadyRunning(Exception):
 
 
 @dataclass(slots=True)
-class SourceResult(ReadCounts):
+class SourceResult(Counts):
     """What one source's refresh did: the imported `files`, counts of their rows, and sentences about what failed.
     Without files and errors there was nothing new."""
 
@@ -191,7 +191,7 @@ class _Refresher:
                 if new_validator is None:
                     return 0
                 imported = import_complaints(
-                    files=[open_text(str(path))],
+                    files=[open_text(str(path), max_bytes=settings.REFRESH_MAX_MB * 2**20)],
                     today=self.today,
                     on_reject=lambda name, row: None,
                     format_name=self.source,

@@ -1,7 +1,7 @@
-"""Staging tables: the temporary tables of one import, which only this connection sees.
+"""Staging tables: the temporary tables of one import, which only this connection sees, and their merge into a table.
 
-Rows are copied into them, and are sorted and made unique there in SQL. What differs between the databases is in the
-subclasses PostgreSQLTables and SQLiteTables; `backend` is that of this database.
+Rows are copied into them, are sorted and made unique there in SQL, and what differs is written into the target table.
+What the databases do in their own ways is in PostgreSQLTables and SQLiteTables; Tables is the one of this database.
 """
 
 # ruff: noqa: S608 (statements are built from names in the code; values are bound)
@@ -9,30 +9,57 @@ subclasses PostgreSQLTables and SQLiteTables; `backend` is that of this database
 import fcntl
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from django.db import IntegrityError, connection, transaction
+from django.db import Error, IntegrityError, connection, models, transaction
+from django.utils import timezone
 
-from core.db import fetch_one, run, yield_to_writers
+from core.db import VENDOR, fetch_one, run, yield_to_writers
 from lookup.imports.progress import OnProgress, ignore_progress
 
-if TYPE_CHECKING:
-    from lookup.imports.merging import Counts, TargetTable
-
 CHUNK_ROWS = 5000
-Write = Callable[[list[Sequence[Any]]], None]
-# For PostgreSQL's sorts; one import at a time sorts.
-_WORK_MEM = "64MB"
+#: For the rows of `merged` that are to be written.
+NOT_DELETED = "CAST(NULL AS bigint) AS deleted"
 # About 100,000 rows, after which progress is reported.
 _PAGES = 1000
 
 
+@dataclass(slots=True)
+class Counts:
+    """Numbers of rows. `read`: valid and rejected ones. `repeated`: skipped, because an earlier row has the same number
+    (complaints: the same ticket, or number and day). `rejected`: by reason. The others: rows of the target table."""
+
+    read: int = 0
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    repeated: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """`key` and `values` name the columns. `stamp`: a column that is set to the time of the import in every row that is
+    added or changed."""
+
+    model: type[models.Model]
+    key: tuple[str, ...]
+    values: tuple[str, ...]
+    stamp: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.model._meta.db_table
+
+
 class StagingTables(ABC):
-    """The temporary tables and views of one import; `staging_tables` drops them."""
+    """The temporary tables and views of one import, dropped at the end of a `with` block."""
 
     #: Whether others see a merge in parts, and an interrupted one leaves some.
     merges_in_parts: bool
@@ -43,16 +70,22 @@ class StagingTables(ABC):
 
     @staticmethod
     @abstractmethod
-    def lock(table: str) -> AbstractContextManager[None]:
-        """As merging.import_lock."""
+    def lock(table: TargetTable) -> AbstractContextManager[None]:
+        """Imports into one table take turns: they never deadlock, and each counts what it did. On PostgreSQL what
+        happens inside is one transaction."""
 
     @abstractmethod
-    def write(self, table: "TargetTable", counts: "Counts", progress: OnProgress) -> None:
-        """Write the staging table `merged`, whose rows are those of `counts`, into `table`."""
+    def optimize(self, name: str, index: str = "") -> None:
+        """Prepare the filled table `name` for joins by the columns of `index`."""
 
     @abstractmethod
-    def _writer(self, into: str, width: int) -> AbstractContextManager[Write]:
-        """What inserts chunks of rows with `width` columns."""
+    def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
+        """Insert rows with `width` columns. Other connections need not wait for it."""
+
+    @abstractmethod
+    def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
+        """For each part of the `rows` of `merged` that is written at once: the condition for it, and the number of rows
+        up to its end."""
 
     def __init__(self) -> None:
         self._created: list[tuple[str, str]] = []
@@ -67,41 +100,22 @@ class StagingTables(ABC):
         """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were."""
         types = ", ".join(f"{column} {kind}{self.collation * (kind == 'text')}" for column, kind in columns.items())
         self._create("TABLE", name, f"({types})")
-        into = f"{name} ({', '.join(columns)})"
         done = 0
-        with self._writer(into, len(columns)) as write:
-            for chunk in chunks(rows):
-                write(chunk)
-                done += len(chunk)
-                progress(done)
+        for chunk in chunks(rows):
+            self._insert(f"{name} ({', '.join(columns)})", len(columns), chunk)
+            done += len(chunk)
+            progress(done)
         return done
 
-    def derive(self, name: str, query: str, parameters: Sequence[Any] = ()) -> int:
+    def derive(self, name: str, query: str, parameters: Sequence[Any] = (), *, index: str = "") -> int:
         """Create the table `name` from the result of `query`, in its order. Returns the number of its rows."""
         self._create("TABLE", name, f"AS {query}", parameters)
-        return self.count(name)
+        self.optimize(name, index)
+        return int(fetch_one(f"SELECT count(*) FROM {name}")[0])
 
     def view(self, name: str, query: str) -> None:
         """As `derive`, but as a view, where a copy would not be faster to read."""
         self._create("VIEW", name, f"AS {query}")
-
-    @abstractmethod
-    def index(self, name: str, columns: str) -> None:
-        """Index the columns by which the table is joined, unless the database hashes or sorts it."""
-
-    def count(self, name: str) -> int:
-        return int(self.query(f"SELECT count(*) FROM {name}")[0][0])
-
-    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        """Returns the number of rows affected."""
-        with connection.cursor() as cursor:
-            cursor.execute(statement, parameters)
-            return cursor.rowcount
-
-    def query(self, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with connection.cursor() as cursor:
-            cursor.execute(query, parameters)
-            return cursor.fetchall()
 
     def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a query whose result may be large."""
@@ -110,21 +124,75 @@ class StagingTables(ABC):
             while rows := cursor.fetchmany(CHUNK_ROWS):
                 yield from rows
 
+    def merge(
+        self, table: TargetTable, counts: Counts, *, dry_run: bool = False, progress: OnProgress = ignore_progress
+    ) -> None:
+        """Merge the staging table `merged` into `table`, and set what `counts` has about its rows. With `dry_run`, only
+        count. Call it in `lock`.
+
+        `merged` has the columns of `table` and `deleted`, and is sorted by the first column. If `deleted` is NULL, the
+        row is written, and its key occurs once; otherwise `deleted` is the primary key of a row to delete.
+
+        On PostgreSQL others see all of a merge, or nothing. On SQLite, where searches write too, each part is a
+        transaction, followed by a pause. All rows of one number are in one part, so that a search, which is for one
+        number, sees all of them or none. If interrupted there, the same import again does the rest.
+        """
+        same = " AND ".join(f"t.{column} = m.{column}" for column in table.key)
+        known = f"t.{table.key[0]}"
+        written, stored, counts.changed, counts.removed = fetch_one(
+            f"SELECT count(CASE WHEN m.deleted IS NULL THEN 1 END), count({known}), "
+            f"count(CASE WHEN {known} IS NOT NULL AND ({self._differ(table, 't', 'm')}) THEN 1 END), count(m.deleted) "
+            f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {same}"
+        )
+        counts.added, counts.unchanged = written - stored, stored - counts.changed
+        if dry_run or not (counts.added or counts.changed or counts.removed):
+            return
+        for where, done in self._parts(table, written + counts.removed):
+            with transaction.atomic():
+                if counts.removed:
+                    deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
+                    run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
+                self._write(table, where, all_new=not stored)
+            progress(done)
+            yield_to_writers()
+        self.optimize(table.name)
+
+    def _write(self, table: TargetTable, where: str, *, all_new: bool) -> None:
+        """Add or change what differs. Without the conflicts of `all_new`, PostgreSQL takes a third less time."""
+        inserted, selected, updated = [*table.key, *table.values], [*table.key, *table.values], [*table.values]
+        if table.stamp:
+            inserted, selected, updated = [*inserted, table.stamp], [*selected, "%s"], [*updated, table.stamp]
+        insert = (
+            f"INSERT INTO {table.name} ({', '.join(inserted)}) "
+            f"SELECT {', '.join(selected)} FROM merged WHERE deleted IS NULL AND {where}"
+        )
+        assignments = ", ".join(f"{column} = excluded.{column}" for column in updated)
+        on_conflict = (
+            f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} "
+            f"WHERE {self._differ(table, table.name, 'excluded')}"
+        )
+        stamp = [timezone.now()] if table.stamp else []
+        try:
+            with transaction.atomic():
+                run(insert if all_new else insert + on_conflict, stamp)
+        except IntegrityError:  # somebody has added one of the keys since
+            run(insert + on_conflict, stamp)
+
+    def _differ(self, table: TargetTable, one: str, other: str) -> str:
+        """SQL: whether two rows with the same key have different values."""
+        return " OR ".join(f"{one}.{column} {self.differs} {other}.{column}" for column in table.values)
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # In a failed transaction nothing can be dropped, and nothing needs to be.
-        if not connection.needs_rollback:
-            self.drop()
+        with suppress(Error):  # in a failed transaction nothing can be dropped, and nothing needs to be
+            for kind, name in reversed(self._created):
+                run(f"DROP {kind} IF EXISTS {name}")
 
-    def drop(self) -> None:
-        for kind, name in reversed(self._created):
-            self.execute(f"DROP {kind} IF EXISTS {name}")
-
-    def _create(self, kind: str, name: str, definition: str, parameters: Sequence[Any] = ()) -> int:
+    def _create(self, kind: str, name: str, definition: str, parameters: Sequence[Any] = ()) -> None:
         self._created.append((kind, name))
-        return self.execute(f"CREATE TEMPORARY {kind} {name} {definition}", parameters)
+        run(f"CREATE TEMPORARY {kind} {name} {definition}", parameters)
 
 
 class PostgreSQLTables(StagingTables):
@@ -136,71 +204,47 @@ class PostgreSQLTables(StagingTables):
     collation = ' COLLATE "C"'
 
     def __enter__(self) -> Self:
-        limit = fetch_one("SELECT current_setting('statement_timeout')", [])
-        self._timeout = limit or ("0",)  # the service's, or the role's
-        self.execute("SET statement_timeout = 0")
+        run("SET statement_timeout = 0")
+        run("SET work_mem = '64MB'")  # for sorts; one import at a time sorts
         return self
 
-    def drop(self) -> None:
-        super().drop()
-        self.execute("SELECT set_config('statement_timeout', %s, false)", self._timeout)
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        with suppress(Error):
+            run("RESET statement_timeout")
+            run("RESET work_mem")
 
     @staticmethod
     @contextmanager
-    def lock(table: str) -> Iterator[None]:
+    def lock(table: TargetTable) -> Iterator[None]:
         with transaction.atomic():
-            run("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"import into {table}"])
+            run("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"import into {table.name}"])
             yield
 
-    def derive(self, name: str, query: str, parameters: Sequence[Any] = ()) -> int:
-        self.execute(f"SET work_mem = '{_WORK_MEM}'")
-        rows = self._create("TABLE", name, f"AS {query}", parameters)
-        self.execute(f"ANALYZE {name}")
-        self.execute("RESET work_mem")
-        return rows
+    def optimize(self, name: str, index: str = "") -> None:
+        """By statistics: PostgreSQL hashes and sorts, and needs no index."""
+        run(f"ANALYZE {name}")
 
-    def index(self, name: str, columns: str) -> None:
-        """None: PostgreSQL hashes and sorts."""
+    def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
+        """By pages of the staging table, only so that progress can be reported."""
+        size = fetch_one("SELECT pg_relation_size('merged') / 8192")[0]
+        for first in range(0, size, _PAGES):
+            end = min(first + _PAGES, size)
+            yield f"ctid >= '({first},0)' AND ctid < '({end},0)'", rows * end // size
 
-    def write(self, table: "TargetTable", counts: "Counts", progress: OnProgress) -> None:
-        all_new = not (counts.changed or counts.unchanged)
-        try:
-            self._write(table, counts, progress, all_new=all_new)
-        except IntegrityError:  # somebody added one of the keys since
-            if not all_new:
-                raise
-            self._write(table, counts, progress, all_new=False)
-
-    def _write(self, table: "TargetTable", counts: "Counts", progress: OnProgress, *, all_new: bool) -> None:
-        """Write by pages of the staging table, so that progress can be reported."""
-        size = self.query("SELECT pg_relation_size('merged') / 8192")[0][0]
-        upsert = table.upsert_statement("ctid >= %s::tid AND ctid < %s::tid", all_new=all_new)
-        with transaction.atomic():
-            if counts.removed:
-                self.execute(table.delete_statement("TRUE"))
-            for first in range(0, size, _PAGES):
-                self.execute(upsert, [*table.stamp_parameters(), f"({first},0)", f"({first + _PAGES},0)"])
-                progress(counts.rows * min(first + _PAGES, size) // size)
-            self.execute(f"ANALYZE {table.name}")
-
-    @contextmanager
-    def _writer(self, into: str, width: int) -> Iterator[Write]:
-        """Write blocks of COPY's text format: psycopg's write_row takes several times as long."""
+    def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
+        """By COPY's text format: psycopg's write_row takes several times as long."""
+        line = "\t".join(["%s"] * width) + "\n"
+        block = "".join([line % tuple(row) for row in rows])
+        separators = (block.count("\t"), block.count("\n"))
+        if "\\" in block or "\r" in block or separators != ((width - 1) * len(rows), len(rows)):
+            block = "".join([line % tuple(str(value).translate(_ESCAPES) for value in row) for row in rows])
         with (
-            transaction.atomic(),
             connection.cursor() as cursor,
             connection.wrap_database_errors,  # Django wraps errors of execute, not of copy
             cursor.copy(f"COPY {into} FROM STDIN") as copy,
         ):
-            yield lambda rows: copy.write(_copy_block(rows, width))
-
-
-def _copy_block(rows: list[Sequence[Any]], width: int) -> str:
-    line = "\t".join(["%s"] * width) + "\n"
-    block = "".join([line % tuple(row) for row in rows])
-    if "\\" in block or "\r" in block or block.count("\t") != (width - 1) * len(rows) or block.count("\n") != len(rows):
-        block = "".join([line % tuple(str(value).translate(_ESCAPES) for value in row) for row in rows])
-    return block
+            copy.write(block)
 
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -214,67 +258,49 @@ class SQLiteTables(StagingTables):
 
     @staticmethod
     @contextmanager
-    def lock(table: str) -> Iterator[None]:
+    def lock(table: TargetTable) -> Iterator[None]:
         # A separate file: closing one of the database's would release SQLite's own locks in this process. Readable by
         # all, in case root was the first to import.
-        path = Path(connection.settings_dict["NAME"]).with_name(f"{table}.lock")
+        path = Path(connection.settings_dict["NAME"]).with_name(f"{table.name}.lock")
         with open(os.open(path, os.O_RDONLY | os.O_CREAT, 0o644), "rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def index(self, name: str, columns: str) -> None:
-        self.execute(f"CREATE INDEX {name}_index ON {name} ({columns})")
+    def optimize(self, name: str, index: str = "") -> None:
+        if index:
+            run(f"CREATE INDEX {name}_index ON {name} ({index})")
 
-    def write(self, table: "TargetTable", counts: "Counts", progress: OnProgress) -> None:
-        """Each chunk ends before the number that it would split; a number with more rows than a chunk is split."""
-        upsert = table.upsert_statement("rowid BETWEEN %s AND %s")
-        delete = table.delete_statement("rowid BETWEEN %s AND %s")
+    def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
+        """Each part ends before the number that it would split; a number with more rows than a chunk is split."""
         number, first = table.key[0], 1
-        while first <= counts.rows:
-            last = min(first + CHUNK_ROWS - 1, counts.rows)
-            split = self.query(
+        while first <= rows:
+            last = min(first + CHUNK_ROWS - 1, rows)
+            [split] = fetch_one(
                 f"SELECT min(rowid) FROM merged WHERE rowid BETWEEN %s AND %s "
                 f"AND {number} = (SELECT {number} FROM merged WHERE rowid = %s)",
                 [first, last, last + 1],
-            )[0][0]
+            )
             if split and split > first:
                 last = split - 1
-            with transaction.atomic():
-                self.execute(delete, [first, last])
-                self.execute(upsert, [*table.stamp_parameters(), first, last])
-            progress(last)
+            yield f"rowid BETWEEN {first} AND {last}", last
             first = last + 1
-            yield_to_writers()
 
-    @contextmanager
-    def _writer(self, into: str, width: int) -> Iterator[Write]:
-        """Django's transactions are IMMEDIATE, and would make searches wait for tables that they cannot see."""
-        statement = f"INSERT INTO {into} VALUES ({', '.join(['%s'] * width)})"
+    def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
+        """In a savepoint, which outside a transaction is a DEFERRED one: Django's are IMMEDIATE, and would make
+        searches wait for tables that they cannot see."""
         with connection.cursor() as cursor:
-
-            def write(rows: list[Sequence[Any]]) -> None:
-                if connection.in_atomic_block:
-                    cursor.executemany(statement, rows)
-                    return
-                cursor.execute("BEGIN DEFERRED")
-                try:
-                    cursor.executemany(statement, rows)
-                finally:
-                    cursor.execute("COMMIT")
-
-            yield write
+            cursor.execute("SAVEPOINT staging")
+            try:
+                cursor.executemany(f"INSERT INTO {into} VALUES ({', '.join(['%s'] * width)})", rows)
+            finally:
+                cursor.execute("RELEASE staging")
 
 
-def backend() -> type[PostgreSQLTables] | type[SQLiteTables]:
-    return PostgreSQLTables if connection.vendor == "postgresql" else SQLiteTables
-
-
-def staging_tables() -> StagingTables:
-    """The tables of one import, for a `with` block."""
-    return backend()()
+Tables: type[PostgreSQLTables] | type[SQLiteTables] = PostgreSQLTables if VENDOR == "postgresql" else SQLiteTables
 
 
 def chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
+    """Lists of at most CHUNK_ROWS items."""
     iterator = iter(items)
     while chunk := list(islice(iterator, CHUNK_ROWS)):
         yield chunk

@@ -3,6 +3,7 @@
 import os
 import signal
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
@@ -17,10 +18,10 @@ from core import history
 from core.commands import JSONCommand
 from core.database_errors import describe
 from lookup.imports.formats import Format
-from lookup.imports.merging import ReadCounts
 from lookup.imports.progress import ImportProgress
 from lookup.imports.readers.base import Rejected, UnreadableFile
-from lookup.imports.row_filter import ImportResult
+from lookup.imports.reading import ImportResult
+from lookup.imports.staging import Counts
 from lookup.management.progress_bar import ProgressBar
 
 REJECTED_ROWS = (
@@ -115,14 +116,14 @@ class ImportCommand(BackgroundCommand):
         skipped = f"{result.repeated:,} repeated, " if result.repeated else ""
         skipped += f"{sum(result.rejected.values()):,} rejected"
         self.stdout.write(f"{result.read:,} {noun} read ({titles}): {skipped}.")
-        for reason, count in result.rejected.items():
+        for reason, count in Counter(result.rejected).most_common():
             self.stdout.write(f"  {count:,} rejected: {reason}")
         self.stdout.write(f"{self.noun.capitalize()}: {counts_text(result)}.")
         if options["dry_run"]:
             self.stdout.write("Dry run: nothing was changed.")
 
 
-def counts_text(result: ReadCounts, *, all_of_them: bool = False) -> str:
+def counts_text(result: Counts, *, all_of_them: bool = False) -> str:
     """Counts of the rows by result; unless `all_of_them`, without zeros and skipped rows."""
     counts = {word: getattr(result, word) for word in ("added", "changed", "unchanged", "removed")}
     if all_of_them:

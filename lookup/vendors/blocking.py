@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Coroutine, Generator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Coroutine, Generator
+from types import coroutine
+from typing import Any, TypeVar
 
 from core import metrics
 
@@ -24,28 +25,25 @@ BLOCKED = metrics.Counter(
 _logged_at: dict[str, float] = {}
 
 
-class Watched(Generic[T]):
-    """An awaitable that runs `coroutine`, a call of the connector `name`, and measures each of its steps."""
-
-    def __init__(self, name: str, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._name, self._coroutine = name, coroutine
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        step, argument = self._coroutine.send, None
-        while True:
-            began = time.monotonic()
-            try:
-                awaited = step(argument)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            finally:
-                if (blocked_s := time.monotonic() - began) > BLOCKED_S:
-                    _report(self._name, blocked_s)
-            try:
-                step, argument = self._coroutine.send, (yield awaited)
-            except BaseException as error:
-                step, argument = self._coroutine.throw, error
+@coroutine
+def watched(name: str, call: Callable[[], Coroutine[Any, Any, T]]) -> Generator[Any, Any, T]:
+    """The result of `call`, of the connector `name`. Measures each of its steps."""
+    running = call()
+    step, argument = running.send, None
+    while True:
+        began = time.monotonic()
+        try:
+            awaited = step(argument)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        finally:
+            if (blocked_s := time.monotonic() - began) > BLOCKED_S:
+                _report(name, blocked_s)
+        try:
+            step, argument = running.send, (yield awaited)
+        except BaseException as error:
+            step, argument = running.throw, error
 
 
 def _report(name: str, blocked_s: float) -> None:

@@ -7,7 +7,7 @@ Only found and not found are cached, never a failure. In this process the least 
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import cachetools
@@ -26,7 +26,7 @@ class AnswerCache:
     """`get` and `put` never raise: without a cache a search costs more, but is not wrong."""
 
     def __init__(self) -> None:
-        #: What one write to Redis will contain, and the task that makes it.
+        #: What the next write to Redis will contain, and the task that writes until there is nothing left.
         self._unwritten: dict[str, tuple[str, float]] = {}
         self._writing: asyncio.Task[None] | None = None
         self._local: cachetools.TLRUCache[str, tuple[str, float]] = cachetools.TLRUCache(
@@ -47,28 +47,30 @@ class AnswerCache:
                 found[key] = answer
         return found
 
-    async def put(self, key: str, answer: Found | NotFound, ttl_s: float) -> None:
-        """Keep `answer` for `ttl_s`, at most ANSWER_KEPT_AT_MOST_S; not at all for less than a second."""
-        if ttl_s < 1:
-            return
-        text, ttl_s = _text(answer), min(ttl_s, settings.ANSWER_KEPT_AT_MOST_S)
+    def put(self, key: str, answer: Found | NotFound, ttl_s: float) -> None:
+        """Keep `answer` for `ttl_s`, at most ANSWER_KEPT_AT_MOST_S."""
+        entry = _text(answer), min(ttl_s, settings.ANSWER_KEPT_AT_MOST_S)
         if not settings.REDIS_URL:
-            self._local[key] = (text, ttl_s)
+            self._local[key] = entry
             return
-        self._unwritten[key] = (text, ttl_s)
-        if self._writing is None:
+        self._unwritten[key] = entry
+        if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._write())
-        await asyncio.shield(self._writing)
+
+    async def flush(self) -> None:
+        """Wait until Redis has what was put."""
+        if self._writing is not None:
+            await self._writing
 
     async def _write(self) -> None:
-        await asyncio.sleep(WRITE_DELAY_S)
-        entries, self._unwritten, self._writing = self._unwritten, {}, None
-        commands = [("SET", key, text, "EX", int(ttl_s)) for key, (text, ttl_s) in entries.items()]
-        try:
-            await redis.call_on_loop(lambda client: client.execute_all(commands))
-        except redis.RedisUnavailable:
-            for key, entry in entries.items():
-                self._local[key] = entry
+        while self._unwritten:
+            await asyncio.sleep(WRITE_DELAY_S)
+            entries, self._unwritten = self._unwritten, {}
+            try:
+                await _write_to_redis(entries)
+            except redis.RedisUnavailable:
+                for key, entry in entries.items():
+                    self._local[key] = entry
 
 
 #: This process's.
@@ -80,6 +82,11 @@ def key(*, connector: str, version: str, number: str, cache_version: str) -> str
     what was cached before."""
     digest = keyed_hash("answer", f"{connector}\0{version}\0{number}\0{cache_version}").hex()
     return f"callerid:answer:{digest}"
+
+
+async def _write_to_redis(entries: Mapping[str, tuple[str, float]]) -> None:
+    commands = [("SET", key, text, "EX", int(ttl_s)) for key, (text, ttl_s) in entries.items()]
+    await redis.call_on_loop(lambda client: client.execute_all(commands))
 
 
 def _text(answer: Found | NotFound) -> str:

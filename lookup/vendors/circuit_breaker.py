@@ -24,9 +24,9 @@ class CircuitBreaker:
         self._on_event = on_event
         self._clock = clock
         self._failures = 0
-        self._half_open = False
-        # Counts openings: the result of a call that began before the last one is ignored.
-        self._generation = 0
+        # Calls without a result yet that began after the breaker last opened: while it is open, its probe alone. The
+        # result of any other call is ignored.
+        self._permits: set[object] = set()
 
     @property
     def is_open(self) -> bool:
@@ -35,42 +35,51 @@ class CircuitBreaker:
     @property
     def refuses(self) -> bool:
         """Whether it admits no call: it is open, or half-open with its probe under way."""
-        return self.open_until is not None and (self._half_open or self._clock() < self.open_until)
+        return self.open_until is not None and (bool(self._permits) or self._clock() < self.open_until)
 
-    def admit(self) -> int | None:
+    def admit(self) -> object | None:
         """Admit one call: a permit, to be passed with its result. None while it `refuses`."""
         if self.refuses:
             return None
-        self._half_open = self.open_until is not None
-        return self._generation
+        permit = object()
+        self._permits.add(permit)
+        return permit
 
-    def succeeded(self, permit: int) -> None:
-        if permit != self._generation:
-            return
-        was_open = self.is_open
-        self._failures, self.open_until, self._half_open = 0, None, False
-        if was_open:
-            self._on_event("breaker_closed")
+    def succeeded(self, permit: object) -> None:
+        if self._take(permit):
+            self._failures = 0
+            self._close()
 
-    def responded(self, permit: int) -> None:
+    def responded(self, permit: object) -> None:
         """The call failed for its number alone: closes a half-open breaker; otherwise ignored."""
-        if self.is_open:
-            self.succeeded(permit)
+        if self._take(permit):
+            self._close()
 
-    def failed(self, permit: int, *, open_now: bool = False, retry_after_s: float | None = None) -> None:
+    def failed(self, permit: object, *, open_now: bool = False, retry_after_s: float | None = None) -> None:
         """`open_now`: the next call would fail the same way. `retry_after_s`: after which the vendor asks to be called
         again; the breaker opens at once for that time. A failure that opens it anyway (FAILURES, `open_now`, a failed
         probe) opens it for OPEN_S at least: a vendor that always asks for one second is not called every second."""
-        retry_after_s = max(0.0, retry_after_s or 0.0)
-        if permit != self._generation:
+        if not self._take(permit):
             return
+        retry_after_s = max(0.0, retry_after_s or 0.0)
         self._failures += 1
         was_open = self.is_open
         full_time = was_open or open_now or self._failures >= FAILURES
         if not full_time and not retry_after_s:
             return
         self.open_until = self._clock() + max(retry_after_s, OPEN_S if full_time else 0.0)
-        self._failures, self._half_open = 0, False
-        self._generation += 1
+        self._failures = 0
+        self._permits.clear()
         if not was_open:
             self._on_event("breaker_opened")
+
+    def _take(self, permit: object) -> bool:
+        """Whether the call's result counts: it is the call's first one, and the breaker has not opened meanwhile."""
+        counts = permit in self._permits
+        self._permits.discard(permit)
+        return counts
+
+    def _close(self) -> None:
+        if self.is_open:
+            self.open_until = None
+            self._on_event("breaker_closed")

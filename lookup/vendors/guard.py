@@ -5,20 +5,16 @@ still fills the cache. All of it runs on the event loop, in one thread, so it ne
 """
 
 import asyncio
-import inspect
 import logging
 import time
-from dataclasses import dataclass
-from functools import partial
 
 from django.conf import settings
 
-from core import loop, metrics, tracing
+from core import metrics, tracing
 from lookup import statistics
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.connectors.base import Connector, call_connector, checked, raised
+from lookup.connectors.base import Connector, call_connector
 from lookup.vendors import cache
-from lookup.vendors.blocking import Watched
 from lookup.vendors.circuit_breaker import CircuitBreaker, Event
 
 log = logging.getLogger(__name__)
@@ -32,7 +28,6 @@ CALL_DURATION = metrics.Histogram(
 BREAKERS_OPEN = metrics.Gauge(
     "callerid_circuit_breakers_open", "1 while this process pauses calls to the source after failures.", ("source",)
 )
-_OUTCOMES = ((Found, "found"), (NotFound, "not_found"), (Failed, "failed"))
 
 BREAKER_OPEN = Failed("breaker", "not called: its circuit breaker is open after failures")
 LATE = Failed("late", "it did not answer in time")
@@ -44,148 +39,109 @@ JOINABLE_S = 1.0
 TURN_SHARE = 1 / 3
 
 
-class InFlightCall:
-    """One call, shared by all searches that need its answer. `key`: of the cached answer."""
-
-    def __init__(self, number: str, key: str) -> None:
-        self.number = number
-        self.key = key
-        self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        #: Values of time.monotonic(). `ended`, when the answer came, is right once it is there.
-        self.started = self.ended = time.monotonic()
-        #: Whether it no longer waits for its turn.
-        self.has_begun = False
-        #: What CircuitBreaker.admit returned, from then on until the call's result is reported.
-        self.breaker_permit: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GuardResult:
-    """`at`: when the answer came, a value of time.monotonic(). `joined`: another search started the call."""
-
-    answer: Answer
-    at: float
-    joined: bool = False
-
-
 class Guard:
-    """One connector's, in one process, shared by all slots that are bound to it."""
+    """One connector's, in one process, shared by all slots that are bound to it.
+
+    A call waits for its turn, runs, and ends; it is an asyncio.Task, which no search cancels. The breaker gets its
+    result once: a call that takes longer than any search waits has failed, whatever it answers.
+    """
 
     def __init__(self, name: str, connector: Connector) -> None:
         self.name = name
         self.connector = connector
         self.breaker = CircuitBreaker(self._breaker_changed)
         BREAKERS_OPEN.set(0, name)
-        #: Number of calls that run: at most `connector.concurrency`.
-        self.in_flight = 0
         self._turns = asyncio.Semaphore(connector.concurrency)
-        self._calls: dict[str, InFlightCall] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        #: The calls that a search can join, by the key of the cached answer; and which of them wait for their turn.
+        self._calls: dict[str, asyncio.Task[Answer]] = {}
+        self._waiting: set[str] = set()
+
+    @property
+    def in_flight(self) -> int:
+        """Number of calls that have not ended."""
+        return sum(not call.done() for call in self._calls.values())
 
     def key(self, number: str, cache_version: str) -> str:
         """The key of the cached answer. What was cached or called under another cache version is not used."""
         version = self.connector.version
         return cache.key(connector=self.name, version=version, number=number, cache_version=cache_version)
 
-    async def lookup(self, number: str, *, key: str, deadline: float) -> GuardResult:
-        """Wait for the answer about `number`, until `deadline` (a time.monotonic() value) or for the connector's
-        `max_wait_s`. It was not in the cache."""
+    async def lookup(self, number: str, *, key: str, deadline: float) -> tuple[Answer, bool]:
+        """The answer about `number`, which was not in the cache, and whether another search started the call. Waits
+        until `deadline` (a time.monotonic() value) or for the connector's `max_wait_s`."""
         asked_at = time.monotonic()
         call = self._calls.get(key)
         joined = call is not None
         if call is None:
             if self.breaker.refuses:
-                return GuardResult(BREAKER_OPEN, asked_at)
-            call = self._start(InFlightCall(number, key))
+                return BREAKER_OPEN, False
+            call = self._calls[key] = asyncio.get_running_loop().create_task(self._run(number, key))
         if (max_wait_s := self.connector.max_wait_s) is not None:
             deadline = min(deadline, asked_at + max_wait_s)
-        await asyncio.wait([call.answer], timeout=deadline - asked_at)
-        if not call.answer.done():
-            now = time.monotonic()
-            failed = LATE if call.has_begun else BUSY
-            self._log(failed, now - call.started)
-            return GuardResult(failed, now, joined)
-        # It may have ended before this search asked.
-        return GuardResult(call.answer.result(), max(call.ended, asked_at), joined)
+        await asyncio.wait([call], timeout=deadline - asked_at)
+        if call.done():
+            return call.result(), joined
+        failed = BUSY if key in self._waiting else LATE
+        self._log(failed, time.monotonic() - asked_at)
+        return failed, joined
 
     async def close(self) -> None:
         """Wait for the calls in flight. No call may be started afterwards."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self._calls:
+            await asyncio.wait(self._calls.values())
+        await cache.answers.flush()
         await self.connector.close()
 
-    def _start(self, call: InFlightCall) -> InFlightCall:
-        self._calls[call.key] = call
-        task = asyncio.get_running_loop().create_task(self._run(call))
-        self._tasks.add(task)  # the loop keeps no reference of its own
-        task.add_done_callback(self._tasks.discard)
-        return call
-
-    async def _run(self, call: InFlightCall) -> None:
-        answer = await self._call_in_turn(call)
-        call.ended = time.monotonic()
-        if answer is BUSY or answer is BREAKER_OPEN:
-            del self._calls[call.key]
-            call.answer.set_result(answer)
-            return
-        # Operators' own connectors may return subclasses.
-        outcome = next(outcome for kind, outcome in _OUTCOMES if isinstance(answer, kind))
-        CALL_DURATION.observe(call.ended - call.started, self.name, outcome)
-        self._report(call, answer)
-        call.answer.set_result(answer)
-        if isinstance(answer, Failed):
-            self._log(answer, call.ended - call.started)
-            ttl_s = 0.0
-        elif isinstance(answer, Found):
-            ttl_s = 0.0 if answer.unreadable else self.connector.hit_ttl_s
-        else:
+    async def _run(self, number: str, key: str) -> Answer:
+        answer = await self._call_in_turn(number, key)
+        ttl_s = 0.0
+        if isinstance(answer, Found) and not answer.unreadable:
+            ttl_s = self.connector.hit_ttl_s
+        elif isinstance(answer, NotFound):
             ttl_s = self.connector.miss_ttl_s
         if isinstance(answer, Failed) or ttl_s < 1:
-            del self._calls[call.key]  # the search that follows makes a new call
+            del self._calls[key]  # the search that follows makes a new call
         else:
-            asyncio.get_running_loop().call_later(JOINABLE_S, self._calls.pop, call.key, None)
-            await cache.answers.put(call.key, answer, ttl_s)
+            cache.answers.put(key, answer, ttl_s)
+            asyncio.get_running_loop().call_later(JOINABLE_S, self._calls.pop, key)
+        return answer
 
-    async def _call_in_turn(self, call: InFlightCall) -> Answer:
+    async def _call_in_turn(self, number: str, key: str) -> Answer:
         """The connector's answer; BUSY if other calls do not end soon, BREAKER_OPEN if they have failed."""
-        if self._turns.locked():
-            try:
-                async with asyncio.timeout(settings.SEARCH_DEADLINE_S * TURN_SHARE):
-                    await self._turns.acquire()
-            except TimeoutError:
-                return BUSY
-        else:
-            await self._turns.acquire()
-        self.in_flight += 1
-        late = None
+        self._waiting.add(key)
         try:
-            call.breaker_permit = self.breaker.admit()
-            if call.breaker_permit is None:
-                return BREAKER_OPEN
-            call.started, call.has_begun = time.monotonic(), True
-            longest_s = min(self.connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
-            late = asyncio.get_running_loop().call_later(longest_s, self._report, call, LATE)
-            with tracing.span("vendor call", connector=self.name):
-                return await call_remote(self.name, self.connector, call.number)
+            async with asyncio.timeout(settings.SEARCH_DEADLINE_S * TURN_SHARE if self._turns.locked() else None):
+                await self._turns.acquire()
+        except TimeoutError:
+            return BUSY
         finally:
-            if late is not None:
-                late.cancel()
-            self.in_flight -= 1
+            self._waiting.remove(key)
+        try:
+            permit = self.breaker.admit()
+            return BREAKER_OPEN if permit is None else await self._call(number, permit)
+        finally:
             self._turns.release()
 
-    def _report(self, call: InFlightCall, answer: Answer) -> None:
-        """Report the call's result to the circuit breaker, once: a call that takes longer than any search waits has
-        failed, whatever it answers."""
-        permit, call.breaker_permit = call.breaker_permit, None
-        if permit is None:
-            return
+    async def _call(self, number: str, permit: object) -> Answer:
+        started = time.monotonic()
+        longest_s = min(self.connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
+        late = asyncio.get_running_loop().call_later(longest_s, self.breaker.failed, permit)
+        with tracing.span("vendor call", connector=self.name):
+            timeout_s = settings.CALL_LIFETIME_S
+            answer = await call_connector(self.name, self.connector, number, timeout_s=timeout_s)
+        late.cancel()
+        elapsed_s = time.monotonic() - started
+        CALL_DURATION.observe(elapsed_s, self.name, answer.outcome)
         if not isinstance(answer, Failed):
             self.breaker.succeeded(permit)
-        elif answer.number_specific:
-            self.breaker.responded(permit)
         else:
-            open_now = answer.reason in ("auth", "quota")
-            self.breaker.failed(permit, open_now=open_now, retry_after_s=answer.retry_after_s)
+            self._log(answer, elapsed_s)
+            if answer.number_specific:
+                self.breaker.responded(permit)
+            else:
+                open_now = answer.reason in ("auth", "quota")
+                self.breaker.failed(permit, open_now=open_now, retry_after_s=answer.retry_after_s)
+        return answer
 
     def _log(self, failed: Failed, elapsed_s: float) -> None:
         args = self.name, failed.reason, elapsed_s * 1000, failed.hint
@@ -195,26 +151,3 @@ class Guard:
         log.warning("%s: connector=%s", event.replace("_", " "), self.name)
         BREAKERS_OPEN.set(self.breaker.is_open, self.name)
         statistics.count_event(self.name, event)
-
-
-async def call_remote(name: str, connector: Connector, number: str) -> Answer:
-    """The connector's answer; exceptions and wrong types become Failed.
-
-    An `async def lookup` is cancelled after CALL_LIFETIME_S. A `def lookup` runs in a thread, which nothing can
-    interrupt: its call ends when it returns.
-    """
-    timeout_s = settings.CALL_LIFETIME_S
-    if not inspect.iscoroutinefunction(connector.lookup):
-        call = partial(call_connector, name, connector.lookup, number, timeout_s=timeout_s)
-        try:
-            return await loop.run_in_thread(call)
-        except RuntimeError as error:  # no thread can be started
-            return raised(name, error)
-    limit = asyncio.timeout(timeout_s)
-    try:
-        async with limit:
-            return checked(name, await Watched(name, connector.lookup(number, timeout_s=timeout_s)))
-    except BaseException as error:
-        if isinstance(error, TimeoutError) and limit.expired():
-            return Failed("unavailable", f"no complete reply within {timeout_s:g} s")
-        return raised(name, error)

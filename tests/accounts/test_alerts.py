@@ -17,7 +17,7 @@ from django.db.models.signals import pre_delete
 from django.utils import timezone
 
 from accounts import alerts, credits, notices
-from accounts.alerts import Condition, Delays
+from accounts.alerts import Condition, Delays, Severity
 from accounts.models import Incident, Notice
 from core import webhooks
 from core.retention import KEPT_DAYS
@@ -37,8 +37,8 @@ AT_ONCE = {KIND: Delays()}
 LASTING = {KIND: Delays(timedelta(minutes=5), timedelta(minutes=10))}
 
 
-def failing(subject: str = "twilio", *, opens: bool = True) -> Condition:
-    return Condition(KIND, subject, f"Source failing: {subject}", "3 of 9 lookups failed.", "Correct it.", opens)
+def failing(subject: str = "twilio", *, severity: Severity = Severity.ALERT) -> Condition:
+    return Condition(KIND, subject, f"Source failing: {subject}", "3 of 9 lookups failed.", "Correct it.", severity)
 
 
 def report(*conditions: Condition, delays: dict[str, Delays] = AT_ONCE) -> tuple[int, int]:
@@ -135,10 +135,10 @@ def test_line_breaks_of_a_condition_reach_no_header(mailbox: Mailbox, by_email: 
 
 
 def test_condition_below_its_limit_only_keeps_an_incident_open(by_email: None) -> None:
-    assert report(failing(opens=False)) == (0, 0)
+    assert report(failing(severity=Severity.PASSING)) == (0, 0)
     assert Incident.objects.count() == 0
     report(failing())
-    assert report(failing(opens=False)) == (0, 0)
+    assert report(failing(severity=Severity.PASSING)) == (0, 0)
     assert report() == (0, 1)
 
 

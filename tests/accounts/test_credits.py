@@ -8,7 +8,7 @@ from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
-from accounts import audit, credits, tokens
+from accounts import audit, charging, credits, tokens
 from accounts.models import ApiToken, CreditDay, CreditEntry, IdempotencyRecord
 from tests import awaited, plugin
 from tests.api import claim
@@ -22,7 +22,7 @@ def token() -> ApiToken:
     return tokens.issue(name="pbx", initial_credits=3, actor="test").token
 
 
-def charge(token: ApiToken, **options: Any) -> credits.ChargedAnswer:
+def charge(token: ApiToken, **options: Any) -> charging.ChargedAnswer:
     return awaited.charge(**{"token": token, "request_id": "r", "number": NUMBER, "answer": {"x": 1}, **options})
 
 
@@ -80,7 +80,7 @@ def test_debit_is_one_statement_on_postgresql_two_on_sqlite(token: ApiToken) -> 
 def test_refused_charge_leaves_balance_and_ledger_unchanged(token: ApiToken) -> None:
     for _ in range(3):
         charge(token)
-    with pytest.raises(credits.NoCreditsLeft):
+    with pytest.raises(charging.NoCreditsLeft):
         charge(token)
     assert balance(token) == 0
     assert ledger(token) == [3, -1, -1, -1]
@@ -88,7 +88,7 @@ def test_refused_charge_leaves_balance_and_ledger_unchanged(token: ApiToken) -> 
 
 def test_refused_charge_leaves_no_idempotency_record(token: ApiToken) -> None:
     empty = tokens.issue(name="empty", initial_credits=0, actor="test").token
-    with pytest.raises(credits.NoCreditsLeft):
+    with pytest.raises(charging.NoCreditsLeft):
         charge(empty, claim=claim(empty, "k"))
     assert not IdempotencyRecord.objects.exists()
     top_up(empty, 1)

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from accounts import credits, customers, notices, tokens
 from accounts.models import ApiToken, CreditEntry, Customer, Notice
-from accounts.newest import newest_ids
+from accounts.newest import newest
 from tests.accounts.low_balance import search
 
 pytestmark = pytest.mark.django_db
@@ -148,5 +148,5 @@ def test_newest_entries_are_those_of_the_whole_order(counts: list[int], limit: i
     of_them = searches.filter(token__in=ids).order_by("-created_at", "-pk").values_list("pk", flat=True)
     expected = list(of_them[:limit])
     with CaptureQueriesContext(connection) as captured:
-        assert newest_ids(searches, ids, limit) == expected
+        assert [entry.pk for entry in newest(searches, ids, limit)] == expected
     assert len(captured) <= 5

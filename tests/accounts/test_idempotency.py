@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from accounts import credits, erasure, idempotency, tokens
+from accounts import charging, erasure, idempotency, tokens
 from accounts.models import IdempotencyRecord
 from core.hashing import keyed_hash
 from tests import awaited
@@ -155,7 +155,7 @@ def expire_claims() -> None:
     IdempotencyRecord.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
 
 
-def charge(claimed: idempotency.Claim, name: str) -> credits.ChargedAnswer:
+def charge(claimed: idempotency.Claim, name: str) -> charging.ChargedAnswer:
     return awaited.charge(
         token=claimed.token, request_id="r", number=claimed.number, answer={"name": name}, claim=claimed
     )
@@ -268,7 +268,7 @@ def test_unexpected_error_releases_the_claim(integrator: Integrator, monkeypatch
     def fail(**_: Any) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(credits, "charge", fail)
+    monkeypatch.setattr(charging, "charge", fail)
     response = integrator.search(Idempotency_Key="k")
     assert response.status_code == 500
     assert "Server-Timing" not in response.headers

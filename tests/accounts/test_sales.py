@@ -11,7 +11,7 @@ from django.db import DatabaseError, transaction
 from django.test import Client
 from django.utils import timezone
 
-from accounts import credits, customers, sales, tokens
+from accounts import credits, customers, sales, tokens, unknown_charges
 from accounts.debit import Debit
 from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay, UnknownCharge
 from core import loop
@@ -136,7 +136,7 @@ def test_refunds_of_lost_answers_do_not_reduce_revenue(admin_client: Client, set
         charged_at = now - timedelta(days=days_ago)
         loop.run(Debit(owner.pk, owner.charge_epoch, f"lost {days_ago}", b"", charged_at, {}, None).execute())
         UnknownCharge.objects.create(token=owner, charged_at=charged_at, request_id=f"lost {days_ago}")
-    assert credits.settle_unknown()
+    assert unknown_charges.ChargeSettler().settle()
     awaited.charge(token=token, request_id="answered", number=NUMBER, answer={})
     credits.refund(entry=token.entries.get(request_id="answered"), actor="op", reason="wrong name")
     context = admin_client.get(f"/admin/accounts/customer/{customer.pk}/change/").context

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts import audit, credits, tokens
+from accounts import audit, charging, credits, tokens
 from accounts.models import ApiToken, CreditDay, CreditEntry, TokenDay
 from tests import awaited
 from tests.accounts.admin.pages import ADD, LIST, hidden_fields, history, issue, issue_token, page, select, submit
@@ -49,7 +49,7 @@ def test_no_change_of_a_balance_is_accepted(test_token: ApiToken) -> None:
 
 
 def test_a_search_cannot_be_charged_or_refunded(test_token: ApiToken) -> None:
-    with pytest.raises(credits.NoCreditsLeft):
+    with pytest.raises(charging.NoCreditsLeft):
         awaited.charge(token=test_token, request_id="r", number=NUMBER, answer={})
     with pytest.raises(credits.NotRefundable):
         credits.refund(entry=test_token.entries.get(), actor="op", reason="x")

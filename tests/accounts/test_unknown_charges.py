@@ -15,7 +15,7 @@ from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.utils import timezone
 
-from accounts import audit, credits, debit, tokens, unknown_charges
+from accounts import audit, charging, credits, debit, tokens, unknown_charges
 from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.unknown_charges import ChargeSettler, LostDebit
 from core import loop
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.django_db
 def remembered(settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ChargeSettler:
     """What this process remembers; it is written and settled by `flush` only."""
     settings.DATA_DIR = tmp_path
-    process = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
-    monkeypatch.setattr(credits, "settler", process)
+    process = ChargeSettler(flush_interval_s=None)
+    monkeypatch.setattr(unknown_charges, "settler", process)
     return process
 
 
@@ -73,7 +73,7 @@ def test_a_debit_that_was_not_made_is_not_refunded(token: ApiToken, remembered: 
 
 def test_a_debit_recorded_twice_is_refunded_once(token: ApiToken, remembered: ChargeSettler) -> None:
     twice = charge(token)
-    other = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
+    other = ChargeSettler(flush_interval_s=None)
     for process in (remembered, other, remembered):
         process.add(twice)
         process.flush()
@@ -110,7 +110,7 @@ def test_a_search_in_progress_is_charged_after_a_settlement(token: ApiToken, rem
         charge(token)
     assert (balance(token), audit.audit()) == (28, [])
     ApiToken.objects.update(credits=0)
-    with pytest.raises(credits.NoCreditsLeft):
+    with pytest.raises(charging.NoCreditsLeft):
         charge(token)
 
 
@@ -118,7 +118,7 @@ def test_a_killed_process_leaves_a_file(token: ApiToken, remembered: ChargeSettl
     remembered.add(charge(token, "a.b_c-D"))
     (tmp_path / "unknown-charges" / "of an operator").touch()
     assert unknown_charges.count() == {}
-    replacement = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
+    replacement = ChargeSettler(flush_interval_s=None)
     replacement.flush()
     assert (balance(token), amounts(token, "refund")) == (30, [1])
     assert [file.name for file in files(tmp_path)] == ["of an operator"]
@@ -137,9 +137,12 @@ def test_without_a_file_it_is_kept_in_memory(
     assert balance(token) == 30
 
 
-def test_a_failed_settlement_is_repeated(token: ApiToken, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    results: list[Callable[[], bool]] = [lambda: 1 // 0 > 0, lambda: False, credits.settle_unknown]
-    process = ChargeSettler(lambda: results.pop(0)(), flush_interval_s=None)
+def test_a_failed_settlement_is_repeated(
+    token: ApiToken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    results: list[Callable[[int], bool]] = [lambda _: 1 // 0 > 0, lambda _: False, unknown_charges._settle]
+    monkeypatch.setattr(unknown_charges, "_settle", lambda pk: results.pop(0)(pk))
+    process = ChargeSettler(flush_interval_s=None)
     process.add(charge(token))
     for _ in range(2):
         process.flush()
@@ -166,9 +169,8 @@ def test_a_file_without_a_valid_time_is_skipped(
 
 
 def test_a_refused_refund_delays_no_other(
-    token: ApiToken, remembered: ChargeSettler, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    token: ApiToken, remembered: ChargeSettler, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(credits, "_refused", set())
     other = issue_token("other", 30)
     remembered.add(charge(token))
     ApiToken.objects.filter(pk=token.pk).update(credits=credits.MAX_BALANCE)
@@ -189,7 +191,7 @@ def test_many_processes_and_operators_refund_each_once(token: ApiToken, remember
     barrier = threading.Barrier(6)
 
     def settle(_: int) -> None:
-        process = ChargeSettler(credits.settle_unknown, flush_interval_s=None)
+        process = ChargeSettler(flush_interval_s=None)
         for each in debits:
             process.add(each)
         barrier.wait(10)

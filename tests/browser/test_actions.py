@@ -87,7 +87,7 @@ def test_search_is_found_by_request_id_and_refunded_once(
 
     page.goto("/admin/")
     page.get_by_role("link", name=re.compile("Ledger$")).click()
-    page.get_by_label("Request, token or reference").fill(f"call-{token.id}")
+    page.get_by_label("Request id").fill(f"call-{token.id}")
     page.get_by_role("button", name="Search", exact=True).click()
     expect(page.locator("#result_list tbody tr")).to_have_count(1)
     page.locator("#result_list tbody th a").click()

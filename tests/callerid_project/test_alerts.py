@@ -4,6 +4,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,8 @@ from accounts import task_runs, tokens
 from accounts.alerts import open_incidents
 from accounts.models import ApiToken, Incident, SearchHour, TaskRun
 from callerid_project import alerts
+from callerid_project.health import checks, usage
+from callerid_project.health.base import Context
 from core.redis import RedisUnavailable
 from lookup.imports.numbering_plan import NUMBERING_PLAN
 from lookup.models import AddressBook, Dataset, SourceHour, SourcePause, SourceResult
@@ -225,9 +228,9 @@ def test_failed_searches_open_an_incident() -> None:
 
 def test_single_failure_in_a_quiet_hour_opens_no_incident() -> None:
     count_requests("found_both", 20)
-    count_requests("failed", alerts.MIN_FAILURES - 1)
+    count_requests("failed", usage.MIN_FAILURES - 1)
     assert found() == set()
-    SearchHour.objects.filter(outcome="failed").update(count=alerts.MIN_FAILURES)
+    SearchHour.objects.filter(outcome="failed").update(count=usage.MIN_FAILURES)
     assert found() == {("searches.failing", "")}
 
 
@@ -243,7 +246,7 @@ def test_unavailable_redis_opens_an_incident(settings: Any, monkeypatch: pytest.
         raise RedisUnavailable
 
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    monkeypatch.setattr("callerid_project.health.redis.call", unavailable)
+    monkeypatch.setattr("callerid_project.health.dependencies.redis.call", unavailable)
     assert found() == {("redis.unavailable", "")}
 
 
@@ -290,7 +293,7 @@ def test_token_is_reported_before_it_runs_out_and_after() -> None:
 
 
 def test_many_tokens_open_a_limited_number_of_incidents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alerts, "MAX_TOKENS", 2)
+    monkeypatch.setattr(usage, "MAX_TOKENS", 2)
     first, second, third, fourth = (expiring(days, name=f"t{days}") for days in (1, 2, 3, 4))
     alerts.check()
     subjects = {each.subject for each in open_incidents()}
@@ -306,7 +309,7 @@ def test_many_tokens_open_a_limited_number_of_incidents(monkeypatch: pytest.Monk
 
 
 def test_tokens_in_another_order_open_no_further_incidents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alerts, "MAX_TOKENS", 2)
+    monkeypatch.setattr(usage, "MAX_TOKENS", 2)
     first, second, third = (expiring(days) for days in (2, 3, 4))
     alerts.check()
     expected = {str(first.pk), str(second.pk), "others"}
@@ -318,7 +321,7 @@ def test_tokens_in_another_order_open_no_further_incidents(monkeypatch: pytest.M
 
 
 def test_incident_that_is_only_kept_open_counts_as_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alerts, "MAX_TOKENS", 1)
+    monkeypatch.setattr(usage, "MAX_TOKENS", 1)
     first = issue_long_ago("first", 20, charged=70)  # 10 a day
     alerts.check()
     ApiToken.objects.filter(pk=first.pk).update(credits=50)
@@ -390,14 +393,14 @@ def test_overdue_maintenance_opens_an_incident() -> None:
 def test_check_that_fails_leaves_its_incidents_as_they_are(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(now: datetime) -> Any:
+    def broken(context: Context) -> Any:
         yield from ()
         raise RuntimeError("secret")
 
     token = expiring(1)
     alerts.check()
-    checks = [(kinds, broken if "token.expiring" in kinds else find, quick) for kinds, find, quick in alerts.CHECKS]
-    monkeypatch.setattr(alerts, "CHECKS", checks)
+    replaced = [replace(each, find=broken) if "token.expiring" in each.kinds else each for each in checks.CHECKS]
+    monkeypatch.setattr(checks, "CHECKS", replaced)
     TaskRun.objects.filter(name=task_runs.PRUNE).update(succeeded_at=NOW - 3 * DAY)
     alerts.check()
     assert {each.subject for each in open_incidents()} == {str(token.pk), "prune"}
@@ -460,4 +463,4 @@ def test_test_alert_needs_a_target(settings: Any) -> None:
 def test_every_kind_is_documented() -> None:
     page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
     table = page.partition("## What is reported\n")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", table, re.MULTILINE)) == set(alerts.KINDS)
+    assert set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", table, re.MULTILINE)) == set(checks.KINDS)

@@ -12,7 +12,8 @@ from django.db import DatabaseError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from callerid_project import health, schema_state
+from callerid_project import schema_state
+from callerid_project.health import probes
 from callerid_project.logging import TextFormatter, request_id
 from callerid_project.middleware import request_id_for
 from core import database
@@ -171,7 +172,7 @@ def test_readyz_queries_the_database_at_most_once_a_second(
     with CaptureQueriesContext(connection) as ran:
         assert [client.get("/readyz").status_code for _ in range(3)] == [200] * 3
         once = len(ran)
-        monkeypatch.setattr(health.Readiness, "MAX_AGE_S", 0.0)
+        monkeypatch.setattr(probes.Readiness, "MAX_AGE_S", 0.0)
         assert client.get("/readyz").status_code == 200
     assert len(ran) == 2 * once > 0
 
@@ -187,14 +188,14 @@ def test_concurrent_readyz_requests_do_not_wait(monkeypatch: pytest.MonkeyPatch)
         async def no_problem() -> None: ...
 
         monkeypatch.setattr(database, "fetch", fetch_slowly)
-        monkeypatch.setattr(health, "missing_from", lambda rows: frozenset())
+        monkeypatch.setattr(probes, "missing_from", lambda rows: frozenset())
         monkeypatch.setattr(replication, "find_commit_problem", no_problem)
-        first = asyncio.create_task(health.readiness.problem())
+        first = asyncio.create_task(probes.readiness.problem())
         await asyncio.sleep(0)
-        assert await health.readiness.problem() == "Not checked yet"
+        assert await probes.readiness.problem() == "Not checked yet"
         answer.set()
         assert await first is None
-        assert await health.readiness.problem() is None
+        assert await probes.readiness.problem() is None
 
     asyncio.run(check())
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from callerid_project import asgi, wsgi
-from callerid_project.admission import Admission
+from core import admission
 from tests.api import Integrator
 from tests.asgi import call
 from tests.metrics import here
@@ -34,7 +34,7 @@ SEARCH = "/callerid/search"
 
 @pytest.fixture
 def _nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asgi, "admission", Admission(most_running=0, most_waiting=0, max_wait_s=1))
+    monkeypatch.setattr(admission, "searches", admission.Admission(most_running=0, most_waiting=0, max_wait_s=1))
     monkeypatch.setattr(asgi, "MAX_PAGES", 0)
 
 

@@ -79,7 +79,7 @@ def test_a_wrong_balance_is_found(sound: Integrator) -> None:
 def test_an_audit_that_failed_before_is_a_problem(sound: Integrator) -> None:
     task_runs.record(task_runs.AUDIT, succeeded=True)
     task_runs.record(task_runs.AUDIT, succeeded=False)
-    assert list(problems()) == ["Balances"]
+    assert list(problems()) == ["Audits"]
     task_runs.record(task_runs.AUDIT, succeeded=True)
     assert problems() == {}
 
@@ -88,7 +88,7 @@ def test_a_prune_that_no_longer_runs_is_a_problem(sound: Integrator) -> None:
     call_command("prune", stdout=StringIO())
     assert problems() == {}
     TaskRun.objects.update(succeeded_at=timezone.now() - task_runs.OVERDUE[task_runs.PRUNE] - timedelta(hours=1))
-    assert "run manage.py prune" in problems()["Prune"]
+    assert "Run manage.py prune" in problems()["Maintenance"]
 
 
 def test_notices_that_nobody_sends_are_a_problem(sound: Integrator, settings: Any) -> None:
@@ -103,7 +103,7 @@ def test_notices_that_nobody_sends_are_a_problem(sound: Integrator, settings: An
 
 def test_alerts_that_nobody_checks_are_a_problem(sound: Integrator, settings: Any) -> None:
     settings.ALERTS = True
-    assert problems()["Notices"].startswith("Alerts were never checked: run manage.py send_notices")
+    assert problems()["Notices"].startswith("Alerts were never checked. Run manage.py send_notices")
     task_runs.record(task_runs.ALERTS, succeeded=True)
     assert problems() == {}
     TaskRun.objects.update(succeeded_at=timezone.now() - task_runs.ALERTS_OVERDUE - timedelta(minutes=1))
@@ -186,7 +186,7 @@ def test_unapplied_migrations_are_reported_on_sqlite(tmp_path: Path) -> None:
     done = manage(tmp_path, "doctor", "--json")
     checks = read(done.stdout, done.returncode)
     assert checks["Database"] == (False, "Migrations are not applied: run manage.py migrate.")
-    assert checks["Prune"] == (False, "Not checked: correct the database first.")
+    assert checks["Maintenance"] == (False, "Not checked: correct the database first.")
     assert checks["Key files"][0]
     (tmp_path / "var" / "callerid.sqlite3").write_bytes(b"no database" * 100)
     done = manage(tmp_path, "doctor", "--json")

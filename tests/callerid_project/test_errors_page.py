@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from accounts import credits
-from callerid_project import asgi
-from callerid_project.admission import Admission
+from core import admission
 from lookup import schema
 from tests.api import Integrator
 from tests.asgi import call
@@ -115,7 +114,7 @@ def test_the_request_of_a_section_gets_its_response(
     body = "x" * length or body.replace("<API_KEY>", integrator.key)
     content_type = headers.pop("Content-Type", "")
     if section.status == 503:
-        monkeypatch.setattr(asgi, "admission", Admission(most_running=0, most_waiting=0, max_wait_s=1))
+        monkeypatch.setattr(admission, "searches", admission.Admission(most_running=0, most_waiting=0, max_wait_s=1))
         refused = call(path, body.encode())
         status, sent, answer = refused.status, refused.headers, refused.json()
     else:

@@ -1,6 +1,5 @@
 """A Redis that cached answers have filled keeps every limit, and `doctor` and the log warn of one that would not."""
 
-import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,8 +7,10 @@ from typing import Any
 import pytest
 import redis
 from django.conf import settings
+from django.utils import timezone
 
-from callerid_project import health
+from callerid_project.health.base import Context, result
+from callerid_project.health.dependencies import REDIS_MEMORY
 from core import loop
 from core import redis as core_redis
 from core.throttling import RedisOrLocalCache
@@ -62,11 +63,13 @@ def fill(server: redis.Redis) -> None:
     cache, number = AnswerCache(), 0
 
     async def put(numbers: range) -> None:
-        await asyncio.gather(*(cache.put(f"callerid:answer:{n:064}", ANSWER, 2 if n % 3 else 86_400) for n in numbers))
+        for n in numbers:
+            cache.put(f"callerid:answer:{n:064}", ANSWER, 2 if n % 3 else 86_400)
+        await cache.flush()
 
     while server.info("stats")["evicted_keys"] < 20_000:
-        loop.run(put(range(number, number + 50)))
-        number += 50
+        loop.run(put(range(number, number + 1_000)))  # one write each, which waits for further answers
+        number += 1_000
     assert not core_redis.availability.paused
 
 
@@ -111,7 +114,7 @@ def test_an_unsuitable_policy_is_reported(
 ) -> None:
     server.config_set("maxmemory-policy", policy)
     server.config_set("maxmemory", maxmemory)
-    check = health.redis_memory()
+    check = result(REDIS_MEMORY, Context(timezone.now()))
     assert check is not None
     assert check.healthy is (problem is None)
     assert check.detail.startswith(problem or "No limit is evicted.")

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from core import history, loop, write_buffer
 from lookup import pauses, source_actions, source_report
 from lookup.answers import Found, NotFound
+from lookup.connectors import registry
 from lookup.models import Contact, NumberRule, SourceHour, SourcePause, SourceResult
 from lookup.pauses import PausedSources
 from lookup.search import SearchResult
@@ -70,6 +71,7 @@ def test_all_sources_paused_is_a_500_and_not_charged(ask: Any, settings: Any) ->
 def test_cached_answers_of_a_paused_source_are_used(ask: Any, settings: Any) -> None:
     settings.SOURCE_A = settings.SOURCE_B = T + "RemoteKnows"
     search(NUMBER)
+    registry.reset()  # waits until the answer is in the cache
     result = ask(T + "RemoteKnows", T + "KnowsNothing", paused=T + "RemoteKnows")
     assert outcomes(result) == [("RemoteKnows", "cached_found")]
     assert connectors.RemoteKnows.calls == [NUMBER]

@@ -11,7 +11,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from accounts import credits
+from accounts import charging, credits
 from accounts.models import CreditEntry, SearchHour
 from callerid_project.management.commands.prune import Command as Prune
 from core import write_buffer
@@ -149,9 +149,9 @@ def test_a_charge_refused_after_the_search_shows_the_sources(
     integrator: Integrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(**kwargs: Any) -> None:
-        raise credits.NoCreditsLeft
+        raise charging.NoCreditsLeft
 
-    monkeypatch.setattr(credits, "charge", refuse)
+    monkeypatch.setattr(charging, "charge", refuse)
     integrator.search()
     assert facts() == [(403, "no_credits", False, False, "found", "found", "")]
 

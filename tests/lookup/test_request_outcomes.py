@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accounts import credits, statistics, tokens
+from accounts import charging, credits, statistics, tokens
 from accounts.models import SearchHour, TokenDay
 from core import write_buffer
 from tests.api import NUMBER, Integrator
@@ -103,9 +103,9 @@ def test_a_charge_refused_after_the_search_is_no_credits(
     integrator: Integrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(**kwargs: Any) -> None:
-        raise credits.NoCreditsLeft
+        raise charging.NoCreditsLeft
 
-    monkeypatch.setattr(credits, "charge", refuse)
+    monkeypatch.setattr(charging, "charge", refuse)
     assert integrator.search().status_code == 403
     assert counted() == {"no_credits": 1}
 
@@ -114,7 +114,7 @@ def test_an_unexpected_error_counts_as_failed(integrator: Integrator, monkeypatc
     def raise_it(*args: Any, **kwargs: Any) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(credits, "charge", raise_it)
+    monkeypatch.setattr(charging, "charge", raise_it)
     assert integrator.search().status_code == 500
     assert counted() == {"failed": 1}
 

@@ -11,7 +11,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from accounts import audit, credits, tokens
+from accounts import audit, charging, tokens
 from accounts.admin.tokens import TEST_EXAMPLE_NUMBER
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
 from lookup import answers, test_mode
@@ -226,7 +226,7 @@ def test_a_test_token_cannot_pay_whatever_asks_for_it(tester: Integrator, settin
     for charge_empty in (True, False):
         settings.CHARGE_EMPTY = charge_empty
         assert tester.search(NOTHING).status_code == 200
-    with pytest.raises(credits.NoCreditsLeft):
+    with pytest.raises(charging.NoCreditsLeft):
         awaited.charge(token=tester.token, request_id="r", number=BOTH, answer={})
     assert_nothing_is_spent(tester)
 
@@ -265,6 +265,6 @@ def test_the_log_line_names_the_mode(tester: Integrator, caplog: pytest.LogCaptu
 def test_the_numbers_are_documented_in_both_places(client: Client) -> None:
     page = (ROOT / "docs" / "test-mode.md").read_text(encoding="utf-8")
     assert re.findall(r"^\|.*\|$", page, re.MULTILINE) == test_mode.table().splitlines()
-    assert f"`credits_remaining` is always {credits.TEST_BALANCE}" in page
+    assert f"`credits_remaining` is always {charging.TEST_BALANCE}" in page
     description = client.get("/schema").json()["paths"]["/callerid/search"]["post"]["description"]
     assert description.endswith(test_mode.table())

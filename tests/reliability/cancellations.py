@@ -14,7 +14,7 @@ import django
 
 django.setup()
 
-from accounts import audit, credits, idempotency, tokens, unknown_charges  # noqa: E402
+from accounts import audit, charging, idempotency, tokens, unknown_charges  # noqa: E402
 from accounts.models import ApiToken, CreditEntry  # noqa: E402
 from core import database, loop  # noqa: E402
 from core.postgresql.pool import Pool  # noqa: E402
@@ -70,7 +70,7 @@ class Run:
             claim = begun
         answer = {"success": True}
         try:
-            await credits.charge(token=token, request_id=request_id, number=NUMBER, answer=answer, claim=claim)
+            await charging.charge(token=token, request_id=request_id, number=NUMBER, answer=answer, claim=claim)
         except BaseException:
             if claim is not None:
                 await idempotency.release_after_failure(claim)
@@ -80,9 +80,9 @@ class Run:
 def main() -> None:
     run = Run(int(sys.argv[1]))
     result = loop.run(run.charge_all())
-    credits.settler.close()
-    while unknown_charges.count().get("unknown") or credits.settler._pending:
-        credits.settler.flush()
+    unknown_charges.settler.close()
+    while unknown_charges.count().get("unknown") or unknown_charges.settler._pending:
+        unknown_charges.settler.flush()
     searches = CreditEntry.objects.filter(kind=CreditEntry.Kind.SEARCH)
     paid = list(searches.filter(refunded_by=None).values_list("request_id", flat=True))
     result |= {

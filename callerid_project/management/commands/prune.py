@@ -6,9 +6,8 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from accounts import alerts, credits, idempotency, notices, task_runs, unknown_charges
+from accounts import alerts, idempotency, notices, task_runs, unknown_charges
 from accounts import statistics as request_statistics
-from accounts.unknown_charges import ChargeSettler
 from core.commands import JSONCommand
 from core.retention import KEPT_DAYS
 from lookup import cache_versions, request_log
@@ -33,7 +32,7 @@ class Command(JSONCommand):
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        ChargeSettler(credits.settle_unknown).flush()
+        unknown_charges.ChargeSettler().flush()
         deleted = {
             "requests": request_log.prune(),
             "idempotency_records": idempotency.prune(),

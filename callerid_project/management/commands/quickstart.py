@@ -12,11 +12,11 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import BaseCommand, CommandError, call_command
 from django.db import DatabaseError, connection, transaction
-from django.db.migrations.executor import MigrationExecutor
 
 from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer
 from callerid_project.announce import demo_token_file
+from callerid_project.schema_state import missing_migrations
 from core import loop
 from core.database_errors import describe
 from lookup.imports.numbering_plan import load_numbering_plan
@@ -57,8 +57,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def migrate(self) -> None:
-        executor = MigrationExecutor(connection)
-        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        if missing_migrations():
             call_command("migrate", verbosity=0, interactive=False)
             self.report("Applied the migrations.")
 

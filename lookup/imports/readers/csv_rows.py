@@ -8,6 +8,7 @@ import csv
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from itertools import chain
@@ -52,17 +53,13 @@ class Header:
 def parse_header(line: str) -> Header | None:
     """The header in `line`, with the delimiter that gives most columns; None if it has no names or is not CSV."""
     line = line.removeprefix("\ufeff").rstrip("\r\n")
-    headers = [found for delimiter in DELIMITERS if (found := _parse_header(line, delimiter))]
+    headers = []
+    for delimiter in DELIMITERS:
+        with suppress(csv.Error):
+            cells = next(csv.reader([line], delimiter=delimiter, strict=True))
+            headers.append(Header(tuple(" ".join(cell.split()).casefold() for cell in cells), delimiter))
     header = max(headers, key=lambda header: len(header.columns), default=None)
     return header if header and any(header.columns) else None
-
-
-def _parse_header(line: str, delimiter: str) -> Header | None:
-    try:
-        cells = next(csv.reader([line], delimiter=delimiter, strict=True))
-    except csv.Error:
-        return None
-    return Header(tuple(" ".join(cell.split()).casefold() for cell in cells), delimiter)
 
 
 def read_header(lines: Iterator[str], matches: Callable[[Header], bool], error: str) -> tuple[Header, int]:
@@ -229,11 +226,11 @@ class ContactReader(CSVReader):
 
 
 class ComplaintReader(CSVReader):
-    """`source`: of rows that name none. `today` is in UTC."""
+    """`source`: of rows that name none. `today` is in UTC. Rows of days before `oldest_day` are skipped."""
 
-    def __init__(self, header: Header, *, source: str, today: date) -> None:
+    def __init__(self, header: Header, *, source: str, today: date, oldest_day: date | None = None) -> None:
         super().__init__(header)
-        self.source, self.today = source, today
+        self.source, self.today, self.oldest_day = source, today, oldest_day or date.min
 
     @abstractmethod
     def number(self, cells: list[str]) -> int:
@@ -247,7 +244,9 @@ class ComplaintReader(CSVReader):
         number = None
         try:
             number = self.number(cells)
-            yield line, number, *self.complaint(cells)
+            complaint = self.complaint(cells)
+            if complaint[1] >= self.oldest_day:
+                yield line, number, *complaint
         except InvalidCell as error:
             yield base.rejected(line, error, number)
 

@@ -7,6 +7,7 @@ complainant was told to call.
 
 import re
 from datetime import date
+from typing import Any
 
 from lookup.answers import clean_text
 from lookup.imports.readers import base, csv_rows
@@ -25,8 +26,8 @@ class FCCReader(csv_rows.ComplaintReader):
     error = "the first line must name the columns Ticket ID, Date of Issue and Caller ID Number"
     multiline = True  # zip locations contain a line break before the coordinates
 
-    def __init__(self, header: csv_rows.Header, *, source: str, today: date) -> None:
-        super().__init__(header, source=source, today=today)
+    def __init__(self, header: csv_rows.Header, **options: Any) -> None:
+        super().__init__(header, **options)
         self._type = header.index(*(column for column in header.columns if column.startswith(_TYPES)))
 
     def number(self, cells: list[str]) -> int:

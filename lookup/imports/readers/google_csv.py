@@ -7,6 +7,7 @@ names used before 2024 (`Given Name`, `Organization 1 - Name`; general knowledge
 
 import re
 from itertools import zip_longest
+from typing import Any
 
 from lookup.answers import clean_text
 from lookup.imports.readers import csv_rows
@@ -29,8 +30,8 @@ class GoogleReader(csv_rows.ContactReader):
     error = "the first line names no columns of Google Contacts, such as First Name and Phone 1 - Value"
     multiline = True
 
-    def __init__(self, header: csv_rows.Header, *, region: str | None) -> None:
-        super().__init__(header, region=region)
+    def __init__(self, header: csv_rows.Header, **options: Any) -> None:
+        super().__init__(header, **options)
         self._phones = [index for index, column in enumerate(header.columns) if _PHONE.fullmatch(column)]
         self._names = [header.index(*columns) for columns in _NAME]
         self._other_names = [header.index(*columns) for columns in _OTHER_NAMES]

@@ -34,9 +34,12 @@ def recognizes(first_line: str) -> bool:
     return first_line.lstrip("\ufeff \t\r\n").startswith("{")
 
 
-def read(lines: Iterator[str], *, source: str, today: date) -> Iterator[ComplaintRow | Rejected | ListVersion]:
+def read(
+    lines: Iterator[str], *, source: str, today: date, oldest_day: date | None = None
+) -> Iterator[ComplaintRow | Rejected | ListVersion]:
     """Yield a row for each entry, with the line at which it begins and its votes as the total; a number occurs once.
-    `today` (in UTC) is the day of an entry without one. Raises UnreadableFile."""
+    `today` (in UTC) is the day of an entry without one; the list has entries of any age, whatever `oldest_day` is.
+    Raises UnreadableFile."""
     try:
         data = _join(lines).removeprefix("\ufeff").encode(errors="surrogateescape")
         blocklist = msgspec.json.decode(data, type=_Blocklist)

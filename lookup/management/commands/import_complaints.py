@@ -7,7 +7,7 @@ from lookup.imports import formats
 from lookup.imports.complaints import import_complaints
 from lookup.imports.files import open_text
 from lookup.imports.readers import base
-from lookup.imports.row_filter import ImportResult
+from lookup.imports.reading import ImportResult
 from lookup.management.import_command import REJECTED_ROWS, ImportCommand
 from lookup.models import ComplaintDay
 

@@ -6,7 +6,7 @@ from django.core.management.base import CommandParser
 from lookup.imports import formats
 from lookup.imports.contacts import import_contacts
 from lookup.imports.files import open_text
-from lookup.imports.row_filter import ImportResult
+from lookup.imports.reading import ImportResult
 from lookup.management.import_command import REJECTED_ROWS, ImportCommand
 from lookup.models import Contact
 
@@ -35,8 +35,8 @@ class Command(ImportCommand):
         )
 
     def import_files(self, options: dict[str, Any], **shared: Any) -> ImportResult:
-        with open_text(options["file"], encoding=options["encoding"]) as file:
-            return import_contacts(file=file, region=options["region"], **shared)
+        file = open_text(options["file"], encoding=options["encoding"])
+        return import_contacts(file=file, region=options["region"], **shared)
 
     def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
         super().summarize(result, titles, options)

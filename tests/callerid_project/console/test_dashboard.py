@@ -29,9 +29,9 @@ from tests.console import figures, table
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 #: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, unknown
 #: charges, sales (2), outstanding, running out, open alerts and their last check; and for health the tables, the
-#: migrations, the numbering plan, the pauses, the sources' results, this hour's sums, those of two hours, the pauses
-#: again, and on PostgreSQL replication and its log's settings.
-STATEMENTS = 3 + 20 + 2 * (connection.vendor == "postgresql")
+#: migrations, this hour's sums, those of two hours, the sources' results, the pauses, and on PostgreSQL replication and
+#: its log's settings.
+STATEMENTS = 3 + 18 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture

@@ -54,7 +54,8 @@ def test_failing_source_is_unhealthy_before_its_breaker_opens(admin_client: Clie
     count_calls("breaker", 1)
     count_calls("cached_found", 1_000)
     assert sources_finding(admin_client) == (
-        "unhealthy Failing: tests.connectors.RemoteKnows, 3 of 100 lookups, last at 14:20:20 UTC (auth: Check the key)."
+        "unhealthy Source failing: tests.connectors.RemoteKnows. 3 of 100 lookups failed. Last failure: auth, at "
+        "2026-03-09 14:20 UTC. Check the key."
     )
 
 
@@ -99,7 +100,8 @@ def test_source_that_fails_a_tenth_of_calls_is_unhealthy(admin_client: Client) -
     add_result(seconds_ago=9)
     count_calls("found", 90, connector="tests.connectors.Knows")
     count_calls("late", 10, connector="tests.connectors.Knows")
-    assert "Knows, 10 of 100 lookups, last at 14:20:20 UTC (late)." in sources_finding(admin_client)
+    expected = "Knows. 10 of 100 lookups failed. Last failure: late, at 2026-03-09 14:20 UTC."
+    assert expected in sources_finding(admin_client)
 
 
 def test_few_failures_of_a_source_that_answers_are_no_percentage(admin_client: Client) -> None:
@@ -113,7 +115,7 @@ def test_few_failures_of_a_source_that_answers_are_no_percentage(admin_client: C
 def test_rarely_called_source_that_always_fails_is_unhealthy(admin_client: Client) -> None:
     add_result("late", seconds_ago=1_000)
     count_calls("late", 3, connector="tests.connectors.Knows")
-    assert "Knows, 3 of 3 lookups" in sources_finding(admin_client)
+    assert "Knows. 3 of 3 lookups failed." in sources_finding(admin_client)
 
 
 def test_old_failures_and_unconfigured_sources_are_ignored(admin_client: Client) -> None:
@@ -186,7 +188,7 @@ def test_breaker_state_here_and_openings_everywhere_are_shown(admin_client: Clie
     configure(settings, "Knows,RemoteKnows,RemoteFails,RemoteKnowsName")
     guards = [member.guard for member in search.members("source_a")]
     assert guards[2] is not None
-    guards[2].breaker.failed(0, open_now=True)
+    guards[2].breaker.failed(guards[2].breaker.admit(), open_now=True)
     for hours_ago, count in ((0, 1), (3, 2), (25, 4)):
         count_calls("breaker_opened", count, slot="", hours_ago=hours_ago)
     count_calls("breaker_opened", 1, slot="", hours_ago=5, connector="tests.connectors.RemoteFails")
@@ -207,9 +209,10 @@ def test_breaker_state_here_and_openings_everywhere_are_shown(admin_client: Clie
 def test_numbering_plan_is_checked_if_a_slot_uses_it(admin_client: Client, settings: Any) -> None:
     assert "Numbering plan: healthy</strong> Not used by any source." in admin_client.get(URL).text
     settings.SOURCE_A = "geography"
-    assert "Numbering plan: unhealthy</strong> Not loaded" in admin_client.get(URL).text
+    unhealthy = "Numbering plan: unhealthy</strong> Numbering plan is not current."
+    assert f"{unhealthy} None is loaded." in admin_client.get(URL).text
     row = Dataset.objects.create(name=NUMBERING_PLAN, version="1.0", rows=1)
-    assert "Numbering plan: unhealthy</strong> Version 1.0 is loaded" in admin_client.get(URL).text
+    assert f"{unhealthy} Version 1.0 is loaded" in admin_client.get(URL).text
     Dataset.objects.filter(pk=row.pk).update(version=installed_version())
     assert "Numbering plan: healthy</strong>" in admin_client.get(URL).text
 
@@ -225,8 +228,9 @@ def test_stale_complaint_data_is_unhealthy(admin_client: Client, settings: Any) 
         day = NOW.date() - timedelta(days=days_ago)
         Dataset.objects.create(name=f"complaints {source}", version=str(day), rows=1, loaded_at=NOW)
     Dataset.objects.create(name="list phoneblock", version="42", rows=1, loaded_at=NOW - timedelta(days=6))
-    advice = "Run manage.py refresh_data from cron (docs/importing.md)."
-    assert complaint_data_finding(admin_client) == f"unhealthy Stale: phoneblock (6 days old). {advice}"
+    advice = "Run manage.py refresh_data, and daily from a timer or cron."
+    expected = f"unhealthy Complaint data is stale: phoneblock. The newest data is 6 days old. {advice}"
+    assert complaint_data_finding(admin_client) == expected
     settings.COMPLAINT_STALE_DAYS = 6
     assert complaint_data_finding(admin_client) == "healthy Age in days: ftc 5, fcc 0, phoneblock 6."
 
@@ -234,8 +238,10 @@ def test_stale_complaint_data_is_unhealthy(admin_client: Client, settings: Any) 
 def test_configured_data_that_was_never_loaded_is_unhealthy(admin_client: Client, settings: Any) -> None:
     settings.SOURCE_B, settings.REFRESH_SOURCES = "complaints", ["ftc", "phoneblock"]
     Dataset.objects.create(name="complaints ftc", version=str(NOW.date()), rows=1)
-    advice = "Run manage.py refresh_data from cron (docs/importing.md)."
-    assert complaint_data_finding(admin_client) == f"unhealthy Never loaded: phoneblock. {advice}"
+    advice = "Run manage.py refresh_data, and daily from a timer or cron."
+    assert complaint_data_finding(admin_client) == (
+        f"unhealthy Complaint data is stale: phoneblock. It was never loaded. {advice}"
+    )
 
 
 def test_stale_complaint_data_is_ignored_if_no_source_uses_it(admin_client: Client) -> None:
@@ -249,7 +255,7 @@ def test_database_settings_that_log_numbers_are_unhealthy(
 ) -> None:
     everything = {name: {"unlike any"} for name in server_log.SILENT if name.startswith("log_error")}
     monkeypatch.setattr(server_log, "SILENT", everything)
-    sentence = "log: unhealthy</strong> May contain numbers and names in plain text: log_error_verbosity"
+    sentence = "log: unhealthy</strong> PostgreSQL may log phone numbers and names in clear text: log_error_verbosity"
     assert sentence in admin_client.get(URL).text
     monkeypatch.setattr(server_log, "SILENT", {})
     assert "log: healthy</strong>" in admin_client.get(URL).text
@@ -257,7 +263,7 @@ def test_database_settings_that_log_numbers_are_unhealthy(
 
 def test_unreachable_redis_is_unhealthy(admin_client: Client, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    assert "Redis: unhealthy</strong> Unavailable" in admin_client.get(URL).text
+    assert "Redis: unhealthy</strong> Redis is unavailable. Each process counts" in admin_client.get(URL).text
 
 
 def test_reachable_redis_is_healthy(admin_client: Client, settings: Any, redis_url: str) -> None:

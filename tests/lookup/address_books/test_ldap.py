@@ -182,10 +182,10 @@ STAFF = {
 
 @pytest.mark.once
 def test_password_is_neither_argument_nor_environment(program: Callable[[str], None], tmp_path: Path) -> None:
-    program(f'echo "$@" >{tmp_path}/seen; env >>{tmp_path}/seen; cat "$2" >{tmp_path}/password')
+    program(f'echo "$@" >{tmp_path}/seen; env >>{tmp_path}/seen; cat >{tmp_path}/password')
     assert ldapsearch.fetch(read("staff", STAFF), known={}) == Changes()
     seen = (tmp_path / "seen").read_text()
-    assert "-y /dev/fd/" in seen
+    assert "-y /dev/stdin" in seen
     assert "LDAPTLS_REQCERT=demand" in seen
     assert "secret-7" not in seen
     assert (tmp_path / "password").read_text() == "secret-7"

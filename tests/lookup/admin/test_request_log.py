@@ -16,7 +16,7 @@ from core import write_buffer
 from core.hashing import keyed_hash
 from core.long_lists import Position
 from lookup import numbers, request_log
-from lookup.admin.request_queries import REQUESTS
+from lookup.admin.request_queries import RequestLogForm
 from lookup.models import RequestLogEntry
 from tests.api import Integrator
 from tests.console import table, words
@@ -111,9 +111,9 @@ def test_rows_of_one_moment_are_paged_completely(admin_client: Client, token: Ap
     for name in "abcde":
         row(token, created_at=now, request_id=name)
     found, before = list[str](), None
-    selection = REQUESTS.select({})
+    form = RequestLogForm({})
     while True:
-        page = selection.page(RequestLogEntry.objects.all(), before, size=2)
+        page = form.page(RequestLogEntry.objects.all(), before, size=2)
         found += [each.request_id for each in page.rows]
         if (before := page.older) is None:
             break

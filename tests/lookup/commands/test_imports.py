@@ -17,10 +17,10 @@ from tqdm import tqdm
 from lookup import suppression
 from lookup.answers import Found
 from lookup.connectors.directory import Directory
-from lookup.imports import merging
+from lookup.imports.staging import Tables, TargetTable
 from lookup.management import progress_bar
 from lookup.management.commands import import_contacts
-from lookup.models import ComplaintDay, Contact
+from lookup.models import ComplaintDay, ComplaintSubject, Contact
 from tests import awaited, plugin
 from tests.lookup.commands.imports import JANE, TODAY, Ran
 
@@ -170,18 +170,24 @@ def test_suppressed_number_is_not_imported(file: Any) -> None:
 def test_number_suppressed_during_an_import_is_not_imported(
     file: Any, monkeypatch: pytest.MonkeyPatch, command: str, header: str, cells: str
 ) -> None:
-    lock = merging.import_lock
+    lock = Tables.lock
 
-    def suppress_first(table: merging.TargetTable) -> Any:
+    def suppress_first(table: TargetTable) -> Any:
         suppression.suppress([JANE])
         return lock(table)
 
-    monkeypatch.setattr(merging, "import_lock", suppress_first)
+    monkeypatch.setattr(Tables, "lock", staticmethod(suppress_first))
     ran = Ran(command, file(f"number,{header}\n{JANE},{cells}\n{JANE + 1},{cells}\n"))
     assert "1 rejected: suppressed (forget --block)" in ran.out
     assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
     left = [*Contact.objects.values_list("number", flat=True), *ComplaintDay.objects.values_list("number", flat=True)]
     assert left == [JANE + 1]
+
+
+def test_subject_of_suppressed_numbers_only_is_not_stored(file: Any) -> None:
+    suppression.suppress([JANE])
+    Ran("import_complaints", file(f"number,day,total,subject\n{JANE},{TODAY},1,Jane\n{JANE + 1},{TODAY},1,Sales\n"))
+    assert ComplaintSubject.objects.get().text == "Sales"
 
 
 @pytest.mark.parametrize("text", ["number,name,location\n", "number,name", "number,name\n\n\n"])
@@ -237,7 +243,7 @@ def test_database_error_is_printed_without_rows(file: Any, monkeypatch: pytest.M
     def fail(*_: Any, **__: Any) -> None:
         raise OperationalError("12125550142 Jane Doe") from sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr(merging, "merge", fail)
+    monkeypatch.setattr(Tables, "merge", fail)
     ran = Ran("import_contacts", contact_file(file, GOOD))
     assert str(ran.error) == "OperationalError: database or disk is full. Interrupted. Nothing was changed."
 

@@ -12,7 +12,8 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts import task_runs
-from callerid_project import health
+from callerid_project.health import dependencies
+from callerid_project.health.base import Context, result
 from lookup.answers import Found, NotFound
 from lookup.connectors.directory import Directory
 from lookup.models import AddressBook, AddressBookCard, Contact
@@ -74,7 +75,7 @@ def test_removed_book_takes_its_contacts_away(books: Callable[..., CardDAVBook],
     Ran("sync_contacts")
     assert "is in ADDRESS_BOOKS" in str(Ran("sync_contacts", "--remove", "office").error)
     settings.ADDRESS_BOOKS = ["sales"]
-    assert "office: not in ADDRESS_BOOKS, its 1 contacts stay" in health.address_books().detail
+    assert "Address book not in ADDRESS_BOOKS: office. Its 1 contacts stay." in health()[1]
     assert Ran("sync_contacts", "--remove", "office").out == "Removed the address book office with 1 contacts.\n"
     assert awaited.answer_of(Directory(), ALICE) == Found(name="Alice Sales")
     assert AddressBookCard.objects.count() == 1
@@ -109,17 +110,26 @@ def test_contact_changed_in_the_console_is_kept(book: CardDAVBook, admin_client:
     assert (Contact.objects.get().name, Contact.objects.get().book) == ("Alice Corrected", None)
 
 
+def health() -> tuple[bool, str]:
+    """Whether the address books are healthy, and the detail."""
+    (check,) = (check for check in dependencies.CHECKS if check.name == "Address books")
+    found = result(check, Context(timezone.now()))
+    assert found is not None
+    return found.healthy, found.detail
+
+
 def test_health_reports_what_an_operator_must_do(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "office: never synchronized." in health.address_books().detail
+    never = "Address book not synchronized: office. Never synchronized. Run manage.py sync_contacts, and hourly"
+    assert health()[1].startswith(never)
     Ran("sync_contacts")
-    assert health.address_books() == health.HealthCheck("Address books", True, "Synchronized: office.")
+    assert health() == (True, "Synchronized: office.")
     AddressBook.objects.update(synced_at=timezone.now() - timedelta(days=2))
-    assert "office: last synchronized at" in health.address_books().detail
+    assert "Address book not synchronized: office. Last synchronized at" in health()[1]
     book.faults = [raw(b"", 503)]
     Ran("sync_contacts")
-    assert "office: the last run failed (the server answered 503)." in health.address_books().detail
+    assert "the server answered 503. Run manage.py sync_contacts" in health()[1]
     monkeypatch.setenv("ADDRESS_BOOK_OFFICE_REGION", "Nowhere")
-    assert "ADDRESS_BOOK_OFFICE_REGION must be" in health.address_books().detail
+    assert "ADDRESS_BOOK_OFFICE_REGION must be" in health()[1]
 
 
 def test_console_shows_age_counts_and_errors(books: Callable[..., CardDAVBook], admin_client: Client) -> None:

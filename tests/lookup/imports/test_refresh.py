@@ -1,5 +1,6 @@
 """Refreshing the published data: what is new is imported once, and what fails changes nothing."""
 
+import gzip
 import sqlite3
 from datetime import date, timedelta
 from typing import Any
@@ -12,8 +13,8 @@ from lookup.imports import refresh as refresh_module
 from lookup.imports.refresh import AlreadyRunning, SourceResult, refresh, refresh_lock
 from lookup.models import ComplaintDay, Dataset
 from tests.lookup.refreshing import FCC_PATH, LIST_PATH, TOKEN, Publishers, publishers, stored
-from tests.publisher import gzipped, truncated
-from tests.upstream import Behaviour, raw
+from tests.publisher import chunked, gzipped, truncated
+from tests.upstream import BOMB, Behaviour, raw
 
 __all__ = ["publishers"]
 pytestmark = pytest.mark.django_db
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.django_db
 TODAY = date(2026, 3, 11)  # a Wednesday
 FRIDAY, MONDAY, TUESDAY = "2026-03-06", "2026-03-09", "2026-03-10"
 HTML = raw(b"<html>Maintenance</html>", headers="Content-Type: text/html\r\n")
+ROWS = b"Ticket ID,Date of Issue,Caller ID Number\n1,03/10/2026,212-555-0142\n"
 LIMITED = raw(b"", 429, "Retry-After: 86400\r\n")
 
 
@@ -166,6 +168,27 @@ def test_compressed_table_is_imported(publishers: Publishers) -> None:
     publishers.fcc.faults = [gzipped(publishers.fcc.files[FCC_PATH])]
     assert run_one("fcc").added == 20
     assert Dataset.objects.get(name="file fcc").version == 'W/"1"'
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (chunked(BOMB, "Content-Encoding: gzip\r\n"), "larger than 1 MB"),
+        (raw(BOMB, headers="Content-Type: application/gzip\r\n"), "larger than 1 MB"),
+        (chunked(gzip.compress(ROWS)[:-4], "Content-Encoding: gzip\r\n"), "damaged or truncated"),
+        (chunked(gzip.compress(ROWS)[:-9] + b"x" * 9, "Content-Encoding: gzip\r\n"), "damaged or truncated"),
+    ],
+)
+def test_unusable_gzip_is_refused_at_once(
+    publishers: Publishers, settings: Any, fault: Behaviour, message: str
+) -> None:
+    settings.REFRESH_MAX_MB = 1
+    publishers.fcc.faults = [fault]
+    (result,) = run("fcc")
+    assert message in result.errors[0]
+    assert len(publishers.fcc.requests) == 1
+    assert stored("fcc") == {}
+    assert left(publishers) == ["lock"]
 
 
 # --- PhoneBlock's list -----------------------------------------------------------------------------------------------

@@ -96,6 +96,6 @@ def test_every_number_is_reserved_for_fiction(name: str) -> None:
 
 
 def test_sample_contacts_can_be_imported() -> None:
-    with open_text(str(sample_data._FOLDER / "contacts.csv")) as file:
-        result = import_contacts(file=file, on_reject=lambda name, row: pytest.fail(row.reason))
+    file = open_text(str(sample_data._FOLDER / "contacts.csv"))
+    result = import_contacts(file=file, on_reject=lambda name, row: pytest.fail(row.reason))
     assert result.added == len(list(sample_data._rows("contacts")))

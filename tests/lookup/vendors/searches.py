@@ -5,11 +5,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 
+from django.conf import settings
+
 from core import loop
 from lookup.answers import Answer
 from lookup.connectors import registry
-from lookup.connectors.base import Connector
-from lookup.vendors.guard import Guard, GuardResult, call_remote
+from lookup.connectors.base import Connector, call_connector
+from lookup.vendors.guard import Guard
 from tests.api import NUMBER
 from tests.awaited import search
 
@@ -25,8 +27,10 @@ def guard_of(name: str) -> Guard:
     return guard
 
 
-def call(guard: Guard, number: str = NUMBER, *, cache_version: str = "", wait_s: float = 20) -> Future[GuardResult]:
-    """Ask the guard, as a search does that found nothing in the cache."""
+def call(
+    guard: Guard, number: str = NUMBER, *, cache_version: str = "", wait_s: float = 20
+) -> Future[tuple[Answer, bool]]:
+    """Ask the guard, as a search does that found nothing in the cache: the answer, and whether the call was joined."""
     deadline = time.monotonic() + wait_s
     lookup = guard.lookup(number, key=guard.key(number, cache_version), deadline=deadline)
     return asyncio.run_coroutine_threadsafe(lookup, loop._get())
@@ -37,7 +41,7 @@ def answer_of(connector: Connector, number: str) -> Answer:
 
     async def call_and_close() -> Answer:
         try:
-            return await call_remote("test", connector, number)
+            return await call_connector("test", connector, number, timeout_s=settings.CALL_LIFETIME_S)
         finally:
             await connector.close()
 

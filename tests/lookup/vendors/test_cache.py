@@ -45,10 +45,7 @@ def test_not_found_is_cached_and_a_failure_is_not(vendors: Vendors) -> None:
 def test_found_and_not_found_have_separate_ttls(vendors: Vendors, monkeypatch: pytest.MonkeyPatch) -> None:
     cached: list[tuple[str, Any, float]] = []
 
-    async def put(self: cache.AnswerCache, *entry: Any) -> None:
-        cached.append(entry)
-
-    monkeypatch.setattr(cache.AnswerCache, "put", put)
+    monkeypatch.setattr(cache.AnswerCache, "put", lambda self, *entry: cached.append(entry))
     vendors.a.behave_as(says({"known": False}))
     search(NUMBER)
     until(lambda: len(cached) == 2)
@@ -147,8 +144,6 @@ def test_answers_cached_in_the_process_expire(settings: Any, monkeypatch: pytest
     answers = cache.AnswerCache()
     put(answers, "short", NotFound(), 60)
     put(answers, "long", Found(name="x"), 600)
-    put(answers, "never", Found(name="x"), 0)
-    assert cached("never", answers) is None
     now += 59
     assert (cached("short", answers), cached("long", answers)) == (NotFound(), Found(name="x"))
     now += 2

@@ -27,10 +27,10 @@ def breaker(clock: Clock, events: list[Event]) -> CircuitBreaker:
     return CircuitBreaker(events.append, clock)
 
 
-def admitted(breaker: CircuitBreaker) -> int:
-    era = breaker.admit()
-    assert era is not None
-    return era
+def admitted(breaker: CircuitBreaker) -> object:
+    permit = breaker.admit()
+    assert permit is not None
+    return permit
 
 
 def fail(breaker: CircuitBreaker, times: int = FAILURES) -> None:
@@ -93,8 +93,8 @@ def test_retry_after_is_respected(breaker: CircuitBreaker, clock: Clock, pause_s
 
 def test_results_from_before_opening_are_ignored(breaker: CircuitBreaker, clock: Clock) -> None:
     early = [admitted(breaker) for _ in range(8)]
-    for era in early[:5]:
-        breaker.failed(era)
+    for permit in early[:5]:
+        breaker.failed(permit)
     breaker.succeeded(early[5])
     assert breaker.is_open
     clock.now += OPEN_S

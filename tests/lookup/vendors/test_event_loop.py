@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ import pytest
 
 from core import loop
 from lookup.answers import Answer, Failed, Found
-from lookup.connectors.base import Connector, call_local
+from lookup.connectors.base import Connector, call_connector
 from lookup.vendors import blocking, json_api
-from lookup.vendors.guard import call_remote
 from tests import connectors, upstream
 from tests.api import NUMBER
 from tests.awaited import search
@@ -119,12 +117,17 @@ class LocalRaisesAnything(RaisesAnything):
     remote = False
 
 
-@pytest.mark.parametrize("error", [ValueError, SystemExit, TimeoutError, StopIteration])
+class LocalRaisesAnythingInAThread(RaisesAnythingInAThread):
+    remote = False
+
+
+@pytest.mark.parametrize("connector", [LocalRaisesAnything, LocalRaisesAnythingInAThread], ids=["async", "thread"])
+@pytest.mark.parametrize("error", [ValueError, SystemExit, asyncio.CancelledError, TimeoutError, StopIteration])
 def test_whatever_a_local_connector_raises_is_a_failure(
-    settings: Any, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+    settings: Any, connector: type[Connector], error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LocalRaisesAnything, "error", error, raising=False)
-    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.LocalRaisesAnything", T + "Knows"
+    monkeypatch.setattr(connector, "error", error, raising=False)
+    settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.{connector.__name__}", T + "Knows"
     assert words() == ("failed", "found")
 
 
@@ -165,9 +168,7 @@ class LocalHangsInAThread(HangsInAThread):
 
 @pytest.mark.parametrize("connector", [HangsInAThread, LocalHangsInAThread])
 def test_a_connector_that_blocks_its_thread_holds_up_no_other(connector: type[HangsInAThread], settings: Any) -> None:
-    lookup = call_local if connector is LocalHangsInAThread else call_remote
-    coroutine = partial(lookup, "x", connector(), NUMBER, **({"timeout_s": 20} if lookup is call_local else {}))
-    hanging = asyncio.run_coroutine_threadsafe(coroutine(), loop._get())
+    hanging = asyncio.run_coroutine_threadsafe(call_connector("x", connector(), NUMBER, timeout_s=20), loop._get())
     assert connector.started.wait(20)
     settings.SOURCE_A, settings.SOURCE_B, settings.SEARCH_DEADLINE_S = T + "RemoteKnows", T + "Knows", 20
     try:

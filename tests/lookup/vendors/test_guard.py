@@ -1,6 +1,5 @@
 """The guard: single flight, concurrency limit, circuit breaker, and recovery."""
 
-import asyncio
 import logging
 import threading
 import time
@@ -99,8 +98,7 @@ def test_call_under_an_earlier_cache_version_is_not_joined() -> None:
     until(lambda: len(connectors.Hangs.calls) == 2)
     connectors.Hangs.released.set()
     known = Found(name="Too Late", location="Too Late", spam=True)
-    assert [each.result(20).answer for each in (early, late, joined)] == [known] * 3
-    assert [each.result().joined for each in (early, late, joined)] == [False, False, True]
+    assert [each.result(20) for each in (early, late, joined)] == [(known, False), (known, False), (known, True)]
     assert connectors.Hangs.calls == [NUMBER] * 2
 
 
@@ -109,7 +107,7 @@ def test_calls_beyond_the_concurrency_limit_fail_as_busy(vendors: Vendors, monke
     vendors.a.behave_as(hangs)
     guard = guard_of("mock_a")
     calls = [call(guard, number, wait_s=0.1) for number in numbers(20)]
-    assert Counter(each.result(20).answer for each in calls) == {guarding.LATE: 16, guarding.BUSY: 4}
+    assert Counter(each.result(20)[0] for each in calls) == {guarding.LATE: 16, guarding.BUSY: 4}
     until(lambda: not guard.in_flight)  # the calls have timed out
     vendors.a.behave_as(says(upstream.GOOD_A))
     assert words("12025559999") == ("found", "found")
@@ -121,26 +119,9 @@ class One(connectors.RemoteKnows):
 
 def test_a_call_beyond_the_concurrency_limit_waits_for_its_turn() -> None:
     guard = guard_of(f"{__name__}.One")
-    answers = [each.result(20).answer for each in [call(guard, number) for number in numbers(5)]]
+    answers = [each.result(20)[0] for each in [call(guard, number) for number in numbers(5)]]
     assert all(isinstance(answer, Found) for answer in answers), answers
     assert guard.in_flight == 0
-
-
-def test_next_call_may_start_before_the_answer_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    guard, go_on = guard_of(f"{__name__}.One"), asyncio.Event()
-
-    async def put(*args: Any) -> None:
-        await go_on.wait()
-
-    async def stop_waiting() -> None:
-        go_on.set()
-
-    monkeypatch.setattr(cache.AnswerCache, "put", put)
-    try:
-        for number in numbers(3):
-            assert isinstance(call(guard, number).result(20).answer, Found)
-    finally:
-        loop.run(stop_waiting())
 
 
 class Joinable(connectors.RemoteKnows):
@@ -150,13 +131,9 @@ class Joinable(connectors.RemoteKnows):
 def test_an_answer_that_is_being_cached_is_joined(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     """The failing sequence: a search reads the cache, another's call ends and is cached, the first calls again."""
     guard = guard_of(f"{__name__}.Joinable")
-
-    async def put(*args: Any) -> None:
-        return
-
-    monkeypatch.setattr(cache.AnswerCache, "put", put)
+    monkeypatch.setattr(cache.AnswerCache, "put", lambda *args: None)
     first, second = (call(guard).result(20) for _ in range(2))
-    assert (first.joined, second.joined, second.answer) == (False, True, first.answer)
+    assert (first, second) == ((first[0], False), (first[0], True))
     assert Joinable.calls == [NUMBER]
 
 
@@ -166,7 +143,7 @@ class NeverCached(connectors.RemoteKnows):
 
 def test_an_answer_that_is_not_cached_is_not_joined() -> None:
     guard = guard_of(f"{__name__}.NeverCached")
-    assert [call(guard).result(20).joined for _ in range(2)] == [False, False]
+    assert [call(guard).result(20)[1] for _ in range(2)] == [False, False]
     assert NeverCached.calls == [NUMBER] * 2
 
 
@@ -180,7 +157,7 @@ class ReturnsSubclass(connectors.RemoteKnows):
 
 
 def test_a_subclass_of_an_answer_is_an_answer() -> None:
-    assert call(guard_of(f"{__name__}.ReturnsSubclass")).result(20).answer == OwnAnswer(name="Jane Doe")
+    assert call(guard_of(f"{__name__}.ReturnsSubclass")).result(20)[0] == OwnAnswer(name="Jane Doe")
 
 
 def test_a_thread_that_cannot_start_fails_one_call_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,16 +170,16 @@ def test_a_thread_that_cannot_start_fails_one_call_only(monkeypatch: pytest.Monk
     with monkeypatch.context() as patch:
         patch.setattr(loop, "_threads", loop.DaemonThreads())
         patch.setattr(threading.Thread, "start", no_more)
-        assert call(guard).result(20).answer == Failed("error", "it raised RuntimeError")
+        assert call(guard).result(20)[0] == Failed("error", "it raised RuntimeError")
     assert guard.in_flight == 0
-    assert isinstance(call(guard).result(20).answer, Found)
+    assert isinstance(call(guard).result(20)[0], Found)
 
 
 def test_search_after_a_failure_starts_a_new_call(vendors: Vendors) -> None:
     vendors.a.behave_as(raw(b"", 500))
     guard = guard_of("mock_a")
     first, second = (call(guard).result(20) for _ in range(2))
-    assert (first.joined, second.joined) == (False, False)
+    assert (first[1], second[1]) == (False, False)
     assert len(vendors.a.heads) == 2
 
 
@@ -301,7 +278,7 @@ def test_slot_recovers_after_its_limit_was_reached(vendors: Vendors, monkeypatch
     vendors.a.behave_as(upstream.drips_body)
     guard = guard_of("mock_a")
     calls = [call(guard, number, wait_s=0.3) for number in numbers(16)]
-    assert {each.result(20).answer for each in calls} == {guarding.LATE}
+    assert {each.result(20)[0] for each in calls} == {guarding.LATE}
     assert guard.in_flight == 16
     until(lambda: guard.breaker.is_open)
     vendors.a.behave_as(says(upstream.GOOD_A))

@@ -1,5 +1,9 @@
 """Limits how many searches run at once, and refuses late: by age, not by number.
 
+A search that waits for a vendor, for a connector in a thread or for another request does not count meanwhile: it uses
+neither the event loop nor the database. So the limit can be low, and searches that have begun end in time on a slow
+machine too, where each of them delays all others.
+
 A loop queues thousands of requests cheaply, so a short peak only waits. What has waited so long that its answer would
 come too late is refused before it begins. While the oldest one has waited for half of that time, the queue does not
 clear, and new searches are refused on arrival, which costs little.
@@ -8,10 +12,14 @@ clear, and new searches are refused on arrival, which costs little.
 import asyncio
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
 
 from core import metrics
 
-RUNNING = metrics.Gauge("callerid_searches_running", "Searches that run.")
+RUNNING = metrics.Gauge("callerid_searches_running", "Searches that run and do not wait for a vendor.")
 WAITING = metrics.Gauge("callerid_searches_waiting", "Searches that wait for others to end.")
 REFUSED = metrics.Counter("callerid_searches_overloaded", "Searches that were refused with 503: too many others ran.")
 
@@ -70,6 +78,15 @@ class Admission:
                 return
         self.running -= 1
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While a search waits for something else than the event loop and the database: another one may run."""
+        self.end()
+        try:
+            yield
+        finally:
+            self.running += 1
+
     def _refuse_oldest(self) -> None:
         self._timer = None
         now = time.monotonic()
@@ -83,5 +100,14 @@ class Admission:
             self._waiting.popleft()
 
     def sample(self) -> None:
-        RUNNING.set(self.running)
+        RUNNING.set(max(0, self.running))
         WAITING.set(len(self._waiting))
+
+
+#: This process's. Tests replace it.
+searches = Admission(
+    most_running=settings.MAX_RUNNING_SEARCHES,
+    most_waiting=settings.MAX_WAITING_SEARCHES,
+    max_wait_s=settings.SEARCH_DEADLINE_S / 4,
+)
+metrics.sampler(searches.sample)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from callerid_project.admission import Admission, Overloaded
+from core.admission import Admission, Overloaded
 
 pytestmark = pytest.mark.once
 
@@ -114,5 +114,23 @@ def test_a_cancelled_search_gives_its_place_back_once(ended_first: bool) -> None
         with pytest.raises(asyncio.CancelledError):
             await task
         assert admission.running == 0
+
+    run(check())
+
+
+def test_another_search_runs_while_one_is_paused() -> None:
+    async def check() -> None:
+        admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
+        await admission.begin()
+        (task,) = await waiting(admission, 1)
+        with admission.paused():
+            await task
+            with pytest.raises(TimeoutError):  # the second one runs
+                await asyncio.wait_for(admission.begin(), 0.01)
+        assert admission.running == 2
+        for _ in range(2):
+            admission.end()
+        assert admission.running == 0
+        await admission.begin()
 
     run(check())

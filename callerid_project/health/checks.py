@@ -1,0 +1,19 @@
+"""The list of all health checks, in the order in which they are shown."""
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from callerid_project import clocks
+from callerid_project.health import dependencies, usage
+from callerid_project.health.base import Check, Context, Result, result
+
+CHECKS: tuple[Check, ...] = (*dependencies.CHECKS, *usage.CHECKS)
+#: All kinds of incidents; each serving process reports the clock of its host itself.
+KINDS = (*(kind for check in CHECKS for kind in check.kinds), clocks.KIND)
+
+
+def for_dashboard(request: HttpRequest) -> list[Result]:
+    """The results that the dashboard shows, now. Raises DatabaseError if the database does not respond."""
+    context = Context(timezone.now(), request)
+    results = [result(check, context) for check in CHECKS if check.on_dashboard]
+    return [each for each in results if each]

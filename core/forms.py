@@ -1,0 +1,28 @@
+"""Form fields of the console."""
+
+from typing import Any
+
+from django import forms
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from core import numbers
+
+
+class PhoneNumberField(forms.CharField):
+    """A number as people type it, with its country code; cleaned to its digits, or to "" if it may be empty."""
+
+    default_error_messages = {
+        "invalid": "Invalid phone number (%(problem)s). Enter it with its country code, e.g. +49 30 23125042."
+    }
+
+    def __init__(self, *, attrs: dict[str, str] | None = None, **options: Any) -> None:
+        widget = UnfoldAdminTextInputWidget(attrs={"inputmode": "tel", "autocomplete": "off", **(attrs or {})})
+        super().__init__(widget=widget, **options)
+
+    def clean(self, value: Any) -> str:
+        text: str = super().clean(value)
+        try:
+            return numbers.parse_typed(text) if text else ""
+        except numbers.InvalidNumber as error:
+            message = self.error_messages["invalid"]
+            raise forms.ValidationError(message, "invalid", {"problem": str(error)}) from error
