@@ -3,6 +3,7 @@
 `count` adds to counters in memory (core.write_buffer), which a thread writes to tables; the reports read the tables.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +12,12 @@ from typing import Any
 
 from django.db.models import BigIntegerField, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
 from accounts.models import ApiToken, CreditDay, CreditEntry, Customer, SearchHour, TokenDay
 from core import metrics, write_buffer
-from core.periods import hour, midnight
+from core.periods import day_of, hour_of, midnight
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
-from core.write_buffer import BufferedTable
+from core.write_buffer import BufferedTable, Row
 
 #: The outcomes of a request, and their names in the console. Degraded: answered although one source failed.
 #: `given_away`, `free_degraded`: no match, and not charged (CHARGE_EMPTY). `test`: any request with a test token.
@@ -53,6 +53,7 @@ RATE_DAYS = 7
 
 HOURS = BufferedTable(SearchHour, ("hour", "outcome"), ("count",))
 TOKEN_DAYS = BufferedTable(TokenDay, ("token_id", "day", "outcome"), ("count",))
+_ONE = ((0, 1),)
 
 
 def answer_outcome(*, found: int, degraded: bool, charged: bool) -> str:
@@ -66,11 +67,12 @@ def answer_outcome(*, found: int, degraded: bool, charged: bool) -> str:
 
 def count(*, token_id: int | None, outcome: str) -> None:
     """Count one request. `outcome`: one of OUTCOMES. `token_id`: None without a valid token."""
-    now = timezone.now()
+    now_s = time.time()
     REQUESTS.inc(outcome)
-    write_buffer.process_buffer.add(HOURS, (hour(now), outcome), ((0, 1),))
+    rows: list[Row] = [(HOURS, (hour_of(now_s), outcome), _ONE)]
     if token_id is not None:
-        write_buffer.process_buffer.add(TOKEN_DAYS, (token_id, now.date().isoformat(), outcome), ((0, 1),))
+        rows.append((TOKEN_DAYS, (token_id, day_of(now_s), outcome), _ONE))
+    write_buffer.process_buffer.add(*rows)
 
 
 def prune() -> int:

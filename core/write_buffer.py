@@ -29,6 +29,9 @@ MAX_ROWS = 20_000
 BATCH_ROWS = 500
 
 Key = tuple[Any, ...]
+#: Pairs of an index into `BufferedTable.values` and an amount.
+Amounts = Iterable[tuple[int, int]]
+Row = tuple["BufferedTable", Key, Amounts]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -77,10 +80,11 @@ class WriteBuffer(BackgroundWriter):
     def pending_rows(self) -> int:
         return sum(map(len, self._rows.values()))
 
-    def add(self, table: BufferedTable, key: Key, amounts: Iterable[tuple[int, int]] = ()) -> None:
-        """Add a row, or to the row with this key. `amounts`: pairs of an index into `table.values` and an amount."""
+    def add(self, *rows: Row) -> None:
+        """Add each of `rows`, or its amounts to the row that has its key."""
         with self._lock:
-            self._add(table, key, amounts)
+            for table, key, amounts in rows:
+                self._add(table, key, amounts)
         self.start_thread()
 
     def flush(self) -> None:
@@ -130,7 +134,7 @@ class WriteBuffer(BackgroundWriter):
             for key, values in newer.items():
                 self._add(table, key, enumerate(values))
 
-    def _add(self, table: BufferedTable, key: Key, amounts: Iterable[tuple[int, int]]) -> None:
+    def _add(self, table: BufferedTable, key: Key, amounts: Amounts) -> None:
         rows = self._rows[table]
         if (row := rows.get(key)) is None:
             if len(rows) >= MAX_ROWS:

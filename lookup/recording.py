@@ -3,11 +3,11 @@ sources of a search contributed is counted by lookup.search, also for searches t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from django.conf import settings
-from django.utils import timezone
 
 from accounts import statistics
 from accounts.charging import ChargedAnswer
@@ -22,7 +22,7 @@ from lookup.search import SLOTS, SlotResult
 _NOT_ASKED = ("", None, "", None, "", "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SearchRecord:
     """A request to the search and its answer.
 
@@ -66,7 +66,7 @@ def record(search: SearchRecord) -> dict[str, Any]:
 def _store(search: SearchRecord, number_mask: str) -> None:
     token = search.token
     statistics.count(token_id=token.pk if token else None, outcome=search.outcome)
-    now = timezone.now()
+    now = datetime.now(UTC)
     if token is None or not settings.REQUEST_LOG_DAYS:
         return
     if search.status == 429 and not request_log.admits_rate_limited(token.pk, now):
@@ -77,22 +77,21 @@ def _store(search: SearchRecord, number_mask: str) -> None:
         *(charge.entry_id if charge else None, number_mask, search.number_hash, _us(search.elapsed_s)),
         *(_slots(search.slots) if search.slots else _NOT_ASKED),
     )
-    write_buffer.process_buffer.add(request_log.TABLE, row)
+    write_buffer.process_buffer.add((request_log.TABLE, row, ()))
 
 
 def _slots(slots: Mapping[str, SlotResult]) -> tuple[Any, ...]:
     """Status and duration of each slot; the failures; all calls as JSON."""
-    calls, failures = {}, []
+    calls: dict[str, list[Any]] = {}
+    failures: list[str] = []
     for slot, result in slots.items():
-        calls[slot] = [
-            [call.connector, call.outcome, None if call.elapsed_s is None else _us(call.elapsed_s), call.hint]
-            for call in result.calls
-        ]
-        failed = [
-            f"{slot}:{call.connector}:{call.outcome.removeprefix('shared_')}"
-            for call in result.calls
-            if isinstance(call.answer, Failed)
-        ]
+        calls[slot], failed = [], []
+        for call in result.calls:
+            outcome = call.outcome
+            elapsed_us = None if call.elapsed_s is None else _us(call.elapsed_s)
+            calls[slot].append((call.connector, outcome, elapsed_us, call.hint))
+            if isinstance(call.answer, Failed):
+                failed.append(f"{slot}:{call.connector}:{outcome.removeprefix('shared_')}")
         if isinstance(result.answer, Failed) and not failed:  # in test mode, or a field that could not be read
             failed = [f"{slot}:-:{result.answer.reason}"]
         failures += failed

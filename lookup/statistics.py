@@ -6,6 +6,7 @@ accounts.statistics.)
 
 import math
 import re
+import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,13 +16,12 @@ from typing import Any, NamedTuple
 
 from django.db.models import F, Max, Q, Sum
 from django.db.models.functions import TruncDay
-from django.utils import timezone
 
 from core import metrics, write_buffer
 from core.metrics import log_exceptions
-from core.periods import hour
+from core.periods import hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
-from core.write_buffer import BufferedTable
+from core.write_buffer import BufferedTable, Row
 from lookup.answers import Answer, Failed, clean_text
 from lookup.models import SourceHour, SourceResult
 
@@ -99,7 +99,8 @@ class MemberCall(NamedTuple):
 @log_exceptions
 def count(slot: str, calls: Iterable[MemberCall]) -> None:
     """Count what the sources of one slot contributed to a search. Never raises."""
-    now, buffer = timezone.now(), write_buffer.process_buffer
+    now_s = time.time()
+    rows: list[Row] = []
     for call in calls:
         connector, outcome, elapsed_s = call.connector[:200], call.outcome, call.elapsed_s
         reason = outcome.removeprefix(_SHARED)
@@ -110,14 +111,15 @@ def count(slot: str, calls: Iterable[MemberCall]) -> None:
             amounts += [(1, elapsed_us), (2 + bisect_left(_BOUNDS_US, elapsed_us), 1)]
             if outcome not in _CACHED and reason not in _NOT_CALLED:
                 failure = ("", "") if reason in _ANSWERED else (reason, call.hint)
-                buffer.add(RESULTS, (connector, *failure), ((0, _ms(now)),))
-        buffer.add(HOURS, (hour(now), slot, connector, outcome), amounts)
+                rows.append((RESULTS, (connector, *failure), [(0, int(now_s * 1000))]))
+        rows.append((HOURS, (hour_of(now_s), slot, connector, outcome), amounts))
+    write_buffer.process_buffer.add(*rows)
 
 
 @log_exceptions
 def count_event(connector: str, event: str) -> None:
     """Count what happened to a source's circuit breaker. `event`: one of _EVENTS. Never raises."""
-    write_buffer.process_buffer.add(HOURS, (hour(timezone.now()), "", connector[:200], event), ((0, 1),))
+    write_buffer.process_buffer.add((HOURS, (hour_of(time.time()), "", connector[:200], event), [(0, 1)]))
 
 
 def prune() -> int:

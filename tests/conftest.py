@@ -77,7 +77,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
 
     def set_clock(when: datetime) -> None:
         for statistics in ("accounts.statistics", "lookup.statistics"):
-            monkeypatch.setattr(f"{statistics}.timezone", SimpleNamespace(now=lambda: when))
+            monkeypatch.setattr(f"{statistics}.time", SimpleNamespace(time=when.timestamp))
 
     return set_clock
 

@@ -29,11 +29,11 @@ LOG = BufferedTable(SearchHour, ("hour", "outcome", "count"))
 
 
 def add(process_buffer: WriteBuffer, outcome: str = "found_one", how_many: int = 1) -> None:
-    process_buffer.add(HOURS, (HOUR, outcome), ((0, how_many),))
+    process_buffer.add((HOURS, (HOUR, outcome), [(0, how_many)]))
 
 
 def add_new(process_buffer: WriteBuffer, outcome: str) -> None:
-    process_buffer.add(LOG, (HOUR, outcome, 1))
+    process_buffer.add((LOG, (HOUR, outcome, 1), ()))
 
 
 def counted() -> list[tuple[Any, ...]]:
@@ -121,7 +121,7 @@ def test_refused_rows_are_kept_and_logged_once(process_buffer: WriteBuffer, capl
 def test_a_refused_table_does_not_hold_up_the_others(process_buffer: WriteBuffer) -> None:
     token = tokens.issue(name="pbx", initial_credits=0, actor="test").token
     add(process_buffer)
-    process_buffer.add(TOKEN_DAYS, (token.pk, "2026-03-01", "found_one"), ((0, 1),))
+    process_buffer.add((TOKEN_DAYS, (token.pk, "2026-03-01", "found_one"), [(0, 1)]))
     with missing_table():
         process_buffer.flush()
     assert token.days.get().count == 1

@@ -123,7 +123,7 @@ def test_hours_and_days_are_utc(integrator: Integrator, monkeypatch: pytest.Monk
     other = tokens.issue(name="other", initial_credits=0, actor="test").token
     for when in ("2026-03-01T22:59:59", "2026-03-01T23:00:00", "2026-03-02T00:00:00"):
         moment = datetime.fromisoformat(when).replace(tzinfo=UTC)
-        monkeypatch.setattr(statistics, "timezone", SimpleNamespace(now=lambda moment=moment: moment))
+        monkeypatch.setattr(statistics, "time", SimpleNamespace(time=moment.timestamp))
         integrator.search()
     write_buffer.process_buffer.flush()
     assert [f"{row.hour:%d %H:%M}" for row in SearchHour.objects.order_by("hour")] == [
