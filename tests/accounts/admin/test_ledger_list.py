@@ -80,7 +80,7 @@ def test_names_match_only_the_newest_tokens_but_id_finds_any(
         assert sentence not in admin_client.get(LEDGER, parameters).text
 
 
-def test_filters_of_request_id_reference_and_token_hide_nothing_of_each_other(
+def test_id_reference_and_token_filters_hide_nothing_of_each(
     admin_client: Client, token: ApiToken
 ) -> None:
     """Callers choose their request ids."""
@@ -112,7 +112,7 @@ def test_many_searches_hide_no_search_of_another_token(
     assert (pages, [row.pk for row in response.context["cl"].result_list]) == (2, [search.pk])
 
 
-def test_list_is_of_the_last_24_hours_unless_another_period_is_given(admin_client: Client, token: ApiToken) -> None:
+def test_list_is_of_the_last_24_hours_unless_a_period_is_given(admin_client: Client, token: ApiToken) -> None:
     for hours in (23, 25, 47, 49):
         entry_at(token, timezone.now() - timedelta(hours=hours), request_id=f"{hours} hours ago")
 
