@@ -7,6 +7,7 @@ Adding runs no SQL statement and never waits for the database.
 """
 
 import logging
+import math
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -22,11 +23,14 @@ from core.database_errors import describe
 
 log = logging.getLogger(__name__)
 
-FLUSH_INTERVAL_S = 2.0
+FLUSH_INTERVAL_S = 1.0
 #: The rows of one table that a process keeps while the database is unavailable: at most some 30 MB.
 MAX_ROWS = 20_000
-#: Rows in one transaction: on SQLite searches wait for it.
-BATCH_ROWS = 500
+#: Rows in one transaction: searches wait for it on SQLite, and compete with it for the CPU elsewhere.
+BATCH_ROWS = 50
+#: The share of the interval over which a flush spreads its batches: in one go, they would delay the searches of that
+#: moment by as much as a search takes.
+SPREAD = 0.8
 
 Key = tuple[Any, ...]
 #: Pairs of an index into `BufferedTable.values` and an amount.
@@ -75,6 +79,7 @@ class WriteBuffer(BackgroundWriter):
         #: The tables of which the log says so already.
         self._failing: set[BufferedTable] = set()
         self._full: set[BufferedTable] = set()
+        self._pause_s = 0.0
 
     @property
     def pending_rows(self) -> int:
@@ -95,6 +100,8 @@ class WriteBuffer(BackgroundWriter):
         """
         with self._lock:
             pending, self._rows = self._rows, defaultdict(dict)
+        batches = sum(math.ceil(len(rows) / BATCH_ROWS) for rows in pending.values())
+        self._pause_s = SPREAD * (self._flush_interval_s or 0.0) / max(1, batches)
         # In the same order in every process, so that two that add to the same rows cannot deadlock.
         for table in sorted(pending, key=lambda table: table.name):
             rows = pending[table]
@@ -127,6 +134,7 @@ class WriteBuffer(BackgroundWriter):
                 del rows[key]
             if table.after_insert:
                 table.after_insert(len(batch))
+            self._closing.wait(self._pause_s)
 
     def _put_back(self, table: BufferedTable, rows: dict[Key, list[int]]) -> None:
         with self._lock:

@@ -151,7 +151,7 @@ class State:
 
 
 def states(now: datetime) -> dict[str, State]:
-    """The state of each configured source, by name. Statistics are up to write_buffer.FLUSH_INTERVAL_S old. Four
+    """The state of each configured source, by name. Statistics are up to 2 s old (core.write_buffer). Four
     statements."""
     hour = periods.hour(now)
     (this_hour, breakers), (both_hours, _) = statistics.by_source(hour), statistics.by_source(hour - HOUR)

@@ -279,6 +279,17 @@ def test_thread_flushes_regularly_and_keeps_no_connection() -> None:
     assert not any(process_buffer.had_connection)
 
 
+@pytest.mark.django_db
+def test_batches_are_spread_over_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    process_buffer = WriteBuffer(flush_interval_s=10)
+    for number in range(2 * write_buffer.BATCH_ROWS + 1):
+        process_buffer._add(LOG, (HOUR, str(number), 1), ())
+    pauses: list[float] = []
+    monkeypatch.setattr(process_buffer._closing, "wait", pauses.append)
+    process_buffer.flush()
+    assert pauses == pytest.approx([10 * write_buffer.SPREAD / 3] * 3)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_close_flushes_at_once() -> None:
     process_buffer = WriteBuffer(flush_interval_s=3600)
