@@ -16,8 +16,8 @@ EXIT_TIMEOUT_S = 4.0
 
 
 class BackgroundWriter(ABC):
-    """Calls `flush` every `flush_interval_s`, or as soon as the last call has ended, from the first `start_thread` on. None: no thread, and nothing is written
-    until `flush` is called."""
+    """Calls `flush` every `flush_interval_s`, or as soon as the last call has ended, from the first `start_thread` on.
+    None: no thread, and nothing is written until `flush` is called."""
 
     def __init__(self, flush_interval_s: float | None) -> None:
         self._flush_interval_s = flush_interval_s

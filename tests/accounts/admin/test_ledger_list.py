@@ -80,9 +80,7 @@ def test_names_match_only_the_newest_tokens_but_id_finds_any(
         assert sentence not in admin_client.get(LEDGER, parameters).text
 
 
-def test_id_reference_and_token_filters_hide_nothing_of_each(
-    admin_client: Client, token: ApiToken
-) -> None:
+def test_id_reference_and_token_filters_hide_nothing_of_each(admin_client: Client, token: ApiToken) -> None:
     """Callers choose their request ids."""
     other = tokens.issue(name="other", initial_credits=5, actor="test").token
     credits.top_up(token=token, amount=7, actor="op", reason="paid", reference="pbx")
