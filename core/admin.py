@@ -13,7 +13,7 @@ from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -206,6 +206,22 @@ class ConsoleAdmin(ModelAdmin):
         app = self.opts.app_label
         places = (f"{app}/{self.opts.model_name}/{template}", f"{app}/{template}", f"accounts/{template}")
         return TemplateResponse(request, [f"admin/{place}" for place in places], context)
+
+
+class ConditionFilter(admin.SimpleListFilter):
+    """A filter of a list with fixed values; any other value in the URL filters nothing."""
+
+    @property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
+        """Value → its title, and the condition for the rows that it selects."""
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return [(value, title) for value, (title, _) in self.conditions.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        _, condition = self.conditions.get(self.value() or "", ("", Q()))
+        return queryset.filter(condition)
 
 
 class ReadOnlyAdmin(ConsoleAdmin):
