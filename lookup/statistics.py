@@ -8,7 +8,6 @@ import math
 import re
 import time
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -233,8 +232,8 @@ def percentile(buckets: Sequence[int], share: float) -> float | None:
 
 
 def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict[str, BreakerUsage]]:
-    """The sums of all hours from `since` on: by slot and connector, and, of the circuit breakers that opened, by
-    connector. One statement."""
+    """The sums of all hours from `since` on: by slot and connector, with the slot "" for all slots; and, of the circuit
+    breakers that opened, by connector. One statement."""
     sums: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
     rows: Any = (
         SourceHour.objects.filter(hour__gte=since)
@@ -250,8 +249,8 @@ def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict
             if outcome == "breaker_opened":
                 breakers[connector] = BreakerUsage(connector, total, row["last"])
             continue
-        source = sources.setdefault((slot, connector), SourceUsage(slot, connector))
-        source.add(outcome, [row[f"sum_{column}"] for column in _SUMS])
+        for key in ((slot, connector), ("", connector)):
+            sources.setdefault(key, SourceUsage(*key)).add(outcome, [row[f"sum_{column}"] for column in _SUMS])
     return sources, breakers
 
 
@@ -264,19 +263,6 @@ def of_source(connector: str, since: datetime, *, by_hour: bool) -> Iterator[tup
     grouped = rows.annotate(step=step).values("step", "slot", "outcome").annotate(**sums)
     for at, slot, outcome, *amounts in grouped.values_list("step", "slot", "outcome", *sums).iterator():
         yield at, slot, outcome, amounts
-
-
-def of_all_slots(usages: dict[tuple[str, str], SourceUsage], connector: str) -> SourceUsage:
-    """One connector's figures in all slots, without `cached` and `total_us`. `usages`: as `by_source` returns them."""
-    total = SourceUsage("", connector)
-    for usage in usages.values():
-        if usage.connector == connector:
-            total.calls += usage.calls
-            total.found += usage.found
-            total.not_found += usage.not_found
-            total.failures = dict(Counter(total.failures) + Counter(usage.failures))
-            total.buckets = [a + b for a, b in zip(total.buckets, usage.buckets, strict=True)]
-    return total
 
 
 def failures_by_hour(since: datetime, limit: int) -> list[Any]:
