@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from smtplib import SMTPServerDisconnected
+from smtplib import SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused
 from typing import Any
 
 from django.conf import settings
@@ -32,6 +32,8 @@ CLAIM = timedelta(minutes=10)
 BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 240, 720, 1440))
 #: The timeout of the mail server. That of a webhook is webhooks.TIMEOUT_S.
 TIMEOUT_S = 20
+#: How a mail server refuses one message. Its other errors, which are OSErrors too, concern every message.
+_REFUSALS = (SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused)
 #: The `outcome` while a sender has claimed it; for CLAIM at most, if that sender dies.
 SENDING = "being sent"
 GIVEN_UP = "given up"
@@ -170,9 +172,8 @@ def _send(notice: Notice) -> tuple[str, bool]:
     try:
         send()
     except Exception as error:  # its text may contain an address, so only its type is logged
-        unavailable = isinstance(error, MailServerUnavailable | webhooks.WebhookUnreachable)
-        cause = error.__cause__ if isinstance(error, MailServerUnavailable) and error.__cause__ else error
-        reason = str(cause) if isinstance(cause, webhooks.WebhookFailed) else type(cause).__name__
+        unavailable = isinstance(error, OSError | webhooks.WebhookUnreachable) and not isinstance(error, _REFUSALS)
+        reason = str(error) if isinstance(error, webhooks.WebhookFailed) else type(error).__name__
         log.warning(
             "notice not sent: id=%d channel=%s attempt=%d %s", notice.pk, notice.channel, notice.attempts, reason
         )
@@ -204,21 +205,10 @@ def _sender(notice: Notice) -> Callable[[], None] | None:
     return partial(_post, notice, urls[notice.target]) if notice.target in urls else None
 
 
-class MailServerUnavailable(Exception):
-    """The `__cause__` says why."""
-
-
 def _send_email(email: EmailMessage) -> None:
-    """Raises MailServerUnavailable, or what the mail server answered."""
-    connected = False
-    try:
-        with get_connection(timeout=TIMEOUT_S) as server:  # closed even when the login fails
-            connected = True
-            server.send_messages([email])
-    except Exception as error:
-        if not connected or isinstance(error, TimeoutError | SMTPServerDisconnected):
-            raise MailServerUnavailable from error
-        raise
+    """Raises smtplib's errors, and others of OSError."""
+    with get_connection(timeout=TIMEOUT_S) as server:  # closed even when the login fails
+        server.send_messages([email])
 
 
 def _post(notice: Notice, url: str) -> None:
