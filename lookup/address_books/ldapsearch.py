@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 import certifi
 from django.conf import settings
 
-from lookup import numbers
 from lookup.address_books.changes import Card, Changes, FetchFailed, digest, label
 from lookup.address_books.configuration import Book, LDAPQuery
 from lookup.answers import clean_text
@@ -107,7 +106,7 @@ def _rows(entry: Entry, query: LDAPQuery, region: str | None) -> Iterator[Contac
         try:
             number = base.parse_number(text.removeprefix("tel:"), region)
         except InvalidCell as error:
-            yield Rejected(line, str(error), _masked(text))
+            yield base.rejected_text(line, error, text)
             continue
         if name or location:
             yield line, number, name, location
@@ -117,13 +116,6 @@ def _rows(entry: Entry, query: LDAPQuery, region: str | None) -> Iterator[Contac
 
 def _text(entry: Entry, attribute: str) -> str:
     return clean_text(next(iter(entry.get(attribute.lower(), ())), b"").decode("utf-8", "replace"))
-
-
-def _masked(text: str) -> str | None:
-    try:
-        return numbers.mask(numbers.parse_typed(text))
-    except numbers.InvalidNumber:
-        return None
 
 
 def _id(entry: Entry) -> tuple[str, bytes]:
