@@ -76,11 +76,12 @@ def _configuration(member: Member) -> list[tuple[str, str]]:
     if not connector.remote:
         return [*rows, ("Called", f"in the request's thread, within {settings.SEARCH_DEADLINE_S:g} s")]
     wait_s = min(connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
+    found, not_found = map(periods.duration, (connector.hit_ttl_s, connector.miss_ttl_s))
     rows += [
         ("A search waits", f"at most {wait_s:g} s"),
         ("A call ends", f"after {settings.CALL_LIFETIME_S:g} s at most"),
         ("Concurrency limit", f"{connector.concurrency:,} calls per process"),
-        ("Cached", f"found {_duration(connector.hit_ttl_s)}, not found {_duration(connector.miss_ttl_s)}"),
+        ("Cached", f"found {found}, not found {not_found}"),
         ("Numbers", _coverage(loaded) if isinstance(loaded, Preset) else "as its class decides"),
     ]
     return rows
@@ -92,12 +93,3 @@ def _coverage(loaded: Preset) -> str:
     if loaded.coverage.regions:
         limits.append(f"numbers of {', '.join(loaded.coverage.regions)}")
     return "; ".join(limits) or "all that its request can contain"
-
-
-def _duration(seconds: float) -> str:
-    if not seconds:
-        return "not cached"
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size and seconds % size == 0:
-            return f"for {seconds / size:,.0f} {unit}"
-    return f"for {seconds:,.0f} s"
