@@ -39,6 +39,11 @@ def html_link(url: str, text: object) -> str:
     return format_html('<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>', url, text)
 
 
+def change_link(model: str, pk: Any, text: object) -> str:
+    """A link to the page of the object with this key of `model`, such as accounts_customer; `-` without a key."""
+    return html_link(reverse(f"admin:{model}_change", args=[pk]), text) if pk else "-"
+
+
 def column(text: Callable[[Any], str], description: str, ordering: str | None = None) -> Any:
     """A column of a list, or a read-only field of a page, that shows the `text` of its row."""
     return staticmethod(admin.display(description=description, ordering=ordering)(text))

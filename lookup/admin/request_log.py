@@ -9,13 +9,13 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 
 from accounts.admin.base import TokenListAdmin
 from accounts.models import CreditEntry
 from accounts.statistics import OUTCOMES
-from core.admin import column, html_link, require
+from core.admin import change_link, column, require
 from core.long_lists import in_range
 from lookup.admin.request_queries import RequestLogForm
 from lookup.models import RequestLogEntry
@@ -119,20 +119,10 @@ class RequestLogAdmin(TokenListAdmin):
     request_text = column(lambda row: row.request_id, "request id")
     duration = column(lambda row: f"{_ms(row.duration_us)} ms", "duration")
     customer = column(
-        lambda row: (
-            html_link(reverse("admin:accounts_customer_change", args=[row.token.customer_id]), row.token.customer)
-            if row.token.customer_id
-            else "-"
-        ),
-        "customer",
+        lambda row: change_link("accounts_customer", row.token.customer_id, row.token.customer), "customer"
     )
     entry_link = column(
-        lambda row: (
-            html_link(reverse("admin:accounts_creditentry_change", args=[row.entry_id]), f"Ledger entry {row.entry_id}")
-            if row.entry_id
-            else "-"
-        ),
-        "ledger entry",
+        lambda row: change_link("accounts_creditentry", row.entry_id, f"Ledger entry {row.entry_id}"), "ledger entry"
     )
     masked_number = column(
         lambda row: (
