@@ -15,8 +15,6 @@ if TYPE_CHECKING:  # importing the JWT library would slow every other command's 
 
 
 class TokenCommand(JSONCommand):
-    requires_system_checks = []
-
     def token(self, token_id: int) -> ApiToken:
         try:
             return ApiToken.objects.get(pk=token_id)
