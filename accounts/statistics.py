@@ -208,17 +208,20 @@ def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:
     return sorted(found, key=lambda one: one.at)
 
 
-def ledger_sums(since: datetime) -> dict[str, int]:
-    """The sums of ledger entries from `since` (UTC) on by kind (CreditEntry.Kind), without searches. One statement.
+def booked(since: datetime) -> QuerySet[Any]:
+    """Rows with the `kind`, `amount` and `price` of ledger entries from `since` (UTC) on, without searches.
 
     Whole days have stored sums. A period that begins within a day is read from the ledger, by the index of all entries
     but searches.
     """
     if since == midnight(since):
-        days = CreditDay.objects.filter(day__gte=since.date())
-        return dict(days.values_list("kind").annotate(Sum("amount")).order_by())
-    entries = CreditEntry.objects.filter(created_at__gte=since).exclude(kind=CreditEntry.Kind.SEARCH)
-    return dict(entries.values_list("kind").annotate(Sum("amount")).order_by())
+        return CreditDay.objects.filter(day__gte=since.date())
+    return CreditEntry.objects.filter(created_at__gte=since).exclude(kind=CreditEntry.Kind.SEARCH)
+
+
+def ledger_sums(since: datetime) -> dict[str, int]:
+    """The sums of `booked` rows by kind (CreditEntry.Kind). One statement."""
+    return dict(booked(since).values_list("kind").annotate(Sum("amount")).order_by())
 
 
 def outstanding(now: datetime) -> tuple[int, int]:
