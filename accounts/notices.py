@@ -251,7 +251,7 @@ def recipients(token: ApiToken) -> list[str]:
 
 
 def message(token: ApiToken, notice: Notice, to: list[str]) -> EmailMessage:
-    """Plain text with the token's name and balance, and no secret. Names have no line break: tokens.clean_name."""
+    """Plain text with the token's name and balance, and no secret. Names have no line break: customers.clean_name."""
     return EmailMessage(
         subject=f"Low balance: {token.name}",
         body=(

@@ -210,7 +210,6 @@ class SourceUsage:
 class BreakerUsage:
     """Number of times that one circuit breaker opened, over all processes. `last_opened`: the start of the hour."""
 
-    connector: str
     opened: int = 0
     last_opened: datetime | None = None
 
@@ -247,7 +246,7 @@ def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict
         slot, connector, outcome, total = row["slot"], row["connector"], row["outcome"], row["sum_count"]
         if outcome in _EVENTS:
             if outcome == "breaker_opened":
-                breakers[connector] = BreakerUsage(connector, total, row["last"])
+                breakers[connector] = BreakerUsage(total, row["last"])
             continue
         for key in ((slot, connector), ("", connector)):
             sources.setdefault(key, SourceUsage(*key)).add(outcome, [row[f"sum_{column}"] for column in _SUMS])
