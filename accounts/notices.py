@@ -9,7 +9,7 @@ message: each notice is sent at least once. A webhook's receiver recognizes it b
 import json
 import logging
 from collections.abc import Callable, Collection, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from smtplib import SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused
 from typing import Any
@@ -23,6 +23,7 @@ from django.utils import timezone
 from accounts.models import ApiToken, CustomerContact, Incident, Notice
 from core import webhooks
 from core.db import run
+from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
 
 log = logging.getLogger(__name__)
@@ -99,11 +100,6 @@ def _write(
         )
         for channel, target in targets
     )
-
-
-def iso(at: datetime) -> str:
-    """As in payloads: `2026-01-31T12:00:00Z`."""
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def send_due() -> Iterator[str]:

@@ -73,6 +73,11 @@ def step_label(period: Period, *, by_hour: bool) -> str:
     return "%H:%M" if period is DAY else "%b %d, %H:%M" if by_hour else "%b %d"
 
 
+def iso(at: datetime) -> str:
+    """As in webhooks and in what commands print: `2026-01-31T12:00:00Z`."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 def shown(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
