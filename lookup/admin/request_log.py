@@ -84,10 +84,6 @@ def _status(row: RequestLogEntry) -> str:
     return f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}"
 
 
-def _charged(row: RequestLogEntry) -> str:
-    return "1 credit" if row.charged else "-"
-
-
 @admin.register(RequestLogEntry)
 class RequestLogAdmin(TokenListAdmin):
     list_form = RequestLogForm
@@ -110,7 +106,7 @@ class RequestLogAdmin(TokenListAdmin):
     )
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(_status, "outcome")
-    charged_text = column(_charged, "charged")
+    charged_text = column(lambda row: "1 credit" if row.charged else "-", "charged")
     charged_or_not = column(
         lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"
     )
