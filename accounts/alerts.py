@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from accounts import notices
 from accounts.models import Incident, Notice
+from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
 
 #: A condition that has not opened an incident begins anew if nobody has checked for so long.
@@ -167,8 +168,8 @@ def _payload(incident: Incident, path: str) -> dict[str, Any]:
         "title": incident.title,
         "summary": incident.summary,
         "hint": incident.hint,
-        "opened_at": notices.iso(incident.opened_at) if incident.opened_at else None,
-        "closed_at": notices.iso(incident.closed_at) if incident.closed_at else None,
+        "opened_at": iso(incident.opened_at) if incident.opened_at else None,
+        "closed_at": iso(incident.closed_at) if incident.closed_at else None,
         "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,
     }
 

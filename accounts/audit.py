@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection
+from core import db
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,8 @@ def audit(*, since: datetime | None = None) -> list[Disagreement]:
     the entry is selected from the UPDATE. The sequence must not cache ids (PostgreSQL's default is CACHE 1), or
     sessions would take them out of order.
     """
-    with connection.cursor() as cursor:
-        if since is None:
-            cursor.execute(_AUDIT_ALL)
-        else:
-            cursor.execute(_AUDIT_SINCE, [connection.ops.adapt_datetimefield_value(since)])
-        return [
-            Disagreement(token_id, name, balance, None if total is None else int(total), newest, wrong)
-            for token_id, name, balance, total, newest, wrong in cursor.fetchall()
-        ]
+    rows = db.fetch(_AUDIT_ALL) if since is None else db.fetch(_AUDIT_SINCE, [since])
+    return [
+        Disagreement(token_id, name, balance, None if total is None else int(total), newest, wrong)
+        for token_id, name, balance, total, newest, wrong in rows
+    ]

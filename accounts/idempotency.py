@@ -14,7 +14,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -86,12 +85,12 @@ _CLOCK = {
         "now": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now')",
         "expiry": "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', %s || ' seconds')",
     },
-}
+}[db.VENDOR]
 # A record can be claimed when its claim has expired or its number was erased.
 _SELECT = """
 SELECT r.number_hash IS NULL OR r.claim_expires_at <= {now}, r.number_hash, r.answer, r.entry_id IS NOT NULL
 FROM accounts_idempotencyrecord r WHERE r.token_id = %s AND r.key_hash = %s AND r.created_at > %s
-"""
+""".format(**_CLOCK)
 _CLAIM = """
 INSERT INTO accounts_idempotencyrecord AS r
     (token_id, key_hash, number_hash, entry_id, answer, claim_id, claim_expires_at, created_at)
@@ -102,7 +101,7 @@ SET entry_id = CASE WHEN r.created_at > %s THEN r.entry_id END,
     claim_expires_at = excluded.claim_expires_at, created_at = excluded.created_at
 WHERE r.created_at <= %s OR r.number_hash IS NULL OR r.claim_expires_at <= {now}
 RETURNING id, entry_id
-"""
+""".format(**_CLOCK)
 _LOCK = """
 SELECT id FROM accounts_idempotencyrecord
 WHERE token_id = %s AND key_hash = %s AND current_setting('synchronous_standby_names') <> '' FOR UPDATE
@@ -114,11 +113,6 @@ _RELEASE_PAID = """
 UPDATE accounts_idempotencyrecord SET claim_expires_at = NULL, number_hash = NULL
 WHERE id = %s AND claim_id = %s AND claim_expires_at IS NOT NULL RETURNING id
 """
-
-
-@lru_cache(maxsize=4)
-def _with_clock(statement: str, vendor: str) -> str:
-    return statement.format(**_CLOCK[vendor])
 
 
 async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay: bool) -> Replay | Claim | None:
@@ -152,9 +146,7 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
 async def _find(token: ActiveToken | ApiToken, key: str) -> tuple[Any, ...] | None:
     """The columns of _SELECT, or None without a record."""
     since = timezone.now() - LIFETIME
-    return await database.fetch_one(
-        _with_clock(_SELECT, db.VENDOR), [token.pk, keyed_hash("idempotency-key", key), since]
-    )
+    return await database.fetch_one(_SELECT, [token.pk, keyed_hash("idempotency-key", key), since])
 
 
 async def _wait_for_standby(token: ActiveToken | ApiToken, key: str) -> None:
@@ -173,7 +165,7 @@ async def _claim(token: ActiveToken | ApiToken, key: str, number: str) -> Claim 
     now = timezone.now()
     since, claim_id = now - LIFETIME, secrets.token_hex(16)
     row = await database.fetch_one(
-        _with_clock(_CLAIM, db.VENDOR),
+        _CLAIM,
         [
             *(token.pk, keyed_hash("idempotency-key", key), keyed_hash("number", number)),
             *(claim_id, settings.SEARCH_DEADLINE_S + MARGIN_S, now),

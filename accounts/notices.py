@@ -9,9 +9,9 @@ message: each notice is sent at least once. A webhook's receiver recognizes it b
 import json
 import logging
 from collections.abc import Callable, Collection, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
-from smtplib import SMTPServerDisconnected
+from smtplib import SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused
 from typing import Any
 
 from django.conf import settings
@@ -23,6 +23,7 @@ from django.utils import timezone
 from accounts.models import ApiToken, CustomerContact, Incident, Notice
 from core import webhooks
 from core.db import run
+from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ CLAIM = timedelta(minutes=10)
 BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 240, 720, 1440))
 #: The timeout of the mail server. That of a webhook is webhooks.TIMEOUT_S.
 TIMEOUT_S = 20
+#: How a mail server refuses one message. Its other errors, which are OSErrors too, concern every message.
+_REFUSALS = (SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused)
 #: The `outcome` while a sender has claimed it; for CLAIM at most, if that sender dies.
 SENDING = "being sent"
 GIVEN_UP = "given up"
@@ -97,11 +100,6 @@ def _write(
         )
         for channel, target in targets
     )
-
-
-def iso(at: datetime) -> str:
-    """As in payloads: `2026-01-31T12:00:00Z`."""
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def send_due() -> Iterator[str]:
@@ -170,9 +168,8 @@ def _send(notice: Notice) -> tuple[str, bool]:
     try:
         send()
     except Exception as error:  # its text may contain an address, so only its type is logged
-        unavailable = isinstance(error, MailServerUnavailable | webhooks.WebhookUnreachable)
-        cause = error.__cause__ if isinstance(error, MailServerUnavailable) and error.__cause__ else error
-        reason = str(cause) if isinstance(cause, webhooks.WebhookFailed) else type(cause).__name__
+        unavailable = isinstance(error, OSError | webhooks.WebhookUnreachable) and not isinstance(error, _REFUSALS)
+        reason = str(error) if isinstance(error, webhooks.WebhookFailed) else type(error).__name__
         log.warning(
             "notice not sent: id=%d channel=%s attempt=%d %s", notice.pk, notice.channel, notice.attempts, reason
         )
@@ -204,21 +201,10 @@ def _sender(notice: Notice) -> Callable[[], None] | None:
     return partial(_post, notice, urls[notice.target]) if notice.target in urls else None
 
 
-class MailServerUnavailable(Exception):
-    """The `__cause__` says why."""
-
-
 def _send_email(email: EmailMessage) -> None:
-    """Raises MailServerUnavailable, or what the mail server answered."""
-    connected = False
-    try:
-        with get_connection(timeout=TIMEOUT_S) as server:  # closed even when the login fails
-            connected = True
-            server.send_messages([email])
-    except Exception as error:
-        if not connected or isinstance(error, TimeoutError | SMTPServerDisconnected):
-            raise MailServerUnavailable from error
-        raise
+    """Raises smtplib's errors, and others of OSError."""
+    with get_connection(timeout=TIMEOUT_S) as server:  # closed even when the login fails
+        server.send_messages([email])
 
 
 def _post(notice: Notice, url: str) -> None:
@@ -261,7 +247,7 @@ def recipients(token: ApiToken) -> list[str]:
 
 
 def message(token: ApiToken, notice: Notice, to: list[str]) -> EmailMessage:
-    """Plain text with the token's name and balance, and no secret. Names have no line break: tokens.clean_name."""
+    """Plain text with the token's name and balance, and no secret. Names have no line break: customers.clean_name."""
     return EmailMessage(
         subject=f"Low balance: {token.name}",
         body=(

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db.models import Q, Sum
 
 from accounts.models import CreditDay, CreditEntry
-from core.periods import midnight
+from accounts.statistics import booked
 
 _CENT = Decimal("0.01")
 #: Of an average price. Revenue is calculated with the rounded average, so that it can be checked by hand.
@@ -38,11 +38,7 @@ class Sales:
 def of_all_tokens(since: datetime) -> Sales:
     """The sales from `since` (UTC) on. Two statements, neither of which reads the ledger unless the period begins
     within a day."""
-    if since == midnight(since):
-        total = CreditDay.objects.filter(day__gte=since.date()).aggregate(total=Sum("price"))["total"]
-    else:
-        entries = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH).filter(created_at__gte=since)
-        total = entries.aggregate(total=Sum("price"))["total"]
+    total = booked(since).aggregate(total=Sum("price"))["total"]
     sums = CreditDay.objects.aggregate(paid=Sum("price"), credits=Sum("priced_amount"))
     return Sales(total or Decimal(0), _average(sums["paid"], sums["credits"]))
 

@@ -48,6 +48,8 @@ REQUESTS = metrics.Counter(
     "callerid_searches", "Requests to the search, by outcome.", ("outcome",), zeros=[(outcome,) for outcome in OUTCOMES]
 )
 
+#: What the pages of tokens and customers show: the last days, today (UTC) included.
+DAYS = 30
 #: A token's current rate is that of its last days.
 RATE_DAYS = 7
 
@@ -90,15 +92,12 @@ def by_hour(since: datetime) -> dict[datetime, dict[str, int]]:
     return _by_period(SearchHour.objects.filter(hour__gte=since).values_list("hour", "outcome", "count"))
 
 
-def by_day(token: ApiToken, since: date) -> dict[date, dict[str, int]]:
-    """Like `by_hour`, for the days of one token."""
-    return _by_period(token.days.filter(day__gte=since).values_list("day", "outcome", "count"))
-
-
-def by_day_of_tokens(token_ids: Collection[int], since: date) -> dict[date, dict[str, int]]:
-    """Like `by_day`, summed over these tokens."""
-    days = TokenDay.objects.filter(token__in=token_ids, day__gte=since)
-    return _by_period(days.values_list("day", "outcome").annotate(total=Sum("count")).order_by())
+def by_day(token_ids: Collection[int], now: datetime) -> dict[date, dict[str, int]]:
+    """Like `by_hour`, summed over these tokens, for each of the last DAYS days, oldest first."""
+    first = now.date() - timedelta(days=DAYS - 1)
+    rows = TokenDay.objects.filter(token__in=token_ids, day__gte=first).values_list("day", "outcome")
+    counts = _by_period(rows.annotate(total=Sum("count")).order_by())
+    return {day: counts.get(day, {}) for day in (first + timedelta(days=n) for n in range(DAYS))}
 
 
 def _by_period(rows: Iterable[tuple[Any, str, int]]) -> dict[Any, dict[str, int]]:
@@ -112,7 +111,7 @@ def with_activity(tokens: QuerySet[ApiToken], now: datetime) -> QuerySet[ApiToke
     """Annotates `searches_30d`, the answered searches (of a test token: the requests) of the last 30 days, and
     `charged`, which `runs_out` needs."""
     return tokens.annotate(
-        searches_30d=_sum((*SEARCHES, "test"), now.date() - timedelta(days=29)),
+        searches_30d=_sum((*SEARCHES, "test"), now.date() - timedelta(days=DAYS - 1)),
         charged=_sum(CHARGED, _rate_since(now)),
     )
 
@@ -139,7 +138,7 @@ def with_customer_activity(customers: QuerySet[Customer], now: datetime) -> Quer
     """Annotates `token_count`, `balance` (the sum over usable tokens) and `searches_30d`, as in `with_activity`."""
     tokens = ApiToken.objects.filter(customer=OuterRef("pk")).order_by().values("customer")
     days = TokenDay.objects.filter(
-        token__customer=OuterRef("pk"), day__gte=now.date() - timedelta(days=29), outcome__in=SEARCHES
+        token__customer=OuterRef("pk"), day__gte=now.date() - timedelta(days=DAYS - 1), outcome__in=SEARCHES
     )
 
     def subquery(rows: Any) -> Any:
@@ -209,17 +208,20 @@ def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:
     return sorted(found, key=lambda one: one.at)
 
 
-def ledger_sums(since: datetime) -> dict[str, int]:
-    """The sums of ledger entries from `since` (UTC) on by kind (CreditEntry.Kind), without searches. One statement.
+def booked(since: datetime) -> QuerySet[Any]:
+    """Rows with the `kind`, `amount` and `price` of ledger entries from `since` (UTC) on, without searches.
 
     Whole days have stored sums. A period that begins within a day is read from the ledger, by the index of all entries
     but searches.
     """
     if since == midnight(since):
-        days = CreditDay.objects.filter(day__gte=since.date())
-        return dict(days.values_list("kind").annotate(Sum("amount")).order_by())
-    entries = CreditEntry.objects.filter(created_at__gte=since).exclude(kind=CreditEntry.Kind.SEARCH)
-    return dict(entries.values_list("kind").annotate(Sum("amount")).order_by())
+        return CreditDay.objects.filter(day__gte=since.date())
+    return CreditEntry.objects.filter(created_at__gte=since).exclude(kind=CreditEntry.Kind.SEARCH)
+
+
+def ledger_sums(since: datetime) -> dict[str, int]:
+    """The sums of `booked` rows by kind (CreditEntry.Kind). One statement."""
+    return dict(booked(since).values_list("kind").annotate(Sum("amount")).order_by())
 
 
 def outstanding(now: datetime) -> tuple[int, int]:

@@ -40,7 +40,6 @@ LAST_FAILURE = metrics.Gauge(
 INSTALLED = metrics.Gauge(
     "callerid_installed_timestamp_seconds",
     "When the database's first migration was applied: a task that never succeeded is overdue from then on.",
-    multiprocess_mode="livemax",
 )
 
 

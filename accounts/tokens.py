@@ -95,11 +95,6 @@ def _backend(key: str) -> TokenBackend:
     return _Backend("HS256", key, leeway=LEEWAY)
 
 
-def clean_name(name: str) -> str:
-    """The name in one line. Raises ValueError when it is empty, over 100 characters or not printable."""
-    return customers.clean_name(name, of="token")
-
-
 def clean_contact(contact: str) -> str:
     """An e-mail address or an empty string. Raises ValueError for anything else."""
     try:
@@ -146,7 +141,7 @@ def issue(
     Raises AlreadyIssued, and ValueError for an invalid name, amount, price, lifetime, contact or threshold, and for a
     customer that was deleted or has customers.MAX_TOKENS.
     """
-    name, contact = clean_name(name), clean_contact(contact)
+    name, contact = customers.clean_name(name, of="token"), clean_contact(contact)
     if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
         raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
     if is_test and (contact or low_balance_at is not None):

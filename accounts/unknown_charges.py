@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, Q
 from django.utils import timezone
 
 from accounts import credits, debit
 from accounts.models import UnknownCharge
+from core import db
 from core.background import BackgroundWriter
 from core.database_errors import describe
 from core.retention import delete_in_batches, oldest_kept
@@ -155,11 +156,10 @@ def _settle(pk: int) -> bool:
 def _store(debits: Collection[LostDebit]) -> None:
     rows = [UnknownCharge(**lost._asdict()) for lost in debits]
     with transaction.atomic():
-        if connection.vendor == "postgresql":
+        if db.VENDOR == "postgresql":
             # A commit that waits for a standby, as the lost one perhaps does, would keep its connection until that is
             # back. This one needs none: the process remembers what is not settled.
-            with connection.cursor() as cursor:
-                cursor.execute("SET LOCAL synchronous_commit TO local")
+            db.run("SET LOCAL synchronous_commit TO local")
         UnknownCharge.objects.bulk_create(rows, ignore_conflicts=True)
 
 

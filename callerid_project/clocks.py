@@ -10,11 +10,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
-from django.db import connection
 
 from accounts import alerts
 from accounts.alerts import Condition, Delays, Severity
-from core import metrics, redis
+from core import db, metrics, redis
 
 #: The kind of the alert; its subject is the host's name.
 KIND = "clock.wrong"
@@ -28,7 +27,7 @@ ADVICE = "Synchronize all hosts by NTP."
 @metrics.sampler
 def report() -> None:
     """Open, update or close the alert about this host's clock. Raises django.db's errors."""
-    if connection.vendor != "postgresql":
+    if db.VENDOR != "postgresql":
         return
     ahead_s = -difference_s(database_time)
     # By the database's clock, as the alert's times must be, since this host's may be wrong.
@@ -58,9 +57,7 @@ def wrong_hosts() -> list[str]:
 
 def database_time() -> float:
     """PostgreSQL's UNIX time."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT extract(epoch FROM clock_timestamp())")
-        return float(cursor.fetchone()[0])
+    return float(db.fetch_one("SELECT extract(epoch FROM clock_timestamp())")[0])
 
 
 def redis_time() -> float:

@@ -1,6 +1,6 @@
 """`/customer/…`: a customer's own page, by a signed link. It shows no number, note, reason or price."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from csp.constants import SELF
@@ -24,7 +24,6 @@ from core import throttling
 
 #: Content-Security-Policy: no script, and nothing from elsewhere.
 POLICY = {"style-src": [SELF], "img-src": [SELF]}
-DAYS = 30
 NEWEST_CHARGES = 20
 #: How many tokens are listed, those that can be used first.
 MAX_TOKENS = 50
@@ -90,7 +89,7 @@ def _overview(customer: Customer) -> dict[str, Any]:
         "charges": newest(searches, ids, NEWEST_CHARGES).annotate(refunded=Exists(refunds)),
         "days": _days(ids, now),
         "chart_height": CHART_HEIGHT,
-        "chart_width": DAYS * BAR_STEP,
+        "chart_width": statistics.DAYS * BAR_STEP,
         "number": EXAMPLE_NUMBER,
     }
 
@@ -102,11 +101,8 @@ def _token(token: Any, now: datetime) -> dict[str, Any]:
 
 def _days(token_ids: list[int], now: datetime) -> list[dict[str, Any]]:
     """The answered searches of each day, with the bar of the chart."""
-    today = now.astimezone(UTC).date()
-    first = today - timedelta(days=DAYS - 1)
-    counts = statistics.by_day_of_tokens(token_ids, first)
-    days = [first + timedelta(days=n) for n in range(DAYS)]
-    totals = [sum(counts.get(day, {}).get(outcome, 0) for outcome in statistics.SEARCHES) for day in days]
+    days = statistics.by_day(token_ids, now)
+    totals = [sum(counts.get(outcome, 0) for outcome in statistics.SEARCHES) for counts in days.values()]
     highest = max(*totals, 1)
     bars = [round(CHART_HEIGHT * total / highest) or (1 if total else 0) for total in totals]
     return [

@@ -15,8 +15,8 @@ from django.views import csrf, defaults
 from rest_framework import exceptions
 
 from accounts import charging, idempotency
-from core import request_body, throttling
-from lookup import numbers, parsers, search, test_mode
+from core import admission, request_body, throttling
+from lookup import numbers, parsers, search
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     idempotency.StillInFlight: (500, INTERNAL, "failed"),
     charging.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
     search.AllSourcesFailed: (500, INTERNAL, "failed"),
-    test_mode.Overloaded: (503, OVERLOADED, "failed"),
+    admission.Overloaded: (503, OVERLOADED, "failed"),
 }
 
 
@@ -69,7 +69,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> HttpResponse
 
 def overloaded() -> HttpResponse:
     """The response to a request that has not begun, because too many others run and wait."""
-    return JsonResponse({"detail": OVERLOADED}, status=503, headers={"Retry-After": "1"})
+    return JsonResponse({"detail": OVERLOADED}, status=503, headers={"Retry-After": str(admission.Overloaded.wait_s)})
 
 
 def in_admin(request: HttpRequest) -> bool:

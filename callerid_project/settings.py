@@ -241,7 +241,6 @@ MIDDLEWARE = [
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
 ROOT_URLCONF = "callerid_project.urls"
 WSGI_APPLICATION = "callerid_project.wsgi.application"
-ASGI_APPLICATION = "callerid_project.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",

@@ -13,7 +13,7 @@ from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -37,6 +37,11 @@ MAX_SELECTED = 900
 def html_link(url: str, text: object) -> str:
     """A link that is legible in the light and in the dark theme."""
     return format_html('<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>', url, text)
+
+
+def change_link(model: str, pk: Any, text: object) -> str:
+    """A link to the page of the object with this key of `model`, such as accounts_customer; `-` without a key."""
+    return html_link(reverse(f"admin:{model}_change", args=[pk]), text) if pk else "-"
 
 
 def column(text: Callable[[Any], str], description: str, ordering: str | None = None) -> Any:
@@ -206,6 +211,22 @@ class ConsoleAdmin(ModelAdmin):
         app = self.opts.app_label
         places = (f"{app}/{self.opts.model_name}/{template}", f"{app}/{template}", f"accounts/{template}")
         return TemplateResponse(request, [f"admin/{place}" for place in places], context)
+
+
+class ConditionFilter(admin.SimpleListFilter):
+    """A filter of a list with fixed values; any other value in the URL filters nothing."""
+
+    @property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
+        """Value → its title, and the condition for the rows that it selects."""
+        raise NotImplementedError
+
+    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+        return [(value, title) for value, (title, _) in self.conditions.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        _, condition = self.conditions.get(self.value() or "", ("", Q()))
+        return queryset.filter(condition)
 
 
 class ReadOnlyAdmin(ConsoleAdmin):

@@ -25,7 +25,9 @@ REFUSED = metrics.Counter("callerid_searches_overloaded", "Searches that were re
 
 
 class Overloaded(Exception):
-    """The search waited too long, or too many others wait. It has not begun."""
+    """The search waited too long, or too many others wait. It has not begun. `wait_s`: Retry-After in seconds."""
+
+    wait_s = 1
 
 
 class Admission:

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 class JSONCommand(BaseCommand):
     json_help = "Print the result as one JSON object."
+    requires_system_checks = []  # `check` and `doctor` report what they find
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help=self.json_help)

@@ -28,7 +28,11 @@ class RequestFailed(Exception):
 
 
 class RequestInterrupted(RequestFailed):
-    """Another attempt may succeed."""
+    """Another attempt may succeed; after `wait_s` seconds, if the server said so."""
+
+    def __init__(self, message: str, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
 
 
 class Session:

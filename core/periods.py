@@ -73,5 +73,18 @@ def step_label(period: Period, *, by_hour: bool) -> str:
     return "%H:%M" if period is DAY else "%b %d, %H:%M" if by_hour else "%b %d"
 
 
+def iso(at: datetime) -> str:
+    """As in webhooks and in what commands print: `2026-01-31T12:00:00Z`."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 def shown(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def duration(seconds: float) -> str:
+    """In the greatest unit of which it is a whole number, `2 hours`; `not at all` for 0."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length and seconds % length == 0:
+            return f"{seconds / length:g} {unit}{'s' * (seconds != length)}"
+    return f"{seconds:g} s" if seconds else "not at all"

@@ -8,6 +8,7 @@ from django.contrib.admin.models import LogEntry
 from django.db import connection, transaction
 
 from accounts import erasure as accounts_erasure
+from core import db
 from lookup import cache_versions, request_log, suppression
 from lookup.address_books import store as address_books
 from lookup.imports.complaints import COMPLAINTS, drop_unused_subjects
@@ -97,8 +98,6 @@ def _truncate_wal() -> bool | None:
     """Truncate SQLite's write-ahead log, which still has the old pages; in the database file SQLite overwrites what
     it deletes (PRAGMA secure_delete, in the settings). Returns whether it succeeded. PostgreSQL has VACUUM: None.
     """
-    if connection.vendor != "sqlite" or connection.in_atomic_block:
+    if db.VENDOR != "sqlite" or connection.in_atomic_block:
         return None
-    with connection.cursor() as cursor:
-        busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-    return not busy
+    return not db.fetch_one("PRAGMA wal_checkpoint(TRUNCATE)")[0]

@@ -35,11 +35,7 @@ class UnknownSource(ValueError):
 
 
 class AlreadyPaused(ValueError):
-    """The source is paused. `pause`: since when, by whom and why."""
-
-    def __init__(self, pause: SourcePause) -> None:
-        super().__init__(f"{pause.connector} is already paused: {described(pause)}.")
-        self.pause = pause
+    """The source is paused; the message says since when, by whom and why."""
 
 
 class NotPaused(ValueError):
@@ -77,7 +73,7 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
             connector=name, defaults={"reason": reason, "paused_by": actor, "paused_at": timezone.now()}
         )
         if not is_new:
-            raise AlreadyPaused(row)
+            raise AlreadyPaused(f"{name} is already paused: {described(row)}.")
         _record(name, f"Paused. {reason}", user)
         transaction.on_commit(pauses.process_pauses.expire)
     return row

@@ -1,16 +1,15 @@
 """One source: its state, figures and configuration, for its page in the console."""
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from django.conf import settings
 
 from core import periods
 from lookup import source_report, statistics
 from lookup.connectors.registry import BUILT_IN, Member
-from lookup.models import SourceCheck, SourcePause, SourceResult
+from lookup.models import SourceCheck, SourcePause
 from lookup.search import SLOTS, members
 from lookup.source_report import Source
 from lookup.statistics import SourceUsage
@@ -20,32 +19,13 @@ State = Literal["paused", "breaker", "failing", "healthy", "unused"]
 MAX_FAILURES = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
-    """`member`: None if it is no longer configured. `slots`: the source in each slot that has it or had it. `steps`:
-    each hour or day of the period, oldest first."""
+def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> dict[str, Any] | None:
+    """What the page shows; None for a name that is not configured, not paused, and has no figures since `since`. Eight
+    statements.
 
-    name: str
-    member: Member | None
-    state: State
-    pause: SourcePause | None
-    slots: list[Source]
-    total: SourceUsage
-    steps: list[tuple[datetime, SourceUsage]]
-    last_failures: list[SourceResult]
-    answered_at: datetime | None
-    check: SourceCheck | None
-    configuration: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def cost(self) -> Decimal | None:
-        """None if a price is missing."""
-        costs = [slot.cost for slot in self.slots]
-        return None if None in costs else sum(filter(None, costs), Decimal(0))
-
-
-def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> Details | None:
-    """None for a name that is not configured, not paused, and has no figures since `since`. Eight statements."""
+    `member`: None if it is no longer configured. `slots`: the source in each slot that has it or had it. `cost`: None
+    if a price is missing. `steps`: each hour or day of the period, oldest first.
+    """
     now_state = source_report.states(now).get(name)
     member = now_state.member if now_state else None
     pause = SourcePause.objects.filter(pk=name).first()
@@ -61,19 +41,22 @@ def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> Deta
     own = [failure for failure in failures if failure.connector == name]
     if not (member or pause or usages or own):
         return None
-    return Details(
-        name=name,
-        member=member,
-        state=_state(now_state, pause, is_used=bool(total.calls or total.cached or name in answered)),
-        pause=pause,
-        slots=[Source(usages[slot], member if member in members(slot) else None) for slot in SLOTS if slot in usages],
-        total=total,
-        steps=sorted(steps.items()),
-        last_failures=own[:MAX_FAILURES],
-        answered_at=answered.get(name),
-        check=SourceCheck.objects.filter(pk=name).first(),
-        configuration=_configuration(member) if member else [],
-    )
+    slots = [Source(usages[slot], member if member in members(slot) else None) for slot in SLOTS if slot in usages]
+    costs = [slot.cost for slot in slots]
+    return {
+        "name": name,
+        "member": member,
+        "state": _state(now_state, pause, is_used=bool(total.calls or total.cached or name in answered)),
+        "pause": pause,
+        "slots": slots,
+        "cost": None if None in costs else sum(filter(None, costs), Decimal(0)),
+        "total": total,
+        "steps": sorted(steps.items()),
+        "last_failures": own[:MAX_FAILURES],
+        "answered_at": answered.get(name),
+        "check": SourceCheck.objects.filter(pk=name).first(),
+        "configuration": _configuration(member) if member else [],
+    }
 
 
 def _state(now_state: source_report.State | None, pause: SourcePause | None, *, is_used: bool) -> State:
@@ -93,11 +76,12 @@ def _configuration(member: Member) -> list[tuple[str, str]]:
     if not connector.remote:
         return [*rows, ("Called", f"in the request's thread, within {settings.SEARCH_DEADLINE_S:g} s")]
     wait_s = min(connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
+    found, not_found = map(periods.duration, (connector.hit_ttl_s, connector.miss_ttl_s))
     rows += [
         ("A search waits", f"at most {wait_s:g} s"),
         ("A call ends", f"after {settings.CALL_LIFETIME_S:g} s at most"),
         ("Concurrency limit", f"{connector.concurrency:,} calls per process"),
-        ("Cached", f"found {_duration(connector.hit_ttl_s)}, not found {_duration(connector.miss_ttl_s)}"),
+        ("Cached", f"found {found}, not found {not_found}"),
         ("Numbers", _coverage(loaded) if isinstance(loaded, Preset) else "as its class decides"),
     ]
     return rows
@@ -109,12 +93,3 @@ def _coverage(loaded: Preset) -> str:
     if loaded.coverage.regions:
         limits.append(f"numbers of {', '.join(loaded.coverage.regions)}")
     return "; ".join(limits) or "all that its request can contain"
-
-
-def _duration(seconds: float) -> str:
-    if not seconds:
-        return "not cached"
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 2 * size and seconds % size == 0:
-            return f"for {seconds / size:,.0f} {unit}"
-    return f"for {seconds:,.0f} s"

@@ -160,12 +160,12 @@ def states(now: datetime) -> dict[str, State]:
     paused = SourcePause.objects.in_bulk()
     found = {}
     for name, member in configured().items():
-        usage = statistics.of_all_slots(this_hour, name)
-        if usage.unpaused < settings.ALERT_MIN_COUNT:
-            usage = statistics.of_all_slots(both_hours, name)
+        usage = this_hour.get(("", name))
+        if usage is None or usage.unpaused < settings.ALERT_MIN_COUNT:
+            usage = both_hours.get(("", name))
         found[name] = State(
             member=member,
-            usage=usage,
+            usage=usage or SourceUsage("", name),
             last_failure=last_failures.get(name),
             answered_at=answered.get(name),
             opened=breakers[name].opened if name in breakers else 0,

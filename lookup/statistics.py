@@ -8,7 +8,6 @@ import math
 import re
 import time
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ BUCKETS = (*(f"ms_{bound}" for bound in BOUNDS_MS), "ms_more")
 
 _BOUNDS_US = [bound * 1000 for bound in BOUNDS_MS]
 _SUMS = ("count", "total_us", *BUCKETS)
+_TOTALS: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
 
 HOURS = BufferedTable(SourceHour, ("hour", "slot", "connector", "outcome"), _SUMS)
 RESULTS = BufferedTable(SourceResult, ("connector", "reason", "hint"), ("last_ms",), maximum=True)
@@ -211,7 +211,6 @@ class SourceUsage:
 class BreakerUsage:
     """Number of times that one circuit breaker opened, over all processes. `last_opened`: the start of the hour."""
 
-    connector: str
     opened: int = 0
     last_opened: datetime | None = None
 
@@ -233,25 +232,18 @@ def percentile(buckets: Sequence[int], share: float) -> float | None:
 
 
 def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict[str, BreakerUsage]]:
-    """The sums of all hours from `since` on: by slot and connector, and, of the circuit breakers that opened, by
-    connector. One statement."""
-    sums: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
-    rows: Any = (
-        SourceHour.objects.filter(hour__gte=since)
-        .values("slot", "connector", "outcome")
-        .annotate(**sums, last=Max("hour"))
-        .order_by("slot", "connector", "outcome")
-    )
+    """The sums of all hours from `since` on: by slot and connector, with the slot "" for all slots; and, of the circuit
+    breakers that opened, by connector. One statement."""
+    columns = ("slot", "connector", "outcome")
+    rows: Any = SourceHour.objects.filter(hour__gte=since).values(*columns).annotate(**_TOTALS, last=Max("hour"))
     sources: dict[tuple[str, str], SourceUsage] = {}
     breakers: dict[str, BreakerUsage] = {}
-    for row in rows:
-        slot, connector, outcome, total = row["slot"], row["connector"], row["outcome"], row["sum_count"]
-        if outcome in _EVENTS:
-            if outcome == "breaker_opened":
-                breakers[connector] = BreakerUsage(connector, total, row["last"])
-            continue
-        source = sources.setdefault((slot, connector), SourceUsage(slot, connector))
-        source.add(outcome, [row[f"sum_{column}"] for column in _SUMS])
+    for slot, connector, outcome, last, *sums in rows.order_by(*columns).values_list(*columns, "last", *_TOTALS):
+        if outcome == "breaker_opened":
+            breakers[connector] = BreakerUsage(sums[0], last)
+        elif outcome not in _EVENTS:
+            for key in ((slot, connector), ("", connector)):
+                sources.setdefault(key, SourceUsage(*key)).add(outcome, sums)
     return sources, breakers
 
 
@@ -260,23 +252,9 @@ def of_source(connector: str, since: datetime, *, by_hour: bool) -> Iterator[tup
     One statement."""
     rows: Any = SourceHour.objects.filter(hour__gte=since, connector=connector).exclude(outcome__in=_EVENTS)
     step: Any = F("hour") if by_hour else TruncDay("hour", tzinfo=UTC)
-    sums: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
-    grouped = rows.annotate(step=step).values("step", "slot", "outcome").annotate(**sums)
-    for at, slot, outcome, *amounts in grouped.values_list("step", "slot", "outcome", *sums).iterator():
+    grouped = rows.annotate(step=step).values("step", "slot", "outcome").annotate(**_TOTALS)
+    for at, slot, outcome, *amounts in grouped.values_list("step", "slot", "outcome", *_TOTALS).iterator():
         yield at, slot, outcome, amounts
-
-
-def of_all_slots(usages: dict[tuple[str, str], SourceUsage], connector: str) -> SourceUsage:
-    """One connector's figures in all slots, without `cached` and `total_us`. `usages`: as `by_source` returns them."""
-    total = SourceUsage("", connector)
-    for usage in usages.values():
-        if usage.connector == connector:
-            total.calls += usage.calls
-            total.found += usage.found
-            total.not_found += usage.not_found
-            total.failures = dict(Counter(total.failures) + Counter(usage.failures))
-            total.buckets = [a + b for a, b in zip(total.buckets, usage.buckets, strict=True)]
-    return total
 
 
 def failures_by_hour(since: datetime, limit: int) -> list[Any]:

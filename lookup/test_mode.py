@@ -13,18 +13,13 @@ from rest_framework.exceptions import Throttled
 
 from accounts.charging import NoCreditsLeft
 from core import admission
+from core.admission import Overloaded
 from lookup.answers import MAX_TEXT, Answer, Failed, Found, NotFound
 from lookup.search import SearchResult, SlotResult
 
-RETRY_AFTER_S = 1
+RETRY_AFTER_S = Overloaded.wait_s
 #: The slow answer takes this share of SEARCH_DEADLINE_S.
 SLOW_SHARE = 0.9
-
-
-class Overloaded(Exception):
-    """The case simulates an overload. `wait_s`: Retry-After in seconds."""
-
-    wait_s = RETRY_AFTER_S
 
 
 _NOTHING = NotFound()

@@ -10,12 +10,11 @@ from django.contrib.auth import get_user_model
 from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import reverse
 from django.utils.html import format_html
 
 from accounts import credits, tokens
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry
-from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin, column, html_link
+from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin, change_link, column
 from core.long_lists import Filter, ListForm, LongListAdmin, text_field
 
 #: How many rows a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
@@ -124,9 +123,7 @@ class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):
 
     when = column(lambda row: f"{row.created_at:%Y-%m-%d %H:%M:%S}", "time (UTC)")
     # As text: Django keeps the cell of a foreign key on one line, which makes the table too wide.
-    token_link = column(
-        lambda row: html_link(reverse("admin:accounts_apitoken_change", args=[row.token_id]), row.token), "token"
-    )
+    token_link = column(lambda row: change_link("accounts_apitoken", row.token_id, row.token), "token")
 
 
 class TokenListForm(ListForm):
@@ -154,7 +151,7 @@ def token_filter(text: str, noun: str) -> Filter:
         choices = [(f"#{token.pk}", str(token)) for token in found]
         note = f'{count} tokens match "{text}". Select one:' if found else ""
         return Filter("token", choices=choices, note=note, warning=warning)
-    link = html_link(reverse("admin:accounts_apitoken_change", args=[found[0].pk]), found[0])
+    link = change_link("accounts_apitoken", found[0].pk, found[0])
     return Filter("token", "token_id", found[0].pk, note=format_html("Only {} of {}.", noun, link), warning=warning)
 
 

@@ -1,8 +1,7 @@
 """The chart of requests by outcome: stacked bars, and the same figures as a table."""
 
 import json
-from collections.abc import Mapping, Sequence
-from datetime import date
+from collections.abc import Mapping
 from typing import Any
 
 from accounts.statistics import DEGRADED, OUTCOMES, REFUSED
@@ -43,7 +42,7 @@ BAR_OPTIONS = json.dumps(
 
 
 def requests_chart(
-    steps: Sequence[tuple[date, Mapping[str, int]]], *, label: str, by: str, is_test: bool = False
+    steps: Mapping[Any, Mapping[str, int]], *, label: str, by: str, is_test: bool = False
 ) -> dict[str, Any]:
     """The context of the template requests.html. `steps`: each hour or day with its counts by outcome, oldest
     first. `label`: the strftime format of the bars' labels. `by`: `hour` or `day`. `is_test`: shows requests with test
@@ -51,7 +50,7 @@ def requests_chart(
     stack = _TEST_STACK if is_test else _STACK
     listed = {outcome: title for outcome, title in OUTCOMES.items() if (outcome == "test") is is_test}
     stacks = {
-        title: [sum(counts.get(outcome, 0) for outcome in outcomes) for _, counts in steps]
+        title: [sum(counts.get(outcome, 0) for outcome in outcomes) for counts in steps.values()]
         for title, (outcomes, _) in stack.items()
     }
     datasets = [
@@ -60,9 +59,9 @@ def requests_chart(
     return {
         "by": by,
         "drawn": any(map(any, stacks.values())),
-        "data": json.dumps({"labels": [f"{at:{label}}" for at, _ in steps], "datasets": datasets}),
+        "data": json.dumps({"labels": [f"{at:{label}}" for at in steps], "datasets": datasets}),
         "options": BAR_OPTIONS,
         "legend": [(title, sum(figures)) for title, figures in stacks.items()],
         "columns": list(listed.values()),
-        "rows": [(at, [counts.get(outcome, 0) for outcome in listed]) for at, counts in steps],
+        "rows": [(at, [counts.get(outcome, 0) for outcome in listed]) for at, counts in steps.items()],
     }

@@ -1,7 +1,7 @@
 """The customers in the console: what each owns, has spent and has left, over all its tokens."""
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, cast
 
 from django import forms
@@ -26,7 +26,6 @@ from core import periods
 from core.admin import Secret, column, form_action
 
 EDIT = "accounts.view_customer", "accounts.change_customer"
-CHART_DAYS = 30
 NEWEST_ENTRIES = 20
 #: How many tokens the page of a customer lists.
 MAX_SHOWN = 50
@@ -145,23 +144,22 @@ class CustomerAdmin(TokenSearchAdmin):
         owned.sort(key=lambda token: not token.is_usable_at(now))
         usable = [token for token in owned if token.is_usable_at(now)]
         shown = statistics.activity_of(owned[:MAX_SHOWN], now)
-        days = [now.astimezone(UTC).date() - timedelta(days=back) for back in reversed(range(CHART_DAYS))]
-        by_day = statistics.by_day_of_tokens([token.pk for token in owned], days[0])
+        days = statistics.by_day([token.pk for token in owned], now)
         return {
             "customer": obj,
             "issue_url": f"{reverse('admin:accounts_apitoken_add')}?customer={obj.pk}",
             "balance": sum(token.credits for token in usable),
             "usable": len(usable),
             "token_count": len(owned),
-            "searches_30d": statistics.searches(by_day),
+            "searches_30d": statistics.searches(days),
             "runs_out": _first_runs_out(usable, now),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
                 for token in shown
             ],
             "more": len(owned) > len(shown),
-            "chart": requests_chart([(day, by_day.get(day, {})) for day in days], label="%b %d", by="day"),
-            **(_ledger_figures(owned, by_day, now) if request.user.has_perm("accounts.view_creditentry") else {}),
+            "chart": requests_chart(days, label="%b %d", by="day"),
+            **(_ledger_figures(owned, days, now) if request.user.has_perm("accounts.view_creditentry") else {}),
         }
 
     # --- Deletion, which Django refuses while there are tokens -------------------------------------------------------
@@ -232,13 +230,13 @@ def _first_runs_out(usable: list[ApiToken], now: datetime) -> str:
     return token_list.end_of_credits(min(filter(None, ends), default=None), now)
 
 
-def _ledger_figures(owned: list[ApiToken], by_day: Mapping[date, Mapping[str, int]], now: datetime) -> dict[str, Any]:
-    """The newest entries, and sales and revenue. `by_day`: requests in the days of periods.MONTH, by outcome."""
+def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]], now: datetime) -> dict[str, Any]:
+    """The newest entries, and sales and revenue. `days`: requests in the days of periods.MONTH, by outcome."""
     ids = [token.pk for token in owned]
     since = periods.MONTH.since(now)
     sold = sales.of_tokens(ids, since)
     lost = unknown_charges.count(since, ids).get(UnknownCharge.Outcome.REFUNDED, 0)
-    charged = sum(counts.get(outcome, 0) for counts in by_day.values() for outcome in statistics.CHARGED)
+    charged = sum(counts.get(outcome, 0) for counts in days.values() for outcome in statistics.CHARGED)
     return {
         "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
         "sold": sold,

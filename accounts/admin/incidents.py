@@ -4,10 +4,11 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.timesince import timesince
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
@@ -15,7 +16,7 @@ from unfold.decorators import display
 from accounts import alerts, task_runs
 from accounts.admin.notices import notice_state
 from accounts.models import Incident
-from core.admin import LargeTableAdmin, ReadOnlyAdmin, Unchanged, column, form_action
+from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, Unchanged, column, form_action
 
 #: Notices on the page of an alert: one for each address and webhook when it opens, and when it closes.
 MAX_NOTICES = 200
@@ -23,33 +24,18 @@ MAX_NOTICES = 200
 STATE_LABELS = {"open": "danger", "resolved": "success"}
 
 
-class StateFilter(admin.SimpleListFilter):
-    title = "state"
-    parameter_name = "state"
-
-    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
-        return [("open", "open"), ("resolved", "resolved")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
-        if self.value() in ("open", "resolved"):
-            return queryset.filter(closed_at__isnull=self.value() == "open")
-        return queryset
+class StateFilter(ConditionFilter):
+    title = parameter_name = "state"
+    conditions = {"open": ("open", Q(closed_at=None)), "resolved": ("resolved", Q(closed_at__isnull=False))}
 
 
-class KindFilter(admin.SimpleListFilter):
-    title = "kind"
-    parameter_name = "kind"
+class KindFilter(ConditionFilter):
+    title = parameter_name = "kind"
 
-    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
+    @cached_property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
         kinds = Incident.objects.order_by("kind").values_list("kind", flat=True).distinct()
-        return [(kind, kind) for kind in kinds]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
-        if self.value() is None:
-            return queryset
-        # PostgreSQL refuses some values, such as one with a NUL.
-        kinds = [kind for kind, _ in self.lookup_choices if kind == self.value()]
-        return queryset.filter(kind__in=kinds)
+        return {kind: (kind, Q(kind=kind)) for kind in kinds}
 
 
 def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:

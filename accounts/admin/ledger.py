@@ -18,7 +18,7 @@ from accounts.admin.base import TokenListAdmin, require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
 from accounts.models import CreditEntry
 from core import history, throttling
-from core.admin import column, html_link, require
+from core.admin import change_link, column, html_link, require
 from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
@@ -74,7 +74,7 @@ class CreditEntryAdmin(TokenListAdmin):
         lambda entry: next((_entry_link(refund.pk) for refund in entry.refunded_by.all()), "Not refunded."),
         "refunded by",
     )
-    search_link = column(lambda entry: _entry_link(entry.refunds_id) if entry.refunds_id else "-", "refund of")
+    search_link = column(lambda entry: _entry_link(entry.refunds_id), "refund of")
 
     def get_fields(self, request: HttpRequest, obj: CreditEntry | None = None) -> tuple[str, ...]:
         fields = ("when", "token_link", "kind", "signed_amount", "balance")
@@ -188,5 +188,5 @@ def _address(page: str, *args: int) -> str:
     return reverse(f"admin:accounts_creditentry_{page}", args=args)
 
 
-def _entry_link(entry_id: int) -> str:
-    return html_link(_address("change", entry_id), f"Ledger entry {entry_id}")
+def _entry_link(entry_id: int | None) -> str:
+    return change_link("accounts_creditentry", entry_id, f"Ledger entry {entry_id}")

@@ -5,14 +5,13 @@ from typing import Any
 
 from django import forms
 from django.db.models import Q
-from django.urls import reverse
 from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts.admin.base import TokenListForm, token_filter
 from accounts.models import CreditEntry, Customer
 from accounts.newest import newest
-from core.admin import html_link
+from core.admin import change_link
 from core.forms import PhoneNumberField
 from core.long_lists import Filter, choice_field, text_field
 
@@ -55,7 +54,7 @@ class LedgerForm(TokenListForm):
 def _of_customer(customer: Customer) -> Filter:
     """The entries of all its tokens."""
     ids = list(customer.tokens.values_list("pk", flat=True))
-    link = html_link(reverse("admin:accounts_customer_change", args=[customer.pk]), customer)
+    link = change_link("accounts_customer", customer.pk, customer)
     return Filter("customer", "token_id", ids, newest=newest, note=format_html("Only entries of tokens of {}.", link))
 
 

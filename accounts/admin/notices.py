@@ -8,14 +8,13 @@ from django.contrib import admin
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 
 from accounts import notices
 from accounts.admin.base import TokenRowsAdmin
 from accounts.models import Notice
-from core.admin import Unchanged, column, form_action, html_link, level_of
+from core.admin import Unchanged, change_link, column, form_action, level_of
 
 
 def notice_state(notice: Notice) -> str:
@@ -67,9 +66,8 @@ class NoticeAdmin(TokenRowsAdmin):
     @admin.display(description="about")
     def alert(self, notice: Notice) -> str:
         """Like `about`, with a link. Whoever may view notices may view alerts, unless an operator changed the roles."""
-        if notice.incident_id is None:
-            return self.about(notice)
-        return html_link(reverse("admin:accounts_incident_change", args=[notice.incident_id]), self.about(notice))
+        about = self.about(notice)
+        return change_link("accounts_incident", notice.incident_id, about) if notice.incident_id else about
 
     @admin.display(description="message")
     def content(self, notice: Notice) -> str:

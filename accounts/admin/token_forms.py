@@ -119,7 +119,7 @@ class ApiTokenForm(forms.ModelForm):
 
     def clean_name(self) -> str:
         try:
-            return tokens.clean_name(self.cleaned_data["name"])
+            return customers.clean_name(self.cleaned_data["name"], of="token")
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
 

@@ -3,16 +3,17 @@
 from datetime import datetime
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import messages
 from django.db import OperationalError
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.functional import cached_property
 
 from accounts import statistics, tokens
 from accounts.admin import base
 from accounts.models import ApiToken
-from core.admin import MAX_LISTED
+from core.admin import MAX_LISTED, ConditionFilter
 
 SOON_DAYS = 7
 OUT_OF_CREDITS = "out of credits"
@@ -53,37 +54,32 @@ def end_of_credits(at: datetime | None, now: datetime) -> str:
     return f"{at:%Y-%m-%d}" if at > now else OUT_OF_CREDITS
 
 
-class StateFilter(admin.SimpleListFilter):
-    title = "state"
-    parameter_name = "state"
+class StateFilter(ConditionFilter):
+    title = parameter_name = "state"
 
-    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
-        return [(state, state) for state in ("active", "in grace", "revoked", "expired")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
+    @cached_property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
         now = timezone.now()
         usable = Q(revoked_at=None, expires_at__gt=now)
-        conditions = {
-            "active": usable & (Q(previous_until=None) | Q(previous_until__lte=now)),
-            "in grace": usable & Q(previous_until__gt=now),
-            "revoked": ~Q(revoked_at=None),
-            "expired": Q(revoked_at=None, expires_at__lte=now),
+        return {
+            "active": ("active", usable & (Q(previous_until=None) | Q(previous_until__lte=now))),
+            "in grace": ("in grace", usable & Q(previous_until__gt=now)),
+            "revoked": ("revoked", ~Q(revoked_at=None)),
+            "expired": ("expired", Q(revoked_at=None, expires_at__lte=now)),
         }
-        return queryset.filter(conditions.get(self.value() or "", Q()))
 
 
-class RunsOutFilter(admin.SimpleListFilter):
+class RunsOutFilter(ConditionFilter):
     title = "credits"
     parameter_name = "runs_out"
-
-    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
-        return [("soon", f"running out within {SOON_DAYS} days"), ("none", OUT_OF_CREDITS)]
+    conditions = {
+        "soon": (f"running out within {SOON_DAYS} days", Q()),
+        "none": (OUT_OF_CREDITS, Q(credits=0, is_test=False)),
+    }
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
-        if self.value() == "none":
-            return queryset.filter(credits=0, is_test=False)
         if self.value() != "soon":
-            return queryset
+            return super().queryset(request, queryset)
         try:
             soon = statistics.running_out(timezone.now(), within_days=SOON_DAYS)
         except OperationalError:  # it takes longer the more tokens are in use
@@ -92,16 +88,9 @@ class RunsOutFilter(admin.SimpleListFilter):
         return queryset.filter(pk__in=[one.token.pk for one in soon[:MAX_LISTED]])
 
 
-class ModeFilter(admin.SimpleListFilter):
-    title = "mode"
-    parameter_name = "mode"
-
-    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
-        return [("live", "live"), (TEST, TEST)]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
-        is_test = {"live": False, TEST: True}.get(self.value() or "")
-        return queryset if is_test is None else queryset.filter(is_test=is_test)
+class ModeFilter(ConditionFilter):
+    title = parameter_name = "mode"
+    conditions = {"live": ("live", Q(is_test=False)), TEST: (TEST, Q(is_test=True))}
 
 
 class TokenList(base.NewestRowsList):

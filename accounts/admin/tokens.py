@@ -6,7 +6,7 @@ A token's JWT appears in the response to the POST that made it and nowhere else:
 import json
 import logging
 from collections.abc import Callable
-from datetime import UTC, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -46,7 +46,6 @@ log = logging.getLogger(__name__)
 
 EXAMPLE_NUMBER = "493023125042"  # reserved for fiction
 TEST_EXAMPLE_NUMBER = "12125550100"  # one of lookup.test_mode.CASES
-CHART_DAYS = 30
 NEWEST_ENTRIES = 20
 
 
@@ -143,17 +142,14 @@ class ApiTokenAdmin(TokenSearchAdmin):
     def page_context(self, request: HttpRequest, obj: ApiToken) -> dict[str, Any]:
         now = timezone.now()
         token = statistics.with_activity(ApiToken.objects.select_related("customer"), now).get(pk=obj.pk)
-        days = [now.astimezone(UTC).date() - timedelta(days=back) for back in reversed(range(CHART_DAYS))]
-        by_day = statistics.by_day(token, days[0])
+        days = statistics.by_day([token.pk], now)
         return {
             "show_save_and_add_another": False,
             "token": token,
             "customer_pages": settings.CUSTOMER_PAGES,
             "state": token_list.state_label(token),
             "runs_out": self.runs_out(token),
-            "chart": requests_chart(
-                [(day, by_day.get(day, {})) for day in days], label="%b %d", by="day", is_test=token.is_test
-            ),
+            "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
             "entries": token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES],
         }
 

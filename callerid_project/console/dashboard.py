@@ -136,5 +136,5 @@ def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime,
         # A process with a fast clock may have counted in an hour that has not begun yet.
         steps.setdefault(hour if by_hour else periods.midnight(hour), Counter()).update(counts)
     label = periods.step_label(period, by_hour=by_hour)
-    chart = requests_chart(list(steps.items()), label=label, by="hour" if by_hour else "day")
+    chart = requests_chart(steps, label=label, by="hour" if by_hour else "day")
     return {**chart, "can_choose_step": period is periods.WEEK}

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django_otp.plugins.otp_static.admin import StaticDevice
@@ -29,7 +29,7 @@ from unfold.widgets import (
 from accounts.admin.base import TokenSearchAdmin
 from callerid_project.console import invitations, login_log, second_factor
 from callerid_project.models import Invitation
-from core.admin import Secret, Unchanged, column, form_action, require
+from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, require
 
 # Titles, messages and breadcrumbs use the names of the sidebar.
 apps.get_app_config("auth").verbose_name = "Operators"
@@ -100,15 +100,12 @@ class InvitationForm(forms.ModelForm):
         return data
 
 
-class InvitationFilter(admin.SimpleListFilter):
-    title = "invitation"
-    parameter_name = "invitation"
+class InvitationFilter(ConditionFilter):
+    title = parameter_name = "invitation"
 
-    def lookups(self, request: HttpRequest, model_admin: admin.ModelAdmin) -> list[tuple[str, str]]:
-        return [("pending", "no password set yet")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
-        return queryset.filter(pk__in=invitations.pending()) if self.value() == "pending" else queryset
+    @property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
+        return {"pending": ("no password set yet", Q(pk__in=invitations.pending()))}
 
 
 @admin.register(User)

@@ -12,7 +12,7 @@ from accounts.alerts import Condition, Severity
 from callerid_project import clocks, proxies
 from callerid_project.health.base import STAYS_OPEN, Check, Context, Findings, problem
 from callerid_project.schema_state import NOT_MIGRATED, missing_migrations
-from core import periods, redis
+from core import db, periods, redis
 from core.postgresql import replication, server_log
 from lookup import source_report
 from lookup.address_books import configuration
@@ -59,7 +59,7 @@ def _database(context: Context) -> Findings:
 
 
 def _commits(context: Context) -> Findings:
-    if connection.vendor != "postgresql":
+    if db.VENDOR != "postgresql":
         return
     advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
     found = replication.commit_problem(connection.alias)
@@ -67,7 +67,7 @@ def _commits(context: Context) -> Findings:
 
 
 def _server_log(context: Context) -> Findings:
-    if connection.vendor == "postgresql":
+    if db.VENDOR == "postgresql":
         yield logged_values(connection.alias) or "Statements are not logged."
 
 
@@ -107,7 +107,7 @@ def _redis_memory(context: Context) -> Findings:
 def _clocks(context: Context) -> Findings:
     """How far the clocks of the database and of Redis are from this host's, and which other hosts' clocks differ."""
     differences: dict[str, float] = {}
-    if connection.vendor == "postgresql":
+    if db.VENDOR == "postgresql":
         differences["PostgreSQL"] = clocks.difference_s(clocks.database_time)
     if settings.REDIS_URL:
         with suppress(redis.RedisUnavailable):  # reported by its own check

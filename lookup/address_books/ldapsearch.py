@@ -19,11 +19,10 @@ from urllib.parse import urlsplit
 import certifi
 from django.conf import settings
 
-from lookup import numbers
 from lookup.address_books.changes import Card, Changes, FetchFailed, digest, label
 from lookup.address_books.configuration import Book, LDAPQuery
 from lookup.answers import clean_text
-from lookup.imports.readers import base
+from lookup.imports.readers import base, csv_rows
 from lookup.imports.readers.base import ContactRow, InvalidCell, Rejected
 
 PROGRAM = "ldapsearch"
@@ -41,7 +40,8 @@ _IDS = ("entryUUID", "objectGUID")
 _VERSIONS = ("entryCSN", "uSNChanged", "modifyTimestamp")
 _UNESCAPED = frozenset(b"-0123456789abcdefABCDEF")
 _NAMES = ("displayName", "cn", "o")
-_PLACES = (("l", "st"), ("co",), ("c",))
+#: City, state, country, and its code.
+_PLACES = ("l", "st", "co", "c")
 _EXPLAINED = {
     4: "the server's size limit ended the list",
     3: "the server's time limit ended the list",
@@ -81,7 +81,7 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
     if known and len(changed) <= MAX_BY_ID:
         filter_ = f"(&{filter_}(|{''.join(f'({attribute}={_escaped(id_)})' for id_ in changed)}))"
     changes = Changes()
-    for entry in _search(book, filter_, (*_IDS, *_VERSIONS, *query.attributes, *_NAMES, *sum(_PLACES, ()))):
+    for entry in _search(book, filter_, (*_IDS, *_VERSIONS, *query.attributes, *_NAMES, *_PLACES)):
         attribute, id_ = _id(entry)
         key = digest(f"{attribute}={id_!r}")
         keys.add(key)
@@ -97,8 +97,8 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
 def _rows(entry: Entry, query: LDAPQuery, region: str | None) -> Iterator[ContactRow | Rejected]:
     """A row for each number, in the order of the attributes; `line` counts them from 1."""
     name = next(filter(None, (_text(entry, attribute) for attribute in _NAMES)), "")
-    places = (", ".join(dict.fromkeys(filter(None, (_text(entry, each) for each in group)))) for group in _PLACES)
-    location = clean_text(next(filter(None, places), ""))
+    city, state, country, country_code = (_text(entry, attribute) for attribute in _PLACES)
+    location = csv_rows.location(city, state, country or country_code)
     values = [value for attribute in query.attributes for value in entry.get(attribute.lower(), ())]
     for line, value in enumerate(values, start=1):
         text = value.decode("utf-8", "replace").strip()
@@ -107,7 +107,7 @@ def _rows(entry: Entry, query: LDAPQuery, region: str | None) -> Iterator[Contac
         try:
             number = base.parse_number(text.removeprefix("tel:"), region)
         except InvalidCell as error:
-            yield Rejected(line, str(error), _masked(text))
+            yield base.rejected_text(line, error, text)
             continue
         if name or location:
             yield line, number, name, location
@@ -117,13 +117,6 @@ def _rows(entry: Entry, query: LDAPQuery, region: str | None) -> Iterator[Contac
 
 def _text(entry: Entry, attribute: str) -> str:
     return clean_text(next(iter(entry.get(attribute.lower(), ())), b"").decode("utf-8", "replace"))
-
-
-def _masked(text: str) -> str | None:
-    try:
-        return numbers.mask(numbers.parse_typed(text))
-    except numbers.InvalidNumber:
-        return None
 
 
 def _id(entry: Entry) -> tuple[str, bytes]:

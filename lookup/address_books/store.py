@@ -87,7 +87,9 @@ def merge(
                 row.rejected = cards.aggregate(total=Sum("rejected", default=0))["total"]
                 touched |= _unpublished()
             row.save()
-            _publish(_all_numbers() if order_changed else touched)
+            if order_changed:
+                touched = set(AddressBookContact.objects.values_list("number", flat=True))
+            _publish(touched)
             if dry_run:
                 transaction.set_rollback(True)
         yield_to_writers()
@@ -221,10 +223,6 @@ def _merge_cards(row: AddressBook, changes: Changes, result: SyncResult) -> set[
 
 
 # --- Publishing ------------------------------------------------------------------------------------------------------
-
-
-def _all_numbers() -> set[int]:
-    return set(AddressBookContact.objects.values_list("number", flat=True))
 
 
 def _unpublished() -> set[int]:

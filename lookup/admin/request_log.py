@@ -9,13 +9,13 @@ from django.conf import settings
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 
 from accounts.admin.base import TokenListAdmin
 from accounts.models import CreditEntry
 from accounts.statistics import OUTCOMES
-from core.admin import column, html_link, require
+from core.admin import change_link, column, require
 from core.long_lists import in_range
 from lookup.admin.request_queries import RequestLogForm
 from lookup.models import RequestLogEntry
@@ -84,10 +84,6 @@ def _status(row: RequestLogEntry) -> str:
     return f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}"
 
 
-def _charged(row: RequestLogEntry) -> str:
-    return "1 credit" if row.charged else "-"
-
-
 @admin.register(RequestLogEntry)
 class RequestLogAdmin(TokenListAdmin):
     list_form = RequestLogForm
@@ -110,7 +106,7 @@ class RequestLogAdmin(TokenListAdmin):
     )
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(_status, "outcome")
-    charged_text = column(_charged, "charged")
+    charged_text = column(lambda row: "1 credit" if row.charged else "-", "charged")
     charged_or_not = column(
         lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"
     )
@@ -119,20 +115,10 @@ class RequestLogAdmin(TokenListAdmin):
     request_text = column(lambda row: row.request_id, "request id")
     duration = column(lambda row: f"{_ms(row.duration_us)} ms", "duration")
     customer = column(
-        lambda row: (
-            html_link(reverse("admin:accounts_customer_change", args=[row.token.customer_id]), row.token.customer)
-            if row.token.customer_id
-            else "-"
-        ),
-        "customer",
+        lambda row: change_link("accounts_customer", row.token.customer_id, row.token.customer), "customer"
     )
     entry_link = column(
-        lambda row: (
-            html_link(reverse("admin:accounts_creditentry_change", args=[row.entry_id]), f"Ledger entry {row.entry_id}")
-            if row.entry_id
-            else "-"
-        ),
-        "ledger entry",
+        lambda row: change_link("accounts_creditentry", row.entry_id, f"Ledger entry {row.entry_id}"), "ledger entry"
     )
     masked_number = column(
         lambda row: (

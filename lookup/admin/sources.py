@@ -116,7 +116,7 @@ class SourcesAdmin(ReadOnlyAdmin):
         since = period.since(now)
         if (source := source_details.details(object_id, since=since, now=now, by_hour=by_hour)) is None:
             raise Http404
-        text, label = STATES[source.state]
+        text, label = STATES[source["state"]]
         actions = self.get_actions_detail(request, object_id)
         return self.render_page(
             request,
@@ -130,7 +130,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             can_choose_step=period is periods.WEEK,
             source=source,
             state={"text": text, "type": label},
-            charts=source_charts.charts(source.steps, label=periods.step_label(period, by_hour=by_hour)),
+            charts=source_charts.charts(source["steps"], label=periods.step_label(period, by_hour=by_hour)),
             actions_detail=self._get_actions_navigation(self.actions_detail, actions, object_id),
             currency=settings.CURRENCY,
         )

@@ -1,13 +1,11 @@
 """The console's page "Test a number": what a search would answer, and which source supplied what."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
 from django import forms
 from django.contrib.auth.models import User
-from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
@@ -90,8 +88,7 @@ def _result(request: HttpRequest, number: str) -> dict[str, Any]:
         "json": json.dumps(search_data(result), ensure_ascii=False, indent=2),
         "rows": [row for slot in result.slots for row in _rows(slot, result)],
         "slots": [(slot, each.status.replace("-", " "), each.elapsed_s * 1000) for slot, each in result.slots.items()],
-        "links": _links(request, number),
-        "additions": _additions(request, number),
+        **_links(request, number),
     }
 
 
@@ -144,24 +141,15 @@ def _outcome(call: MemberCall) -> str:
     return found + (" (cached)" if call.cached else " (call of another search)" if call.joined else "")
 
 
-def _links(request: HttpRequest, number: str) -> list[tuple[str, str]]:
-    """Title and URL of the number's rule and contact."""
-    return [
-        (f"Open the {name}", reverse(f"admin:lookup_{model._meta.model_name}_change", args=[row.pk]))
-        for model, name, row in _rows_of(number)
-        if row and request.user.has_perm(f"lookup.view_{model._meta.model_name}")
-    ]
-
-
-def _additions(request: HttpRequest, number: str) -> list[tuple[str, str]]:
-    """Title and URL of the pages that add a rule or contact; the number is sent to them by POST."""
-    return [
-        (f"Save as {name}", reverse(f"admin:lookup_{model._meta.model_name}_add"))
-        for model, name, row in _rows_of(number)
-        if not row and request.user.has_perm(f"lookup.add_{model._meta.model_name}")
-    ]
-
-
-def _rows_of(number: str) -> Iterator[tuple[type[Model], str, Model | None]]:
+def _links(request: HttpRequest, number: str) -> dict[str, list[tuple[str, str]]]:
+    """Title and URL of the pages of the number's rule and contact (`links`), and of those that add them (`additions`),
+    to which the number is sent by POST."""
+    links, additions = [], []
     for model, name in ((NumberRule, "rule"), (Contact, "contact")):
-        yield model, name, model._default_manager.filter(number=int(number)).first()
+        row = model._default_manager.filter(number=int(number)).first()
+        page = f"admin:lookup_{model._meta.model_name}"
+        if row and request.user.has_perm(f"lookup.view_{model._meta.model_name}"):
+            links.append((f"Open the {name}", reverse(f"{page}_change", args=[row.pk])))
+        if not row and request.user.has_perm(f"lookup.add_{model._meta.model_name}"):
+            additions.append((f"Save as {name}", reverse(f"{page}_add")))
+    return {"links": links, "additions": additions}

@@ -39,14 +39,6 @@ class NotPublished(DownloadFailed):
     """The server has no such file."""
 
 
-class _Transient(Exception):
-    """Worth another attempt; after `wait_s` seconds, if the server said so."""
-
-    def __init__(self, message: str, wait_s: float | None = None) -> None:
-        super().__init__(message)
-        self.wait_s = wait_s
-
-
 @dataclass(frozen=True, slots=True)
 class Download:
     """A file to download to `path`. `validator`: ETag or Last-Modified of the version that is already loaded, or empty.
@@ -73,11 +65,9 @@ class Download:
                 with http.Session(self.url, self.address_policy, timeout_s=ATTEMPT_TIMEOUT_S) as session:
                     return self._attempt(session)
             except http.RequestInterrupted as error:
-                failure = _Transient(str(error))
+                failure = error
             except http.RequestFailed as error:
                 raise DownloadFailed(str(error)) from None
-            except _Transient as error:
-                failure = error
             pause_s = wait_s if failure.wait_s is None else failure.wait_s
             if pause_s > MAX_RETRY_AFTER_S:
                 raise DownloadFailed(f"{failure} and asks to wait {pause_s:,.0f} s")
@@ -114,7 +104,7 @@ def _require_file(response: requests.Response) -> None:
     """Raises unless the response is a file."""
     status = response.status_code
     if status in _TRANSIENT:
-        raise _Transient(f"the server answered {status}", _retry_after_s(response))
+        raise http.RequestInterrupted(f"the server answered {status}", _retry_after_s(response))
     if status in (404, 410):
         raise NotPublished(f"the server has no such file ({status})")
     if status in (401, 403):

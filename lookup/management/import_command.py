@@ -38,8 +38,6 @@ _NICENESS = 10
 class BackgroundCommand(JSONCommand):
     """Runs with a lower priority than the service. SIGTERM interrupts it like Ctrl-C."""
 
-    requires_system_checks = []
-
     def run_from_argv(self, argv: list[str]) -> None:
         os.nice(_NICENESS)
         signal.signal(signal.SIGTERM, signal.default_int_handler)

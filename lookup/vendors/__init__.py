@@ -9,5 +9,6 @@ json_api         the connector of every preset: request, classification of the r
 capitals         text that a vendor sends in capitals
 preset           the format of presets/*.toml
 expressions      JMESPath expressions and templates in presets
+proxy_bodies     what proxies and frameworks send, which no rule of a preset may take for an answer
 preset_samples   checks a preset against its own samples
 """

@@ -7,8 +7,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Collection, Iterator
-from http.client import responses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from msgspec import Meta, Struct
 from core.addresses import LOOPBACK
 from lookup import numbers
 from lookup.answers import FIELDS
+from lookup.vendors import proxy_bodies
 from lookup.vendors.expressions import Expression, JsonTemplate, Template, Templates
 
 SHIPPED = Path(__file__).with_name("presets")
@@ -33,13 +33,6 @@ Outcome = Literal[
 ]
 #: What a search is charged for.
 ANSWERS: tuple[Outcome, ...] = ("found", "not_found", "invalid_number")
-# What proxies and frameworks send. A `when` that is true for one is refused. `[]` is not here: some vendors mean 'not
-# found' by it. The bodies that depend on the status are in `_proxy_bodies`.
-_PROXY_BODIES: tuple[Any, ...] = (None, {}, "", 0, True, "<!doctype html><html><body>Not Found</body></html>")
-_USUAL_STATUSES = (200, 400, 401, 403, 404, 405, 410, 422, 429, 500, 502, 503, 504)
-# google.rpc.Code, where it is not the reason phrase.
-_GOOGLE_STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
-_GOOGLE_STATUS |= {500: "INTERNAL", 503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}
 #: Where a fact comes from: the vendor's own documents, third-party code only, a measurement, or general knowledge.
 Grade = Literal["V", "T", "M", "K"]
 Text = Annotated[str, Meta(min_length=1)]
@@ -54,50 +47,6 @@ _CHOICES = {
     "method": ("GET", "POST"),
     "body": ("json", "text"),
 }
-
-
-def _proxy_bodies(statuses: Collection[int]) -> Iterator[Any]:
-    """What proxies and frameworks send, as JSON and as plain text: for these statuses with each common spelling of the
-    reason phrase, and for other usual ones, which a body may have in spite of its status, with the phrase itself."""
-    yield from _PROXY_BODIES
-    for status in {*statuses, *_USUAL_STATUSES}:
-        success, phrase = status < 400, responses.get(status, "Unknown Error")
-        snake = phrase.lower().replace(" ", "_")
-        spellings = [phrase, phrase.capitalize(), phrase.lower(), snake, snake.upper(), phrase.replace(" ", "")]
-        spellings += [f"{phrase}.", f"{phrase.capitalize()}.", f"{status} {phrase}", f"{status} page not found"]
-        spellings += [_GOOGLE_STATUS.get(status, phrase), "success" if success else "error", str(status)]
-        for reason in dict.fromkeys(spellings if status in statuses else [phrase]):
-            # Plain text, and one member alone; {"detail": …} is Django REST Framework's.
-            yield from (reason, f"<html><head><title>{reason}</title></head><body><h1>{reason}</h1></body></html>")
-            yield from ({name: reason} for name in ("detail", "error", "message", "msg", "reason", "status", "title"))
-            # FastAPI, for a parameter.
-            yield {"detail": [{"loc": ["path"], "msg": reason, "type": reason}]}
-            # Spring.
-            spring = {"timestamp": "2026-01-01T00:00:00.000+00:00", "status": status, "error": reason, "path": "/"}
-            yield from (spring, spring | {"message": reason})
-            # Nest and Express.
-            nest = {"statusCode": status, "message": reason}
-            yield from (nest, nest | {"error": reason}, {"error": reason, "message": reason})
-            # Problem details (RFC 9457), with and without the members that are optional.
-            problem = {"title": reason, "status": status}
-            typed = problem | {"type": "about:blank"}
-            yield from (problem, typed, typed | {"traceId": "0"}, typed | {"detail": reason, "instance": "/"})
-            # Google.
-            google = {"code": status, "message": reason, "status": reason}
-            yield from ({"error": google}, {"error": google | {"errors": [{"message": reason, "reason": reason}]}})
-            # JSON:API and GraphQL.
-            json_api = {"status": str(status), "title": reason}
-            yield from ({"errors": [json_api]}, {"errors": [json_api | {"code": reason, "detail": reason}]})
-            yield {"errors": [{"message": reason}]}
-            # Simple ones.
-            for code in (status, str(status), reason):
-                simple = {"code": code, "message": reason}
-                yield from (simple, {"code": code, "msg": reason}, {"code": code, "error": reason}, {"error": simple})
-            result = "success" if success else "error"
-            for flag in ({"success": success}, {"ok": success}, {"status": result}, {"status": status}):
-                yield from (flag, flag | {"message": reason}, flag | {"error": reason})
-                yield from (flag | {"code": status, "message": reason}, flag | {"error": simple})
-            yield from ({"error": not success}, {"error": not success, "message": reason})
 
 
 class MissingEnvironment(ImproperlyConfigured):
@@ -147,11 +96,13 @@ class RequestTemplate(_Strict, frozen=True):
         parts = urlsplit(self.url.text)
         return f"{parts.scheme}://{parts.netloc}"
 
-    def templates(self) -> Iterator[Template]:
-        yield self.url
-        for repeated in self.query.values():
-            yield from repeated
-        yield from (*self.headers.values(), *self.form.values(), *(self.json.templates if self.json else ()))
+    def templates(self) -> Iterator[tuple[str, Template]]:
+        """All templates, each with its key under [request]."""
+        yield "url", self.url
+        yield from ((f"query.{name}", each) for name, repeated in self.query.items() for each in repeated)
+        yield from ((f"headers.{name}", each) for name, each in self.headers.items())
+        yield from ((f"form.{name}", each) for name, each in self.form.items())
+        yield from (("json", each) for each in (self.json.templates if self.json else ()))
 
 
 class Auth(_Strict, frozen=True):
@@ -243,8 +194,8 @@ class OutcomeRule(_Strict, frozen=True):
                 'for the body, as in when = "error == \'unknown_number\'" or text = "Unknown number."; if it documents '
                 'the status alone, add where: status_alone = "docs.example.com, page Errors"'
             )
-        bodies = list(_proxy_bodies(self.status or _USUAL_STATUSES))
-        if self.text and _folded(self.text) in [[], *map(_folded, bodies)]:
+        bodies = list(proxy_bodies.of(self.status))
+        if self.text and proxy_bodies.folded(self.text) in [[], *map(proxy_bodies.folded, bodies)]:
             raise ValueError(
                 f"{self.outcome} needs a `text` that a proxy or a framework does not send too, as in text = "
                 '"Unknown number."; for JSON write when'
@@ -339,7 +290,7 @@ class Preset(_Strict, frozen=True):
     fingerprint: str = ""
 
     def __post_init__(self) -> None:
-        if any(t.has_key for t in self.request.templates() if t is not self.request.url):
+        if any(template.has_key for key, template in self.request.templates() if key != "url"):
             raise ValueError("{key} is only allowed in the path of request.url")
         if self.request.url.has_key != bool(self.auth.path):
             raise ValueError("{key} in request.url requires auth.path, and the reverse")
@@ -356,7 +307,7 @@ class Preset(_Strict, frozen=True):
     def covers(self, number: str) -> bool:
         """Whether `number` is in the coverage, and can be written in the formats of the request."""
         return number in self.coverage and all(
-            template.always_fits or template.fits(number) for template in self.request.templates()
+            template.always_fits or template.fits(number) for _, template in self.request.templates()
         )
 
 
@@ -393,16 +344,17 @@ def load(file: Path) -> Preset:
 
 def _require_no_variable(file: Path, request: RequestTemplate, prefix: str) -> None:
     """Raises InvalidPreset for the name of an environment variable under [request], which would be sent as it is."""
-    named = [("query", name, text) for name, repeated in request.query.items() for text in repeated]
-    named += [("headers", name, text) for name, text in request.headers.items()]
-    named += [("form", name, text) for name, text in request.form.items()]
-    places = [(f"{table}.{name}", text, f'{table} = {{ {name} = "%s" }}') for table, name, text in named]
-    places.append(("url", request.url, 'path = "%s", and {key} in the URL'))
-    places += [("json", text, "") for text in (request.json.templates if request.json else ())]
-    for key, template, in_auth in places:
+    for key, template in request.templates():
         if found := re.search(rf"\b{prefix}[A-Z0-9_]+", template.text):
-            line = 'bearer = "%s"' if template.text == f"Bearer {found[0]}" else in_auth
-            instead = f"write {line % found[0]} under [auth]" if line else "a key in JSON needs a connector class"
+            table, _, name = key.partition(".")
+            if template.text == f"Bearer {found[0]}":
+                instead = f'write bearer = "{found[0]}" under [auth]'
+            elif key == "url":
+                instead = f'write path = "{found[0]}", and {{key}} in the URL under [auth]'
+            elif key == "json":
+                instead = "a key in JSON needs a connector class"
+            else:
+                instead = f'write {table} = {{ {name} = "{found[0]}" }} under [auth]'
             problem = f"would send the text {found[0]}, not the value of that variable: {instead}"
             raise InvalidPreset(file, f"request.{key}", problem)
 
@@ -419,15 +371,6 @@ def require_safe_scheme(url: str) -> None:
         raise ValueError("the host or port is invalid")
     if parts.scheme != "https" and not (parts.scheme == "http" and LOOPBACK.fullmatch(parts.hostname or "")):
         raise ValueError("https:// is required; http:// is for loopback only")
-
-
-def _folded(body: Any) -> Any:
-    """A body, or its text, in lower case: JSON as a document, and everything else as text."""
-    text = (body if isinstance(body, str) else json.dumps(body)).strip().casefold()
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _decode(wanted: type, value: Any) -> Any:

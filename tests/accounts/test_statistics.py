@@ -55,23 +55,27 @@ def test_request_is_counted_by_hour_and_by_token_and_day(
         midnight - timedelta(hours=1): {"found_both": 1},
         midnight: {"found_both": 2, "no_credits": 1, "unauthorized": 1},
     }
-    assert statistics.by_day(token, TODAY - timedelta(days=1)) == {
-        TODAY - timedelta(days=1): {"found_both": 1},
-        TODAY: {"found_both": 2, "no_credits": 1},
-    }
+    assert list(statistics.by_day([token.pk], NOON).values())[-3:] == [
+        {},
+        {"found_both": 1},
+        {"found_both": 2, "no_credits": 1},
+    ]
 
 
-def test_by_hour_and_by_day_start_at_the_given_time(token: ApiToken) -> None:
+def test_by_hour_starts_at_its_time_and_by_day_30_days_ago(token: ApiToken) -> None:
     for hours in (0, 1):
         SearchHour.objects.create(hour=NOON - timedelta(hours=hours), outcome="failed", count=1)
-    spent(token, 1, days_ago=1)
+    spent(token, 1, days_ago=29)
+    spent(token, 1, days_ago=30)
     assert list(statistics.by_hour(NOON)) == [NOON]
-    assert statistics.by_day(token, TODAY) == {}
+    by_day = statistics.by_day([token.pk], NOON)
+    assert list(by_day) == [TODAY - timedelta(days=back) for back in reversed(range(30))]
+    assert list(filter(None, by_day.values())) == [{"found_one": 1}]
 
 
 def test_by_day_counts_only_the_token(token: ApiToken) -> None:
     spent(issued(5), 3)
-    assert statistics.by_day(token, TODAY) == {}
+    assert statistics.by_day([token.pk], NOON)[TODAY] == {}
 
 
 def test_every_outcome_has_a_name_and_fits_its_column() -> None:

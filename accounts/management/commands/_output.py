@@ -1,7 +1,6 @@
 """Base classes of the token commands: results go to standard output, messages to standard error."""
 
 from argparse import ArgumentTypeError
-from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -9,14 +8,13 @@ from django.core.management.base import CommandError, CommandParser
 
 from accounts.models import ApiToken, Customer
 from core.commands import JSONCommand
+from core.periods import iso
 
 if TYPE_CHECKING:  # importing the JWT library would slow every other command's start
     from accounts.tokens import Issued
 
 
 class TokenCommand(JSONCommand):
-    requires_system_checks = []
-
     def token(self, token_id: int) -> ApiToken:
         try:
             return ApiToken.objects.get(pk=token_id)
@@ -55,8 +53,8 @@ def as_json(token: ApiToken) -> dict[str, Any]:
         "test": token.is_test,
         "credits": token.credits,
         "state": token.state,
-        "expires_at": _utc(token.expires_at),
-        "created_at": _utc(token.created_at),
+        "expires_at": iso(token.expires_at),
+        "created_at": iso(token.created_at),
     }
 
 
@@ -65,10 +63,5 @@ def customer_as_json(customer: Customer) -> dict[str, Any]:
         "id": customer.pk,
         "name": customer.name,
         "contacts": [contact.email for contact in customer.contacts.all()],
-        "created_at": _utc(customer.created_at),
+        "created_at": iso(customer.created_at),
     }
-
-
-def _utc(moment: datetime) -> str:
-    """ISO 8601 in whole seconds, `2027-01-31T12:00:00Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

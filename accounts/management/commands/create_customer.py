@@ -11,7 +11,6 @@ from core.commands import JSONCommand
 
 class Command(JSONCommand):
     help = "Create a customer, who can own several API tokens. Prints the customer's id."
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)

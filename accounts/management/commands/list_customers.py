@@ -10,7 +10,6 @@ from core.commands import JSONCommand
 
 class Command(JSONCommand):
     help = "List all customers with their number of tokens and the balance of their usable tokens."
-    requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         found: Any = statistics.with_customer_activity(Customer.objects.prefetch_related("contacts"), timezone.now())

@@ -12,7 +12,6 @@ class Command(JSONCommand):
         "balances, notices, prune, proxy. Says what to do about each problem, and exits with status 1 if there is one. "
         "Shows no secret."
     )
-    requires_system_checks = []  # it reports them
 
     def handle(self, *args: Any, **options: Any) -> None:
         from callerid_project import doctor  # needs valid settings, which manage.py reports for this command

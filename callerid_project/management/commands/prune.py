@@ -29,7 +29,6 @@ class Command(JSONCommand):
         f"versions after {cache_versions.KEPT.days} days, and expired sessions. First refund searches that were "
         "answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it daily from cron."
     )
-    requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
         unknown_charges.ChargeSettler().flush()

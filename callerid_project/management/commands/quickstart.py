@@ -11,13 +11,13 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.management import BaseCommand, CommandError, call_command
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 
 from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer
 from callerid_project.announce import demo_token_file
 from callerid_project.schema_state import missing_migrations
-from core import loop
+from core import db, loop
 from core.database_errors import describe
 from lookup.imports.numbering_plan import load_numbering_plan
 from lookup.imports.sample_data import load_sample_data
@@ -107,7 +107,7 @@ class Command(BaseCommand):
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """A lock across processes and hosts: quickstarts that start at once run one after the other."""
-    if connection.vendor != "postgresql":
+    if db.VENDOR != "postgresql":
         directory = os.open(settings.DATA_DIR, os.O_RDONLY)
         try:
             fcntl.flock(directory, fcntl.LOCK_EX)
@@ -115,10 +115,8 @@ def one_at_a_time() -> Iterator[None]:
         finally:
             os.close(directory)
         return
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_lock(hashtext('callerid quickstart'))")
+    db.run("SELECT pg_advisory_lock(hashtext('callerid quickstart'))")
     try:
         yield
     finally:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(hashtext('callerid quickstart'))")
+        db.run("SELECT pg_advisory_unlock(hashtext('callerid quickstart'))")

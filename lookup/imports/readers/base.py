@@ -64,6 +64,14 @@ def rejected(line: int, reason: object, number: int | None = None, detail: str =
     return Rejected(line, str(reason), None if number is None else numbers.mask(str(number)), detail)
 
 
+def rejected_text(line: int, reason: object, text: str) -> Rejected:
+    """A Rejected with the number that `text` may be, masked."""
+    try:
+        return rejected(line, reason, int(numbers.parse_typed(text)))
+    except numbers.InvalidNumber:
+        return rejected(line, reason)
+
+
 class InvalidCell(Exception):
     """A cell that makes its row unusable; the message says why."""
 

@@ -14,7 +14,6 @@ from encodings.aliases import aliases
 from functools import lru_cache
 from urllib.parse import unquote
 
-from lookup import numbers
 from lookup.answers import clean_text
 from lookup.imports.readers import base
 from lookup.imports.readers.base import ContactRow, InvalidCell, Rejected
@@ -256,7 +255,7 @@ class _Card:
         try:
             number = base.parse_number(_number_of_uri(text) if is_uri else text, self._region)
         except InvalidCell as error:
-            self._entries.append(Rejected(line, str(error), _masked(text)))
+            self._entries.append(base.rejected_text(line, error, text))
             return
         if number not in self._numbers:
             self._numbers.add(number)
@@ -288,13 +287,6 @@ def _number_of_uri(text: str) -> str:
         if key.strip().lower() == "phone-context" and context.startswith("+") and not number.startswith("+"):
             return context + number
     return number
-
-
-def _masked(text: str) -> str | None:
-    try:
-        return numbers.mask(numbers.parse_typed(text))
-    except numbers.InvalidNumber:
-        return None
 
 
 def _clean(value: str) -> str:

@@ -19,7 +19,6 @@ class Command(JSONCommand):
         "may bill them. With --samples nothing is sent: every preset, shipped and yours, is tested with its own "
         "samples, which must reach each of its rules. Fails if anything failed."
     )
-    requires_system_checks = []  # this command reports the same problems
     json_help = "Print one JSON object per line."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from core.commands import JSONCommand
+from core.periods import duration
 from lookup.answers import FIELDS
 from lookup.connectors import registry
 from lookup.search import SLOTS
@@ -29,7 +30,6 @@ class Command(JSONCommand):
         "List the presets, shipped and your own: fields, countries, keys, and whether the environment has the keys. "
         "Fails, after listing the others, if one is invalid."
     )
-    requires_system_checks = []
     json_help = "Print one JSON object per line."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -67,7 +67,7 @@ def markdown(presets: list[Preset]) -> str:
         lines += [f"- {caveat}" for caveat in each.caveats]
         budget = each.budget
         lines.append(
-            f"- Cached: found {_span(budget.cache_hit_s)}, not found {_span(budget.cache_miss_s)}. "
+            f"- Cached: found {duration(budget.cache_hit_s)}, not found {duration(budget.cache_miss_s)}. "
             f"`{each.base_url_name}` replaces `{each.request.origin}`."
         )
     return "\n".join(lines) + "\n"
@@ -114,10 +114,3 @@ def _countries(each: Preset) -> str:
 def _keys(each: Preset) -> str:
     names = ", ".join(f"`{name}`" for name in each.auth.names)
     return f"no ({names} optional)" if each.auth.optional and names else names or "no"
-
-
-def _span(seconds: float) -> str:
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= length and seconds % length == 0:
-            return f"{seconds / length:g} {unit if seconds != length else unit[:-1]}"
-    return f"{seconds:g} s" if seconds else "not at all"

@@ -15,7 +15,6 @@ class Command(JSONCommand):
         f"after it in its slot are called. Running processes notice within {pauses.REFRESH_S:g} seconds. Recorded "
         "in the History."
     )
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)

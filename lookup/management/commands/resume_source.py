@@ -8,7 +8,6 @@ from lookup import source_actions
 
 class Command(JSONCommand):
     help = "Have a source that was paused called again, in all processes and hosts. Recorded in the History."
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)

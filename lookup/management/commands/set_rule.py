@@ -18,7 +18,6 @@ class Command(JSONCommand):
         "unchanged. A rule needs spam yes or no, a name, or both. The number has its country code and may have a +, "
         "spaces, hyphens, dots and parentheses."
     )
-    requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
