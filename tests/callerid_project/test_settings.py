@@ -1,14 +1,28 @@
-"""An invalid setting ends the start with one sentence that says what to write instead."""
+"""An invalid setting ends the start with one sentence that says what to write instead.
+
+Most tests execute the settings module in this process (`load`). That `manage.py` prints what it raises is tested once.
+"""
 
 import json
 import os
+import runpy
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
 import pytest
+from django.conf import global_settings
+from django.core.exceptions import ImproperlyConfigured
 
+from callerid_project import checks
+from lookup.checks import sources_can_be_bound
 from tests.plugin import ROOT, generated_keys, our_settings
 
 pytestmark = pytest.mark.once
@@ -16,23 +30,28 @@ pytestmark = pytest.mark.once
 PRODUCTION = {"DATABASE_URL": "postgres://u:hunter2@db.test/callerid"}
 
 
-def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def variables(tmp_path: Path, environment: dict[str, str]) -> dict[str, str]:
+    """This process's environment with no settings but `environment`."""
     clean = {name: value for name, value in os.environ.items() if name not in our_settings()}
+    return {**clean, "CALLERID_DATA_DIR": str(tmp_path / "var"), **environment}
+
+
+def load(tmp_path: Path, **environment: str) -> Any:
+    """The settings in this environment, with Django's defaults. Raises ImproperlyConfigured."""
+    with mock.patch.dict(os.environ, variables(tmp_path, environment), clear=True):
+        ours = runpy.run_path(str(ROOT / "callerid_project" / "settings.py"))
+    return SimpleNamespace(**{**vars(global_settings), **ours})
+
+
+def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "manage.py", *arguments],
         cwd=ROOT,
-        env={**clean, "CALLERID_DATA_DIR": str(tmp_path / "var"), **environment},
+        env=variables(tmp_path, environment),
         capture_output=True,
         text=True,
         check=False,
     )
-
-
-def show(tmp_path: Path, expression: str, **environment: str) -> str:
-    script = f"from django.conf import settings; print({expression})"
-    done = manage(tmp_path, "shell", "--no-imports", "-c", script, **environment)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 @pytest.mark.parametrize(
@@ -120,32 +139,64 @@ def show(tmp_path: Path, expression: str, **environment: str) -> str:
         ({"ALERT_EMAILS": "ops@example.org"}, "ALERT_EMAILS is set, which requires a mail server"),
         ({"ALERT_SLOW_MS": "0"}, "ALERT_SLOW_MS must be a whole number"),
         ({"ALERT_DEGRADED_PERCENT": "101"}, "ALERT_DEGRADED_PERCENT must be a number from 0.1 to 100"),
-        ({"SOURCE_A": "directory,nowhere"}, "there is no source 'nowhere'"),
-        ({"SOURCE_B": "complaints,,directory"}, "SOURCE_B must name a source"),
-        ({"SOURCE_A": "no.such.Thing"}, "cannot be imported"),
-        ({"SOURCE_A": "json.JSONDecoder"}, "not a lookup.connectors.base.Connector"),
     ],
 )
-def test_an_invalid_setting_is_reported_and_nothing_starts(
-    tmp_path: Path, environment: dict[str, str], told: str
-) -> None:
+def test_an_invalid_setting_is_reported(tmp_path: Path, environment: dict[str, str], told: str) -> None:
+    with pytest.raises(ImproperlyConfigured) as raised:
+        load(tmp_path, **environment)
+    message = str(raised.value)
+    assert told in message
+    assert not any(secret in message for secret in ("hunter2", "s" * 40, "j" * 50, "p" * 40))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("SOURCE_A", "directory,nowhere", "there is no source 'nowhere'"),
+        ("SOURCE_B", "complaints,,directory", "SOURCE_B must name a source"),
+        ("SOURCE_A", "no.such.Thing", "cannot be imported"),
+        ("SOURCE_A", "json.JSONDecoder", "not a lookup.connectors.base.Connector"),
+    ],
+)
+def test_a_source_that_cannot_be_bound_is_an_error(settings: Any, setting: str, value: str, told: str) -> None:
+    setattr(settings, setting, value)
+    (error,) = sources_can_be_bound()
+    assert (error.id, error.is_serious()) == ("lookup.E001", True)
+    assert told in error.msg
+    assert error.hint == f"Correct {setting} in the environment."
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({"RATE_LIMIT": "30"}, "Configuration error: RATE_LIMIT must be"),
+        (
+            {"DATABASE_URL": "postgres://u:hunter2%ff@h/db", **generated_keys()},
+            "Configuration error: DATABASE_URL must be",
+        ),
+        ({"SOURCE_A": "directory,nowhere"}, "there is no source 'nowhere'"),
+    ],
+)
+def test_nothing_starts_with_an_invalid_setting(tmp_path: Path, environment: dict[str, str], told: str) -> None:
     done = manage(tmp_path, "check", **environment)
-    assert done.returncode != 0
+    assert done.returncode == 1
     assert told in done.stderr
     assert "Traceback" not in done.stderr
-    assert not any(secret in done.stderr for secret in ("hunter2", "s" * 40, "j" * 50, "p" * 40))
+    assert "hunter2" not in done.stderr
 
 
 def test_the_embedded_profile_needs_no_settings_and_is_secure(tmp_path: Path) -> None:
     assert manage(tmp_path, "check").returncode == 0
-    assert show(tmp_path, "settings.DEBUG, settings.ALLOWED_HOSTS") == "False ['localhost', '127.0.0.1', '[::1]']"
+    settings = load(tmp_path)
+    assert (settings.EMBEDDED, settings.DEBUG) == (True, False)
+    assert settings.ALLOWED_HOSTS == ["localhost", "127.0.0.1", "[::1]"]
 
 
 def test_keys_are_generated_once_private_and_distinct(tmp_path: Path) -> None:
-    manage(tmp_path, "check")
+    load(tmp_path)
     path = tmp_path / "var" / "keys.json"
     kept = path.read_text()
-    manage(tmp_path, "check")
+    load(tmp_path)
     assert path.read_text() == kept
     assert len(set(json.loads(kept).values())) == 3
     assert [stat.S_IMODE(p.stat().st_mode) for p in (path.parent, path, path.parent / "callerid.sqlite3")] == [
@@ -156,15 +207,11 @@ def test_keys_are_generated_once_private_and_distinct(tmp_path: Path) -> None:
 
 
 def test_processes_starting_at_once_share_the_keys(tmp_path: Path) -> None:
-    script = "from django.conf import settings; print(settings.JWT_SIGNING_KEY)"
-    command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", script]
-    environment = {**os.environ, "CALLERID_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": "", "REDIS_URL": ""}
-    for name in ("SECRET_KEY", "JWT_SIGNING_KEY", "NUMBER_HASH_KEY"):
-        environment.pop(name, None)
-    running = [
-        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(6)
-    ]
-    assert len({process.communicate()[0] for process in running}) == 1
+    script = "import sys, pathlib, callerid_project.keys as k; print(k.load_or_create(pathlib.Path(sys.argv[1]), {}))"
+    command = [sys.executable, "-c", script, str(tmp_path / "var")]
+    running = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(6)]
+    (keys,) = {process.communicate()[0] for process in running}
+    assert "JWT_SIGNING_KEY" in keys
     assert [path.name for path in (tmp_path / "var").glob(".keys-*")] == []
 
 
@@ -183,92 +230,78 @@ def test_processes_starting_at_once_share_the_keys(tmp_path: Path) -> None:
     ],
 )
 def test_a_database_url_means_what_libpq_reads_in_it(tmp_path: Path, url: str, expected: dict[str, str]) -> None:
-    shown = show(
-        tmp_path,
-        "__import__('json').dumps({**settings.DATABASES['default'].pop('OPTIONS'), **settings.DATABASES['default']})",
-        **{**PRODUCTION, **generated_keys(), "DATABASE_URL": url},
-    )
-    found = json.loads(shown)
+    database = load(tmp_path, DATABASE_URL=url, **generated_keys()).DATABASES["default"]
+    found = {**database["OPTIONS"], **database}
     assert {name: found[name] for name in expected} == expected
 
 
 def test_the_redis_timeout_is_100_ms_by_default(tmp_path: Path) -> None:
-    asked = ["shell", "--no-imports", "-c", "from django.conf import settings; print(settings.REDIS_TIMEOUT_S)"]
-    assert manage(tmp_path, *asked, REDIS_TIMEOUT_S="").stdout.strip() == "0.1"
-    assert manage(tmp_path, *asked, REDIS_TIMEOUT_S="0.3").stdout.strip() == "0.3"
+    assert load(tmp_path, REDIS_TIMEOUT_S="").REDIS_TIMEOUT_S == 0.1
+    assert load(tmp_path, REDIS_TIMEOUT_S="0.3").REDIS_TIMEOUT_S == 0.3
 
 
 def test_a_damaged_key_file_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "var").mkdir()
     (tmp_path / "var" / "keys.json").write_text("{}")
-    done = manage(tmp_path, "check")
-    assert done.returncode != 0
-    assert "Restore it" in done.stderr
+    with pytest.raises(ImproperlyConfigured, match="Restore it"):
+        load(tmp_path)
     assert (tmp_path / "var" / "keys.json").read_text() == "{}"
 
 
 def test_an_unusable_data_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = manage(tmp_path, "check", CALLERID_DATA_DIR=str(tmp_path / "file" / "var"))
-    assert done.returncode != 0
-    assert "CALLERID_DATA_DIR" in done.stderr
-    assert "Traceback" not in done.stderr
+    with pytest.raises(ImproperlyConfigured, match="CALLERID_DATA_DIR"):
+        load(tmp_path, CALLERID_DATA_DIR=str(tmp_path / "file" / "var"))
 
 
 def test_sqlite_is_durable_and_waits_for_locks(tmp_path: Path) -> None:
-    pragmas = (
-        "[__import__('django.db').db.connection.cursor().execute('PRAGMA ' + name).fetchone()[0]"
-        " for name in ('journal_mode', 'synchronous', 'busy_timeout', 'foreign_keys', 'secure_delete')]"
+    script = (
+        "from django.db import connection; print([connection.cursor().execute('PRAGMA ' + name).fetchone()[0]"
+        " for name in ('journal_mode', 'synchronous', 'busy_timeout', 'foreign_keys', 'secure_delete')])"
     )
-    assert show(tmp_path, pragmas) == "['wal', 2, 20000, 1, 1]"
+    assert manage(tmp_path, "shell", "--no-imports", "-c", script).stdout.strip() == "['wal', 2, 20000, 1, 1]"
 
 
 def test_production_is_strict(tmp_path: Path) -> None:
-    shown = show(
-        tmp_path,
-        "settings.SESSION_COOKIE_SECURE, settings.CSRF_COOKIE_SECURE, settings.SECURE_HSTS_SECONDS > 0, "
-        "settings.SECURE_PROXY_SSL_HEADER, settings.DEBUG",
-        **PRODUCTION,
-        **generated_keys(),
-    )
-    assert shown == "True True True None False"
+    settings = load(tmp_path, **PRODUCTION, **generated_keys())
+    assert (settings.SESSION_COOKIE_SECURE, settings.CSRF_COOKIE_SECURE) == (True, True)
+    assert settings.SECURE_HSTS_SECONDS > 0
+    assert (settings.SECURE_PROXY_SSL_HEADER, settings.DEBUG) == (None, False)
 
 
 def test_the_forwarded_scheme_is_trusted_only_behind_a_proxy(tmp_path: Path) -> None:
-    shown = show(tmp_path, "settings.SECURE_PROXY_SSL_HEADER", TRUSTED_PROXIES="1", **PRODUCTION, **generated_keys())
-    assert shown == "('HTTP_X_FORWARDED_PROTO', 'https')"
+    settings = load(tmp_path, TRUSTED_PROXIES="1", **PRODUCTION, **generated_keys())
+    assert settings.SECURE_PROXY_SSL_HEADER == ("HTTP_X_FORWARDED_PROTO", "https")
 
 
 def test_credit_price_is_exact(tmp_path: Path) -> None:
-    assert show(tmp_path, "settings.CREDIT_PRICE") == "None"
-    assert show(tmp_path, "settings.CREDIT_PRICE", CREDIT_PRICE=" 0.02 ") == "0.02"
+    assert load(tmp_path).CREDIT_PRICE is None
+    assert Decimal("0.02") == load(tmp_path, CREDIT_PRICE=" 0.02 ").CREDIT_PRICE
 
 
 @pytest.mark.parametrize(
     ("given", "prices"),
     [
-        ({}, "{}"),
-        ({"SOURCE_A_PRICE": "0.008"}, "{'*': Decimal('0.008')}"),
+        ({}, {}),
+        ({"SOURCE_A_PRICE": "0.008"}, {"*": Decimal("0.008")}),
         (
             {"SOURCE_A_PRICE": " twilio = 0.008 , trestle=7e-2,my.Source=0 "},
-            "{'twilio': Decimal('0.008'), 'trestle': Decimal('0.07'), 'my.Source': Decimal('0')}",
+            {"twilio": Decimal("0.008"), "trestle": Decimal("0.07"), "my.Source": Decimal(0)},
         ),
-        ({"SOURCE_A_PRICE": "0.1,twilio=0.008"}, "{'*': Decimal('0.1'), 'twilio': Decimal('0.008')}"),
+        ({"SOURCE_A_PRICE": "0.1,twilio=0.008"}, {"*": Decimal("0.1"), "twilio": Decimal("0.008")}),
     ],
 )
-def test_prices_apply_to_all_sources_or_to_each(tmp_path: Path, given: dict[str, str], prices: str) -> None:
-    assert show(tmp_path, "settings.SOURCE_A_PRICE, settings.SOURCE_B_PRICE", **given) == f"{prices} {{}}"
+def test_prices_apply_to_all_sources_or_to_each(
+    tmp_path: Path, given: dict[str, str], prices: dict[str, Decimal]
+) -> None:
+    settings = load(tmp_path, **given)
+    assert (prices, {}) == (settings.SOURCE_A_PRICE, settings.SOURCE_B_PRICE)
 
 
 def test_lists_may_contain_blanks_and_empty_means_unset(tmp_path: Path) -> None:
-    shown = show(
-        tmp_path,
-        "settings.ALLOWED_HOSTS, settings.JWT_PREVIOUS_KEYS, settings.PORT",
-        ALLOWED_HOSTS="a.test, b.test,",
-        JWT_PREVIOUS_KEYS=f"${'p' * 39}, {'q' * 40}",
-        PORT="",
-    )
-    assert shown == f"['a.test', 'b.test'] ['${'p' * 39}', '{'q' * 40}'] 8000"
+    keys = [f"${'p' * 39}", "q" * 40]
+    settings = load(tmp_path, ALLOWED_HOSTS="a.test, b.test,", JWT_PREVIOUS_KEYS=", ".join(keys), PORT="")
+    assert (["a.test", "b.test"], keys, 8000) == (settings.ALLOWED_HOSTS, settings.JWT_PREVIOUS_KEYS, settings.PORT)
 
 
 @pytest.mark.parametrize(
@@ -276,27 +309,23 @@ def test_lists_may_contain_blanks_and_empty_means_unset(tmp_path: Path) -> None:
     [("192.0.2.7", ["192.0.2.7"]), ("2001:db8::1", ["[2001:db8::1]"]), ("0.0.0.0", []), ("::", []), ("localhost", [])],
 )
 def test_the_listening_address_is_an_allowed_host(tmp_path: Path, host: str, added: list[str]) -> None:
-    assert show(tmp_path, "settings.ALLOWED_HOSTS[3:]", HOST=host) == str(added)
+    assert load(tmp_path, HOST=host).ALLOWED_HOSTS[3:] == added
 
 
 def test_options_of_the_database_url_are_kept(tmp_path: Path) -> None:
     url = PRODUCTION["DATABASE_URL"] + "?options=-csearch_path%3Dcallerid&connect_timeout=7"
-    shown = show(
-        tmp_path,
-        "*map(settings.DATABASES['default']['OPTIONS'].get, ('options', 'connect_timeout'))",
-        DATABASE_URL=url,
-        DB_STATEMENT_TIMEOUT_MS="250",
-        **generated_keys(),
-    )
-    assert shown == "-csearch_path=callerid 7"
+    settings = load(tmp_path, DATABASE_URL=url, DB_STATEMENT_TIMEOUT_MS="250", **generated_keys())
+    options = settings.DATABASES["default"]["OPTIONS"]
+    assert (options["options"], options["connect_timeout"]) == ("-csearch_path=callerid", "7")
 
 
-@pytest.mark.parametrize(("given", "limits"), [("", "500 0.75"), ("700", "700 0.95"), ("0", "0 None")])
-def test_only_the_serving_process_has_time_limits(tmp_path: Path, given: str, limits: str) -> None:
-    expression = "settings.DB_STATEMENT_TIMEOUT_MS, settings.DB_MAX_WAIT_S"
-    environment = {**PRODUCTION, **generated_keys(), "DB_STATEMENT_TIMEOUT_MS": given}
-    assert show(tmp_path, expression, **environment, CALLERID_SERVING="true") == limits
-    assert show(tmp_path, expression, **PRODUCTION, **generated_keys()) == "0 None"
+@pytest.mark.parametrize(("given", "limits"), [("", (500, 0.75)), ("700", (700, 0.95)), ("0", (0, None))])
+def test_only_the_serving_process_has_time_limits(tmp_path: Path, given: str, limits: tuple[int, float | None]) -> None:
+    environment = {**PRODUCTION, **generated_keys()}
+    serving = load(tmp_path, **environment, DB_STATEMENT_TIMEOUT_MS=given, CALLERID_SERVING="true")
+    assert limits == (serving.DB_STATEMENT_TIMEOUT_MS, serving.DB_MAX_WAIT_S)
+    command = load(tmp_path, **environment)
+    assert (command.DB_STATEMENT_TIMEOUT_MS, command.DB_MAX_WAIT_S) == (0, None)
 
 
 def test_check_deploy_is_clean_on_the_production_profile(tmp_path: Path) -> None:
@@ -305,19 +334,21 @@ def test_check_deploy_is_clean_on_the_production_profile(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
-def test_check_deploy_warns_of_uncounted_proxies(tmp_path: Path) -> None:
-    done = manage(tmp_path, "check", "--deploy", **PRODUCTION, **generated_keys())
-    assert "callerid.W001" in done.stderr
+def test_check_deploy_warns_of_what_production_lacks(tmp_path: Path) -> None:
+    done = manage(tmp_path, "check", "--deploy", **PRODUCTION, **generated_keys(), REQUIRE_2FA="false")
+    assert "(callerid.W001) TRUSTED_PROXIES" in done.stderr
     assert "TRUSTED_PROXIES=1" in done.stderr
-    assert "callerid.W001" not in manage(tmp_path, "check", "--deploy").stderr
+    assert "(callerid.W002) REQUIRE_2FA" in done.stderr
+
+
+def test_embedded_profile_needs_no_proxy_or_second_factor(settings: Any) -> None:
+    settings.EMBEDDED, settings.TRUSTED_PROXIES, settings.REQUIRE_2FA = True, 0, False
+    assert [*checks.check_trusted_proxies(), *checks.check_two_factor_authentication()] == []
 
 
 def test_production_requires_two_factor_authentication(tmp_path: Path) -> None:
-    keys = generated_keys()
-    assert show(tmp_path, "settings.REQUIRE_2FA", **PRODUCTION, **keys) == "True"
-    assert show(tmp_path, "settings.REQUIRE_2FA") == "False"
-    done = manage(tmp_path, "check", "--deploy", **PRODUCTION, **keys, REQUIRE_2FA="false", TRUSTED_PROXIES="1")
-    assert "callerid.W002" in done.stderr
+    assert load(tmp_path, **PRODUCTION, **generated_keys()).REQUIRE_2FA
+    assert not load(tmp_path).REQUIRE_2FA
 
 
 def test_every_setting_is_documented() -> None:
@@ -326,11 +357,12 @@ def test_every_setting_is_documented() -> None:
 
 
 def test_lost_keys_of_a_database_are_not_replaced(tmp_path: Path) -> None:
-    manage(tmp_path, "migrate")
+    load(tmp_path)
+    with closing(sqlite3.connect(tmp_path / "var" / "callerid.sqlite3")) as database:
+        database.execute("CREATE TABLE accounts_apitoken (id integer)")
     (tmp_path / "var" / "keys.json").unlink()
-    done = manage(tmp_path, "list_tokens")
-    assert done.returncode != 0
-    assert "Restore it" in done.stderr
+    with pytest.raises(ImproperlyConfigured, match="Restore it"):
+        load(tmp_path)
     assert not (tmp_path / "var" / "keys.json").exists()
 
 
@@ -351,7 +383,5 @@ def test_no_sqlite_database_beside_a_production_service(tmp_path: Path) -> None:
     assert f"{env_file} exists but DATABASE_URL is not set" in done.stderr
     assert "`callerid COMMAND`" in done.stderr
     assert not (tmp_path / "var").exists()
-    elsewhere = {"CALLERID_ENV_FILE": str(tmp_path / "other.env")}
-    assert show(tmp_path, "settings.EMBEDDED", **elsewhere) == "True"
-    production = {**beside, **PRODUCTION, **generated_keys()}
-    assert show(tmp_path, "settings.EMBEDDED", **production) == "False"
+    assert load(tmp_path, CALLERID_ENV_FILE=str(tmp_path / "other.env")).EMBEDDED
+    assert not load(tmp_path, **beside, **PRODUCTION, **generated_keys()).EMBEDDED

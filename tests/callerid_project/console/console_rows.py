@@ -7,6 +7,7 @@ from django.apps import apps
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.db.models import Model
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
@@ -68,9 +69,15 @@ def one_of_each() -> dict[str, Model]:
 
 
 def database() -> dict[str, list[Any]]:
-    """Every row of every table except sessions, in which Django stores messages."""
+    """Every row of every table except sessions, in which Django stores messages. In SQL, for tests compare it often."""
     models = [model for model in apps.get_models(include_auto_created=True) if model is not Session]
-    return {model._meta.label: sorted(map(repr, model._base_manager.values_list())) for model in models}
+    tables = sorted({model._meta.db_table for model in models if model._meta.managed})
+    rows: dict[str, list[Any]] = {}
+    with connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
+            rows[table] = sorted(map(repr, cursor.fetchall()))
+    return rows
 
 
 def filled(page: Any, **fields: Any) -> dict[str, Any]:

@@ -412,7 +412,7 @@ class MeetingHasher(MD5PasswordHasher):
 
     def encode(self, password: str, salt: str) -> str:
         with suppress(BrokenBarrierError):  # the others were refused before they hashed
-            self.meeting.wait(10)
+            self.meeting.wait(3)
         return super().encode(password, salt)
 
 

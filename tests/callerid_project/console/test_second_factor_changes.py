@@ -19,6 +19,8 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from callerid_project.console import second_factor
 from core.history import command_actor
+from lookup.imports.numbering_plan import NUMBERING_PLAN, installed_version
+from lookup.models import Dataset
 from tests.api import Integrator
 from tests.callerid_project.console.two_factor import (
     INDEX,
@@ -227,6 +229,7 @@ def test_generated_password_is_valid(db: None, settings: Any, tmp_path: Any, mon
 
     monkeypatch.setattr(type(User.objects), "create_superuser", record)
     settings.DATA_DIR, settings.EMBEDDED = tmp_path, True
+    Dataset.objects.create(name=NUMBERING_PLAN, version=installed_version(), rows=0)  # loading it takes seconds
     call_command("quickstart", stdout=StringIO())
     validate_password(made[0])
 

@@ -301,8 +301,7 @@ FILTERS = {
 }
 
 
-@pytest.mark.parametrize("query", FILTERS)
-def test_each_filter_reads_one_index(admin_client: Client, token: ApiToken, query: str) -> None:
+def test_each_filter_reads_one_index(admin_client: Client, token: ApiToken) -> None:
     """Also where PostgreSQL believes a value to be common: nothing is sorted, and the table is not scanned."""
     other = tokens.issue(name="crm", initial_credits=1, actor="op").token
     now = timezone.now()
@@ -323,16 +322,18 @@ def test_each_filter_reads_one_index(admin_client: Client, token: ApiToken, quer
     )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
-    with CaptureQueriesContext(connection) as ran:
-        assert admin_client.get(f"{URL}?{query.format(number=keyed_hash('number', NUMBER).hex())}").status_code == 200
-    read = [each["sql"] for each in ran.captured_queries if "requestlogentry" in each["sql"]]
-    assert read
-    for sql in read:
-        with connection.cursor() as cursor:
-            cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
-            plan = str(cursor.fetchall())
-        assert FILTERS[query] in plan
-        assert "Seq Scan on lookup" not in plan
+    digest = keyed_hash("number", NUMBER).hex()
+    for query, index in FILTERS.items():
+        with CaptureQueriesContext(connection) as ran:
+            assert admin_client.get(f"{URL}?{query.format(number=digest)}").status_code == 200
+        read = [each["sql"] for each in ran.captured_queries if "requestlogentry" in each["sql"]]
+        assert read, query
+        for sql in read:
+            with connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
+                plan = str(cursor.fetchall())
+            assert index in plan, query
+            assert "Seq Scan on lookup" not in plan, query
 
 
 # --- A request's page, and the ledger's links --------------------------------------------------------------------

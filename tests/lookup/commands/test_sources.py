@@ -16,6 +16,7 @@ from django.core.management import CommandError, call_command
 from accounts.models import CreditEntry
 from lookup.connectors import registry
 from lookup.models import Contact
+from lookup.vendors import preset
 from tests import connectors, upstream
 from tests.api import NUMBER
 from tests.counted import counted_calls
@@ -250,6 +251,14 @@ def test_missing_key_is_a_check_with_a_hint(settings: Any) -> None:
     assert found[2].startswith("Set ")
 
 
+@pytest.fixture
+def own_presets_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Checking the shipped presets takes most of a second, and other tests do it."""
+    (tmp_path / "shipped").mkdir()
+    monkeypatch.setattr(preset, "SHIPPED", tmp_path / "shipped")
+
+
+@pytest.mark.usefixtures("own_presets_only")
 def test_invalid_preset_is_a_check_with_its_file_and_key(settings: Any, tmp_path: Path) -> None:
     text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", "MINE_")
     (tmp_path / "mine.toml").write_text(text.replace("{e164}", "{e16}"), encoding="utf-8")
@@ -269,6 +278,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.usefixtures("own_presets_only")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("bound", [True, False])
 def test_invalid_preset_is_an_error_only_if_it_is_used(

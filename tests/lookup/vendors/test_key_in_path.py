@@ -17,7 +17,7 @@ from lookup.vendors.json_api import JsonApi
 from tests import upstream
 from tests.awaited import search
 from tests.lookup.vendors.calls import resolve_to
-from tests.lookup.vendors.searches import answer_of
+from tests.lookup.vendors.searches import answer_of, shipped_preset
 from tests.mock_vendors import Vendors
 from tests.servers import free_port
 from tests.upstream import FAULTS, Upstream
@@ -57,7 +57,7 @@ def require_private(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixt
 def test_key_in_the_path_is_percent_encoded(vendors: Vendors, settings: Any) -> None:
     settings.CALL_LIFETIME_S = 20
     environment = {"IPQUALITYSCORE_KEY": KEY, "IPQUALITYSCORE_BASE_URL": f"{vendors.a.url}/gateway"}
-    vendor = JsonApi(preset.load(preset.SHIPPED / "ipqualityscore.toml"), environment)
+    vendor = JsonApi(shipped_preset("ipqualityscore"), environment)
     answer_of(vendor, NUMBER)
     line = vendors.a.heads[0].split(b"\r\n")[0].decode()
     path = f"/gateway/api/json/phone/a%2Fkey%20of%3Fours-51c0/{NUMBER}"
@@ -127,7 +127,7 @@ def test_rejected_certificate_reveals_neither_key_nor_path(
 
 
 def test_invalid_key_in_the_path_is_not_repeated(bind: Callable[[str], None]) -> None:
-    shipped = preset.load(preset.SHIPPED / "ipqualityscore.toml")
+    shipped = shipped_preset("ipqualityscore")
     with pytest.raises(preset.MissingEnvironment) as raised:
         JsonApi(shipped, {"IPQUALITYSCORE_KEY": f"{KEY}\n\x00x"})
     assert "ours-51c0" not in f"{raised.value} {raised.value.hint}"

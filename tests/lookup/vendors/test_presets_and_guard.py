@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from lookup.answers import Found
-from lookup.vendors import circuit_breaker, preset
+from lookup.vendors import circuit_breaker
 from lookup.vendors.preset import Sample
 from tests.awaited import search
-from tests.lookup.vendors.searches import guard_of, numbers, words
+from tests.lookup.vendors.searches import guard_of, numbers, shipped_preset, words
 from tests.mock_vendors import Vendors
 from tests.upstream import raw
 
@@ -45,7 +45,7 @@ def bind(vendors: Vendors, settings: Any, monkeypatch: pytest.MonkeyPatch) -> An
     """Binds slot A to a shipped preset whose vendor is `vendors.a`."""
 
     def bind(name: str) -> dict[str, Sample]:
-        shipped = preset.load(preset.SHIPPED / f"{name}.toml")
+        shipped = shipped_preset(name)
         for variable in shipped.auth.names:
             monkeypatch.setenv(variable, "a-key-of-ours-7f3b")
         monkeypatch.setenv(shipped.base_url_name, vendors.a.url)

@@ -10,12 +10,12 @@ from lookup.vendors import preset
 from lookup.vendors.json_api import JsonApi
 from lookup.vendors.preset import MissingEnvironment, Preset
 from tests import upstream
-from tests.lookup.vendors.searches import answer_of
+from tests.lookup.vendors.searches import answer_of, shipped_preset
 from tests.upstream import Upstream
 
 pytestmark = pytest.mark.once
 
-FILES = sorted(preset.SHIPPED.glob("*.toml"))
+NAMES = sorted(file.stem for file in preset.SHIPPED.glob("*.toml"))
 SECRET = "a-secret-of-ours-51c0"
 
 
@@ -26,9 +26,9 @@ def vendor() -> Iterator[Upstream]:
     server.stop()
 
 
-@pytest.fixture(params=FILES, ids=[file.stem for file in FILES])
+@pytest.fixture(params=NAMES)
 def shipped(request: pytest.FixtureRequest) -> Preset:
-    return preset.load(request.param)
+    return shipped_preset(request.param)
 
 
 def bound(shipped: Preset, vendor: Upstream) -> JsonApi:
