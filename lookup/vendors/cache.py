@@ -5,12 +5,12 @@ Only found and not found are cached, never a failure. In this process the least 
 """
 
 import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import cachetools
+import msgspec
 from django.conf import settings
 
 from core import redis
@@ -90,15 +90,15 @@ async def _write_to_redis(entries: Mapping[str, tuple[str, float]]) -> None:
 
 
 def _text(answer: Found | NotFound) -> str:
-    return json.dumps(answer.known() if isinstance(answer, Found) else {}, ensure_ascii=False)
+    return msgspec.json.encode(answer.known() if isinstance(answer, Found) else {}).decode()
 
 
 def _parse(text: str | bytes) -> Answer | None:
     """None if it is not an answer of this version: another program's, an older version's, or damaged."""
     try:
-        known = json.loads(text)
+        known = msgspec.json.decode(text)
         if not isinstance(known, dict) or not known.keys() <= set(FIELDS) or None in known.values():
             return None
         return Found(**known) if known else NotFound()
-    except (ValueError, TypeError, RecursionError):
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
         return None

@@ -108,14 +108,17 @@ class Guard:
 
     async def _call_in_turn(self, number: str, key: str) -> Answer:
         """The connector's answer; BUSY if other calls do not end soon, BREAKER_OPEN if they have failed."""
-        self._waiting.add(key)
-        try:
-            async with asyncio.timeout(settings.SEARCH_DEADLINE_S * TURN_SHARE if self._turns.locked() else None):
-                await self._turns.acquire()
-        except TimeoutError:
-            return BUSY
-        finally:
-            self._waiting.remove(key)
+        if self._turns.locked():
+            self._waiting.add(key)
+            try:
+                async with asyncio.timeout(settings.SEARCH_DEADLINE_S * TURN_SHARE):
+                    await self._turns.acquire()
+            except TimeoutError:
+                return BUSY
+            finally:
+                self._waiting.remove(key)
+        else:
+            await self._turns.acquire()
         try:
             permit = self.breaker.admit()
             return BREAKER_OPEN if permit is None else await self._call(number, permit)
