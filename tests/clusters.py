@@ -10,7 +10,7 @@ import redis
 
 from tests.servers import PostgresServer, RedisServer, Unavailable, free_port, postgres_binary
 
-WAIT_S = 30
+WAIT_S = 60
 PASSWORD = "of-the-redis"
 
 

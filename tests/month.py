@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from string import ascii_letters, digits
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.contrib.admin.models import ADDITION, CHANGE, LogEntry
@@ -418,7 +418,6 @@ def fill(*, source_a: str = "twilio", source_b: str = "complaints") -> dict[str,
     made["incident"] = month.incidents(low)
     made["token"] = tokens[0].pk
     made["low"] = low.pk
-    search = CreditEntry.objects.filter(token=tokens[0], kind="search").latest("created_at")
-    made["search"] = search.pk
-    made["request"] = RequestLogEntry.objects.get(entry=search).pk
+    request = RequestLogEntry.objects.filter(token=tokens[0], outcome="found_both", charged=True).latest("created_at")
+    made |= {"search": cast(int, request.entry_id), "request": request.pk}
     return made

@@ -189,7 +189,7 @@ def test_what_must_not_pass_is_refused(installed: Installation, key: str) -> Non
     body = json.dumps({"api_key": key, "query": NUMBER}).encode()
     plain = http.client.HTTPConnection("127.0.0.1", 80, timeout=10)
     plain.request("POST", "/callerid/search", body, {"Host": NAME, "Content-Type": "application/json"})
-    with pytest.raises(http.client.RemoteDisconnected):
+    with pytest.raises(ConnectionResetError):  # or its subclass RemoteDisconnected: the body may have been sent late
         plain.getresponse()
 
     client = installed.client()
