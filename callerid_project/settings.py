@@ -53,7 +53,7 @@ PORT = env.number("PORT", 8000, most=65_535)
 # A process runs at most so many searches at once, without those that wait for vendors. Others wait, at most for a
 # quarter of the deadline, and then get 503.
 MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 32, most=10_000)
-MAX_WAITING_SEARCHES = env.number("MAX_WAITING_SEARCHES", 5_000, least=0, most=100_000)
+MAX_WAITING_SEARCHES = env.number("MAX_WAITING_SEARCHES", 256, least=0, most=100_000)
 # How long a request may take to send its body, in all.
 BODY_TIMEOUT_S = env.number("BODY_TIMEOUT_S", 5.0, least=0.1, most=60)
 STOP_TIMEOUT_S = env.number("STOP_TIMEOUT_S", 5, most=3_600)

@@ -25,6 +25,30 @@ T = TypeVar("T")
 Job = tuple[Callable[[], Any], Future[Any]]
 
 
+class Limit:
+    """Calls `function` after `timeout_s` and three more turns of this thread's event loop, unless it is cancelled.
+
+    When the loop itself was late, the reply that is waited for has arrived by then: the first turn receives it, the
+    second parses it, the third hands it over.
+    """
+
+    __slots__ = ("_function", "_handle", "_loop")
+
+    def __init__(self, timeout_s: float, function: Callable[[], object]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._function = function
+        self._handle: asyncio.Handle = self._loop.call_later(timeout_s, self._wait, 3)
+
+    def cancel(self) -> None:
+        self._handle.cancel()
+
+    def _wait(self, turns: int) -> None:
+        if turns:
+            self._handle = self._loop.call_soon(self._wait, turns - 1)
+        else:
+            self._function()
+
+
 class DaemonThreads:
     """Runs functions in threads, as many as were ever needed at once. Callers limit how many that is."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.conf import settings
 
-from core import redis_sentinel
+from core import loop, redis_sentinel
 
 if TYPE_CHECKING:
     import redis
@@ -303,23 +303,18 @@ async def call_on_loop(operation: Callable[[LoopClient], Awaitable[T]]) -> T:
 
 
 class _LateReply:
-    """Cancels the current task after `timeout_s` and three more turns of the event loop. When the loop itself was late,
-    the reply has arrived by then: the first turn receives it, the second parses it, the third hands it over."""
+    """Cancels the current task when a reply is late."""
 
     def __init__(self, timeout_s: float) -> None:
         self.task = cast("asyncio.Task[Any]", asyncio.current_task())
         self.has_cancelled = False
-        self._loop = asyncio.get_running_loop()
-        self._handle: asyncio.Handle = self._loop.call_later(timeout_s, self._wait_a_turn, 3)
-
-    def _wait_a_turn(self, turns: int) -> None:
-        if turns:
-            self._handle = self._loop.call_soon(self._wait_a_turn, turns - 1)
-        else:
-            self.has_cancelled = self.task.cancel()
+        self._limit = loop.Limit(timeout_s, self._cancel_task)
 
     def cancel(self) -> None:
-        self._handle.cancel()
+        self._limit.cancel()
+
+    def _cancel_task(self) -> None:
+        self.has_cancelled = self.task.cancel()
 
 
 def eviction_problem() -> str | None:

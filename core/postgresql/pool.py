@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import DatabaseError, DataError, IntegrityError, connection
 from psycopg import conninfo
 
+from core import loop
 from core.database import ConnectionLost, NotSent
 from core.database_errors import describe
 
@@ -70,7 +71,7 @@ class Pool:
         """As core.database.Backend.fetch."""
         acquired = await self._acquire()
         # Not asyncio.timeout, which would cancel the statement, and so send a cancel request.
-        limit = self._max_wait_s and asyncio.get_running_loop().call_later(self._max_wait_s, acquired.terminate)
+        limit = self._max_wait_s and loop.Limit(self._max_wait_s, acquired.terminate)
         try:
             return await acquired.fetch(_numbered(statement), *parameters)
         except asyncpg.PostgresError as error:

@@ -210,6 +210,15 @@ def test_a_late_reply_closes_the_connection_without_a_cancel(database: Database)
     until(lambda: database.rows() == [7])
 
 
+def test_a_reply_that_arrived_while_the_loop_was_late_is_used(database: Database) -> None:
+    async def work(pool: Pool) -> None:
+        asyncio.get_running_loop().call_later(0.1, time.sleep, 1.5)  # while the server works
+        assert (await pool.fetch("SELECT 5 FROM pg_sleep(0.2)", []))[0][0] == 5
+        assert pool.sizes() == (1, 1, 1)
+
+    database.with_pool(work, size=1, max_wait_s=0.5)
+
+
 def test_a_cancelled_search_leaves_no_connection_in_use(database: Database) -> None:
     async def work(pool: Pool) -> tuple[int, int, int]:
         for _ in range(20):
