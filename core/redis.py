@@ -8,7 +8,6 @@ import asyncio
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -68,7 +67,8 @@ def client(url: str) -> "redis.Redis":
 
 
 class LoopClient:
-    """The connection of searches, on the event loop: one, which all of them share."""
+    """The connections of searches, on the event loop. The library's own client checks a connection at each use, which
+    takes longer than the command: so they are taken from its pool once, and kept until they fail."""
 
     def __init__(self, url: str) -> None:
         import redis.asyncio
@@ -88,11 +88,11 @@ class LoopClient:
         else:
             client = redis.asyncio.Redis.from_url(url, **unlimited)
         self._pool = client.connection_pool
-        self._shared: _SharedConnection | None = None
+        self._idle: list[redis.asyncio.Connection] = []
 
     async def execute(self, *command: str | int | float | bytes) -> Any:
-        """The reply. Raises RedisError and OSError. Tries a second time if the connection is lost; a request that Redis
-        counted just before may count twice."""
+        """The reply. Raises RedisError and OSError. Tries a second time if the connection turns out to be closed, most
+        likely while it was idle; a request that Redis counted just before it stopped may count twice."""
         return (await self.execute_all([command]))[0]
 
     async def execute_all(self, commands: Sequence[tuple[str | int | float | bytes, ...]]) -> list[Any]:
@@ -104,107 +104,29 @@ class LoopClient:
         except redis.ConnectionError:
             return await self._execute(commands)
 
-    async def close(self) -> None:
-        if self._shared is not None:
-            await self._shared.close()
-
     async def _execute(self, commands: Sequence[tuple[str | int | float | bytes, ...]]) -> list[Any]:
-        shared = self._shared
-        if shared is None or shared.closed:
-            shared = self._shared = _SharedConnection(self._pool)
-        try:
-            return await shared.execute(commands)
-        except asyncio.CancelledError:  # the reply is late, most likely because the connection was lost without notice
-            await shared.close()
-            raise
-
-
-class _SharedConnection:
-    """A connection that many use at once: commands are sent without waiting for the replies to those before, and the
-    replies come in the same order (pipelining). A connection for each search would take a tenth more CPU time."""
-
-    def __init__(self, pool: "redis.asyncio.ConnectionPool") -> None:
-        self.closed = False
-        #: The replies to come to what was sent: of each call a future, and how many they are.
-        self._awaited: deque[tuple[asyncio.Future[list[Any]], int]] = deque()
-        self._loop = asyncio.get_running_loop()
-        self._connection: asyncio.Future[redis.asyncio.Connection] = self._loop.create_future()
-        self._task = self._loop.create_task(self._receive(pool))
-
-    async def execute(self, commands: Sequence[tuple[str | int | float | bytes, ...]]) -> list[Any]:
-        """The replies to several commands. Raises RedisError and OSError."""
         import hiredis
         import redis
 
-        connection = self._connection.result() if self._connection.done() else await asyncio.shield(self._connection)
-        if self.closed:
-            raise redis.ConnectionError("the connection was closed")
-        pack: Any = hiredis.pack_command
-        replies = self._loop.create_future()
-        self._awaited.append((replies, len(commands)))
+        connection = self._idle.pop() if self._idle else await self._pool.get_connection()
         try:
-            await connection.send_packed_command(b"".join(map(pack, commands)), check_health=False)
-        except BaseException:
-            replies.cancel()
-            await self.close()
+            pack: Any = hiredis.pack_command
+            packed = b"".join(map(pack, commands))
+            await connection.send_packed_command(packed, check_health=False)
+            replies = [await connection.read_response() for _ in commands]
+        except BaseException as error:
+            refused = isinstance(error, redis.ResponseError) and not isinstance(error, redis.ReadOnlyError)
+            if refused and len(commands) == 1:  # the replies to further commands would be taken for the next ones
+                self._idle.append(connection)
+                raise
+            # The others are most likely broken too, or lead to a server that has become a replica.
+            broken, self._idle = [connection, *self._idle], []
+            for each in broken:
+                await each.disconnect(nowait=True)
+                await self._pool.release(each)
             raise
-        return cast(list[Any], await replies)
-
-    async def close(self) -> None:
-        """What has no reply yet fails with redis.ConnectionError."""
-        self.closed = True
-        self._task.cancel()
-        await asyncio.wait([self._task])
-
-    async def _receive(self, pool: "redis.asyncio.ConnectionPool") -> None:
-        import redis
-
-        failure: Exception = redis.ConnectionError("the connection was closed")
-        connection = None
-        try:
-            connection = await pool.get_connection()
-            self._connection.set_result(connection)
-            while True:
-                await self._receive_replies(connection)
-        except (redis.RedisError, OSError) as error:
-            failure = error
-        finally:
-            self.closed = True
-            if connection is None:
-                self._connection.set_exception(failure)
-                self._connection.exception()  # asyncio would log it if nobody waited for the connection any more
-            for replies, _ in self._awaited:
-                if not replies.done():
-                    replies.set_exception(failure)
-            if connection is not None:
-                await connection.disconnect(nowait=True)
-                await pool.release(connection)
-
-    async def _receive_replies(self, connection: "redis.asyncio.Connection") -> None:
-        """Those to the oldest call. Raises ReadOnlyError when the server has become a replica."""
-        import redis
-
-        received: list[Any] = [await _reply_or_refusal(connection)]
-        replies, count = self._awaited[0]
-        received += [await _reply_or_refusal(connection) for _ in range(count - 1)]
-        self._awaited.popleft()
-        refusal = next((each for each in received if isinstance(each, redis.ResponseError)), None)
-        if not replies.done():
-            if refusal is None:
-                replies.set_result(received)
-            else:
-                replies.set_exception(refusal)
-        if isinstance(refusal, redis.ReadOnlyError):
-            raise refusal
-
-
-async def _reply_or_refusal(connection: "redis.asyncio.Connection") -> Any:
-    import redis
-
-    try:
-        return await connection.read_response()
-    except redis.ResponseError as refusal:
-        return refusal
+        self._idle.append(connection)
+        return replies
 
 
 @lru_cache(maxsize=1)

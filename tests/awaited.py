@@ -63,7 +63,8 @@ def disconnect_from_redis() -> None:
     """The next use connects again, with the settings of that moment."""
 
     async def disconnect(client: redis.LoopClient) -> None:
-        await client.close()
+        await client._pool.disconnect(inuse_connections=True)
+        client._idle.clear()
         if isinstance(client._pool, SentinelConnectionPool):
             for sentinel in client._pool.sentinel_manager.sentinels:
                 await sentinel.aclose()
