@@ -37,6 +37,12 @@ class KindFilter(ConditionFilter):
         kinds = Incident.objects.order_by("kind").values_list("kind", flat=True).distinct()
         return {kind: (kind, Q(kind=kind)) for kind in kinds}
 
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
+        """None of a kind that no alert has, as of a bookmark when its alerts have been pruned."""
+        if self.value() not in (None, *self.conditions):
+            return queryset.none()
+        return super().queryset(request, queryset)
+
 
 def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:
     """URL and name of the page that shows more about the incident, if there is one that the user may view."""
