@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ FLUSH_INTERVAL_S = 1.0
 MAX_ROWS = 20_000
 #: Rows in one transaction: searches wait for it on SQLite, and compete with it for the CPU elsewhere.
 BATCH_ROWS = 50
+#: Of one table in one flush.
+MAX_BATCHES = 40
 #: The share of the interval over which a flush spreads its batches: in one go, they would delay the searches of that
 #: moment by as much as a search takes.
 SPREAD = 0.8
@@ -79,7 +81,6 @@ class WriteBuffer(BackgroundWriter):
         #: The tables of which the log says so already.
         self._failing: set[BufferedTable] = set()
         self._full: set[BufferedTable] = set()
-        self._pause_s = 0.0
 
     @property
     def pending_rows(self) -> int:
@@ -100,13 +101,13 @@ class WriteBuffer(BackgroundWriter):
         """
         with self._lock:
             pending, self._rows = self._rows, defaultdict(dict)
-        batches = sum(math.ceil(len(rows) / BATCH_ROWS) for rows in pending.values())
-        self._pause_s = SPREAD * (self._flush_interval_s or 0.0) / max(1, batches)
         # In the same order in every process, so that two that add to the same rows cannot deadlock.
-        for table in sorted(pending, key=lambda table: table.name):
+        batches = {table: _batches(table, pending[table]) for table in sorted(pending, key=lambda table: table.name)}
+        pause_s = SPREAD * (self._flush_interval_s or 0.0) / max(1, sum(map(len, batches.values())))
+        for table, keys in batches.items():
             rows = pending[table]
             try:
-                self._write(table, rows)
+                self._write(table, rows, keys, pause_s)
             except Exception as error:
                 if table not in self._failing:
                     log.warning(
@@ -120,11 +121,12 @@ class WriteBuffer(BackgroundWriter):
                 self._failing.discard(table)
                 self._full.discard(table)
 
-    def _write(self, table: BufferedTable, rows: dict[Key, list[int]]) -> None:
-        """Write `rows`, and remove from them what needs no other attempt."""
-        keys = sorted(rows) if table.values else list(rows)
-        for start in range(0, len(keys), BATCH_ROWS):
-            batch = keys[start : start + BATCH_ROWS]
+    def _write(
+        self, table: BufferedTable, rows: dict[Key, list[int]], batches: list[list[Key]], pause_s: float
+    ) -> None:
+        """Write `rows`, with a pause before each batch, and remove from them what needs no other attempt."""
+        for batch in batches:
+            self._closing.wait(pause_s)
             try:
                 table.insert([(*key, *rows[key]) for key in batch])
             except (DataError, IntegrityError, ValueError, TypeError) as error:
@@ -134,7 +136,6 @@ class WriteBuffer(BackgroundWriter):
                 del rows[key]
             if table.after_insert:
                 table.after_insert(len(batch))
-            self._closing.wait(self._pause_s)
 
     def _put_back(self, table: BufferedTable, rows: dict[Key, list[int]]) -> None:
         with self._lock:
@@ -153,6 +154,14 @@ class WriteBuffer(BackgroundWriter):
             row = rows[key] = [0] * len(table.values)
         for index, amount in amounts:
             row[index] = max(row[index], amount) if table.maximum else row[index] + amount
+
+
+def _batches(table: BufferedTable, rows: Mapping[Key, list[int]]) -> list[list[Key]]:
+    """The keys of `rows`, in batches: of BATCH_ROWS or, so that a backlog is written in time when the process ends, as
+    many more as MAX_BATCHES need."""
+    keys = sorted(rows) if table.values else list(rows)
+    size = max(BATCH_ROWS, math.ceil(len(keys) / MAX_BATCHES))
+    return [keys[start : start + size] for start in range(0, len(keys), size)]
 
 
 #: The buffer of this process. Tests replace it.

@@ -290,6 +290,24 @@ def test_batches_are_spread_over_the_interval(monkeypatch: pytest.MonkeyPatch) -
     assert pauses == pytest.approx([10 * write_buffer.SPREAD / 3] * 3)
 
 
+@pytest.mark.django_db
+def test_a_backlog_is_written_in_a_bounded_number_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    process_buffer = WriteBuffer(flush_interval_s=None)
+    how_many = 2 * write_buffer.BATCH_ROWS * write_buffer.MAX_BATCHES
+    process_buffer.add(*((LOG, (HOUR, str(number), 1), ()) for number in range(how_many)))
+    inserts: list[int] = []
+    insert = BufferedTable.insert
+
+    def observed(table: BufferedTable, rows: Sequence[Sequence[Any]]) -> None:
+        inserts.append(len(rows))
+        insert(table, rows)
+
+    monkeypatch.setattr(BufferedTable, "insert", observed)
+    process_buffer.flush()
+    assert inserts == [2 * write_buffer.BATCH_ROWS] * write_buffer.MAX_BATCHES
+    assert len(counted()) == how_many
+
+
 @pytest.mark.django_db(transaction=True)
 def test_close_flushes_at_once() -> None:
     process_buffer = WriteBuffer(flush_interval_s=3600)
