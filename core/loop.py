@@ -32,11 +32,13 @@ class Limit:
     second parses it, the third hands it over.
     """
 
-    __slots__ = ("_function", "_handle", "_loop")
+    __slots__ = ("_function", "_handle", "_loop", "reached")
 
     def __init__(self, timeout_s: float, function: Callable[[], object]) -> None:
         self._loop = asyncio.get_running_loop()
         self._function = function
+        #: Whether `function` was called.
+        self.reached = False
         self._handle: asyncio.Handle = self._loop.call_later(timeout_s, self._wait, 3)
 
     def cancel(self) -> None:
@@ -46,6 +48,7 @@ class Limit:
         if turns:
             self._handle = self._loop.call_soon(self._wait, turns - 1)
         else:
+            self.reached = True
             self._function()
 
 

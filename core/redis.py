@@ -206,37 +206,23 @@ async def call_on_loop(operation: Callable[[LoopClient], Awaitable[T]]) -> T:
 
     if availability.paused:
         raise RedisUnavailable
-    late = _LateReply(settings.REDIS_TIMEOUT_S)
+    task = cast("asyncio.Task[T]", asyncio.current_task())
+    limit = loop.Limit(settings.REDIS_TIMEOUT_S, task.cancel)
     try:
         result = await operation(loop_client(settings.REDIS_URL))
     except (redis.RedisError, OSError) as error:
         availability.record_failure(error)
         raise RedisUnavailable from error
     except asyncio.CancelledError:
-        if not late.has_cancelled or late.task.uncancel():  # somebody else has cancelled the task
+        if not limit.reached or task.uncancel():  # somebody else has cancelled the task
             raise
         timeout = TimeoutError()
         availability.record_failure(timeout)
         raise RedisUnavailable from timeout
     finally:
-        late.cancel()
+        limit.cancel()
     availability.record_success()
     return result
-
-
-class _LateReply:
-    """Cancels the current task when a reply is late."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self.task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self.has_cancelled = False
-        self._limit = loop.Limit(timeout_s, self._cancel_task)
-
-    def cancel(self) -> None:
-        self._limit.cancel()
-
-    def _cancel_task(self) -> None:
-        self.has_cancelled = self.task.cancel()
 
 
 def eviction_problem() -> str | None:

@@ -10,7 +10,7 @@ import logging
 import ssl
 from collections import deque
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import asyncpg
@@ -116,10 +116,9 @@ class Pool:
 
     async def _wait(self) -> "asyncpg.Connection[Any] | None":
         """Raises TimeoutError."""
-        running = asyncio.get_running_loop()
-        turn: asyncio.Future[asyncpg.Connection[Any] | None] = running.create_future()
+        turn: asyncio.Future[asyncpg.Connection[Any] | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
-        limit = self._max_wait_s and running.call_later(self._max_wait_s, _give_up, turn)
+        limit = self._max_wait_s and loop.Limit(self._max_wait_s, partial(_give_up, turn))
         try:
             return await turn
         except asyncio.CancelledError:

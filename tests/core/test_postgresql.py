@@ -219,6 +219,17 @@ def test_a_reply_that_arrived_while_the_loop_was_late_is_used(database: Database
     database.with_pool(work, size=1, max_wait_s=0.5)
 
 
+def test_a_turn_that_came_while_the_loop_was_late_is_used(database: Database) -> None:
+    async def work(pool: Pool) -> None:
+        first = asyncio.create_task(pool.fetch("SELECT 1 FROM pg_sleep(0.2)", []))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.1, time.sleep, 1.5)  # while the server works
+        assert (await pool.fetch("SELECT 2", []))[0][0] == 2
+        assert (await first)[0][0] == 1
+
+    database.with_pool(work, size=1, max_wait_s=0.5)
+
+
 def test_a_cancelled_search_leaves_no_connection_in_use(database: Database) -> None:
     async def work(pool: Pool) -> tuple[int, int, int]:
         for _ in range(20):
