@@ -88,16 +88,16 @@ def report(since: datetime) -> Report:
     In this order: the operator rules, if one supplied a field; the configured sources, called or not, in the order in
     which they are called; sources that were called and are no longer configured.
     """
-    usages, breakers = statistics.by_source(since)
+    usages = statistics.by_source(since)
     paused = SourcePause.objects.in_bulk()
     sources = []
     for slot in SLOTS:
         configured = {member.name: member for member in members(slot)}
-        used = [name for used_in, name in usages if used_in == slot]
+        used = [name for used_in, name in usages.sources if used_in == slot]
         rules = [name for name in used if name == RULES_SOURCE]
         for name in dict.fromkeys([*rules, *configured, *used]):
-            usage = usages.get((slot, name)) or SourceUsage(slot, name)
-            sources.append(Source(usage, configured.get(name), breakers.get(name), paused.get(name)))
+            usage = usages.sources.get((slot, name)) or SourceUsage(slot, name)
+            sources.append(Source(usage, configured.get(name), usages.breakers.get(name), paused.get(name)))
     return Report(sources, settings.CURRENCY)
 
 
@@ -154,21 +154,21 @@ def states(now: datetime) -> dict[str, State]:
     """The state of each configured source, by name. Statistics are up to 2 s old (core.write_buffer). Four
     statements."""
     hour = periods.hour(now)
-    (this_hour, breakers), (both_hours, _) = statistics.by_source(hour), statistics.by_source(hour - HOUR)
+    this_hour, both_hours = statistics.by_source(hour), statistics.by_source(hour - HOUR)
     answered, failures = statistics.last_results(now - LOOK_BACK)
     last_failures = {failure.connector: failure for failure in reversed(failures)}
     paused = SourcePause.objects.in_bulk()
     found = {}
     for name, member in configured().items():
-        usage = this_hour.get(("", name))
+        usage = this_hour.totals.get(name)
         if usage is None or usage.unpaused < settings.ALERT_MIN_COUNT:
-            usage = both_hours.get(("", name))
+            usage = both_hours.totals.get(name)
         found[name] = State(
             member=member,
             usage=usage or SourceUsage("", name),
             last_failure=last_failures.get(name),
             answered_at=answered.get(name),
-            opened=breakers[name].opened if name in breakers else 0,
+            opened=this_hour.breakers[name].opened if name in this_hour.breakers else 0,
             pause=paused.get(name),
             now=now,
         )

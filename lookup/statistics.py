@@ -231,20 +231,28 @@ def percentile(buckets: Sequence[int], share: float) -> float | None:
     return math.inf
 
 
-def by_source(since: datetime) -> tuple[dict[tuple[str, str], SourceUsage], dict[str, BreakerUsage]]:
-    """The sums of all hours from `since` on: by slot and connector, with the slot "" for all slots; and, of the circuit
-    breakers that opened, by connector. One statement."""
+@dataclass(slots=True)
+class Usages:
+    """What `by_source` read. `sources`: by slot and connector. `totals`: by connector, in all slots. `breakers`: those
+    that opened, by connector."""
+
+    sources: dict[tuple[str, str], SourceUsage] = field(default_factory=dict)
+    totals: dict[str, SourceUsage] = field(default_factory=dict)
+    breakers: dict[str, BreakerUsage] = field(default_factory=dict)
+
+
+def by_source(since: datetime) -> Usages:
+    """The sums of all hours from `since` on. One statement."""
     columns = ("slot", "connector", "outcome")
     rows: Any = SourceHour.objects.filter(hour__gte=since).values(*columns).annotate(**_TOTALS, last=Max("hour"))
-    sources: dict[tuple[str, str], SourceUsage] = {}
-    breakers: dict[str, BreakerUsage] = {}
+    usages = Usages()
     for slot, connector, outcome, last, *sums in rows.order_by(*columns).values_list(*columns, "last", *_TOTALS):
         if outcome == "breaker_opened":
-            breakers[connector] = BreakerUsage(sums[0], last)
+            usages.breakers[connector] = BreakerUsage(sums[0], last)
         elif outcome not in _EVENTS:
-            for key in ((slot, connector), ("", connector)):
-                sources.setdefault(key, SourceUsage(*key)).add(outcome, sums)
-    return sources, breakers
+            usages.sources.setdefault((slot, connector), SourceUsage(slot, connector)).add(outcome, sums)
+            usages.totals.setdefault(connector, SourceUsage("", connector)).add(outcome, sums)
+    return usages
 
 
 def of_source(connector: str, since: datetime, *, by_hour: bool) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:

@@ -243,8 +243,9 @@ def test_a_shared_failure_is_not_counted_as_a_call(process_buffer: WriteBuffer) 
         for reason in reasons:
             count(answer=Failed(reason), elapsed_s=1.0, joined=joined)
     process_buffer.flush()
-    source, in_all_slots = statistics.by_source(NOON.replace(year=2020))[0].values()
-    assert in_all_slots == replace(source, slot="")
+    usages = statistics.by_source(NOON.replace(year=2020))
+    (source,) = usages.sources.values()
+    assert list(usages.totals.values()) == [replace(source, slot="")]
     assert (source.calls, source.total_us) == (1, 1_000_000)
     assert source.failures == {"breaker": 1, "busy": 1, "late": 2, "no_time": 1, "error": 1}
 
