@@ -13,14 +13,13 @@ from rest_framework.exceptions import Throttled
 
 from accounts.charging import NoCreditsLeft
 from core import admission
-from core.admission import Overloaded
 from lookup.answers import MAX_TEXT, Answer, Failed, Found, NotFound
 from lookup.search import SearchResult, SlotResult
 
-RETRY_AFTER_S = Overloaded.wait_s
+#: Of the case whose rate limit is exceeded.
+RETRY_AFTER_S = 1
 #: The slow answer takes this share of SEARCH_DEADLINE_S.
 SLOW_SHARE = 0.9
-
 
 _NOTHING = NotFound()
 
@@ -68,7 +67,12 @@ CASES = (
         f"the rate limit is exceeded; `Retry-After: {RETRY_AFTER_S}`",
         error=lambda: Throttled(RETRY_AFTER_S),
     ),
-    Case("12125550111", 503, f"the service is overloaded; `Retry-After: {RETRY_AFTER_S}`", error=Overloaded),
+    Case(
+        "12125550111",
+        503,
+        f"the service is overloaded; `Retry-After: {admission.Overloaded.wait_s}`",
+        error=admission.Overloaded,
+    ),
     Case(
         "12125550112",
         200,

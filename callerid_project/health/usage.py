@@ -87,10 +87,10 @@ def _expiring_tokens(context: Context) -> Findings:
     conditions = [
         _about_token(
             pk,
-            "expiring",
-            "expires soon" if expires_at > now else "has expired",
-            f"It {'expires' if expires_at > now else 'expired'} at {periods.shown(expires_at)}.",
-            "Rotate it, which renews its lifetime, or revoke it.",
+            kind="token.expiring",
+            title="expires soon" if expires_at > now else "has expired",
+            summary=f"It {'expires' if expires_at > now else 'expired'} at {periods.shown(expires_at)}.",
+            hint="Rotate it, which renews its lifetime, or revoke it.",
         )
         for pk, expires_at in tokens
     ]
@@ -105,18 +105,30 @@ def _credits(context: Context) -> Findings:
     for each in statistics.running_out(context.now, within_days=2 * days):
         pk = each.token.pk
         if not each.token.credits:
-            refused = "Its searches are refused with 403."
-            empty.append(_about_token(pk, "out_of_credits", "is out of credits", refused, "Top it up."))
-        figures = f"It has {each.token.credits:,} credits, and uses {each.rate_a_day:,.1f} a day."
-        condition = _about_token(pk, "running_out", "runs out of credits", figures, "Top it up.")
+            empty.append(
+                _about_token(
+                    pk,
+                    kind="token.out_of_credits",
+                    title="is out of credits",
+                    summary="Its searches are refused with 403.",
+                    hint="Top it up.",
+                )
+            )
+        condition = _about_token(
+            pk,
+            kind="token.running_out",
+            title="runs out of credits",
+            summary=f"It has {each.token.credits:,} credits, and uses {each.rate_a_day:,.1f} a day.",
+            hint="Top it up.",
+        )
         opens = each.token.credits > 0 and each.at <= context.now + timedelta(days=days)
         soon.append(condition if opens else replace(condition, severity=Severity.PASSING))
     yield from _capped(empty, "are out of credits")
     yield from _capped(soon, "run out of credits")
 
 
-def _about_token(token_id: int, kind: str, title: str, summary: str, hint: str) -> Condition:
-    return Condition(f"token.{kind}", str(token_id), f"API token #{token_id} {title}", summary, hint)
+def _about_token(token_id: int, *, kind: str, title: str, summary: str, hint: str) -> Condition:
+    return Condition(kind, str(token_id), f"API token #{token_id} {title}", summary, hint)
 
 
 def _capped(conditions: list[Condition], what: str) -> Iterable[Condition]:

@@ -22,7 +22,7 @@ from django.conf import settings
 from lookup.address_books.changes import Card, Changes, FetchFailed, digest, label
 from lookup.address_books.configuration import Book, LDAPQuery
 from lookup.answers import clean_text
-from lookup.imports.readers import base, csv_rows
+from lookup.imports.readers import base
 from lookup.imports.readers.base import ContactRow, InvalidCell, Rejected
 
 PROGRAM = "ldapsearch"
@@ -98,7 +98,7 @@ def _rows(entry: Entry, query: LDAPQuery, region: str | None) -> Iterator[Contac
     """A row for each number, in the order of the attributes; `line` counts them from 1."""
     name = next(filter(None, (_text(entry, attribute) for attribute in _NAMES)), "")
     city, state, country, country_code = (_text(entry, attribute) for attribute in _PLACES)
-    location = csv_rows.location(city, state, country or country_code)
+    location = base.location(city, state, country or country_code)
     values = [value for attribute in query.attributes for value in entry.get(attribute.lower(), ())]
     for line, value in enumerate(values, start=1):
         text = value.decode("utf-8", "replace").strip()

@@ -72,6 +72,14 @@ def rejected_text(line: int, reason: object, text: str) -> Rejected:
         return rejected(line, reason)
 
 
+def location(city: str, state: str, country: str) -> str:
+    """`City, State`, or the one of them that is known, or the country."""
+    city, state = clean_text(city), clean_text(state)
+    if city.casefold() == state.casefold():
+        state = ""
+    return clean_text(", ".join(filter(None, (city, state))) or country)
+
+
 class InvalidCell(Exception):
     """A cell that makes its row unusable; the message says why."""
 

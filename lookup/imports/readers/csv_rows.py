@@ -14,7 +14,6 @@ from datetime import date
 from itertools import chain
 from typing import Any
 
-from lookup.answers import clean_text
 from lookup.imports.readers import base
 from lookup.imports.readers.base import ComplaintRow, ContactRow, InvalidCell, Rejected, UnreadableFile
 
@@ -249,11 +248,3 @@ class ComplaintReader(CSVReader):
                 yield line, number, *complaint
         except InvalidCell as error:
             yield base.rejected(line, error, number)
-
-
-def location(city: str, state: str, country: str) -> str:
-    """`City, State`, or the one of them that is known, or the country."""
-    city, state = clean_text(city), clean_text(state)
-    if city.casefold() == state.casefold():
-        state = ""
-    return clean_text(", ".join(filter(None, (city, state))) or country)

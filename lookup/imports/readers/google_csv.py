@@ -10,7 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from lookup.answers import clean_text
-from lookup.imports.readers import csv_rows
+from lookup.imports.readers import base, csv_rows
 
 _PHONE = re.compile(r"phone [0-9]+ - value")
 _CITY = re.compile(r"(address [0-9]+) - city")
@@ -66,6 +66,6 @@ def _location(addresses: list[list[str]]) -> str:
     """The location of the first address that has one. Its city, region and country may each hold several values."""
     for address in addresses:
         for city, state, country in zip_longest(*(cell.split(":::") for cell in address), fillvalue=""):
-            if found := csv_rows.location(city, state, country):
+            if found := base.location(city, state, country):
                 return found
     return ""

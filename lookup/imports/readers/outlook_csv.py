@@ -5,7 +5,7 @@ translates them, and its files are not recognized.
 """
 
 from lookup.answers import clean_text
-from lookup.imports.readers import csv_rows
+from lookup.imports.readers import base, csv_rows
 
 _COMPANY_MAIN_PHONE = "company main phone"
 #: Assistant's Phone, which is another person's, and Telex are left out.
@@ -56,6 +56,6 @@ def _location(contact: dict[str, str], phone: str) -> str:
     kinds = ("business", "home", "other") if phone in _BUSINESS_PHONES else ("home", "business", "other")
     for kind in kinds:
         country = contact.get(f"{kind} country/region") or contact.get(f"{kind} country", "")
-        if found := csv_rows.location(contact.get(f"{kind} city", ""), contact.get(f"{kind} state", ""), country):
+        if found := base.location(contact.get(f"{kind} city", ""), contact.get(f"{kind} state", ""), country):
             return found
     return ""
