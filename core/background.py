@@ -16,8 +16,8 @@ EXIT_TIMEOUT_S = 4.0
 
 
 class BackgroundWriter(ABC):
-    """Calls `flush` every `flush_interval_s`, or as soon as the last call has ended, from the first `start_thread` on.
-    None: no thread, and nothing is written until `flush` is called."""
+    """Calls `flush` every `flush_interval_s` from the first `start_thread` on. None: no thread, and nothing is written
+    until `flush` is called."""
 
     def __init__(self, flush_interval_s: float | None) -> None:
         self._flush_interval_s = flush_interval_s
@@ -51,13 +51,10 @@ class BackgroundWriter(ABC):
         return not self._thread.is_alive()
 
     def _flush_regularly(self) -> None:
-        interval_s = wait_s = self._flush_interval_s or 0.0
         closing = False
         while not closing:
-            closing = self._closing.wait(wait_s)
-            began = time.monotonic()
+            closing = self._closing.wait(self._flush_interval_s)
             self.flush()
-            wait_s = max(0.0, interval_s - (time.monotonic() - began))
             with suppress(Exception):  # closing a lost connection may fail too
                 connection.close()
 

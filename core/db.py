@@ -1,11 +1,11 @@
 """Hand-written SQL statements on Django's connection. Those of a search are awaited: core.database."""
 
-import json
 import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
 from django.db import connection
 from django.db.models import Model
 
@@ -35,28 +35,26 @@ def run(statement: str, parameters: Sequence[Any] = ()) -> None:
     fetch(statement, parameters)
 
 
-def insert(model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[Any]], on_conflict: str = "") -> None:
-    """Insert `rows` in one statement. Raises django.db's errors.
-
-    On PostgreSQL all rows are in one parameter. psycopg handles each parameter in Python: thousands of them occupy the
-    interpreter for 100-200 ms, and searches wait for it.
-    """
-    parameters: list[Any]
+def insert_statement(
+    model: type[Model], columns: Sequence[str], rows: Sequence[Sequence[Any]], on_conflict: str = ""
+) -> tuple[str, list[Any]]:
+    """A statement that inserts `rows`, and its parameters. On PostgreSQL all rows are in one, which is encoded in C:
+    thousands of parameters would occupy the interpreter, and searches would wait for it."""
+    into = f"INSERT INTO {model._meta.db_table} ({', '.join(columns)})"
     if VENDOR == "postgresql":
         types = {field.column: field.db_type(connection) for field in model._meta.fields}
         typed = ", ".join(f"{column} {types[column]}" for column in columns)
+        objects = [dict(zip(columns, map(_json_value, row), strict=True)) for row in rows]
         source = f"SELECT * FROM json_to_recordset(%s::json) AS row({typed})"  # noqa: S608
-        parameters = [json.dumps([dict(zip(columns, row, strict=True)) for row in rows], default=_as_text)]
-    else:
-        placeholders = f"({', '.join(['%s'] * len(columns))})"
-        source = f"VALUES {', '.join([placeholders] * len(rows))}"
-        parameters = [value for row in rows for value in row]
-    run(f"INSERT INTO {model._meta.db_table} ({', '.join(columns)}) {source} {on_conflict}", parameters)
+        return f"{into} {source} {on_conflict}", [msgspec.json.encode(objects).decode()]
+    placeholders = f"({', '.join(['%s'] * len(columns))})"
+    values = ", ".join([placeholders] * len(rows))
+    return f"{into} VALUES {values} {on_conflict}", [value for row in rows for value in row]
 
 
-def _as_text(value: Any) -> str:
-    """How PostgreSQL reads a value that JSON has no type for."""
-    return f"\\x{value.hex()}" if isinstance(value, bytes) else str(value)
+def _json_value(value: Any) -> Any:
+    """A value that JSON has, or that PostgreSQL reads as `value`."""
+    return f"\\x{value.hex()}" if isinstance(value, bytes) else value
 
 
 def yield_to_writers() -> None:

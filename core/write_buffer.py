@@ -7,17 +7,17 @@ Adding runs no SQL statement and never waits for the database.
 """
 
 import logging
-import math
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DataError, IntegrityError, transaction
+from django.db import DataError, IntegrityError, connection, transaction
 from django.db.models import Model
 
-from core import db
+from core import database, db, loop
 from core.background import BackgroundWriter
 from core.database_errors import describe
 
@@ -26,13 +26,8 @@ log = logging.getLogger(__name__)
 FLUSH_INTERVAL_S = 1.0
 #: The rows of one table that a process keeps while the database is unavailable: at most some 30 MB.
 MAX_ROWS = 20_000
-#: Rows in one transaction: searches wait for it on SQLite, and compete with it for the CPU elsewhere.
-BATCH_ROWS = 50
-#: Of one table in one flush.
-MAX_BATCHES = 40
-#: The share of the interval over which a flush spreads its batches: in one go, they would delay the searches of that
-#: moment by as much as a search takes.
-SPREAD = 0.8
+#: Rows in one statement: SQLite's searches wait for it, and preparing it occupies the interpreter.
+BATCH_ROWS = 250
 
 Key = tuple[Any, ...]
 #: Pairs of an index into `BufferedTable.values` and an amount.
@@ -46,7 +41,7 @@ class BufferedTable:
 
     With `values`, it has counters: `key` has the columns of a unique constraint, and `values` whole-number columns,
     which are added to; with `maximum` they keep the greatest value instead (0 or more). Without, each row is a new one,
-    and `key` has all its columns. `after_insert` is called with the number of rows of each batch.
+    and `key` has all its columns. `after_insert` is called with the number of rows of each flush.
     """
 
     model: type[Model]
@@ -60,15 +55,16 @@ class BufferedTable:
         return self.model._meta.db_table
 
     def insert(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Insert rows or add to them, in one statement: psycopg's executemany logs lines of its own when the database
-        fails. `rows`: key and values. Raises django.db's errors."""
+        """Insert rows or add to them, in one statement. `rows`: key and values. Raises django.db's errors."""
         on_conflict = ""
         if self.values:
             merge = "CASE WHEN {0} > {1} THEN {0} ELSE {1} END" if self.maximum else "{0} + {1}"
             sums = [f"{each} = {merge.format(f'{self.name}.{each}', f'excluded.{each}')}" for each in self.values]
             on_conflict = f"ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {', '.join(sums)}"
-        with transaction.atomic():  # a savepoint where the caller has a transaction: a refusal does not break that one
-            db.insert(self.model, self.key + self.values, rows, on_conflict)
+        statement = db.insert_statement(self.model, self.key + self.values, rows, on_conflict)
+        # A savepoint where the caller has a transaction: a refusal does not break that one.
+        with transaction.atomic() if connection.in_atomic_block else nullcontext():
+            loop.run(database.backend.fetch(*statement))
 
 
 class WriteBuffer(BackgroundWriter):
@@ -102,12 +98,10 @@ class WriteBuffer(BackgroundWriter):
         with self._lock:
             pending, self._rows = self._rows, defaultdict(dict)
         # In the same order in every process, so that two that add to the same rows cannot deadlock.
-        batches = {table: _batches(table, pending[table]) for table in sorted(pending, key=lambda table: table.name)}
-        pause_s = SPREAD * (self._flush_interval_s or 0.0) / max(1, sum(map(len, batches.values())))
-        for table, keys in batches.items():
-            rows = pending[table]
+        for table in sorted(pending, key=lambda table: table.name):
+            rows, how_many = pending[table], len(pending[table])
             try:
-                self._write(table, rows, keys, pause_s)
+                self._write(table, rows)
             except Exception as error:
                 if table not in self._failing:
                     log.warning(
@@ -120,13 +114,15 @@ class WriteBuffer(BackgroundWriter):
                     log.warning("%s: rows are written again", table.name)
                 self._failing.discard(table)
                 self._full.discard(table)
+                if table.after_insert:
+                    table.after_insert(how_many)
 
-    def _write(
-        self, table: BufferedTable, rows: dict[Key, list[int]], batches: list[list[Key]], pause_s: float
-    ) -> None:
-        """Write `rows`, with a pause before each batch, and remove from them what needs no other attempt."""
-        for batch in batches:
-            self._closing.wait(pause_s)
+    @staticmethod
+    def _write(table: BufferedTable, rows: dict[Key, list[int]]) -> None:
+        """Write `rows`, and remove from them what needs no other attempt."""
+        keys = sorted(rows) if table.values else list(rows)
+        for start in range(0, len(keys), BATCH_ROWS):
+            batch = keys[start : start + BATCH_ROWS]
             try:
                 table.insert([(*key, *rows[key]) for key in batch])
             except (DataError, IntegrityError, ValueError, TypeError) as error:
@@ -134,8 +130,6 @@ class WriteBuffer(BackgroundWriter):
                 log.error("%s: %d rows dropped, the database refused their values (%s)", table.name, how_many, why)
             for key in batch:
                 del rows[key]
-            if table.after_insert:
-                table.after_insert(len(batch))
 
     def _put_back(self, table: BufferedTable, rows: dict[Key, list[int]]) -> None:
         with self._lock:
@@ -154,14 +148,6 @@ class WriteBuffer(BackgroundWriter):
             row = rows[key] = [0] * len(table.values)
         for index, amount in amounts:
             row[index] = max(row[index], amount) if table.maximum else row[index] + amount
-
-
-def _batches(table: BufferedTable, rows: Mapping[Key, list[int]]) -> list[list[Key]]:
-    """The keys of `rows`, in batches: of BATCH_ROWS or, so that a backlog is written in time when the process ends, as
-    many more as MAX_BATCHES need."""
-    keys = sorted(rows) if table.values else list(rows)
-    size = max(BATCH_ROWS, math.ceil(len(keys) / MAX_BATCHES))
-    return [keys[start : start + size] for start in range(0, len(keys), size)]
 
 
 #: The buffer of this process. Tests replace it.
