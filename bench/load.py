@@ -59,7 +59,7 @@ class LoadPlan:
 class LoadResult:
     """`answered`, `incomplete`, `refused`, `errors`: the number of 200 answers, of the incomplete ones among them, of
     503 answers, and of other 5xx answers in the whole run, including the warm-up. `slowest_refusal_ms`: the longest
-    time from sending a search until its 503, 0 without one. All other fields cover the 200 answers of the measured
+    time from when a search was due until its 503, 0 without one. All other fields cover the 200 answers of the measured
     period. `rate_in_time`: the rate of those within `deadline_s`. `load_us`: the load generator's own CPU time per
     search."""
 
@@ -97,7 +97,6 @@ class Connection:
     def __init__(self, port: int) -> None:
         self.port = port
         self.due: float | None = None
-        self.sent = 0.0
         self._received = b""
         self._sock = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -106,7 +105,7 @@ class Connection:
         self.close = self._sock.close
 
     def send(self, request: bytes, due: float) -> None:
-        self.due, self.sent = due, time.perf_counter()
+        self.due = due
         if self._sock.send(request) != len(request):
             raise LoadError("accepted only a part of a request")
 
@@ -175,7 +174,7 @@ class Load:
             due, connection.due = connection.due, None
             self._idle.append(connection)
             done = self._last_answer = time.perf_counter()
-            if self._count(*answer, done - connection.sent):
+            if self._count(*answer, done - due):
                 yield due, done
 
     def _count(self, head: bytes, body: bytes, seconds: float) -> bool:

@@ -19,6 +19,8 @@ from tests.service import Service
 #: As the service's default of SEARCH_DEADLINE_S.
 DEADLINE_S = 1.5
 CONNECTIONS = 64
+#: A search that is due while all are in use waits; its time counts from when it was due.
+OVERLOADED_CONNECTIONS = 2_000
 #: Of the saturation rate, beside the slow clients.
 GOOD_SHARE = 0.2
 
@@ -43,8 +45,7 @@ def measure(options: argparse.Namespace) -> str:
         load = partial(_load, stack)
         saturation, _ = load(replace(plan, seconds=min(10.0, options.seconds)))
         rate = saturation.rate * options.times
-        # As many connections as searches can be due within the deadline: none waits for a connection.
-        overloaded = replace(plan, rate=rate, connections=round(rate * DEADLINE_S) + CONNECTIONS)
+        overloaded = replace(plan, rate=rate, connections=OVERLOADED_CONNECTIONS)
         before_ms = _search_ms(service, stack)
         answers, charged = load(overloaded)
         time.sleep(1)

@@ -1,5 +1,5 @@
-"""uvicorn's HTTP protocol with the limits that it lacks, of a request's headers in bytes and in time, and with a stop
-that answers requests on their way.
+"""uvicorn's HTTP protocol with the limits that it lacks, of a request's headers in bytes and in time, with a stop that
+answers requests on their way, and with a refusal that costs little.
 
 A proxy in front has its own limits. Without one, a client that sends a header byte by byte, or without end, would keep
 a connection and memory for ever.
@@ -18,10 +18,23 @@ HEADER_TIMEOUT_S = 10.0
 IDLE_AT_STOP_S = 2.5
 
 
+class _Refused:
+    """In the place of uvicorn's cycle, for a request that the application does not get."""
+
+    response_complete = True
+    message_event = asyncio.Event()
+
+
 class LimitedProtocol(HttpToolsProtocol):
-    """What it refuses, and what is not HTTP, gets a JSON body as every other error does."""
+    """What it refuses, and what is not HTTP, gets a JSON body as every other error does.
+
+    `refuse` in the state of the ASGI lifespan is called with method, URL and headers of each request. It returns the
+    whole response of one that the application does not get, because the process is overloaded; else None.
+    """
 
     _stopping = False
+    #: The response of the request whose body is still to arrive.
+    _refusal: bytes | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -47,11 +60,34 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(b"431 Request Header Fields Too Large", "Request headers too large")
 
     def on_headers_complete(self) -> None:
+        if self._is_refused():
+            self.cycle = _Refused  # type: ignore[assignment]
+            return  # limits and time of the headers count on for the body
         self._header_bytes = None
         self._stop_timer()
         super().on_headers_complete()
         if self._stopping and self.cycle is not None:
             self.cycle.keep_alive = False
+
+    def on_message_complete(self) -> None:
+        if self._refusal is None:
+            super().on_message_complete()
+            return
+        self._header_bytes = None
+        self._stop_timer()
+        self.transport.write(self._refusal)
+        self._refusal = None
+        self.on_response_complete()
+
+    def _is_refused(self) -> bool:
+        """Sets `_refusal`. What needs more than a response that never changes is the application's to refuse."""
+        refuse = self.app_state.get("refuse")
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if refuse is None or self._stopping or not is_idle or self.expect_100_continue:
+            return False
+        if self.parser.should_keep_alive():
+            self._refusal = refuse(self.parser.get_method(), self.url, self.headers)
+        return self._refusal is not None
 
     def shutdown(self) -> None:
         """Close the connection after the response in progress; where there is none, after the next one or the time for

@@ -37,24 +37,37 @@ class Admission:
     def __init__(self, *, most_running: int, most_waiting: int, max_wait_s: float) -> None:
         self._most_running, self._most_waiting, self._max_wait_s = most_running, most_waiting, max_wait_s
         self.running = 0
+        #: Searches that were let in during this turn of the event loop.
+        self._arrived = 0
         #: Each one's turn, and when it began to wait (time.monotonic).
         self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    @property
-    def refuses(self) -> bool:
-        """Whether a search that comes now is refused at once."""
-        if not self._waiting:
+    def lets_in(self) -> bool:
+        """Whether a search whose headers have arrived may go on to `begin`. Those that arrive in one turn of the event
+        loop all do so before the first of them begins."""
+        if self._refuses(self._arrived):
             return False
-        oldest_wait_s = time.monotonic() - self._waiting[0][1]
-        return oldest_wait_s > self._max_wait_s / 2 or len(self._waiting) >= self._most_waiting
+        if not self._arrived:
+            asyncio.get_running_loop().call_soon(self._forget_arrived)
+        self._arrived += 1
+        return True
+
+    def _forget_arrived(self) -> None:
+        self._arrived = 0
+
+    def _refuses(self, arrived: int = 0) -> bool:
+        """Whether a search that comes now, after as many others, is refused at once."""
+        if self._waiting and time.monotonic() - self._waiting[0][1] > self._max_wait_s / 2:
+            return True
+        return self.running + len(self._waiting) + arrived >= self._most_running + self._most_waiting
 
     async def begin(self) -> None:
         """Returns when the search may run; `end` must follow. Raises Overloaded."""
         if self.running < self._most_running and not self._waiting:
             self.running += 1
             return
-        if self.refuses or not self._most_waiting:
+        if self._refuses():
             raise Overloaded
         loop = asyncio.get_running_loop()
         turn, began = loop.create_future(), time.monotonic()

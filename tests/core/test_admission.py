@@ -73,15 +73,35 @@ def test_searches_are_refused_on_arrival_while_the_queue_stands() -> None:
         admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
         await admission.begin()
         (task,) = await waiting(admission, 1)
-        assert not admission.refuses
+        assert admission.lets_in()
         turn, began = admission._waiting[0]
         admission._waiting[0] = turn, began - 11
-        assert admission.refuses
+        assert not admission.lets_in()
         with pytest.raises(Overloaded):
             await admission.begin()
         admission.end()  # the oldest one begins
         await task
-        assert not admission.refuses
+        assert admission.lets_in()
+
+    run(check())
+
+
+def test_searches_of_one_turn_of_the_event_loop_are_counted() -> None:
+    """None of them has begun when the last one arrives."""
+
+    async def check() -> None:
+        admission = Admission(most_running=2, most_waiting=3, max_wait_s=20)
+        assert [admission.lets_in() for _ in range(7)] == [True] * 5 + [False] * 2
+        await asyncio.sleep(0)
+        assert [admission.lets_in() for _ in range(7)] == [True] * 5 + [False] * 2
+        await asyncio.sleep(0)
+        await admission.begin()
+        await admission.begin()
+        tasks = await waiting(admission, 2)
+        assert [admission.lets_in() for _ in range(3)] == [True, False, False]
+        for task in tasks:
+            admission.end()
+            await task
 
     run(check())
 
