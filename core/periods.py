@@ -83,8 +83,8 @@ def shown(at: datetime) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the greatest unit of which it is a whole number, `2 hours`; `not at all` for 0."""
+    """In the greatest unit of which it is a whole number, `2 hours`; `0 s` for 0."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length and seconds % length == 0:
             return f"{seconds / length:g} {unit}{'s' * (seconds != length)}"
-    return f"{seconds:g} s" if seconds else "not at all"
+    return f"{seconds:g} s"
