@@ -62,9 +62,8 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         return
     received_at = time.perf_counter()
     match = LOOP_VIEWS.get(scope["path"])
-    limit = (
-        settings.MAX_BODY_BYTES if scope["path"].startswith(middleware.API) else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    )
+    is_search = match is not None and match.view_name in SEARCHES
+    limit = settings.MAX_BODY_BYTES if is_search else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     body = await _read(receive, limit) if _can_have_body(scope) else _Body(b"", False)
     scope = {**scope, "headers": _headers(scope["headers"], body)}
     if match is None and _open_pages < MAX_PAGES:

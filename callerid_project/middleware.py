@@ -15,14 +15,10 @@ from csp.constants import HEADER, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from csp.middleware import CSPMiddleware, PolicyParts
 from csp.utils import build_policy
 from django.conf import settings
-from django.contrib.auth.middleware import AuthenticationMiddleware
-from django.contrib.messages.middleware import MessageMiddleware
-from django.contrib.sessions.middleware import SessionMiddleware
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
-from django_otp.middleware import OTPMiddleware
 
 from callerid_project import metrics, proxies
 from callerid_project.errors import body_too_large, field_too_long, in_admin, incomplete_body
@@ -33,10 +29,6 @@ from core.throttling import client_address
 
 request_log = logging.getLogger("callerid.request")
 
-API = "/callerid/"
-#: Health checks and metrics are not queued, and their bodies are not read: they are answered however many requests run,
-#: wait, or send slowly.
-HEALTH_CHECKS = frozenset({"/livez", "/livez/", "/readyz", "/readyz/", "/metrics", "/metrics/"})
 #: Characters of a parameter or form field of the console.
 MAX_FIELD = 10_000
 #: Backslashes in the cookies of one request. Python before 3.11.10 and 3.12.6 decodes them in quadratic time
@@ -56,10 +48,6 @@ ADMIN_POLICY = {
     "connect-src": [SELF],
     "form-action": [SELF],
 }
-
-
-def is_api(request: HttpRequest) -> bool:
-    return request.path_info.startswith(API)
 
 
 def request_id_for(sent: str) -> str:
@@ -152,7 +140,7 @@ def loop_headers(is_secure: bool) -> tuple[tuple[bytes, bytes], ...]:
     }
     request, response = ASGIRequest(scope, io.BytesIO()), HttpResponse(headers=CONSTANT_HEADERS)
     del response.headers["Content-Type"]
-    response.headers[HEADER] = strict_policy()
+    response.headers[HEADER] = build_policy()  # of settings.CONTENT_SECURITY_POLICY
     _framing.process_response(request, _security.process_response(request, response))
     return encoded(response)
 
@@ -162,22 +150,9 @@ def encoded(response: HttpResponse) -> tuple[tuple[bytes, bytes], ...]:
     return tuple((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.headers.items())
 
 
-@lru_cache(maxsize=1)
-def strict_policy() -> str:
-    """settings.CONTENT_SECURITY_POLICY, which every response has that is not a page."""
-    return build_policy()
-
-
 class PolicyMiddleware(CSPMiddleware):
     """The Content-Security-Policy. pages.py relaxes it for its pages; everything below the admin's index, its error
     pages too, gets ADMIN_POLICY."""
-
-    def __call__(self, request: HttpRequest) -> Any:
-        if not is_api(request):
-            return super().__call__(request)
-        response: Any = self.get_response(request)
-        response.headers[HEADER] = strict_policy()
-        return response
 
     def get_policy_parts(
         self, request: HttpRequest, response: HttpResponseBase, report_only: bool = False
@@ -201,13 +176,12 @@ class BodyMiddleware:
         self._get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not is_api(request) and request.path_info not in HEALTH_CHECKS:
-            try:
-                read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-            except BodyTooLarge:
-                return body_too_large(request)
-            except IncompleteBody as error:
-                return incomplete_body(request, error)
+        try:
+            read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        except BodyTooLarge:
+            return body_too_large(request)
+        except IncompleteBody as error:
+            return incomplete_body(request, error)
         return self._get_response(request)
 
 
@@ -225,24 +199,6 @@ class FieldLimitMiddleware:
         return self._get_response(request)
 
     def process_view(self, request: HttpRequest, *view: Any) -> HttpResponse | None:
-        if is_api(request):
-            return None
         fields = [*request.GET.lists(), *request.POST.lists()]
         too_long = any(len(text) > MAX_FIELD for name, values in fields for text in (name, *values))
         return field_too_long(request) if too_long else None
-
-
-def _pages_only(middleware: type) -> type:
-    """`middleware`, skipped for the API, which has no session, user or messages. A subclass of Django's middleware
-    passes the checks that the admin makes of MIDDLEWARE."""
-
-    def __call__(self: Any, request: HttpRequest) -> Any:  # noqa: N807
-        return self.get_response(request) if is_api(request) else middleware.__call__(self, request)
-
-    return type(f"Page{middleware.__name__}", (middleware,), {"__call__": __call__})
-
-
-PageSessionMiddleware = _pages_only(SessionMiddleware)
-PageAuthenticationMiddleware = _pages_only(AuthenticationMiddleware)
-PageOTPMiddleware = _pages_only(OTPMiddleware)
-PageMessageMiddleware = _pages_only(MessageMiddleware)
