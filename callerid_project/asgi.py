@@ -41,13 +41,13 @@ for slot in SLOTS:
 LOOP_PATHS = ("/callerid/search", "/livez", "/readyz", "/metrics")
 LOOP_VIEWS = {path: resolve(path) for name in LOOP_PATHS for path in (name, f"{name}/")}
 SEARCHES = frozenset({"search", "search-slash"})
-SEARCH_URLS = frozenset({b"/callerid/search", b"/callerid/search/"})
+SEARCH_URLS = frozenset(path.encode() for path, match in LOOP_VIEWS.items() if match.view_name in SEARCHES)
 #: Requests for pages that run, and that run or wait: one more gets 503.
 PAGE_THREADS, MAX_PAGES = 4, 64
 
-#: Python's garbage collector runs after 700 new objects, and regularly looks at all. With thousands of connections that
-#: takes a fifth of a second each time. A search leaves it nothing to find; pages do.
-GC_THRESHOLDS = (20_000, 10, 100)
+#: By default the garbage collector runs after some hundred new objects, and regularly looks at all there are. With
+#: thousands of connections that takes a fifth of a second each time. Searches leave it nothing to find; pages do.
+GC_THRESHOLDS = (20_000, 10, 10)
 
 _pages: Any = WSGIMiddleware(wsgi.application, workers=PAGE_THREADS)  # type: ignore[arg-type]
 _open_pages = 0
@@ -106,11 +106,11 @@ async def _respond(request: HttpRequest, match: Any) -> HttpResponse:
             admission.searches.end()
 
 
-def _refuse(method: bytes, url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes | None:
-    """The response to a search that is refused on arrival: the server sends it without calling the application, so that
-    refusing many leaves time to answer others."""
+def overload_response(method: bytes, url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes | None:
+    """The response to a search that is refused on arrival; None for other requests. The server sends it without calling
+    the application, so that refusing many leaves time to answer others."""
     global _refusal_logged_at  # noqa: PLW0603
-    if method != b"POST" or url not in SEARCH_URLS or admission.searches.lets_in():
+    if method != b"POST" or url not in SEARCH_URLS or admission.searches.admits():
         return None
     admission.REFUSED.inc()
     observe_request("search", 503, 0.0, in_test_mode=False)
@@ -119,22 +119,18 @@ def _refuse(method: bytes, url: bytes, headers: list[tuple[bytes, bytes]]) -> by
         _refusal_logged_at = now
         log.warning("overloaded: searches are refused with 503 on arrival")
     sent_id = next((value for name, value in headers if name == b"x-request-id"), b"").decode("latin-1")
-    before_id, after_id = _refusal()
+    before_id, after_id = _overload_response_parts()
     return before_id + middleware.request_id_for(sent_id).encode() + after_id
 
 
 @cache
-def _refusal() -> tuple[bytes, bytes]:
+def _overload_response_parts() -> tuple[bytes, bytes]:
     """The response, up to the request id and after it."""
     response = errors.overloaded()
-    headers = (
-        *middleware.encoded(response),
-        *middleware.loop_headers(False),
-        (b"content-length", b"%d" % len(response.content)),
-        (b"x-request-id", b""),
-    )
-    lines = b"\r\n".join(b"%b: %b" % header for header in headers)
-    return b"HTTP/1.1 503 Service Unavailable\r\n" + lines, b"\r\n\r\n" + response.content
+    length = (b"content-length", b"%d" % len(response.content))
+    headers = (*middleware.encoded(response), *middleware.loop_headers(False), length)
+    lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+    return b"HTTP/1.1 503 Service Unavailable\r\n" + lines + b"x-request-id: ", b"\r\n\r\n" + response.content
 
 
 async def _respond_page(scope: Any, body: "_Body", send: Any) -> None:
@@ -239,7 +235,7 @@ async def _lifespan(state: dict[str, Any], receive: Any, send: Any) -> None:
     gc.collect()
     gc.freeze()  # imported objects stay: collecting them again takes many times as long as a search
     gc.set_threshold(*GC_THRESHOLDS)
-    state["refuse"] = _refuse
+    state["overload_response"] = overload_response
     await send({"type": "lifespan.startup.complete"})
     await receive()
     await loop.run_in_thread(background.close_all)

@@ -1,4 +1,4 @@
-"""Limits how many searches run at once, and refuses late: by age, not by number.
+"""Limits how many searches run at once, and refuses late: by age, and by number only to bound the memory.
 
 A search that waits for a vendor, for a connector in a thread or for another request does not count meanwhile: it uses
 neither the event loop nor the database. So the limit can be low, and searches that have begun end in time on a slow
@@ -37,37 +37,38 @@ class Admission:
     def __init__(self, *, most_running: int, most_waiting: int, max_wait_s: float) -> None:
         self._most_running, self._most_waiting, self._max_wait_s = most_running, most_waiting, max_wait_s
         self.running = 0
-        #: Searches that were let in during this turn of the event loop.
-        self._arrived = 0
+        #: Searches that were admitted during this turn of the event loop.
+        self._admitted_this_turn = 0
         #: Each one's turn, and when it began to wait (time.monotonic).
         self._waiting: deque[tuple[asyncio.Future[None], float]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    def lets_in(self) -> bool:
-        """Whether a search whose headers have arrived may go on to `begin`. Those that arrive in one turn of the event
-        loop all do so before the first of them begins."""
-        if self._refuses(self._arrived):
+    def admits(self) -> bool:
+        """Whether a search whose headers have arrived may go on to `begin`. Those of one turn of the event loop are
+        counted here, because none of them has reached `begin` yet."""
+        if self._is_full(self._admitted_this_turn):
             return False
-        if not self._arrived:
-            asyncio.get_running_loop().call_soon(self._forget_arrived)
-        self._arrived += 1
+        if not self._admitted_this_turn:
+            asyncio.get_running_loop().call_soon(self._end_turn)
+        self._admitted_this_turn += 1
         return True
 
-    def _forget_arrived(self) -> None:
-        self._arrived = 0
+    def _end_turn(self) -> None:
+        self._admitted_this_turn = 0
 
-    def _refuses(self, arrived: int = 0) -> bool:
-        """Whether a search that comes now, after as many others, is refused at once."""
+    def _is_full(self, admitted: int = 0) -> bool:
+        """Whether a search that comes now is refused at once. `admitted`: how many come before it."""
         if self._waiting and time.monotonic() - self._waiting[0][1] > self._max_wait_s / 2:
             return True
-        return self.running + len(self._waiting) + arrived >= self._most_running + self._most_waiting
+        free = max(0, self._most_running - self.running) + self._most_waiting - len(self._waiting)
+        return admitted >= free
 
     async def begin(self) -> None:
         """Returns when the search may run; `end` must follow. Raises Overloaded."""
         if self.running < self._most_running and not self._waiting:
             self.running += 1
             return
-        if self._refuses():
+        if self._is_full():
             raise Overloaded
         loop = asyncio.get_running_loop()
         turn, began = loop.create_future(), time.monotonic()

@@ -27,7 +27,7 @@ class BackgroundWriter(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Write what is pending, on this thread's connection. Never raises."""
+        """Write what is pending. Never raises."""
 
     def start_thread(self) -> None:
         """Start the thread unless it runs. May raise, as threading does; the next call tries again."""

@@ -1,4 +1,4 @@
-"""The SQL statements of a search, awaited on the event loop.
+"""The SQL statements of a search, and those that write statistics, awaited on the event loop.
 
 While serving PostgreSQL they run on a pool of asyncpg (core.postgresql.pool); on SQLite, and in commands and tests, on
 Django's connection in a thread. Both raise django.db's errors, so that callers need not know which.

@@ -41,7 +41,7 @@ class BufferedTable:
 
     With `values`, it has counters: `key` has the columns of a unique constraint, and `values` whole-number columns,
     which are added to; with `maximum` they keep the greatest value instead (0 or more). Without, each row is a new one,
-    and `key` has all its columns. `after_insert` is called with the number of rows of each flush.
+    and `key` has all its columns. `after_insert` is called with the number of rows of each batch.
     """
 
     model: type[Model]
@@ -64,7 +64,7 @@ class BufferedTable:
         statement = db.insert_statement(self.model, self.key + self.values, rows, on_conflict)
         # A savepoint where the caller has a transaction: a refusal does not break that one.
         with transaction.atomic() if connection.in_atomic_block else nullcontext():
-            loop.run(database.backend.fetch(*statement))
+            loop.run(database.backend.fetch(*statement))  # not database.fetch: no span without a request
 
 
 class WriteBuffer(BackgroundWriter):
@@ -90,7 +90,7 @@ class WriteBuffer(BackgroundWriter):
         self.start_thread()
 
     def flush(self) -> None:
-        """Write the rows, on this thread's connection.
+        """Write the rows, by core.database.
 
         Never raises: what the database cannot take now is kept for the next flush, and a batch whose values it refuses
         is dropped. (A batch that was committed while its reply was lost is written twice.)
@@ -99,7 +99,7 @@ class WriteBuffer(BackgroundWriter):
             pending, self._rows = self._rows, defaultdict(dict)
         # In the same order in every process, so that two that add to the same rows cannot deadlock.
         for table in sorted(pending, key=lambda table: table.name):
-            rows, how_many = pending[table], len(pending[table])
+            rows = pending[table]
             try:
                 self._write(table, rows)
             except Exception as error:
@@ -114,8 +114,6 @@ class WriteBuffer(BackgroundWriter):
                     log.warning("%s: rows are written again", table.name)
                 self._failing.discard(table)
                 self._full.discard(table)
-                if table.after_insert:
-                    table.after_insert(how_many)
 
     @staticmethod
     def _write(table: BufferedTable, rows: dict[Key, list[int]]) -> None:
@@ -123,13 +121,17 @@ class WriteBuffer(BackgroundWriter):
         keys = sorted(rows) if table.values else list(rows)
         for start in range(0, len(keys), BATCH_ROWS):
             batch = keys[start : start + BATCH_ROWS]
+            inserted = len(batch)
             try:
                 table.insert([(*key, *rows[key]) for key in batch])
             except (DataError, IntegrityError, ValueError, TypeError) as error:
-                how_many, why = len(batch), describe(error)
-                log.error("%s: %d rows dropped, the database refused their values (%s)", table.name, how_many, why)
+                why, inserted = describe(error), 0
+                log.error("%s: %d rows dropped, the database refused their values (%s)", table.name, len(batch), why)
             for key in batch:
                 del rows[key]
+            if inserted and table.after_insert:
+                table.after_insert(inserted)
+            db.yield_to_writers()
 
     def _put_back(self, table: BufferedTable, rows: dict[Key, list[int]]) -> None:
         with self._lock:

@@ -45,7 +45,7 @@ class Slot:
     def record(
         self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
     ) -> None:
-        """Keep an answer. `cached` and `joined`: as in MemberCall."""
+        """Keep an answer, one for each index. `cached` and `joined`: as in MemberCall."""
         self._keep(index, MemberCall(self._members[index].name, answer, elapsed_s, cached, joined))
 
     def calls(self) -> tuple[MemberCall, ...]:

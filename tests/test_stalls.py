@@ -106,6 +106,8 @@ def test_a_commit_that_waits_for_a_standby_times_out_too(
         set_standby(admin, "absent")
         try:
             answer = search(service, key, **({"Idempotency-Key": "standby"} if idempotent else {}))
+            failed = "SELECT sum(count) FROM accounts_searchhour WHERE outcome = 'failed'"
+            wait_for(lambda: admin.execute(failed).fetchall() == [(1,)])  # statistics wait for no standby
         finally:
             set_standby(admin, "")
     assert answer.elapsed.total_seconds() < BOUND_S

@@ -131,7 +131,7 @@ class ThrottledAdminSite(UnfoldAdminSite):
         return super().password_change(request, extra_context)
 
     def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Not unfold's second search, which has the text in the URL: the console's is `find`."""
+        """Disabled: unfold's search puts the text into the URL. The console uses `find`."""
         raise Http404
 
     def pending(self, request: HttpRequest, next_url: str) -> HttpResponse:

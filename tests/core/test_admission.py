@@ -73,15 +73,15 @@ def test_searches_are_refused_on_arrival_while_the_queue_stands() -> None:
         admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
         await admission.begin()
         (task,) = await waiting(admission, 1)
-        assert admission.lets_in()
+        assert admission.admits()
         turn, began = admission._waiting[0]
         admission._waiting[0] = turn, began - 11
-        assert not admission.lets_in()
+        assert not admission.admits()
         with pytest.raises(Overloaded):
             await admission.begin()
         admission.end()  # the oldest one begins
         await task
-        assert admission.lets_in()
+        assert admission.admits()
 
     run(check())
 
@@ -91,17 +91,35 @@ def test_searches_of_one_turn_of_the_event_loop_are_counted() -> None:
 
     async def check() -> None:
         admission = Admission(most_running=2, most_waiting=3, max_wait_s=20)
-        assert [admission.lets_in() for _ in range(7)] == [True] * 5 + [False] * 2
+        assert [admission.admits() for _ in range(7)] == [True] * 5 + [False] * 2
         await asyncio.sleep(0)
-        assert [admission.lets_in() for _ in range(7)] == [True] * 5 + [False] * 2
+        assert [admission.admits() for _ in range(7)] == [True] * 5 + [False] * 2
         await asyncio.sleep(0)
         await admission.begin()
         await admission.begin()
         tasks = await waiting(admission, 2)
-        assert [admission.lets_in() for _ in range(3)] == [True, False, False]
+        assert [admission.admits() for _ in range(3)] == [True, False, False]
         for task in tasks:
             admission.end()
             await task
+
+    run(check())
+
+
+def test_searches_that_run_again_take_no_place_in_the_queue() -> None:
+    """After a pause more of them may run than may begin."""
+
+    async def check() -> None:
+        admission = Admission(most_running=1, most_waiting=2, max_wait_s=20)
+        for _ in range(4):
+            await admission.begin()
+            admission.end()
+        admission.running += 4  # as their pauses end
+        tasks = await waiting(admission, 2)
+        assert [task.done() for task in tasks] == [False, False]
+        assert not admission.admits()
+        for task in tasks:
+            task.cancel()
 
     run(check())
 

@@ -207,23 +207,6 @@ def test_counting_errors_are_logged_by_type_only(caplog: pytest.LogCaptureFixtur
 
 
 @pytest.mark.django_db
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no prepared statements in a session")
-def test_statistics_statements_are_not_prepared(process_buffer: WriteBuffer) -> None:
-    def prepared() -> int:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_prepared_statements")
-            return int(cursor.fetchone()[0])
-
-    before = prepared()
-    for _ in range(8):
-        add(process_buffer)
-        process_buffer.flush()
-    assert prepared() == before
-    assert connection.connection.prepare_threshold is None  # or psycopg keeps the last hundred statements' texts
-    assert counted() == [("found_one", 8)]
-
-
-@pytest.mark.django_db
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's driver converts parameters in C")
 def test_postgresql_gets_a_batch_as_one_parameter(process_buffer: WriteBuffer, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []

@@ -66,10 +66,10 @@ def markdown(presets: list[Preset]) -> str:
         lines += ["", f"## {each.name}", "", f"**{each.title}**: <{each.documentation}>. From: {each.source}.", ""]
         lines += [f"- {caveat}" for caveat in each.caveats]
         budget = each.budget
-        lines.append(
-            f"- Cached: found {duration(budget.cache_hit_s)}, not found {duration(budget.cache_miss_s)}. "
-            f"`{each.base_url_name}` replaces `{each.request.origin}`."
-        )
+        cached = f"Cached: found {duration(budget.cache_hit_s)}, not found {duration(budget.cache_miss_s)}."
+        if not (budget.cache_hit_s or budget.cache_miss_s):
+            cached = "Not cached."
+        lines.append(f"- {cached} `{each.base_url_name}` replaces `{each.request.origin}`.")
     return "\n".join(lines) + "\n"
 
 
