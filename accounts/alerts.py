@@ -50,25 +50,19 @@ class Condition:
     severity: Severity = Severity.ALERT
 
 
-@dataclass(frozen=True, slots=True)
-class Delays:
-    """How long a condition lasts before its incident opens, and is absent before it closes."""
-
-    open_after: timedelta = timedelta()
-    close_after: timedelta = timedelta()
-
-
 def report(
     *,
     conditions: Iterable[Condition],
-    delays: Mapping[str, Delays],
+    kinds: Mapping[str, bool],
     now: datetime,
     subjects: Collection[str] | None = None,
 ) -> tuple[int, int]:
-    """Open, update and close incidents of the kinds in `delays`, which were all checked; returns how many opened and
-    how many closed. `subjects`: only these were checked."""
+    """Open, update and close incidents of `kinds`, which were all checked; returns how many opened and how many closed.
+
+    `kinds`: each with whether its conditions must last for ALERT_OPEN_AFTER_MIN before their incident opens, and be
+    absent for ALERT_CLOSE_AFTER_MIN before it closes. `subjects`: only these were checked."""
     present = {(each.kind, each.subject): each for each in conditions}
-    checked = current().filter(kind__in=delays)
+    checked = current().filter(kind__in=kinds)
     if subjects is not None:
         checked = checked.filter(subject__in=subjects)
     known = {(each.kind, each.subject): each for each in checked}
@@ -76,10 +70,12 @@ def report(
     for key, condition in sorted(present.items()):
         incident = known.get(key) or (_begin(condition, now) if condition.severity is Severity.ALERT else None)
         if incident is not None:
-            opened += _continue(incident, condition, delays[condition.kind], now)
+            open_after_min = settings.ALERT_OPEN_AFTER_MIN if kinds[condition.kind] else 0
+            opened += _continue(incident, condition, timedelta(minutes=open_after_min), now)
     for key, incident in sorted(known.items()):
         if key not in present:
-            closed += _end(incident, delays[incident.kind], now)
+            close_after_min = settings.ALERT_CLOSE_AFTER_MIN if kinds[incident.kind] else 0
+            closed += _end(incident, timedelta(minutes=close_after_min), now)
     return opened, closed
 
 
@@ -104,7 +100,7 @@ def _begin(condition: Condition, now: datetime) -> Incident | None:
     return incident
 
 
-def _continue(incident: Incident, condition: Condition, delays: Delays, now: datetime) -> bool:
+def _continue(incident: Incident, condition: Condition, open_after: timedelta, now: datetime) -> bool:
     """Update the incident; returns whether it has opened now."""
     if incident.opened_at is None and now - incident.last_seen_at > MAX_GAP:
         incident.first_seen_at = now
@@ -120,7 +116,7 @@ def _continue(incident: Incident, condition: Condition, delays: Delays, now: dat
     row = current().filter(pk=incident.pk)
     row.update(**seen)
     may_open = incident.opened_at is None and condition.severity is Severity.ALERT
-    if not may_open or now - incident.first_seen_at < delays.open_after:
+    if not may_open or now - incident.first_seen_at < open_after:
         return False
     with transaction.atomic():
         if not row.filter(opened_at=None).update(opened_at=now):
@@ -135,7 +131,7 @@ def _line(text: str, length: int) -> str:
     return " ".join(text.split())[:length]
 
 
-def _end(incident: Incident, delays: Delays, now: datetime) -> bool:
+def _end(incident: Incident, close_after: timedelta, now: datetime) -> bool:
     """Close the incident if its condition has been absent for long enough; returns whether it has closed now."""
     # No row if another checker has seen the condition meanwhile.
     unchanged = current().filter(pk=incident.pk, last_seen_at=incident.last_seen_at)
@@ -145,7 +141,7 @@ def _end(incident: Incident, delays: Delays, now: datetime) -> bool:
             if unchanged.filter(opened_at=None).update(closed_at=now):
                 incident.delete()
         return False
-    if now - incident.last_seen_at < delays.close_after:
+    if now - incident.last_seen_at < close_after:
         return False
     with transaction.atomic():
         if not unchanged.update(closed_at=now):

@@ -6,13 +6,11 @@ it closes.
 """
 
 import logging
-from datetime import timedelta
 
-from django.conf import settings
 from django.utils import timezone
 
 from accounts import alerts, task_runs
-from accounts.alerts import Condition, Delays
+from accounts.alerts import Condition
 from callerid_project.health import checks
 from callerid_project.health.base import Context
 
@@ -25,22 +23,19 @@ def check() -> tuple[int, int]:
     A check that fails is logged, and the incidents of its kinds stay as they are.
     """
     now = timezone.now()
-    lasting = Delays(
-        timedelta(minutes=settings.ALERT_OPEN_AFTER_MIN), timedelta(minutes=settings.ALERT_CLOSE_AFTER_MIN)
-    )
     conditions: list[Condition] = []
-    delays: dict[str, Delays] = {}
+    kinds: dict[str, bool] = {}
     failed: set[str] = set()
     for each in checks.CHECKS:
         if not each.kinds:
             continue
-        delays |= dict.fromkeys(each.kinds, lasting if each.is_delayed else Delays())
+        kinds |= dict.fromkeys(each.kinds, each.is_delayed)
         try:
             conditions += [found for found in each.find(Context(now)) if isinstance(found, Condition)]
         except Exception:
             log.exception("alerts: the check of %s failed", ", ".join(each.kinds))
             failed.update(each.kinds)
-    delays = {kind: delay for kind, delay in delays.items() if kind not in failed}
-    changed = alerts.report(conditions=[each for each in conditions if each.kind in delays], delays=delays, now=now)
+    kinds = {kind: is_delayed for kind, is_delayed in kinds.items() if kind not in failed}
+    changed = alerts.report(conditions=[each for each in conditions if each.kind in kinds], kinds=kinds, now=now)
     task_runs.record(task_runs.ALERTS, succeeded=not failed)
     return changed

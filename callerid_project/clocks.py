@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 
 from accounts import alerts
-from accounts.alerts import Condition, Delays, Severity
+from accounts.alerts import Condition, Severity
 from core import db, metrics, redis
 
 #: The kind of the alert; its subject is the host's name.
@@ -44,7 +44,7 @@ def report() -> None:
     gone = alerts.current().filter(kind=KIND, last_seen_at__lt=now - GONE).values_list("subject", flat=True)
     alerts.report(
         conditions=[condition] if abs(ahead_s) > MAX_DIFFERENCE_S / 2 else [],
-        delays={KIND: Delays()},
+        kinds={KIND: False},
         now=now,
         subjects={host, *gone},
     )

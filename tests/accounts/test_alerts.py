@@ -17,7 +17,7 @@ from django.db.models.signals import pre_delete
 from django.utils import timezone
 
 from accounts import alerts, credits, notices
-from accounts.alerts import Condition, Delays, Severity
+from accounts.alerts import Condition, Severity
 from accounts.models import Incident, Notice
 from core import webhooks
 from core.retention import KEPT_DAYS
@@ -33,16 +33,17 @@ pytestmark = pytest.mark.django_db
 Vendor = Callable[..., Upstream]
 KIND, OPS = "source.failing", "ops@example.org"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-AT_ONCE = {KIND: Delays()}
-LASTING = {KIND: Delays(timedelta(minutes=5), timedelta(minutes=10))}
+AT_ONCE = {KIND: False}
+#: Opens after 5 minutes, and closes after 10: the defaults.
+LASTING = {KIND: True}
 
 
 def failing(subject: str = "twilio", *, severity: Severity = Severity.ALERT) -> Condition:
     return Condition(KIND, subject, f"Source failing: {subject}", "3 of 9 lookups failed.", "Correct it.", severity)
 
 
-def report(*conditions: Condition, delays: dict[str, Delays] = AT_ONCE) -> tuple[int, int]:
-    return alerts.report(conditions=conditions, delays=delays, now=timezone.now())
+def report(*conditions: Condition, kinds: dict[str, bool] = AT_ONCE) -> tuple[int, int]:
+    return alerts.report(conditions=conditions, kinds=kinds, now=timezone.now())
 
 
 def sent() -> list[str]:
@@ -88,43 +89,43 @@ def test_incident_is_reported_once_and_its_end_once(by_email: None) -> None:
 
 def test_incident_opens_and_closes_after_its_delays(by_email: None, clock: Clock) -> None:
     minute = timedelta(minutes=1)
-    assert report(failing(), delays=LASTING) == (0, 0)
+    assert report(failing(), kinds=LASTING) == (0, 0)
     assert list(alerts.open_incidents()) == []
     clock.now += 5 * minute - timedelta(seconds=1)
-    assert report(failing(), delays=LASTING) == (0, 0)
+    assert report(failing(), kinds=LASTING) == (0, 0)
     clock.now += minute
-    assert report(failing(), delays=LASTING) == (1, 0)
+    assert report(failing(), kinds=LASTING) == (1, 0)
     clock.now += 9 * minute
-    assert report(delays=LASTING) == (0, 0)
+    assert report(kinds=LASTING) == (0, 0)
     assert len(alerts.open_incidents()) == 1
     clock.now += minute
-    assert report(delays=LASTING) == (0, 1)
+    assert report(kinds=LASTING) == (0, 1)
     assert events() == ["incident.opened", "incident.resolved"]
 
 
 def test_flapping_condition_is_reported_once_at_most(by_email: None, clock: Clock) -> None:
     for _ in range(50):
-        report(failing(), delays=LASTING)
+        report(failing(), kinds=LASTING)
         clock.now += timedelta(minutes=2)
-        report(delays=LASTING)
+        report(kinds=LASTING)
         clock.now += timedelta(minutes=2)
     assert events() == []
-    report(failing(), delays=LASTING)
+    report(failing(), kinds=LASTING)
     clock.now += timedelta(minutes=5)
     for _ in range(50):
-        report(failing(), delays=LASTING)
+        report(failing(), kinds=LASTING)
         clock.now += timedelta(minutes=8)
-        report(delays=LASTING)
+        report(kinds=LASTING)
         clock.now += timedelta(minutes=1)
     assert events() == ["incident.opened"]
 
 
 def test_condition_that_nobody_checked_meanwhile_begins_anew(by_email: None, clock: Clock) -> None:
-    report(failing(), delays=LASTING)
+    report(failing(), kinds=LASTING)
     clock.now += timedelta(hours=1)
-    assert report(failing(), delays=LASTING) == (0, 0)
+    assert report(failing(), kinds=LASTING) == (0, 0)
     clock.now += timedelta(minutes=5)
-    assert report(failing(), delays=LASTING) == (1, 0)
+    assert report(failing(), kinds=LASTING) == (1, 0)
 
 
 def test_line_breaks_of_a_condition_reach_no_header(mailbox: Mailbox, by_email: None) -> None:
@@ -144,21 +145,21 @@ def test_condition_below_its_limit_only_keeps_an_incident_open(by_email: None) -
 
 def test_incident_that_another_checker_opens_is_not_deleted(by_email: None) -> None:
     """One checker no longer sees the condition; the other sees it between that checker's statements."""
-    report(failing(), delays=LASTING)
+    report(failing(), kinds=LASTING)
 
     def other_checker(**_: Any) -> None:
         pre_delete.disconnect(other_checker, sender=Incident)
         report(failing())
 
     pre_delete.connect(other_checker, sender=Incident)
-    report(delays=LASTING)
+    report(kinds=LASTING)
     assert alerts.open_incidents().count() == 1
     assert Notice.objects.get().incident == alerts.open_incidents().get()
 
 
 def test_kinds_that_were_not_checked_stay_as_they_are(by_email: None) -> None:
     report(failing())
-    assert report(delays={"data.stale": Delays()}) == (0, 0)
+    assert report(kinds={"data.stale": False}) == (0, 0)
     assert alerts.open_incidents().count() == 1
 
 
@@ -320,7 +321,7 @@ def test_documented_message_is_the_one_that_is_sent(by_webhook: Upstream, settin
             cursor.execute("SELECT setval('accounts_incident_id_seq', %s)", [data["id"] - 1])
     condition = Condition(KIND, data["subject"], data["title"], data["summary"], data["hint"])
     now = datetime.fromisoformat(documented["timestamp"])
-    alerts.report(conditions=[condition], delays=AT_ONCE, now=now)
+    alerts.report(conditions=[condition], kinds=AT_ONCE, now=now)
     assert sent() == ["sent"]
     assert json.loads(by_webhook.bodies[0]) == documented
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts import alerts, task_runs
-from accounts.alerts import Condition, Delays
+from accounts.alerts import Condition
 from accounts.models import ApiToken, Incident, Notice, TaskRun
 from tests.accounts.admin.pages import history, query_count
 
@@ -28,7 +28,7 @@ def alerts_on(settings: Any) -> None:
 
 def report(*subjects: str, kind: str = "source.failing") -> None:
     conditions = [Condition(kind, name, f"Source failing: {name}", "It fails.", "Correct it.") for name in subjects]
-    alerts.report(conditions=conditions, delays={kind: Delays()}, now=timezone.now())
+    alerts.report(conditions=conditions, kinds={kind: False}, now=timezone.now())
 
 
 def titles(client: Client, **query: str) -> list[str]:
@@ -52,9 +52,10 @@ def test_list_is_filtered_by_state_and_kind(admin_client: Client) -> None:
 
 
 def test_conditions_that_have_not_lasted_are_not_listed(admin_client: Client) -> None:
-    lasting = {"source.failing": Delays(open_after=timedelta(minutes=5))}
     alerts.report(
-        conditions=[Condition("source.failing", "twilio", "Source failing: twilio")], delays=lasting, now=timezone.now()
+        conditions=[Condition("source.failing", "twilio", "Source failing: twilio")],
+        kinds={"source.failing": True},
+        now=timezone.now(),
     )
     assert Incident.objects.count() == 1
     assert titles(admin_client) == []
