@@ -12,8 +12,9 @@ from enum import Enum, auto
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import QuerySet
+from django.forms.models import model_to_dict
 from django.urls import reverse
 from django.utils import timezone
 
@@ -89,15 +90,10 @@ def open_incidents() -> QuerySet[Incident]:
     return current().filter(opened_at__isnull=False).order_by("-opened_at", "-pk")
 
 
-def _begin(condition: Condition, now: datetime) -> Incident | None:
-    """A new incident that has not opened yet; None if another checker has just created it."""
-    incident = Incident(kind=condition.kind, subject=condition.subject, first_seen_at=now, last_seen_at=now)
-    try:
-        with transaction.atomic():
-            incident.save(force_insert=True)
-    except IntegrityError:
-        return current().filter(kind=condition.kind, subject=condition.subject).first()
-    return incident
+def _begin(condition: Condition, now: datetime) -> Incident:
+    """A new incident that has not opened yet, or the one that another checker has just created."""
+    times = {"first_seen_at": now, "last_seen_at": now}
+    return current().get_or_create(kind=condition.kind, subject=condition.subject, defaults=times)[0]
 
 
 def _continue(incident: Incident, condition: Condition, open_after: timedelta, now: datetime) -> bool:
@@ -159,11 +155,7 @@ def _notify(event: str, incident: Incident, now: datetime) -> None:
 def _payload(incident: Incident, path: str) -> dict[str, Any]:
     return {
         "id": incident.pk,
-        "kind": incident.kind,
-        "subject": incident.subject,
-        "title": incident.title,
-        "summary": incident.summary,
-        "hint": incident.hint,
+        **model_to_dict(incident, ("kind", "subject", "title", "summary", "hint")),
         "opened_at": iso(incident.opened_at) if incident.opened_at else None,
         "closed_at": iso(incident.closed_at) if incident.closed_at else None,
         "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,
