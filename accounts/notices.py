@@ -70,18 +70,15 @@ def low_balance_parameters() -> tuple[bool, bool]:
     return bool(settings.ALERT_WEBHOOK_URLS), settings.LOW_BALANCE_NOTICES
 
 
-def alert_targets() -> list[tuple[str, str]]:
-    """Channel and `target` of everything that gets alerts: ALERT_EMAILS, ALERT_WEBHOOK_URLS."""
-    return [*((Notice.Channel.EMAIL, address) for address in settings.ALERT_EMAILS), *_webhook_targets()]
-
-
 def _webhook_targets() -> list[tuple[str, str]]:
     return [(Notice.Channel.WEBHOOK, webhooks.label(url)) for url in settings.ALERT_WEBHOOK_URLS]
 
 
 def write_alert(*, event: str, data: dict[str, Any], at: datetime, incident: Incident | None = None) -> list[Notice]:
-    """Write a notice to each of `alert_targets`, due now. Call it in the transaction of what it is about."""
-    return _write(alert_targets(), event, data, at, incident)
+    """Write a notice to each of ALERT_EMAILS and ALERT_WEBHOOK_URLS, due now. Call it in the transaction of what it is
+    about."""
+    emails = [(Notice.Channel.EMAIL, address) for address in settings.ALERT_EMAILS]
+    return _write([*emails, *_webhook_targets()], event, data, at, incident)
 
 
 def _write(
@@ -115,12 +112,8 @@ def send_due() -> Iterator[str]:
         outcome, server_unavailable = _send(notice)
         yield outcome
         if server_unavailable:
-            unavailable.add(_server(notice))
-
-
-def _server(notice: Notice) -> tuple[str, str]:
-    """Channel, and the target if each has a server of its own."""
-    return notice.channel, notice.target if notice.channel == Notice.Channel.WEBHOOK else ""
+            # Each webhook has a server of its own.
+            unavailable.add((notice.channel, notice.target if notice.channel == Notice.Channel.WEBHOOK else ""))
 
 
 def pending() -> QuerySet[Notice]:
