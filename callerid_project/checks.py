@@ -42,5 +42,5 @@ def check_postgresql_log(
     """Runs only with `--database default`."""
     from callerid_project.health.dependencies import logged_values  # takes long to import, and few commands need it
 
-    found = filter(None, map(logged_values, databases or []))
-    return [Warning(each.title, hint=each.hint, id="accounts.W001") for each in found]
+    found = logged_values() if databases else None
+    return [Warning(found.title, hint=found.hint, id="accounts.W001")] if found else []

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.core import checks as system_checks
-from django.db import connection
 
 from accounts.alerts import Condition, Severity
 from callerid_project import clocks, proxies
@@ -62,18 +61,18 @@ def _commits(context: Context) -> Findings:
     if db.VENDOR != "postgresql":
         return
     advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
-    found = replication.commit_problem(connection.alias)
+    found = replication.commit_problem()
     yield problem(found, advice) if found else "They complete."
 
 
 def _server_log(context: Context) -> Findings:
     if db.VENDOR == "postgresql":
-        yield logged_values(connection.alias) or "Statements are not logged."
+        yield logged_values() or "Statements are not logged."
 
 
-def logged_values(alias: str) -> Condition | None:
+def logged_values() -> Condition | None:
     """The problem that PostgreSQL logs values, or None. Raises django.db's errors."""
-    names = server_log.writes_values(alias)
+    names = server_log.writes_values()
     advice = "As a superuser, run the statements in docs/personal-data.md under 'PostgreSQL's log'."
     sentence = f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}."
     return problem(sentence, advice) if names else None

@@ -7,9 +7,7 @@ that wait are still seen when no request is in progress.
 
 import re
 
-from django.db import DEFAULT_DB_ALIAS, connections
-
-from core import database
+from core import database, db
 
 #: In seconds. A serving process gives a commit up after DB_STATEMENT_TIMEOUT_MS + 0.25 s, by default less than this.
 MAX_COMMIT_WAIT_S = 1.0
@@ -28,20 +26,14 @@ SELECT current_setting('transaction_read_only') = 'on',
 _NUMBER = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?([0-9]+)\s*\(", re.IGNORECASE)
 
 
-def commit_problem(alias: str) -> str | None:
+def commit_problem() -> str | None:
     """One sentence about why commits do not complete, or None. Raises django.db's errors."""
-    if connections[alias].vendor != "postgresql":
-        return None
-    with connections[alias].cursor() as cursor:
-        cursor.execute(_STATE)
-        return _problem(*cursor.fetchone())
+    return _problem(*db.fetch_one(_STATE)) if db.VENDOR == "postgresql" else None
 
 
 async def find_commit_problem() -> str | None:
     """As `commit_problem`, on the event loop."""
-    if connections[DEFAULT_DB_ALIAS].vendor != "postgresql":
-        return None
-    return _problem(*await database.fetch_one(_STATE))
+    return _problem(*await database.fetch_one(_STATE)) if db.VENDOR == "postgresql" else None
 
 
 def _problem(read_only: bool, names: str, connected: int, waiting: bool) -> str | None:

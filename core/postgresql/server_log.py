@@ -4,7 +4,7 @@ Django's ORM puts values into the text of its statements. Only a superuser may c
 the server: docs/personal-data.md has the statements.
 """
 
-from django.db import connections
+from core import db
 
 #: For each setting, the values with which it logs no values.
 SILENT = {
@@ -19,13 +19,12 @@ SILENT = {
 }
 
 
-def writes_values(alias: str) -> list[str]:
-    """The names of the settings that make this database log values, for the connected role; none on SQLite.
+def writes_values() -> list[str]:
+    """The names of the settings that make the database log values, for the connected role; none on SQLite.
 
     Raises django.db's errors.
     """
-    if connections[alias].vendor != "postgresql":
+    if db.VENDOR != "postgresql":
         return []
-    with connections[alias].cursor() as cursor:
-        cursor.execute("SELECT name, setting FROM pg_settings WHERE name = ANY(%s) ORDER BY name", [list(SILENT)])
-        return [name for name, setting in cursor.fetchall() if setting not in SILENT[name]]
+    rows = db.fetch("SELECT name, setting FROM pg_settings WHERE name = ANY(%s) ORDER BY name", [list(SILENT)])
+    return [name for name, setting in rows if setting not in SILENT[name]]
