@@ -18,7 +18,7 @@ from accounts.admin.base import TokenListAdmin, require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
 from accounts.models import CreditEntry
 from core import history, throttling
-from core.admin import change_link, column, html_link, require
+from core.admin import change_link, column, html_link, require, submitted
 from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
@@ -150,7 +150,7 @@ class CreditEntryAdmin(TokenListAdmin):
         if request.method != "POST" and (problem := _not_refundable(entry)):
             self.message_user(request, problem, messages.WARNING)
             return redirect(_address("change", entry.pk))
-        form = RefundForm(request.POST if request.method == "POST" else None)
+        form = RefundForm(submitted(request))
         return self.form_page(request, form, perform, title="Refund a search", button="Refund", original=entry)
 
     def number_view(self, request: HttpRequest, entry_id: int) -> HttpResponse:

@@ -11,6 +11,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 from accounts import tokens
 from accounts.models import JWT_PREFIX
 from callerid_project.console import finding
+from core.admin import submitted
 
 
 class FindForm(forms.Form):
@@ -36,7 +37,7 @@ class FindForm(forms.Form):
 
 def view(request: HttpRequest) -> HttpResponse:
     """The text may be a number: it is sent by POST and shown in the response only. A single result opens at once."""
-    form, groups = FindForm(request.POST if request.method == "POST" else None), None
+    form, groups = FindForm(submitted(request)), None
     if form.is_bound and form.is_valid():
         groups = finding.find(request, form.cleaned_data["q"])
         results = [result for group in groups for result in group.results]

@@ -81,11 +81,6 @@ def recovery_codes_left(user: User) -> int:
     return StaticToken.objects.filter(device__user_id=user.pk).count()
 
 
-def new_key() -> str:
-    """A TOTP secret of 160 bits, in hexadecimal."""
-    return secrets.token_hex(20)
-
-
 def unsaved_device(user: User, key: str) -> TOTPDevice:
     return TOTPDevice(user=user, name="Authenticator app", key=key)
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 import django_otp
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.views.decorators import staff_member_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core import signing
@@ -20,12 +21,14 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django_otp.models import Device
+from django_otp.util import random_hex
 from unfold.sites import UnfoldAdminSite
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
 from callerid_project.console import login_limits, login_log, second_factor
 from callerid_project.console.invitation_page import InvitationView
 from core import history, throttling
+from core.admin import submitted
 
 #: How long the set-up page with a new secret can be submitted.
 _SET_UP_WITHIN_S = 3600
@@ -142,16 +145,14 @@ class ThrottledAdminSite(UnfoldAdminSite):
 
     # --- Before the console --------------------------------------------------------------------------------------
 
-    @method_decorator([never_cache, sensitive_post_parameters()])
+    @method_decorator([never_cache, sensitive_post_parameters(), staff_member_required(login_url="admin:login")])
     def verify(self, request: HttpRequest) -> HttpResponse:
         """Ask for the code that a session needs after the password."""
-        if not self.is_staff(request):
-            return redirect_to_login(request.get_full_path(), reverse("admin:login"))
         if second_factor.is_satisfied(request):
             return redirect(_next_url(request))
         if not second_factor.is_set_up(_user(request)):
             return self.pending(request, _next_url(request))
-        form = CodeForm(request.POST if request.method == "POST" else None)
+        form = CodeForm(submitted(request))
         if form.is_bound:
             login_limits.count_code(request)
             if device := _accepted_device(request, form, "code", _INVALID_CODE):
@@ -160,20 +161,18 @@ class ThrottledAdminSite(UnfoldAdminSite):
                 return redirect(_next_url(request))
         return self._page(request, "verify", "Two-factor authentication", form=form)
 
-    @method_decorator([never_cache, sensitive_post_parameters()])
+    @method_decorator([never_cache, sensitive_post_parameters(), staff_member_required(login_url="admin:login")])
     def set_up(self, request: HttpRequest) -> HttpResponse:
         """Show a new secret; once its first code is confirmed, show the recovery codes, this once.
 
         Asks for the password: a stolen session alone must not be able to enrol a device and lock its user out.
         """
-        if not self.is_staff(request):
-            return redirect_to_login(request.get_full_path(), reverse("admin:login"))
         user = _user(request)
         if second_factor.is_set_up(user):
             return redirect("admin:second_factor")
         # The form carries the key, signed: a GET stores nothing.
         signed_key = _signed_key(request)
-        key = signed_key or second_factor.new_key()
+        key = signed_key or random_hex()
         form = SetUpForm(request, request.POST if signed_key else None)
         if form.is_valid():
             try:
@@ -250,7 +249,7 @@ class ThrottledAdminSite(UnfoldAdminSite):
         """
         if not second_factor.is_set_up(_user(request)):
             return redirect("admin:second_factor")
-        form = ConfirmForm(request.POST if request.method == "POST" else None)
+        form = ConfirmForm(submitted(request))
         if form.is_bound:
             login_limits.count_password(request)
             if form.is_valid() and (

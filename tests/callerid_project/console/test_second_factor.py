@@ -15,6 +15,7 @@ from django.test import Client
 from django.urls import reverse
 from django_otp.plugins.otp_static.models import StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
+from django_otp.util import random_hex
 
 from callerid_project.console import second_factor
 from tests import totp
@@ -126,7 +127,7 @@ def test_codes_are_limited_by_user_and_by_address(secret: str, settings: Any) ->
 
     assert [tried(clients[n % 3], f"192.0.2.{n}") for n in range(5)] == [200, 200, 200, 429, 429]
     User.objects.create_superuser("other", password=PASSWORD)
-    second_factor.unsaved_device(User.objects.get(username="other"), second_factor.new_key()).save()
+    second_factor.unsaved_device(User.objects.get(username="other"), random_hex()).save()
     client = Client()
     client.force_login(User.objects.get(username="other"))
     assert [tried(client, "192.0.2.0") for _ in range(3)] == [200, 200, 429]
@@ -141,7 +142,7 @@ def test_user_without_a_code_can_log_out(secret: str) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_use_of_one_code_succeeds_once() -> None:
     boss = User.objects.create_superuser("boss", password=PASSWORD)
-    key = second_factor.new_key()
+    key = random_hex()
     second_factor.unsaved_device(boss, key).save()
     recovery = second_factor.replace_recovery_codes(boss)[0]
     for code in (totp.code(b32encode(bytes.fromhex(key)).decode()), recovery):

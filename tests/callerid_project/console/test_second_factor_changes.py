@@ -16,6 +16,7 @@ from django.test import Client
 from django.urls import reverse
 from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
+from django_otp.util import random_hex
 
 from callerid_project.console import second_factor
 from core.history import command_actor
@@ -122,7 +123,7 @@ def test_own_changes_are_in_the_history(boss: User) -> None:
 @pytest.fixture
 def operator(db: None) -> User:
     user = User.objects.create_user("olga", password=PASSWORD, is_staff=True)
-    second_factor.unsaved_device(user, second_factor.new_key()).save()
+    second_factor.unsaved_device(user, random_hex()).save()
     second_factor.replace_recovery_codes(user)
     return user
 
