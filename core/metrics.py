@@ -7,15 +7,13 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache, cached_property, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec
+from functools import wraps
+from typing import Any, ParamSpec
 
+import prometheus_client
 from django.db import DatabaseError, InterfaceError, connection
 
 from core.database_errors import describe
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +23,9 @@ SAMPLE_INTERVAL_S = 5.0
 
 Labels = tuple[str, ...]
 P = ParamSpec("P")
+
+prometheus_client.disable_created_metrics()
+_registry = prometheus_client.CollectorRegistry()
 
 
 def log_exceptions(count: Callable[P, None]) -> Callable[P, None]:
@@ -50,28 +51,18 @@ class Metric:
     kind = ""
 
     def __init__(self, name: str, text: str, labels: Labels = (), zeros: Iterable[Labels] = (), **options: Any) -> None:
-        self.name, self.text, self.labels, self._zeros, self._options = name, text, labels, zeros, options
+        self.name, self.labels = name, labels
+        self._metric = getattr(prometheus_client, self.kind)(name, text, labels, registry=_registry, **options)
         self._children: dict[Labels, Any] = {}
+        for values in zeros:
+            self._child(values)
         declared.append(self)
-
-    @cached_property
-    def _metric(self) -> Any:
-        import prometheus_client  # takes 10 ms, which commands that count nothing save
-
-        cls = getattr(prometheus_client, self.kind)
-        return cls(self.name, self.text, self.labels, registry=_registry(), **self._options)
 
     def _child(self, labels: Labels) -> Any:
         child = self._children.get(labels)
         if child is None:
             child = self._children[labels] = self._metric.labels(*labels) if labels else self._metric
         return child
-
-    def create(self) -> None:
-        """Create the library's objects: the metric is shown before it is first used, and no two threads create it."""
-        self._metric  # noqa: B018
-        for labels in self._zeros if self.labels else [()]:
-            self._child(labels)
 
 
 class Counter(Metric):
@@ -124,9 +115,7 @@ def _call(function: Callable[[], None]) -> None:
 
 
 def start() -> None:
-    """Show all metrics of this process, and keep its gauges up to date."""
-    for metric in declared:
-        metric.create()
+    """Keep the gauges of this process up to date."""
     threading.Thread(target=_sample_regularly, name="metrics", daemon=True).start()
 
 
@@ -141,15 +130,4 @@ def _sample_regularly() -> None:
 
 def render() -> bytes:
     """The figures of this process in Prometheus's text format."""
-    from prometheus_client import generate_latest
-
-    return generate_latest(_registry())
-
-
-@cache
-def _registry() -> "CollectorRegistry":
-    """The registry of this process, created before its first metric."""
-    import prometheus_client
-
-    prometheus_client.disable_created_metrics()
-    return prometheus_client.CollectorRegistry()
+    return prometheus_client.generate_latest(_registry)
