@@ -1,14 +1,15 @@
 """Reads settings from environment variables. Raises ImproperlyConfigured, which says what to write instead."""
 
 import os
-from contextlib import suppress
-from decimal import Decimal, InvalidOperation
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
 import environ
-from django.core.exceptions import ImproperlyConfigured, ValidationError
+from django.core.exceptions import ImproperlyConfigured
 from django.core.validators import validate_email
 
 from core import redis_sentinel, webhooks
@@ -29,13 +30,11 @@ class Environment(environ.Env):
     def number(self, name: str, default: float, *, least: float = 1, most: float = 10**9) -> Any:
         """A number from `least` to `most`: a whole number unless `default` is a float."""
         kind = "a number" if isinstance(default, float) else "a whole number"
-        try:
+        with _must_be(name, f"{kind} from {least} to {most}, for example {name}={default}."):
             value = self.get_value(name, cast=type(default), default=default)
-        except ValueError:
-            value = None
-        if value is None or not least <= value <= most:
-            raise ImproperlyConfigured(f"{name} must be {kind} from {least} to {most}, for example {name}={default}.")
-        return value
+            if not least <= value <= most:
+                raise ValueError
+            return value
 
     def words(self, name: str, default: list[str]) -> list[str]:
         # django-environ's list would take a leading `$` of a key for a reference to another variable.
@@ -43,9 +42,8 @@ class Environment(environ.Env):
         return default if given is None else [item.strip() for item in given.split(",") if item.strip()]
 
     def networks(self, name: str, default: list[str]) -> list[IPv4Network | IPv6Network]:
-        with suppress(ValueError):
+        with _must_be(name, f"networks, separated by commas: {name}=10.0.0.0/8,2001:db8::/32."):
             return [ip_network(word) for word in self.words(name, default)]
-        raise ImproperlyConfigured(f"{name} must be networks, separated by commas: {name}=10.0.0.0/8,2001:db8::/32.")
 
     def flag(self, name: str, default: bool) -> bool:
         value = self.str(name, "true" if default else "false").strip().lower()
@@ -68,21 +66,15 @@ class Environment(environ.Env):
         found = {}
         for item in self.words(name, []):
             source, _, amount = item.rpartition("=")
-            price = _price(amount)
-            if price is None:
-                raise ImproperlyConfigured(
-                    f"{name} must be a price, or prices by source: {name}=twilio=0.008,trestle=0.07"
-                )
-            found[source.strip() or "*"] = price
+            with _must_be(name, f"a price, or prices by source: {name}=twilio=0.008,trestle=0.07"):
+                found[source.strip() or "*"] = _price(amount)
         return found
 
     def price(self, name: str) -> Decimal | None:
         """A price; None if the variable is unset."""
         given = self.ENVIRON.get(name)
-        price = None if given is None else _price(given)
-        if given is not None and price is None:
-            raise ImproperlyConfigured(f"{name} must be a price from 0 to below 1,000,000, such as {name}=0.02.")
-        return price
+        with _must_be(name, f"a price from 0 to below 1,000,000, such as {name}=0.02."):
+            return None if given is None else _price(given)
 
     def redis(self, name: str) -> str:
         url = str(self.str(name, "")).strip()
@@ -114,36 +106,27 @@ class Environment(environ.Env):
     def addresses(self, name: str) -> list[str]:
         """E-mail addresses, separated by commas."""
         found = self.words(name, [])
-        try:
+        with _must_be(name, f"e-mail addresses, separated by commas: {name}=ops@example.org,desk@example.org."):
             for address in found:
                 validate_email(address)
-        except ValidationError:
-            raise ImproperlyConfigured(
-                f"{name} must be e-mail addresses, separated by commas: {name}=ops@example.org,desk@example.org."
-            ) from None
         return list(dict.fromkeys(found))
 
     def webhook_urls(self, name: str) -> list[str]:
         urls = self.words(name, [])
-        try:
+        with _must_be(
+            name,
+            "URLs, separated by commas, that start with https://, or with http:// where the host is localhost or a "
+            f"private address: {name}=https://hooks.example.org/callerid.",
+        ):
             for url in urls:
                 webhooks.require_url(url)
-        except ValueError:
-            raise ImproperlyConfigured(
-                f"{name} must be URLs, separated by commas, that start with https://, or with http:// where the host "
-                f"is localhost or a private address: {name}=https://hooks.example.org/callerid."
-            ) from None
         return list(dict.fromkeys(urls))
 
     def webhook_secret(self, name: str) -> str:
         secret = self.ENVIRON.get(name, "").strip()
-        try:
+        with _must_be(name, f"whsec_ and the Base64 of 24 to 64 random bytes. {webhooks.HOW_TO_CREATE_A_KEY}"):
             if secret:
                 webhooks.secret_bytes(secret)
-        except ValueError:
-            raise ImproperlyConfigured(
-                f"{name} must be whsec_ and the Base64 of 24 to 64 random bytes. {webhooks.HOW_TO_CREATE_A_KEY}"
-            ) from None
         return secret
 
     def database(self, name: str) -> dict[str, Any]:
@@ -166,21 +149,25 @@ class Environment(environ.Env):
 
     def mail_server(self, name: str) -> dict[str, Any]:
         """Django's EMAIL_… settings of a URL; empty if it is unset."""
-        try:
+        with _must_be(name, "smtp+tls://user:password@host:587, or smtp:// or smtp+ssl://."):
             return dict(self.email_url(name)) if self.str(name, "") else {}
-        except Exception:
-            raise ImproperlyConfigured(
-                f"{name} must be smtp+tls://user:password@host:587, or smtp:// or smtp+ssl://."
-            ) from None
 
 
-def _price(text: str) -> Decimal | None:
-    """None if it is not a price."""
+@contextmanager
+def _must_be(name: str, what: str) -> Iterator[None]:
+    """Whatever the block raises about the value of `name` becomes a sentence, without that value: it may be secret."""
     try:
-        price = Decimal(text.strip())
-    except InvalidOperation:
-        return None
-    return price if price.is_finite() and 0 <= price < 1_000_000 else None
+        yield
+    except Exception:
+        raise ImproperlyConfigured(f"{name} must be {what}") from None
+
+
+def _price(text: str) -> Decimal:
+    """Raises ValueError or InvalidOperation if it is not a price."""
+    price = Decimal(text.strip())
+    if not (price.is_finite() and 0 <= price < 1_000_000):
+        raise ValueError
+    return price
 
 
 def _valid_url(url: str, *schemes: str) -> bool:
