@@ -26,16 +26,13 @@ MAX_SUGGESTED = 1_000
 _integer = partial(forms.IntegerField, widget=widgets.UnfoldAdminIntegerFieldWidget)
 _text = partial(forms.CharField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
 _checkbox = partial(forms.BooleanField, widget=widgets.UnfoldBooleanWidget)
-
-
-def _price(help_text: str) -> forms.DecimalField:
-    return forms.DecimalField(
-        required=False,
-        max_digits=14,
-        decimal_places=4,
-        widget=widgets.UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal"}),
-        help_text=help_text,
-    )
+_price = partial(
+    forms.DecimalField,
+    required=False,
+    max_digits=14,
+    decimal_places=4,
+    widget=widgets.UnfoldAdminTextInputWidget(attrs={"inputmode": "decimal"}),
+)
 
 
 def _paid(what: str = "these credits in total") -> str:
@@ -131,7 +128,7 @@ class IssueForm(ApiTokenForm, OnceForm):
         help_text="Never charged, and answered by number from a fixed table. Needs no credits, contact or threshold.",
     )
     initial_credits = _integer(initial=0)
-    price = _price(lazy(_paid, str)())
+    price = _price(help_text=lazy(_paid, str)())
     days = _integer(initial=lambda: settings.TOKEN_DAYS, help_text="Days until expiry; rotating restarts it.")
     reason = _text(help_text="Shown in the ledger, such as an order number.")
     field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")
@@ -139,7 +136,7 @@ class IssueForm(ApiTokenForm, OnceForm):
 
 class TopUpForm(OnceForm):
     amount = _integer(help_text="Credits to add.")
-    price = _price(lazy(_paid, str)())
+    price = _price(help_text=lazy(_paid, str)())
     reason = _text(help_text="Shown in the ledger.")
     own_reference = _text(
         label="Reference",
@@ -159,7 +156,7 @@ class TopUpForm(OnceForm):
 class BulkTopUpForm(TopUpForm):
     """`tokens`: at most MAX_AT_ONCE token ids, separated by commas."""
 
-    price = _price(lazy(_paid, str)("the credits of each token"))
+    price = _price(help_text=lazy(_paid, str)("the credits of each token"))
     tokens = forms.RegexField(r"\A[0-9]{1,18}(,[0-9]{1,18})*\Z", widget=forms.HiddenInput)
 
     def clean_tokens(self) -> list[int]:
@@ -171,7 +168,9 @@ class BulkTopUpForm(TopUpForm):
 
 class AdjustForm(TopUpForm):
     amount = _integer(help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.")
-    price = _price("Only if the correction changes what the customer has paid: negative for a negative amount.")
+    price = _price(
+        help_text="Only if the correction changes what the customer has paid: negative for a negative amount."
+    )
     confirmed = _checkbox(label="Change the balance of this token now. The ledger entry is permanent.")
 
 
