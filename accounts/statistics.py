@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import BigIntegerField, Count, F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
 from accounts.models import ApiToken, CreditDay, CreditEntry, Customer, SearchHour, TokenDay
@@ -141,21 +141,22 @@ def with_customer_activity(customers: QuerySet[Customer], now: datetime) -> Quer
         token__customer=OuterRef("pk"), day__gte=now.date() - timedelta(days=DAYS - 1), outcome__in=SEARCHES
     )
 
-    def subquery(rows: Any) -> Any:
-        return Coalesce(Subquery(rows, output_field=BigIntegerField()), 0)
-
     usable = tokens.filter(revoked_at=None, expires_at__gt=now)
     return customers.annotate(
-        token_count=subquery(tokens.annotate(total=Count("pk")).values("total")),
-        balance=subquery(usable.annotate(total=Sum("credits")).values("total")),
-        searches_30d=subquery(days.order_by().values("token__customer").annotate(total=Sum("count")).values("total")),
+        token_count=_figure(tokens.annotate(total=Count("pk"))),
+        balance=_figure(usable.annotate(total=Sum("credits"))),
+        searches_30d=_figure(days.order_by().values("token__customer").annotate(total=Sum("count"))),
     )
 
 
 def _sum(outcomes: Iterable[str], since: date) -> Any:
     days = TokenDay.objects.filter(token=OuterRef("pk"), day__gte=since, outcome__in=outcomes).order_by()
-    total = days.values("token").annotate(total=Sum("count")).values("total")
-    return Coalesce(Subquery(total, output_field=IntegerField()), 0)
+    return _figure(days.values("token").annotate(total=Sum("count")))
+
+
+def _figure(rows: Any) -> Any:
+    """The `total` of the one group in `rows`; 0 if there is none."""
+    return Coalesce(Subquery(rows.values("total"), output_field=BigIntegerField()), 0)
 
 
 def _rate_since(now: datetime) -> date:
