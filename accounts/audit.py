@@ -33,7 +33,7 @@ WITH entry AS (
     FROM accounts_creditentry {which}
     WINDOW by_token AS (PARTITION BY token_id ORDER BY id)
 ), ledger AS (
-    SELECT token_id, SUM(amount) AS total,
+    SELECT token_id, CAST(SUM(amount) AS BIGINT) AS total,
            MAX(CASE WHEN next_id IS NULL THEN balance_after END) AS newest,
            MIN(CASE WHEN balance_after <> before + amount THEN id END) AS wrong
     FROM entry GROUP BY token_id
@@ -70,7 +70,4 @@ def audit(*, since: datetime | None = None) -> list[Disagreement]:
     sessions would take them out of order.
     """
     rows = db.fetch(_AUDIT_ALL) if since is None else db.fetch(_AUDIT_SINCE, [since])
-    return [
-        Disagreement(token_id, name, balance, None if total is None else int(total), newest, wrong)
-        for token_id, name, balance, total, newest, wrong in rows
-    ]
+    return [Disagreement(*row) for row in rows]
