@@ -43,7 +43,8 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         total = sum(map(Counter, hours.values()), Counter[str]())
     if can_view_usage:
         blocks["searches"] = _searches(total)
-        blocks["chart"] = _chart(hours, period, now, by_hour=_by_hour(request, period))
+        by_hour = period is periods.DAY or (period is periods.WEEK and request.GET.get("by") == "hour")
+        blocks["chart"] = _chart(hours, period, now, by_hour=by_hour)
         blocks["report"] = source_report.report(since)
     if can_view_ledger:
         blocks["credits"] = figures = _credits(total, since)
@@ -57,10 +58,6 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if blocks:
         blocks["health"] = checks.for_dashboard(request)
     return {**context, "now": now, "periods": periods.ALL, "period": period, "since": since, **blocks}
-
-
-def _by_hour(request: HttpRequest, period: Period) -> bool:
-    return period is periods.DAY or (period is periods.WEEK and request.GET.get("by") == "hour")
 
 
 def _alerts(request: HttpRequest) -> dict[str, Any]:
