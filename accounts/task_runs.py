@@ -2,10 +2,10 @@
 
 import logging
 from datetime import datetime, timedelta
-from operator import attrgetter
 
 from django.db import DatabaseError
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import F, Q
 from django.utils import timezone
 
 from accounts.models import TaskRun
@@ -74,12 +74,9 @@ def alerts_are_overdue(checked_at: datetime | None, now: datetime) -> bool:
 
 def failed_audits() -> dict[str, datetime]:
     """The audits whose last run failed, and when."""
-    runs = [run for name, run in all_runs().items() if name in (AUDIT, AUDIT_SINCE)]
-    return {
-        run.name: run.failed_at
-        for run in sorted(runs, key=attrgetter("name"))
-        if run.failed_at and (run.succeeded_at is None or run.failed_at > run.succeeded_at)
-    }
+    audits = TaskRun.objects.filter(name__in=(AUDIT, AUDIT_SINCE)).order_by("name")
+    failed = audits.filter(Q(succeeded_at=None) | Q(failed_at__gt=F("succeeded_at")))
+    return {name: at for name, at in failed.values_list("name", "failed_at") if at}
 
 
 def overdue(now: datetime) -> dict[str, datetime | None]:
