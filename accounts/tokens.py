@@ -59,9 +59,6 @@ class TokenRevoked(Exception):
 class WholeToken(ValueError):
     """A text to search for contains a JWT with its signature, which is a credential; the message says what to enter."""
 
-    def __init__(self) -> None:
-        super().__init__("This is a whole token, which is secret. Enter only its last four characters.")
-
 
 class AlreadyIssued(ValueError):
     """A token was issued with this reference before: `token_id`."""
@@ -290,7 +287,7 @@ def find(text: str) -> list[ApiToken]:
 def require_no_token(text: str) -> None:
     """Raises WholeToken if `text` contains a JWT with its signature, or with the beginning of it."""
     if _WHOLE.search(text):
-        raise WholeToken
+        raise WholeToken("This is a whole token, which is secret. Enter only its last four characters.")
 
 
 def _jti_of(payload: str) -> str | None:
