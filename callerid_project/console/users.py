@@ -12,7 +12,7 @@ from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, ManyToManyField, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django_otp.plugins.otp_static.admin import StaticDevice
@@ -47,6 +47,9 @@ admin.site.unregister([Group, User, StaticDevice, TOTPDevice])
 class SuperuserOnlyAdmin(TokenSearchAdmin):
     """Only superusers can make changes: a permission to change users or roles would allow its holder to become one."""
 
+    # In a multiple select, one click without Ctrl deselects everything else.
+    formfield_overrides: Any = {ManyToManyField: {"widget": UnfoldAdminCheckboxSelectMultipleWidget}}
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return request.user.is_superuser
 
@@ -54,11 +57,6 @@ class SuperuserOnlyAdmin(TokenSearchAdmin):
         return request.user.is_superuser
 
     has_delete_permission = has_change_permission
-
-    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Use checkboxes: in a multiple select, one click without Ctrl deselects everything else."""
-        kwargs.setdefault("widget", UnfoldAdminCheckboxSelectMultipleWidget())
-        return super().formfield_for_manytomany(db_field, request, **kwargs)
 
 
 #: As in docs/roles.md.
