@@ -7,6 +7,7 @@ address and the (unusable) password, which is replaced at each renewal and withd
 import logging
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX, make_password
@@ -72,21 +73,13 @@ def invite(
 def renew(user: User, *, by: User | None = None) -> Invitation:
     """Make a new link valid and the earlier one invalid; activates a user whose invitation was withdrawn. Raises
     NotPending."""
-    with transaction.atomic():
-        invitation = _end_link(user, is_active=True)
-        invitation.sent_at, invitation.invited_by = timezone.now(), _name(by)
-        invitation.save()
-        history.record(action=history.Action.CHANGE, target=user, user=by, message="Invited again, with a new link.")
-    return invitation
+    message = "Invited again, with a new link."
+    return _end_link(user, by, message, is_active=True, sent_at=timezone.now(), invited_by=_name(by))
 
 
 def withdraw(user: User, *, by: User | None = None) -> None:
     """Make the link invalid and deactivate the user. Raises NotPending."""
-    with transaction.atomic():
-        invitation = _end_link(user, is_active=False)
-        invitation.sent_at = None
-        invitation.save()
-        history.record(action=history.Action.CHANGE, target=user, user=by, message="Withdrew the invitation.")
+    _end_link(user, by, "Withdrew the invitation.", is_active=False, sent_at=None)
 
 
 def pending() -> QuerySet[Invitation]:
@@ -160,14 +153,16 @@ def accept(user: User, password: str) -> None:
         )
 
 
-def _end_link(user: User, *, is_active: bool) -> Invitation:
-    """Replace the unusable password of `user`, which makes the link invalid, and return the invitation. Raises
-    NotPending."""
-    invitation = Invitation.objects.filter(pk=user.pk).first()
-    without_password = User.objects.filter(pk=user.pk, password__startswith=UNUSABLE_PASSWORD_PREFIX)
-    if invitation is None or not without_password.update(password=make_password(None), is_active=is_active):
-        raise NotPending
-    return invitation
+def _end_link(user: User, by: User | None, message: str, *, is_active: bool, **changed: Any) -> Invitation:
+    """Replace the unusable password of `user`, which makes the link invalid, and return the invitation with the
+    `changed` columns. Raises NotPending."""
+    with transaction.atomic():
+        without_password = User.objects.filter(pk=user.pk, password__startswith=UNUSABLE_PASSWORD_PREFIX)
+        replaced = without_password.update(password=make_password(None), is_active=is_active)
+        if not (replaced and Invitation.objects.filter(pk=user.pk).update(**changed)):
+            raise NotPending
+        history.record(action=history.Action.CHANGE, target=user, user=by, message=message)
+    return Invitation.objects.get(pk=user.pk)
 
 
 def _name(by: User | None) -> str:
