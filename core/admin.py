@@ -9,11 +9,12 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.checks import ModelAdminChecks
+from django.contrib.admin.templatetags.admin_urls import admin_urlname
 from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -37,6 +38,11 @@ MAX_SELECTED = 900
 def html_link(url: str, text: object) -> str:
     """A link that is legible in the light and in the dark theme."""
     return format_html('<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>', url, text)
+
+
+def page_url(model: type[Model], page: str, *args: Any) -> str:
+    """The URL of a page of a model's ModelAdmin, such as `changelist`."""
+    return reverse(admin_urlname(model._meta, page), args=args)  # type: ignore[arg-type]
 
 
 def change_link(model: str, pk: Any, text: object) -> str:
@@ -166,8 +172,7 @@ class ConsoleAdmin(ModelAdmin):
 
     def url_of(self, obj: Any) -> str:
         """The page of `obj`; the list if that is None."""
-        page, args = ("changelist", []) if obj is None else ("change", [obj.pk])
-        return reverse(f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}", args=args)
+        return page_url(self.model, "changelist") if obj is None else page_url(self.model, "change", obj.pk)
 
     def form_page(
         self,

@@ -18,7 +18,7 @@ from accounts.admin.base import TokenListAdmin, require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
 from accounts.models import CreditEntry
 from core import history, throttling
-from core.admin import change_link, column, html_link, require, submitted
+from core.admin import change_link, column, html_link, page_url, require, submitted
 from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
@@ -110,7 +110,7 @@ class CreditEntryAdmin(TokenListAdmin):
         require(request.user.has_perms(["accounts.view_creditentry", "accounts.export_creditentry"]))
         form = LedgerForm(request.GET)
         if request.method != "POST" or not form.is_complete:  # the list has the button, or says what is wrong
-            return redirect(f"{_address('changelist')}?{request.GET.urlencode()}")
+            return redirect(f"{page_url(CreditEntry, 'changelist')}?{request.GET.urlencode()}")
         lines, name = ledger_export.as_csv(form), ledger_export.file_name(form)
         data = form.cleaned_data
         by_text = ": entries that match a text" if data["request_id"] or data["reference"] else ""
@@ -145,11 +145,11 @@ class CreditEntryAdmin(TokenListAdmin):
             else:
                 self.log_change(request, entry, f"Refunded by ledger entry {refund.pk}. {refund.reason}")
             self.message_user(request, f"Refunded; balance {refund.balance_after:,}.", messages.SUCCESS)
-            return redirect(_address("change", refund.pk))
+            return redirect(page_url(CreditEntry, "change", refund.pk))
 
         if request.method != "POST" and (problem := _not_refundable(entry)):
             self.message_user(request, problem, messages.WARNING)
-            return redirect(_address("change", entry.pk))
+            return redirect(page_url(CreditEntry, "change", entry.pk))
         form = RefundForm(submitted(request))
         return self.form_page(request, form, perform, title="Refund a search", button="Refund", original=entry)
 
@@ -182,10 +182,6 @@ def _not_refundable(entry: CreditEntry) -> str | None:
     if entry.kind != CreditEntry.Kind.SEARCH:
         return "Only a search can be refunded. Use Adjust on the token's page instead."
     return "This search has already been refunded." if entry.refunded_by.exists() else None
-
-
-def _address(page: str, *args: int) -> str:
-    return reverse(f"admin:accounts_creditentry_{page}", args=args)
 
 
 def _entry_link(entry_id: int | None) -> str:

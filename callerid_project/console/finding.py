@@ -22,6 +22,7 @@ from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_list import shown_state
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact
 from callerid_project.console import navigation
+from core.admin import page_url
 from core.long_lists import EVER
 from lookup import numbers
 from lookup.admin.request_queries import RequestLogForm
@@ -111,17 +112,13 @@ def _group(kind: _Kind, search: _Search) -> Group | None:
     all_url = ""
     # A number must not be in a URL, even if it is the reference of an invoice.
     if kind.model and kind.query and search.number is None:
-        all_url = f"{_url(kind.model, 'changelist')}?{urlencode(kind.query(search))}"
+        all_url = f"{page_url(kind.model, 'changelist')}?{urlencode(kind.query(search))}"
     return Group(kind.title, results[:MAX_SHOWN], len(results) > MAX_SHOWN, all_url) if results else None
 
 
 def _result(obj: Model, *details: str, title: str = "") -> Result:
     """The page of `obj`. Details may be empty."""
-    return Result(title or str(obj), _url(type(obj), "change", obj.pk), ", ".join(filter(None, details)))
-
-
-def _url(model: type[Model], page: str, *args: Any) -> str:
-    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{page}", args=args)
+    return Result(title or str(obj), page_url(type(obj), "change", obj.pk), ", ".join(filter(None, details)))
 
 
 def _text(search: _Search) -> dict[str, str]:
