@@ -76,9 +76,6 @@ class CustomerField(forms.ModelChoiceField):
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error
 
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return (self.prepare_value(initial) or "") != (data or "").strip()
-
 
 class OnceForm(forms.Form):
     """Takes effect once however often it is submitted: `once` is new on each page, and the ledger's reference."""
