@@ -240,7 +240,6 @@ MIDDLEWARE = [
 ]
 CSRF_FAILURE_VIEW = "callerid_project.errors.csrf_failure"
 ROOT_URLCONF = "callerid_project.urls"
-WSGI_APPLICATION = "callerid_project.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -315,7 +314,6 @@ REDIS_PAUSE_S = 5.0
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
-    "DEFAULT_PERMISSION_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["lookup.parsers.StrictJSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "lookup.parsers.AlwaysJSON",
@@ -333,7 +331,6 @@ SPECTACULAR_SETTINGS = {
     "SERVERS": [{"url": "/", "description": "This service"}],
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": [],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SWAGGER_UI_SETTINGS": {"validatorUrl": None, "docExpansion": "full", "defaultModelsExpandDepth": 0},
