@@ -48,10 +48,8 @@ class Metric:
     because Prometheus cannot see the increase of a counter that appears with its first value.
     """
 
-    kind = ""
-
     def __init__(self, name: str, text: str, labels: Labels = (), zeros: Iterable[Labels] = (), **options: Any) -> None:
-        self.name, self.labels = name, labels
+        self.name, self.labels, self.kind = name, labels, type(self).__name__
         self._metric = getattr(prometheus_client, self.kind)(name, text, labels, registry=_registry, **options)
         self._children: dict[Labels, Any] = {}
         for values in zeros:
@@ -66,8 +64,6 @@ class Metric:
 
 
 class Counter(Metric):
-    kind = "Counter"
-
     @log_exceptions
     def inc(self, *labels: str, by: float = 1) -> None:
         self._child(labels).inc(by)
@@ -76,16 +72,12 @@ class Counter(Metric):
 class Histogram(Metric):
     """Durations in seconds, unless the name says otherwise. `buckets`: their upper bounds."""
 
-    kind = "Histogram"
-
     @log_exceptions
     def observe(self, value: float, *labels: str) -> None:
         self._child(labels).observe(value)
 
 
 class Gauge(Metric):
-    kind = "Gauge"
-
     @log_exceptions
     def set(self, value: float, *labels: str) -> None:
         self._child(labels).set(value)
