@@ -3,13 +3,10 @@
 from django.http import HttpRequest
 from django.utils import timezone
 
-from callerid_project import clocks
 from callerid_project.health import dependencies, usage
 from callerid_project.health.base import Check, Context, Result, result
 
 CHECKS: tuple[Check, ...] = (*dependencies.CHECKS, *usage.CHECKS)
-#: All kinds of incidents; each serving process reports the clock of its host itself.
-KINDS = (*(kind for check in CHECKS for kind in check.kinds), clocks.KIND)
 
 
 def for_dashboard(request: HttpRequest) -> list[Result]:
