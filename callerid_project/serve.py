@@ -87,11 +87,11 @@ def _announce(server: Any) -> None:
     sys.stdout.flush()
 
 
-def _whole_number(name: str, default: int, *, least: int = 1, most: int) -> int:
+def _whole_number(name: str, default: int, *, most: int) -> int:
     """Reads what settings.py reads too, in the process that does not load it. Exits with one sentence."""
     value = os.environ.get(name) or str(default)
-    if not (value.isascii() and value.isdigit() and len(value) <= len(str(most)) and least <= int(value) <= most):
-        sys.exit(f"{name} must be a whole number from {least} to {most}, for example {name}={default}.")
+    if not (value.isascii() and value.isdigit() and len(value) <= len(str(most)) and 1 <= int(value) <= most):
+        sys.exit(f"{name} must be a whole number from 1 to {most}, for example {name}={default}.")
     return int(value)
 
 

@@ -60,9 +60,6 @@ class CustomerField(forms.ModelChoiceField):
 
     widget = CustomerWidget
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(Customer.objects.all(), required=False, **options)
-
     def prepare_value(self, value: Any) -> Any:
         if isinstance(value, int):
             value = Customer.objects.filter(pk=value).first()
@@ -84,7 +81,9 @@ class OnceForm(forms.Form):
 
 
 class ApiTokenForm(forms.ModelForm):
-    customer = CustomerField(help_text="Name or #id of the customer who owns the token.")
+    customer = CustomerField(
+        Customer.objects.all(), required=False, help_text="Name or #id of the customer who owns the token."
+    )
 
     class Meta:
         model = ApiToken
