@@ -56,13 +56,9 @@ _view = Metrics.as_view()
 
 async def view(request: HttpRequest) -> HttpResponse:
     """The metrics for METRICS_NETWORKS; to others, whatever their method, there is no such page."""
-    if not _is_allowed(request):
+    # By a proxy, or made up by a client that reaches this port.
+    is_forwarded = "HTTP_X_FORWARDED_FOR" in request.META or "HTTP_FORWARDED" in request.META
+    address = ip_address(client_address(request))
+    if is_forwarded or not any(address in network for network in settings.METRICS_NETWORKS):
         raise Http404
     return await _view(request)  # type: ignore[misc]
-
-
-def _is_allowed(request: HttpRequest) -> bool:
-    if "HTTP_X_FORWARDED_FOR" in request.META or "HTTP_FORWARDED" in request.META:
-        return False  # a proxy's, or made up by a client that reaches this port
-    address = ip_address(client_address(request))
-    return any(address in network for network in settings.METRICS_NETWORKS)
