@@ -64,8 +64,8 @@ class MomentField(forms.DateTimeField):
         return None
 
 
-def text_field(label: str, placeholder: str, max_length: int, **attrs: str) -> forms.CharField:
-    widget = UnfoldAdminTextInputWidget(attrs={"placeholder": placeholder, "autocomplete": "off", **attrs})
+def text_field(label: str, placeholder: str, max_length: int) -> forms.CharField:
+    widget = UnfoldAdminTextInputWidget(attrs={"placeholder": placeholder, "autocomplete": "off"})
     return forms.CharField(label=label, required=False, max_length=max_length, widget=widget)
 
 
