@@ -104,15 +104,12 @@ class ApiTokenAdmin(TokenSearchAdmin):
         "last_charged_at",
     )
     searches = column(lambda token: f"{token.searches_30d:,}", "searches (30 days)")
+    runs_out = column(lambda token: token_list.runs_out(token, timezone.now()), "runs out")
     expires = column(lambda token: f"{token.expires_at:%Y-%m-%d}", "expires", "expires_at")
 
     @display(description="state", label=token_list.STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
     def state_label(self, token: ApiToken) -> str:
         return token_list.shown_state(token)
-
-    def runs_out(self, token: Any) -> str:
-        """When the token runs out. `token` must come from statistics.with_activity."""
-        return token_list.runs_out(token, timezone.now())
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[ApiToken], search_term: str
