@@ -183,20 +183,20 @@ def _sender(notice: Notice) -> Callable[[], None] | None:
         token = ApiToken.objects.get(pk=notice.token_id)
         to = recipients(token)
         is_obsolete = token.revoked_at is not None or token.credits > (notice.threshold or 0)
-        return None if not to or is_obsolete else lambda: _send_email(message(token, notice, to))
+        return None if not to or is_obsolete else lambda: send_email(message(token, notice, to))
     # Once the incident has ended, only the notice of its end is sent: the other must not arrive after it.
     opened = notice.event == Notice.Event.INCIDENT_OPENED
     if opened and notice.incident is not None and notice.incident.closed_at is not None:
         return None
     if notice.channel == Notice.Channel.EMAIL:
-        return (lambda: _send_email(alert_message(notice))) if notice.target in settings.ALERT_EMAILS else None
+        return (lambda: send_email(alert_message(notice))) if notice.target in settings.ALERT_EMAILS else None
     urls = {webhooks.label(url): url for url in settings.ALERT_WEBHOOK_URLS}
     return partial(_post, notice, urls[notice.target]) if notice.target in urls else None
 
 
-def _send_email(email: EmailMessage) -> None:
+def send_email(email: EmailMessage, *, timeout_s: int = TIMEOUT_S) -> None:
     """Raises smtplib's errors, and others of OSError."""
-    with get_connection(timeout=TIMEOUT_S) as server:  # closed even when the login fails
+    with get_connection(timeout=timeout_s) as server:  # closed even when the login fails
         server.send_messages([email])
 
 

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX, make_password
 from django.contrib.auth.models import Group, User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
-from django.core.mail import EmailMessage, get_connection
+from django.core.mail import EmailMessage
 from django.db import transaction
 from django.db.models import QuerySet
 from django.urls import reverse
@@ -21,6 +21,7 @@ from django.utils import timezone
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
+from accounts import notices
 from callerid_project.models import Invitation
 from core import history
 
@@ -128,8 +129,7 @@ def send(invitation: Invitation, url: str) -> bool:
         to=[user.email],
     )
     try:
-        with get_connection(timeout=TIMEOUT_S) as server:
-            server.send_messages([message])
+        notices.send_email(message, timeout_s=TIMEOUT_S)
     except Exception as error:  # its text may contain the address, so only its type is logged
         log.warning("invitation not sent: user=%s %s", user.username, type(error).__name__)
         return False
