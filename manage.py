@@ -1,6 +1,7 @@
 #!/usr/bin/env python
 """Django's command line, which reports configuration and database errors in one sentence."""
 
+import json
 import os
 import sys
 
@@ -24,7 +25,8 @@ def main() -> None:
         if sys.argv[1:2] == ["doctor"]:
             from callerid_project.management.commands.doctor import report
 
-            sys.stdout.write(report([("Configuration", False, str(error))], as_json="--json" in sys.argv) + "\n")
+            result, text = report([("Configuration", False, str(error))])
+            sys.stdout.write((json.dumps(result, ensure_ascii=False) if "--json" in sys.argv else text) + "\n")
             sys.exit(1)
         sys.exit(f"Configuration error: {error}")
     except DatabaseError as error:

@@ -1,4 +1,3 @@
-import json
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -17,16 +16,15 @@ class Command(JSONCommand):
         from callerid_project import doctor  # needs valid settings, which manage.py reports for this command
 
         results = [(each.component, each.healthy, each.detail) for each in doctor.run()]
-        self.stdout.write(report(results, as_json=options["json"]))
+        self.write_result(options, *report(results))
         if not all(ok for _, ok, _ in results):
             sys.exit(1)
 
 
-def report(results: Iterable[tuple[str, bool, str]], *, as_json: bool) -> str:
-    """`results`: name, whether it is in order, and one or more sentences."""
+def report(results: Iterable[tuple[str, bool, str]]) -> tuple[dict[str, Any], str]:
+    """The report for --json, and as text. `results`: name, whether it is in order, and one or more sentences."""
     checks = [{"name": name, "ok": ok, "detail": detail} for name, ok, detail in results]
     wrong = [check for check in checks if not check["ok"]]
-    if as_json:
-        return json.dumps({"ok": not wrong, "checks": checks}, ensure_ascii=False)
     lines = [f"{'ok     ' if check['ok'] else 'PROBLEM'}  {check['name']:<14}  {check['detail']}" for check in checks]
-    return "\n".join([*lines, "", f"{len(wrong)} of {len(checks)} checks found a problem."])
+    text = "\n".join([*lines, "", f"{len(wrong)} of {len(checks)} checks found a problem."])
+    return {"ok": not wrong, "checks": checks}, text
