@@ -17,9 +17,6 @@ class Command(JSONCommand):
             {**customer_as_json(customer), "tokens": customer.token_count, "credits": customer.balance}
             for customer in found.order_by("pk").iterator(chunk_size=1_000)
         ]
-        if options["json"]:
-            self.write_json(rows)
-            return
-        self.stdout.write(f"{'ID':>6}  {'TOKENS':>6}  {'CREDITS':>10}  NAME")
-        for row in rows:
-            self.stdout.write(f"{row['id']:>6}  {row['tokens']:>6}  {row['credits']:>10}  {row['name']}")
+        lines = [f"{'ID':>6}  {'TOKENS':>6}  {'CREDITS':>10}  NAME"]
+        lines += [f"{row['id']:>6}  {row['tokens']:>6}  {row['credits']:>10}  {row['name']}" for row in rows]
+        self.write_result(options, rows, "\n".join(lines))

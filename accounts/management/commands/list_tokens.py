@@ -9,13 +9,11 @@ class Command(TokenCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         tokens = [as_json(token) for token in ApiToken.objects.order_by("pk").iterator()]
-        if options["json"]:
-            self.write_json(tokens)
-            return
-        self.stdout.write(f"{'ID':>6}  {'CREDITS':>10}  {'STATE':<8}  {'EXPIRES':<20}  {'TOKEN':<13}  NAME")
+        lines = [f"{'ID':>6}  {'CREDITS':>10}  {'STATE':<8}  {'EXPIRES':<20}  {'TOKEN':<13}  NAME"]
         for token in tokens:
             balance = "test" if token["test"] else token["credits"]
-            self.stdout.write(
+            lines.append(
                 f"{token['id']:>6}  {balance:>10}  {token['state']:<8}  {token['expires_at']:<20}  "
                 f"{token['hint'] or '–':<13}  {token['name']}"
             )
+        self.write_result(options, tokens, "\n".join(lines))
