@@ -41,21 +41,17 @@ class LedgerForm(TokenListForm):
             yield Filter("reference", "reference", data["reference"], ~Q(reference=""))
         if data["token"]:
             yield token_filter(data["token"], "entries")
-        if data["customer"]:
-            yield _of_customer(data["customer"])
+        if customer := data["customer"]:
+            ids = list(customer.tokens.values_list("pk", flat=True))
+            link = change_link("accounts_customer", customer.pk, customer)
+            note = format_html("Only entries of tokens of {}.", link)
+            yield Filter("customer", "token_id", ids, newest=newest, note=note)
         if (kind := data["kind"]) == CreditEntry.Kind.SEARCH:  # almost all entries
             yield Filter("kind", condition=Q(kind=kind), is_common=True)
         elif kind:
             condition = Q() if kind == EXCEPT_SEARCHES else Q(kind=kind)
             booked = ~Q(kind=CreditEntry.Kind.SEARCH)
             yield Filter("kind", index_condition=booked, condition=condition, combined_with="token_id")
-
-
-def _of_customer(customer: Customer) -> Filter:
-    """The entries of all its tokens."""
-    ids = list(customer.tokens.values_list("pk", flat=True))
-    link = change_link("accounts_customer", customer.pk, customer)
-    return Filter("customer", "token_id", ids, newest=newest, note=format_html("Only entries of tokens of {}.", link))
 
 
 class RefundForm(forms.Form):
