@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
+from typing import NamedTuple
 
 from django.http import HttpRequest
 
@@ -42,8 +43,7 @@ class Check:
     on_dashboard: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """`detail`: sentences; if unhealthy, also what to do."""
 
     component: str

@@ -15,9 +15,9 @@ class Command(JSONCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         from callerid_project import doctor  # needs valid settings, which manage.py reports for this command
 
-        results = [(each.component, each.healthy, each.detail) for each in doctor.run()]
+        results = doctor.run()
         self.write_result(options, *report(results))
-        if not all(ok for _, ok, _ in results):
+        if not all(each.healthy for each in results):
             sys.exit(1)
 
 
