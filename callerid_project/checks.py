@@ -36,9 +36,7 @@ def check_two_factor_authentication(**kwargs: Any) -> list[CheckMessage]:
 
 
 @register(Tags.database, deploy=True)
-def check_postgresql_log(
-    app_configs: Any = None, databases: Sequence[str] | None = None, **kwargs: Any
-) -> list[CheckMessage]:
+def check_postgresql_log(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Runs only with `--database default`."""
     from callerid_project.health.dependencies import logged_values  # takes long to import, and few commands need it
 
