@@ -50,11 +50,6 @@ def report() -> None:
     )
 
 
-def wrong_hosts() -> list[str]:
-    """A sentence about each host whose clock differs. Raises django.db's errors."""
-    return [f"{each.title}. {each.summary}" for each in alerts.open_incidents().filter(kind=KIND)]
-
-
 def database_time() -> float:
     """PostgreSQL's UNIX time."""
     return float(db.fetch_one("SELECT extract(epoch FROM clock_timestamp())")[0])

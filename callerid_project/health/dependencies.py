@@ -7,6 +7,7 @@ from datetime import timedelta
 from django.conf import settings
 from django.core import checks as system_checks
 
+from accounts import alerts
 from accounts.alerts import Condition, Severity
 from callerid_project import clocks, proxies
 from callerid_project.health.base import STAYS_OPEN, Check, Context, Findings, problem
@@ -113,7 +114,7 @@ def _clocks(context: Context) -> Findings:
             differences["Redis"] = redis.call(lambda: clocks.difference_s(clocks.redis_time))
     wrong = [f"{name}'s clock differs from that of this host by {by:+.1f} s." for name, by in differences.items()
              if abs(by) > clocks.MAX_DIFFERENCE_S]  # fmt: skip
-    wrong += clocks.wrong_hosts()
+    wrong += [f"{each.title}. {each.summary}" for each in alerts.open_incidents().filter(kind=clocks.KIND)]
     for sentence in wrong:
         yield problem(sentence, clocks.ADVICE)
     if not wrong:
