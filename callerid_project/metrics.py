@@ -2,7 +2,6 @@
 
 import platform
 import tomllib
-from functools import cache
 from ipaddress import ip_address
 
 from django.conf import settings
@@ -25,6 +24,8 @@ DURATION = metrics.Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 1.5, 2, 5),
 )
 BUILD = metrics.Gauge("callerid_build_info", "1, with the version as a label.", ("version", "python"))
+_project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+BUILD.set(1, str(_project["version"]), platform.python_version())
 
 
 def observe_request(view_name: str, status: int, duration_s: float, *, in_test_mode: bool) -> None:
@@ -33,17 +34,6 @@ def observe_request(view_name: str, status: int, duration_s: float, *, in_test_m
     if in_test_mode:
         page = "test"
     DURATION.observe(duration_s, page, f"{status // 100}xx")
-
-
-@cache
-def version() -> str:
-    project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return str(project["version"])
-
-
-@metrics.sampler
-def set_build_info() -> None:
-    BUILD.set(1, version(), platform.python_version())
 
 
 class Metrics(Probe):
