@@ -1,7 +1,6 @@
 """The console's Request log: what came of each request of the last days. Nobody changes a row."""
 
 import json
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -26,58 +25,35 @@ MAX_WRITE_DELAY = timedelta(minutes=1)
 _SHARED, _CACHED = "shared_", "cached_"
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What one connector did in a search."""
-
-    connector: str
-    outcome: str
-    ms: str
-    hint: str
-
-    @property
-    def failed(self) -> bool:
-        return self.outcome.removeprefix(_CACHED) not in ("found", "not_found")
-
-    @property
-    def text(self) -> str:
-        """The outcome in words: `found (cached)`."""
-        shared, cached = self.outcome.startswith(_SHARED), self.outcome.startswith(_CACHED)
-        word = self.outcome.removeprefix(_SHARED).removeprefix(_CACHED)
-        how = " (cached)" if cached else " (another search's call)" if shared else ""
-        return (f"failed: {word}" if self.failed else word.replace("_", " ")) + how
-
-
-@dataclass(frozen=True, slots=True)
-class SlotLog:
-    """What one slot did. `status`: empty when it was not asked."""
-
-    name: str
-    status: str
-    ms: str
-    calls: list[Call]
-    reason: str
-
-    @property
-    def text(self) -> str:
-        if not self.status:
-            return "-"
-        return (
-            f"{self.status.replace('-', ' ')}{f': {self.reason}' if self.reason else ''}, {self.ms}\N{NO-BREAK SPACE}ms"
-        )
-
-
 def _ms(us: int | None) -> str:
     return "-" if us is None else f"{us / 1000:,.1f}"
 
 
-def slot_log(row: RequestLogEntry, slot: str) -> SlotLog:
-    status, us = getattr(row, slot), getattr(row, f"{slot}_us")
-    logged = json.loads(row.calls).get(slot, []) if row.calls else []
-    calls = [Call(connector, outcome, _ms(call_us), hint) for connector, outcome, call_us, hint in logged]
+def _call(connector: str, outcome: str, us: int | None, hint: str) -> dict[str, Any]:
+    """What one connector did in a search. `text`: the outcome in words, `found (cached)`."""
+    shared, cached = outcome.startswith(_SHARED), outcome.startswith(_CACHED)
+    word = outcome.removeprefix(_SHARED).removeprefix(_CACHED)
+    failed = word not in ("found", "not_found")
+    how = " (cached)" if cached else " (another search's call)" if shared else ""
+    text = (f"failed: {word}" if failed else word.replace("_", " ")) + how
+    return {"connector": connector, "failed": failed, "text": text, "ms": _ms(us), "hint": hint}
+
+
+def _slot_text(row: RequestLogEntry, slot: str) -> str:
+    """What one slot did; `-` when it was not asked."""
+    if not (status := getattr(row, slot)):
+        return "-"
     failures = (failure.split(":") for failure in row.failures.split())
-    reasons = [parts[-1] for parts in failures if parts[0] == slot] if status == "failed" else []
-    return SlotLog(f"Source {slot[-1].upper()}", status, _ms(us), calls, reasons[0] if reasons else "")
+    reason = next((parts[-1] for parts in failures if parts[0] == slot), "") if status == "failed" else ""
+    words = f"{status.replace('-', ' ')}: {reason}" if reason else status.replace("-", " ")
+    return f"{words}, {_ms(getattr(row, f'{slot}_us'))}\N{NO-BREAK SPACE}ms"
+
+
+def _slot(row: RequestLogEntry, slot: str) -> dict[str, Any]:
+    """What one slot and its connectors did. `status`: empty when it was not asked."""
+    logged = json.loads(row.calls).get(slot, []) if row.calls else []
+    context = {"name": f"Source {slot[-1].upper()}", "status": getattr(row, slot), "text": _slot_text(row, slot)}
+    return {**context, "calls": [_call(*call) for call in logged]}
 
 
 def _status(row: RequestLogEntry) -> str:
@@ -110,8 +86,8 @@ class RequestLogAdmin(TokenListAdmin):
     charged_or_not = column(
         lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"
     )
-    source_a_text = column(lambda row: slot_log(row, "source_a").text, "source A")
-    source_b_text = column(lambda row: slot_log(row, "source_b").text, "source B")
+    source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")
+    source_b_text = column(lambda row: _slot_text(row, "source_b"), "source B")
     request_text = column(lambda row: row.request_id, "request id")
     duration = column(lambda row: f"{_ms(row.duration_us)} ms", "duration")
     customer = column(
@@ -134,7 +110,7 @@ class RequestLogAdmin(TokenListAdmin):
     )
 
     def page_context(self, request: HttpRequest, obj: RequestLogEntry) -> dict[str, Any]:
-        return {"title": "Request", "subtitle": None, "slots": [slot_log(obj, slot) for slot in SLOTS]}
+        return {"title": "Request", "subtitle": None, "slots": [_slot(obj, slot) for slot in SLOTS]}
 
     # --- Pages ----------------------------------------------------------------------------------------------------
 
