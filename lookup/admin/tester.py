@@ -1,7 +1,6 @@
 """The console's page "Test a number": what a search would answer, and which source supplied what."""
 
 import json
-from dataclasses import dataclass
 from typing import Any, cast
 
 from django import forms
@@ -29,23 +28,6 @@ class TestForm(forms.Form):
     __test__ = False  # no test class for pytest
 
     number = PhoneNumberField(max_length=40, help_text="With country code, e.g. +49 30 23125042.")
-
-
-@dataclass(frozen=True, slots=True)
-class MemberRow:
-    """What one source did. `supplied`: the fields of the answer that came from it. `has_page`: see source_report."""
-
-    slot: str
-    name: str
-    outcome: str
-    failed: bool
-    elapsed_ms: float | None
-    supplied: str
-    hint: str
-
-    @property
-    def has_page(self) -> bool:
-        return self.name != RULES_SOURCE
 
 
 def respond(model_admin: ConsoleAdmin, request: HttpRequest) -> HttpResponse:
@@ -115,22 +97,25 @@ def _nothing(result: SearchResult, slot: str) -> str:
     return f"failed ({answer.reason})" if isinstance(answer, Failed) else "not found"
 
 
-def _rows(slot: str, result: SearchResult) -> list[MemberRow]:
-    """The operator rule, then every configured source, called or not."""
+def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
+    """The operator rule, then every configured source, called or not. `supplied`: the fields of the answer that came
+    from it. `has_page`: see source_report."""
     outcome = result.slots[slot]
     suppliers = outcome.suppliers()
     calls = {call.connector: call for call in outcome.calls}
     names = [name for name in calls if name == RULES_SOURCE] + [member.name for member in members(slot)]
     rows = []
     for name in names:
-        if (call := calls.get(name)) is None:
+        row: dict[str, Any] = {"slot": slot, "name": name, "has_page": name != RULES_SOURCE, "elapsed_ms": None}
+        if call := calls.get(name):
+            row |= {"outcome": _outcome(call), "failed": isinstance(call.answer, Failed), "hint": call.hint}
+            row["supplied"] = ", ".join(field for field, by in suppliers.items() if by == name)
+            if call.elapsed_s is not None:
+                row["elapsed_ms"] = call.elapsed_s * 1000
+        else:
             hint = "not needed: its fields were known before it, or it does not cover the number"
-            rows.append(MemberRow(slot, name, "not called", False, None, "", hint))
-            continue
-        supplied = ", ".join(field for field, by in suppliers.items() if by == name)
-        elapsed_ms = None if call.elapsed_s is None else call.elapsed_s * 1000
-        failed = isinstance(call.answer, Failed)
-        rows.append(MemberRow(slot, name, _outcome(call), failed, elapsed_ms, supplied, call.hint))
+            row |= {"outcome": "not called", "hint": hint}
+        rows.append(row)
     return rows
 
 
