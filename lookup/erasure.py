@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict
 
 from django.contrib.admin.models import LogEntry
 from django.db import connection, transaction
@@ -21,29 +21,13 @@ ERASED = "(erased)"
 _NUMBER = re.compile(r"(?<![0-9])[1-9][0-9]{6,14}(?![0-9])")
 
 
-@dataclass(frozen=True, slots=True)
-class Erased:
-    """Numbers of rows deleted, of ledger entries, stored answers and rows of the request log cleared, and of history
-    entries changed."""
-
-    contacts: int
-    address_book_contacts: int
-    complaint_days: int
-    rules: int
-    ledger_entries: int
-    stored_answers: int
-    admin_entries: int
-    requests: int
-    #: Complaint subjects that no other number has: they may be free text about this one.
-    subjects: int
-    #: On SQLite: whether nothing is left in the database's files; a concurrent reader may prevent it. Otherwise None.
-    overwritten: bool | None
-
-
-def erase(numbers: Iterable[str], *, block: bool = False) -> Erased:
+def erase(numbers: Iterable[str], *, block: bool = False) -> dict[str, int | bool | None]:
     """Delete what is known about `numbers`, and remove them from what has to be kept.
 
-    `block`: imports skip them from now on. Can be repeated at any time, also after an interruption.
+    `block`: imports skip them from now on. Can be repeated at any time, also after an interruption. Returns how many
+    rows were deleted, and how many ledger entries, stored answers, history entries and requests of the request log were
+    changed. `subjects`: those that no other number has; they may be free text about this one. `overwritten`: on SQLite,
+    whether nothing is left in the database's files, which a concurrent reader may prevent; otherwise None.
     """
     numbers = list(dict.fromkeys(numbers))
     stored = [int(number) for number in numbers]
@@ -57,19 +41,17 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> Erased:
         rules = NumberRule.objects.filter(number__in=stored).delete()[0]
     admin_entries = _erase_from_history(frozenset(numbers))
     emptied = accounts_erasure.erase(numbers)
-    subjects = drop_unused_subjects() if complaint_days else 0
-    return Erased(
-        contacts=contacts,
-        address_book_contacts=address_book_contacts,
-        complaint_days=complaint_days,
-        rules=rules,
-        ledger_entries=emptied.ledger_entries,
-        stored_answers=emptied.stored_answers,
-        admin_entries=admin_entries,
-        requests=request_log.erase(numbers),
-        subjects=subjects,
-        overwritten=_truncate_wal(),
-    )
+    return {
+        "contacts": contacts,
+        "address_book_contacts": address_book_contacts,
+        "complaint_days": complaint_days,
+        "rules": rules,
+        **asdict(emptied),
+        "admin_entries": admin_entries,
+        "requests": request_log.erase(numbers),
+        "subjects": drop_unused_subjects() if complaint_days else 0,
+        "overwritten": _truncate_wal(),
+    }
 
 
 def _erase_from_history(numbers: frozenset[str]) -> int:

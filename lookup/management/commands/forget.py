@@ -1,4 +1,3 @@
-from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -38,7 +37,7 @@ class Command(JSONCommand):
             result["unblocked"] = suppression.unsuppress(read)
             message = f"Unblocked {result['unblocked']} of {len(read)} numbers: imports add them again."
         else:
-            result |= asdict(erasure.erase(read, block=options["block"]))
+            result |= erasure.erase(read, block=options["block"])
             if not any(count for name, count in result.items() if name not in ("numbers", "overwritten")):
                 self.stderr.write(f"Nothing was stored about {shown}. Is the country right?")
             if result["overwritten"] is False:
