@@ -70,8 +70,11 @@ _WITH_VALID_TOKEN = [200, 400, 403, 429, 500]
 _ALL = [200, *_ERRORS]
 
 
-def _header(name: str, description: str, statuses: list[int], type_: Any = OpenApiTypes.STR) -> OpenApiParameter:
-    return OpenApiParameter(name, type_, OpenApiParameter.HEADER, description=description, response=statuses)
+def _header(
+    name: str, description: str, statuses: list[int] | None = None, type_: Any = OpenApiTypes.STR
+) -> OpenApiParameter:
+    """A header of the responses with these statuses; None: of the request."""
+    return OpenApiParameter(name, type_, OpenApiParameter.HEADER, description=description, response=statuses or False)
 
 
 _HEADERS = [
@@ -97,21 +100,16 @@ _HEADERS = [
     _header("WWW-Authenticate", '`JWT realm="callerid"`', [401]),
 ]
 _SENT_HEADERS = [
-    OpenApiParameter(
+    _header(
         "Idempotency-Key",
-        {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
-        OpenApiParameter.HEADER,
-        description="A retry with the same key within 24 hours gets the same response and is not charged.",
+        "A retry with the same key within 24 hours gets the same response and is not charged.",
+        type_={"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
     ),
-    OpenApiParameter(
+    _header(
         "X-Request-ID",
-        {"type": "string"},
-        OpenApiParameter.HEADER,
-        description=(
-            "Your id for the request, returned in the response and written to the operator's log and ledger: 1 to 64 "
-            "characters of `A-Z a-z 0-9 . _ -`. Any other value, or one that looks like a phone number (7 to 15 "
-            "digits), is replaced by a new id."
-        ),
+        "Your id for the request, returned in the response and written to the operator's log and ledger: 1 to 64 "
+        "characters of `A-Z a-z 0-9 . _ -`. Any other value, or one that looks like a phone number (7 to 15 digits), "
+        "is replaced by a new id.",
     ),
 ]
 
