@@ -8,6 +8,7 @@ that are new or changed are transferred.
 import io
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
@@ -15,7 +16,6 @@ from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
 
 import requests
-from requests.auth import HTTPBasicAuth
 
 from core import http
 from core.addresses import policy_for
@@ -23,6 +23,7 @@ from lookup.address_books.changes import NO_CARD, Card, Changes, FetchFailed, di
 from lookup.address_books.configuration import Book
 from lookup.imports.readers import vcard
 from lookup.imports.readers.base import Rejected
+from lookup.imports.staging import chunks
 
 #: Of one response, however slowly its body arrives.
 RESPONSE_TIMEOUT_S = 600.0
@@ -57,17 +58,18 @@ def fetch(book: Book, *, sync_token: str, known: Mapping[str, str]) -> Changes:
     # It follows no redirects: they may lead to another host, without the credentials or with them.
     with http.Session(book.url, policy, timeout_s=RESPONSE_TIMEOUT_S) as session:
         client = _Client(book, session)
-        listing = client.changed_since(sync_token) if sync_token else None
+        listing = None
+        if sync_token:
+            with suppress(_Refused):  # the server does not accept the token (DAV:valid-sync-token)
+                listing = client.sync(sync_token)
         if listing is None:
             listing = client.list_all()
             listing.removed = set(known) - set(listing.found)
         changes = Changes(removed=listing.removed & set(known), sync_token=listing.sync_token)
-        wanted = {
-            key: href for key, (href, etag) in listing.found.items() if not etag or known.get(key) != digest(etag)
-        }
-        hrefs = list(wanted.values())
-        for start in range(0, len(hrefs), BATCH):
-            client.cards(hrefs[start : start + BATCH], changes)
+        found = listing.found.items()
+        wanted = (href for key, (href, etag) in found if not etag or known.get(key) != digest(etag))
+        for hrefs in chunks(wanted, BATCH):
+            client.cards(hrefs, changes)
         if changes.not_returned:
             changes.sync_token = sync_token  # so that the next run asks for them again
         return changes
@@ -107,14 +109,7 @@ class _Client:
     def __init__(self, book: Book, session: http.Session) -> None:
         self._book, self._session = book, session
         self._path = _path(book.url)
-        self._auth = HTTPBasicAuth(*book.credentials) if book.user else None
-
-    def changed_since(self, sync_token: str) -> _Listing | None:
-        """None if all cards have to be listed: the server does not accept the token (DAV:valid-sync-token)."""
-        try:
-            return self._sync(sync_token)
-        except _Refused:
-            return None
+        self._auth = book.credentials if book.user else None
 
     def list_all(self) -> _Listing:
         collection = next(iter(self._ask("PROPFIND", _COLLECTION_PROPERTIES, depth="0")[0]), None)
@@ -123,10 +118,8 @@ class _Client:
             raise FetchFailed("the URL is not that of a CardDAV address book")
         reports = collection.properties.get(f"{_DAV}supported-report-set")
         if reports is not None and reports.find(f".//{_DAV}sync-collection") is not None:
-            try:
-                return self._sync("")
-            except _Refused:
-                pass  # such as 507: it does not list that many
+            with suppress(_Refused):  # such as 507: it does not list that many
+                return self.sync("")
         listing = _Listing()
         for member in self._ask("PROPFIND", _LIST, depth="1")[0]:
             if member.status == 507:
@@ -154,8 +147,8 @@ class _Client:
                 card.add(vcard.read(io.StringIO(text, newline=None), region=self._book.region))
                 changes.cards[key] = card
 
-    def _sync(self, sync_token: str) -> _Listing:
-        """The changes since `sync_token`; empty: all cards."""
+    def sync(self, sync_token: str) -> _Listing:
+        """The changes since `sync_token`; empty: all cards. Raises FetchFailed, and _Refused as `_ask`."""
         listing = _Listing(sync_token=sync_token)
         for _ in range(MAX_PAGES):
             members, token = self._ask("REPORT", _SYNC.format(escape(listing.sync_token)), depth="0")

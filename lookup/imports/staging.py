@@ -299,8 +299,8 @@ class SQLiteTables(StagingTables):
 Tables: type[PostgreSQLTables] | type[SQLiteTables] = PostgreSQLTables if VENDOR == "postgresql" else SQLiteTables
 
 
-def chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
-    """Lists of at most CHUNK_ROWS items."""
+def chunks(items: Iterable[Any], size: int = CHUNK_ROWS) -> Iterator[list[Any]]:
+    """Lists of at most `size` items."""
     iterator = iter(items)
-    while chunk := list(islice(iterator, CHUNK_ROWS)):
+    while chunk := list(islice(iterator, size)):
         yield chunk
