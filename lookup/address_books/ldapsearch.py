@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from binascii import Error as InvalidBase64
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -66,30 +67,29 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
     """`known` (key → version): of the last run, empty for the first. Raises FetchFailed."""
     query = book.query
     assert query is not None  # noqa: S101 (configuration.read)
-    keys, changed = set(), list[bytes]()
-    attribute = _IDS[0]
-    if known:
-        for entry in _search(book, query.filter, (*_IDS, *_VERSIONS)):
+    keys: set[str] = set()
+
+    def changed(filter_: str, *attributes: str) -> Iterator[tuple[str, str, str, Entry]]:
+        """The entries that are new or have changed: key, version and filter of each. `keys` gets those of all."""
+        for entry in _search(book, filter_, (*_IDS, *_VERSIONS, *attributes)):
             attribute, id_ = _id(entry)
-            key = digest(f"{attribute}={id_!r}")
+            key, version = digest(f"{attribute}={id_!r}"), _version(entry)
             keys.add(key)
-            if not (version := _version(entry)) or known.get(key) != version:
-                changed.append(id_)
-        if not changed:
-            return Changes(removed=set(known) - keys)
+            if not version or known.get(key) != version:
+                yield key, version, f"({attribute}={_escaped(id_)})", entry
+
     filter_ = query.filter
-    if known and len(changed) <= MAX_BY_ID:
-        filter_ = f"(&{filter_}(|{''.join(f'({attribute}={_escaped(id_)})' for id_ in changed)}))"
+    if known:
+        filters = [own_filter for _, _, own_filter, _ in changed(filter_)]
+        if not filters:
+            return Changes(removed=set(known) - keys)
+        if len(filters) <= MAX_BY_ID:
+            filter_ = f"(&{filter_}(|{''.join(filters)}))"
     changes = Changes()
-    for entry in _search(book, filter_, (*_IDS, *_VERSIONS, *query.attributes, *_NAMES, *_PLACES)):
-        attribute, id_ = _id(entry)
-        key = digest(f"{attribute}={id_!r}")
-        keys.add(key)
-        if not (version := _version(entry)) or known.get(key) != version:
-            # The filter with which ldapsearch finds the entry: unlike its DN, it has no name.
-            card = Card(label(f"({attribute}={_escaped(id_)})"), version)
-            card.add(_rows(entry, query, book.region))
-            changes.cards[key] = card
+    for key, version, own_filter, entry in changed(filter_, *query.attributes, *_NAMES, *_PLACES):
+        # The filter with which ldapsearch finds the entry: unlike its DN, it has no name.
+        changes.cards[key] = card = Card(label(own_filter), version)
+        card.add(_rows(entry, query, book.region))
     changes.removed = set(known) - keys
     return changes
 
@@ -169,19 +169,13 @@ def _run(command: list[str], book: Book) -> bytes:
         "LDAPTLS_CACERT": settings.CA_BUNDLE or certifi.where(),
         "LDAPREFERRALS": "off",
     }
-    expired = threading.Event()
-
-    def expire() -> None:
-        expired.set()
-        process.kill()
-
-    timer = threading.Timer(SEARCH_TIMEOUT_S, expire)
-    output = bytearray()
+    started, output = time.monotonic(), bytearray()
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
         assert process.stdin is not None  # noqa: S101 (a pipe)
         assert process.stdout is not None  # noqa: S101 (a pipe)
+        timer = threading.Timer(SEARCH_TIMEOUT_S, process.kill)
         timer.start()
         try:
             with suppress(BrokenPipeError), process.stdin:
@@ -194,7 +188,7 @@ def _run(command: list[str], book: Book) -> bytes:
         finally:
             timer.cancel()
             process.kill()
-    if expired.is_set():
+    if time.monotonic() - started >= SEARCH_TIMEOUT_S:
         raise FetchFailed(f"the result did not arrive within {SEARCH_TIMEOUT_S:,.0f} s")
     if code:
         raise FetchFailed(_EXPLAINED.get(code, f"ldapsearch ended with the result code {code}"))
