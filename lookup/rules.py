@@ -1,7 +1,5 @@
 """Operator rules: what the operator says about a number. A rule overrides every connector, in both slots."""
 
-from typing import TypedDict, Unpack
-
 from django.db import transaction
 from django.utils import timezone
 
@@ -18,14 +16,6 @@ class EmptyRule(ValueError):
     """A rule with neither a spam value nor a name."""
 
 
-class RuleFields(TypedDict, total=False):
-    """`spam`: None leaves it to the sources. `name`: empty leaves it to the sources. `note`: for operators."""
-
-    spam: bool | None
-    name: str
-    note: str
-
-
 async def find(rows: NumberRows) -> Found | None:
     """The rule for the rows' number, or None."""
     spam, name = await rows.get(QUERY) or (None, "")
@@ -34,10 +24,11 @@ async def find(rows: NumberRows) -> Found | None:
     return Found(name=name or None, spam=None if spam is None else bool(spam))
 
 
-def set_rule(number: str, **fields: Unpack[RuleFields]) -> NumberRule:
+def set_rule(number: str, **fields: str | bool | None) -> NumberRule:
     """Create or change the rule for `number`; fields that are not given keep their value. Cleans text as answers do.
 
-    Raises EmptyRule, with nothing changed.
+    `spam`: None leaves it to the sources. `name`: empty leaves it to the sources. `note`: for operators. Raises
+    EmptyRule, with nothing changed.
     """
     with transaction.atomic():
         rule, _ = NumberRule.objects.select_for_update().get_or_create(number=int(number))
