@@ -8,13 +8,13 @@ from typing import Any
 from accounts.admin.charts import BAR_OPTIONS, CHART, TICKS
 from lookup.statistics import BOUNDS_MS, SourceUsage
 
-#: Title, the name of its colour in console.css, and its colour there.
+#: Title, the attribute of SourceUsage, the name of its colour in console.css, and its colour there.
 _OUTCOMES = (
-    ("found", "found", "#1f6fb2"),
-    ("not found", "not-found", "#8a93a0"),
-    ("cached", "cached", "#45a5d9"),
-    ("failed", "failed", "#d03a20"),
-    ("failed without a call", "not-called", "#c58a00"),
+    ("found", "found", "found", "#1f6fb2"),
+    ("not found", "not_found", "not-found", "#8a93a0"),
+    ("cached", "cached", "cached", "#45a5d9"),
+    ("failed", "failed_calls", "failed", "#d03a20"),
+    ("failed without a call", "not_called", "not-called", "#c58a00"),
 )
 _LINES = {
     **CHART,
@@ -26,20 +26,14 @@ def charts(steps: Sequence[tuple[datetime, SourceUsage]], *, label: str) -> dict
     """The context of the two charts. `label`: the strftime format of the steps' labels. Durations beyond the greatest
     bound are drawn at the bound; the table says that they are over it."""
     labels = [f"{at:{label}}" for at, _ in steps]
-    counts = {
-        "found": [usage.found for _, usage in steps],
-        "not found": [usage.not_found for _, usage in steps],
-        "cached": [usage.cached for _, usage in steps],
-        "failed": [usage.failed_calls for _, usage in steps],
-        "failed without a call": [usage.not_called for _, usage in steps],
-    }
-    bars = [{"label": title, "data": counts[title], "backgroundColor": colour} for title, _, colour in _OUTCOMES]
+    counts = {title: [getattr(usage, attribute) for _, usage in steps] for title, attribute, _, _ in _OUTCOMES}
+    bars = [{"label": title, "data": counts[title], "backgroundColor": colour} for title, _, _, colour in _OUTCOMES]
     lines = [
         _line("median", "#1f6fb2", [usage.median_ms for _, usage in steps]),
         _line("p95", "#c58a00", [usage.p95_ms for _, usage in steps]),
     ]
     return {
-        "legend": [(title, css, sum(counts[title])) for title, css, _ in _OUTCOMES],
+        "legend": [(title, css, sum(counts[title])) for title, _, css, _ in _OUTCOMES],
         "outcomes": {"data": json.dumps({"labels": labels, "datasets": bars}), "options": BAR_OPTIONS},
         "latency": {"data": json.dumps({"labels": labels, "datasets": lines}), "options": json.dumps(_LINES)},
         "has_counts": any(map(any, counts.values())),
