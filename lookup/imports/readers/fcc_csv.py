@@ -5,7 +5,7 @@ day, ticket and type of call are read: state and zip are the complainant's, and 
 complainant was told to call.
 """
 
-import re
+import time
 from datetime import date
 from typing import Any
 
@@ -18,7 +18,6 @@ SOURCE = "fcc"
 
 _TYPES = ("type of call", "type_of_call")
 _ROBOCALL = "prerecorded voice"
-_LABEL_DATE = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4})")
 
 
 class FCCReader(csv_rows.ComplaintReader):
@@ -51,7 +50,4 @@ def _text(cell: str) -> str:
 
 
 def _parse_date(text: str) -> date:
-    if match := _LABEL_DATE.fullmatch(text):
-        month, day, year = map(int, match.groups())
-        return date(year, month, day)
-    return date.fromisoformat(text)
+    return date(*time.strptime(text, "%m/%d/%Y")[:3]) if "/" in text else date.fromisoformat(text)
