@@ -107,14 +107,10 @@ def record_failure(name: str, error: str) -> None:
 def remove(name: str) -> int | None:
     """Delete a book and publish what remains of its numbers. Returns how many it had; None if there is no such book."""
     with Tables.lock(CONTACTS), transaction.atomic():
-        contacts = AddressBookContact.objects.filter(card__book=name)
-        numbers = set(contacts.values_list("number", flat=True))
-        count = contacts.delete()[0]
-        AddressBookCard.objects.filter(book=name).delete()
-        if not AddressBook.objects.filter(pk=name).delete()[0]:
-            return None
+        numbers = set(AddressBookContact.objects.filter(card__book=name).values_list("number", flat=True))
+        deleted, by_model = AddressBook.objects.filter(pk=name).delete()  # with its cards and their numbers
         _publish(numbers)
-    return count
+    return by_model.get(AddressBookContact._meta.label, 0) if deleted else None
 
 
 def erase(numbers: Iterable[int]) -> int:
@@ -141,8 +137,7 @@ def _require_no_loss(book: Book, changes: Changes) -> None:
 
 
 def _parts(changes: Changes) -> list[Changes]:
-    cards = list(changes.cards.items())
-    parts = [Changes(dict(cards[start : start + PART])) for start in range(0, len(cards), PART)] or [Changes()]
+    parts = [Changes(dict(cards)) for cards in chunks(changes.cards.items(), PART)] or [Changes()]
     parts[0].not_returned = changes.not_returned
     parts[-1].removed = changes.removed
     return parts
@@ -195,30 +190,24 @@ def _merge_cards(row: AddressBook, changes: Changes, result: SyncResult) -> set[
         )
         keys = [key for key, _ in items]
         ids = dict(AddressBookCard.objects.filter(book=row, key__in=keys).values_list("key", "pk"))
-        stored: dict[int, dict[int, AddressBookContact]] = {}
-        for contact in AddressBookContact.objects.filter(card_id__in=ids.values()):
-            stored.setdefault(contact.card_id, {})[contact.number] = contact
-        new: list[AddressBookContact] = []
-        old: list[int] = []
-        for key, card in items:
-            before = stored.get(ids[key], {})
-            for number, (name, location) in card.contacts.items():
-                known = before.pop(number, None)
-                if known and (known.name, known.location) == (name, location):
-                    result.unchanged += 1
-                    continue
-                if known:
-                    old.append(known.pk)
-                result.changed += known is not None
-                result.added += known is None
-                touched.add(number)
-                new.append(AddressBookContact(card_id=ids[key], number=number, name=name, location=location))
-            result.removed += len(before)
-            touched.update(before)
-            old += [contact.pk for contact in before.values()]
+        contacts = AddressBookContact.objects.filter(card_id__in=ids.values())
+        stored = {(contact.card_id, contact.number): contact for contact in contacts}
+        wanted = {(ids[key], number): values for key, card in items for number, values in card.contacts.items()}
+        known = wanted.keys() & stored.keys()
+        same = {each for each in known if (stored[each].name, stored[each].location) == wanted[each]}
+        old = [stored[each].pk for each in stored.keys() - same]
         for replaced in chunks(old):  # the numbers of a card have no limit, a statement's parameters have
             AddressBookContact.objects.filter(pk__in=replaced).delete()
-        AddressBookContact.objects.bulk_create(new)
+        AddressBookContact.objects.bulk_create(
+            AddressBookContact(card_id=card_id, number=number, name=name, location=location)
+            for (card_id, number), (name, location) in wanted.items()
+            if (card_id, number) not in same
+        )
+        result.unchanged += len(same)
+        result.changed += len(known - same)
+        result.added += len(wanted.keys() - known)
+        result.removed += len(stored.keys() - known)
+        touched.update(number for _, number in (wanted.keys() | stored.keys()) - same)
     return touched
 
 
