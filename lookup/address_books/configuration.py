@@ -55,7 +55,7 @@ class Book:
 
 def read(name: str, environment: Mapping[str, str]) -> Book:
     """The settings of one book. Raises InvalidBook."""
-    prefix = variable(name)
+    prefix = f"ADDRESS_BOOK_{name.upper()}"
 
     def value(key: str) -> str:
         return environment.get(f"{prefix}_{key}", "").strip()
@@ -70,11 +70,6 @@ def read(name: str, environment: Mapping[str, str]) -> Book:
     if urlsplit(url).scheme == "http" and not book.is_loopback:
         raise InvalidBook(f"{prefix}_URL must begin with https://, except on loopback")
     return book
-
-
-def variable(name: str) -> str:
-    """What the names of a book's environment variables begin with."""
-    return f"ADDRESS_BOOK_{name.upper()}"
 
 
 def problems(environment: Mapping[str, str]) -> list[str]:
