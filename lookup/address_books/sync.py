@@ -35,7 +35,10 @@ def sync(
             result = SyncResult(error=f"database: {describe(error)}")
             close_old_connections()  # the next book may need a new one
         if result.error and not dry_run:
-            _record_failure(name, result)
+            try:
+                store.record_failure(name, result.error)
+            except DatabaseFailure:
+                close_old_connections()  # the command prints the error itself
         yield name, result
 
 
@@ -48,10 +51,3 @@ def _fetch(book: Book, *, full: bool) -> tuple[int, Changes]:
     if book.query:
         return row.revision, ldapsearch.fetch(book, known=known)
     return row.revision, carddav.fetch(book, sync_token=sync_token, known=known)
-
-
-def _record_failure(name: str, result: SyncResult) -> None:
-    try:
-        store.record_failure(name, result.error)
-    except DatabaseFailure:
-        close_old_connections()  # the command prints the error itself
