@@ -59,8 +59,7 @@ class Download:
         Raises NotPublished (404); DownloadFailed after ATTEMPTS, or at once where another one is useless;
         UnreadableFile for a web page, or more than REFRESH_MAX_MB; OSError of the disk.
         """
-        attempt, wait_s = 1, RETRY_WAIT_S
-        while True:
+        for attempt in range(ATTEMPTS):
             try:
                 with http.Session(self.url, self.address_policy, timeout_s=ATTEMPT_TIMEOUT_S) as session:
                     return self._attempt(session)
@@ -68,13 +67,12 @@ class Download:
                 failure = error
             except http.RequestFailed as error:
                 raise DownloadFailed(str(error)) from None
-            pause_s = wait_s if failure.wait_s is None else failure.wait_s
+            pause_s = RETRY_WAIT_S * 2**attempt if failure.wait_s is None else failure.wait_s
             if pause_s > MAX_RETRY_AFTER_S:
                 raise DownloadFailed(f"{failure} and asks to wait {pause_s:,.0f} s")
-            if attempt == ATTEMPTS:
-                raise DownloadFailed(f"{failure}, {ATTEMPTS} times")
-            time.sleep(pause_s)
-            attempt, wait_s = attempt + 1, wait_s * 2
+            if attempt < ATTEMPTS - 1:
+                time.sleep(pause_s)
+        raise DownloadFailed(f"{failure}, {ATTEMPTS} times")
 
     def _attempt(self, session: http.Session) -> str | None:
         headers = {"User-Agent": "Mozilla/5.0 (compatible; CallerID)", "Accept-Encoding": "gzip", **self.headers}
