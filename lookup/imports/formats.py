@@ -1,6 +1,6 @@
 """The file formats that can be imported, and how they are recognized."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,11 @@ from lookup.imports.readers.plain_csv import PlainComplaintReader, PlainContactR
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`title`: for people. `recognizes`: whether the first line that is not blank is that of this format."""
+    """`title`: for people. `reader`: has `recognizes`, which says whether the first line that is not blank is that of
+    this format, and `read`, which yields the rows of the lines."""
 
     title: str
-    recognizes: Callable[[str], bool]
-    read: Callable[..., Iterator[Any]]
+    reader: Any
     #: Complaints: the source, unless the operator names another.
     source: str = ""
     #: Complaints: a block list, which is about numbers instead of days.
@@ -32,31 +32,23 @@ TICKET = "source, ticket"
 NUMBER_AND_DAY = "number, source, day"
 
 CONTACTS: Mapping[str, Format] = {
-    "vcard": Format("vCard", vcard.recognizes, vcard.read),
-    "google": Format("Google Contacts CSV", GoogleReader.recognizes, GoogleReader.read),
-    "outlook": Format("Outlook CSV", OutlookReader.recognizes, OutlookReader.read),
-    "csv": Format("CSV with number, name, location", PlainContactReader.recognizes, PlainContactReader.read),
+    "vcard": Format("vCard", vcard),
+    "google": Format("Google Contacts CSV", GoogleReader),
+    "outlook": Format("Outlook CSV", OutlookReader),
+    "csv": Format("CSV with number, name, location", PlainContactReader),
 }
 COMPLAINTS: Mapping[str, Format] = {
-    "ftc": Format("FTC Do Not Call CSV", FTCReader.recognizes, FTCReader.read, ftc_csv.SOURCE),
-    "fcc": Format("FCC unwanted calls CSV", FCCReader.recognizes, FCCReader.read, fcc_csv.SOURCE, identity=TICKET),
-    "phoneblock": Format(
-        "PhoneBlock block list JSON", phoneblock.recognizes, phoneblock.read, phoneblock.SOURCE, is_list=True
-    ),
-    "csv": Format(
-        "CSV with number, day, total",
-        PlainComplaintReader.recognizes,
-        PlainComplaintReader.read,
-        "import",
-        identity=NUMBER_AND_DAY,
-    ),
+    "ftc": Format("FTC Do Not Call CSV", FTCReader, ftc_csv.SOURCE),
+    "fcc": Format("FCC unwanted calls CSV", FCCReader, fcc_csv.SOURCE, identity=TICKET),
+    "phoneblock": Format("PhoneBlock block list JSON", phoneblock, phoneblock.SOURCE, is_list=True),
+    "csv": Format("CSV with number, day, total", PlainComplaintReader, "import", identity=NUMBER_AND_DAY),
 }
 
 
 def recognize(formats: Mapping[str, Format], first_line: str) -> str:
     """The name of the format of a file with this first line. Raises UnreadableFile."""
     for name, format_ in formats.items():
-        if format_.recognizes(first_line):
+        if format_.reader.recognizes(first_line):
             return name
     if not first_line:
         raise UnreadableFile("the file is empty")

@@ -89,7 +89,7 @@ class FileReader:
                 name = format_name or formats.recognize(known, file.first_line)
                 self.result.formats.append(name)
                 empty = True
-                for row in self._valid_rows(file, known[name].read(file.lines, **options(known[name]))):
+                for row in self._valid_rows(file, known[name].reader.read(file.lines, **options(known[name]))):
                     empty = False
                     yield row
                 if first := names.get(file.digest):
