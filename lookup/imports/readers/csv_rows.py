@@ -85,9 +85,14 @@ def rows(
     is a record.
     """
     width = len(header.columns)
-    pushback = _Pushback(lines) if multiline else None
+    source, pushed = iter(lines), deque[str]()
+
+    def take() -> str | None:
+        """The next line: first those that are read again."""
+        return pushed.popleft() if pushed else next(source, None)
+
     following = line
-    for first in pushback or lines:
+    for first in iter(take, None) if multiline else source:
         line = following
         following += 1
         text = first.rstrip("\r\n")
@@ -95,12 +100,11 @@ def rows(
             cells = text.split(header.delimiter)
         else:
             taken = [first]
-            continued = pushback.into(taken) if pushback else ()
+            continued = _continued(iter(take, None), taken) if multiline else ()
             try:
                 cells = next(csv.reader(chain((first,), continued), delimiter=header.delimiter, strict=True))
             except csv.Error as error:
-                if pushback:
-                    pushback.push(taken[1:])
+                pushed.extendleft(reversed(taken[1:]))
                 yield Rejected(line, _reason(error, first, multiline, len(taken)))
                 continue
             following += len(taken) - 1
@@ -114,31 +118,15 @@ def rows(
             yield line, cells
 
 
-class _Pushback:
-    """Lines that can be pushed back after they were taken."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = iter(lines)
-        self._pushed: deque[str] = deque()
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        return self._pushed.popleft() if self._pushed else next(self._lines)
-
-    def push(self, lines: list[str]) -> None:
-        self._pushed.extendleft(reversed(lines))
-
-    def into(self, taken: list[str]) -> Iterator[str]:
-        """The next lines of a record, each appended to `taken`, up to its limits."""
-        size = sum(map(len, taken))
-        for line in self:
-            taken.append(line)
-            size += len(line)
-            if len(taken) > MAX_RECORD_LINES or size > MAX_RECORD_CHARACTERS:
-                return
-            yield line
+def _continued(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    """The next lines of a record, each appended to `taken`, up to its limits."""
+    size = sum(map(len, taken))
+    for line in lines:
+        taken.append(line)
+        size += len(line)
+        if len(taken) > MAX_RECORD_LINES or size > MAX_RECORD_CHARACTERS:
+            return
+        yield line
 
 
 def _reason(error: csv.Error, first_line: str, multiline: bool, lines: int) -> str:
