@@ -1,6 +1,7 @@
 """The console's pages of sources: all of them, one source, and the actions on it."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, cast
 
 from django import forms
@@ -67,8 +68,8 @@ class SourcesAdmin(ReadOnlyAdmin):
     actions_detail = ("pause", "resume", "check_now")
 
     def get_urls(self) -> list[URLPattern]:
-        test = path("test/", self.admin_site.admin_view(self.test_view), name="lookup_usage_test")
-        return [test, *super().get_urls()]
+        view = self.admin_site.admin_view(partial(tester.respond, self))
+        return [path("test/", view, name="lookup_usage_test"), *super().get_urls()]
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Source | None:
         """The source of this name, if it is configured or paused."""
@@ -100,9 +101,6 @@ class SourcesAdmin(ReadOnlyAdmin):
             last_failures=statistics.last_results(since)[1][:MAX_FAILURES],
             failures_by_hour=statistics.failures_by_hour(since, MAX_FAILURES),
         )
-
-    def test_view(self, request: HttpRequest) -> HttpResponse:
-        return tester.respond(self, request)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
