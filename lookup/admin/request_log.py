@@ -56,10 +56,6 @@ def _slot(row: RequestLogEntry, slot: str) -> dict[str, Any]:
     return {**context, "calls": [_call(*call) for call in logged]}
 
 
-def _status(row: RequestLogEntry) -> str:
-    return f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}"
-
-
 @admin.register(RequestLogEntry)
 class RequestLogAdmin(TokenListAdmin):
     list_form = RequestLogForm
@@ -81,7 +77,7 @@ class RequestLogAdmin(TokenListAdmin):
         "time (UTC), request id",
     )
     number = column(lambda row: row.number_mask or "-", "number")
-    status_text = column(_status, "outcome")
+    status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
     charged_text = column(lambda row: "1 credit" if row.charged else "-", "charged")
     charged_or_not = column(
         lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"

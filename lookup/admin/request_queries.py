@@ -86,18 +86,14 @@ class RequestLogForm(TokenListForm):
             yield Filter("number_hash", "number_hash", number_hash, note="Only requests for one number.")
         if data["token"]:
             yield token_filter(data["token"], "requests")
-        if data["status"]:
-            yield _of_status(int(data["status"]))
+        if data["status"] == "200":  # not in the index
+            yield Filter("status", condition=Q(status=200))
+        elif data["status"]:
+            yield Filter("status", "status", int(data["status"]), ~Q(status=200))
         if data["failed"] or data["reason"]:
             yield _failed(data["failed"], data["reason"])
         if data["outcome"]:
             yield Filter("outcome", "outcome", data["outcome"])
-
-
-def _of_status(status: int) -> Filter:
-    if status == 200:  # not in the index
-        return Filter("status", condition=Q(status=200))
-    return Filter("status", "status", status, ~Q(status=200))
 
 
 def _failed(failed: str, reason: str) -> Filter:
