@@ -172,8 +172,6 @@ def _parsed(digits: str) -> phonenumbers.PhoneNumber:
         return phonenumbers.PhoneNumber(country_code=int(code), national_number=int(digits[len(code) :]))
 
 
-#: Those of FORMATS in which every number can be written.
-ALWAYS_WRITABLE = frozenset({"e164", "e164_digits", "sha1_e164"})
 #: How a vendor may want a number written. None: the number cannot be written so.
 FORMATS: dict[str, Callable[[str], str | None]] = {
     "e164": lambda digits: f"+{digits}",

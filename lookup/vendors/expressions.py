@@ -69,9 +69,6 @@ class Template:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.is_constant = not _PLACEHOLDER.search(text)
-        #: Whether every number can be written in all the formats.
-        self.always_fits = True
         self.formats: dict[str, Callable[[str], str | None]] = {}
         for name in _PLACEHOLDER.findall(text):
             match = _FORMAT.fullmatch(name)
@@ -79,7 +76,6 @@ class Template:
                 raise ValueError(f"{{{name}}} is none of {', '.join(numbers.FORMATS)}, {KEY}")
             if match[1] != KEY:
                 self.formats[name] = _shortened(match[1], int(match[2] or 0))
-                self.always_fits &= match[1] in numbers.ALWAYS_WRITABLE
         if set("{}") & set(_PLACEHOLDER.sub("", text)):
             raise ValueError("a brace that does not enclose the name of a format")
 
@@ -93,8 +89,6 @@ class Template:
 
     def fill(self, number: str, *, key: str = "", encode: Callable[[str], str] = str) -> str:
         """`encode` is applied to what is filled in."""
-        if self.is_constant:
-            return self.text
 
         def value(match: re.Match[str]) -> str:
             return encode(key if match[1] == KEY else self.formats[match[1]](number) or "")

@@ -306,9 +306,7 @@ class Preset(_Strict, frozen=True):
 
     def covers(self, number: str) -> bool:
         """Whether `number` is in the coverage, and can be written in the formats of the request."""
-        return number in self.coverage and all(
-            template.always_fits or template.fits(number) for _, template in self.request.templates()
-        )
+        return number in self.coverage and all(template.fits(number) for _, template in self.request.templates())
 
 
 def load(file: Path) -> Preset:
