@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from django.conf import settings
 
@@ -15,7 +15,6 @@ from lookup.source_report import Source
 from lookup.statistics import SourceUsage
 from lookup.vendors.preset import Preset
 
-State = Literal["paused", "breaker", "failing", "healthy", "unused"]
 MAX_FAILURES = 20
 
 
@@ -23,8 +22,9 @@ def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> dict
     """What the page shows; None for a name that is not configured, not paused, and has no figures since `since`. Eight
     statements.
 
-    `member`: None if it is no longer configured. `slots`: the source in each slot that has it or had it. `cost`: None
-    if a price is missing. `steps`: each hour or day of the period, oldest first.
+    `member`: None if it is no longer configured. `state`: as in source_report, or `unused`. `slots`: the source in each
+    slot that has it or had it. `cost`: None if a price is missing. `steps`: each hour or day of the period, oldest
+    first.
     """
     now_state = source_report.states(now).get(name)
     member = now_state.member if now_state else None
@@ -43,10 +43,13 @@ def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> dict
         return None
     slots = [Source(usages[slot], member if member in members(slot) else None) for slot in SLOTS if slot in usages]
     costs = [slot.cost for slot in slots]
+    state = now_state.name if now_state else "paused" if pause else "unused"
+    if state == "healthy" and not (total.calls or total.cached or name in answered):
+        state = "unused"
     return {
         "name": name,
         "member": member,
-        "state": _state(now_state, pause, is_used=bool(total.calls or total.cached or name in answered)),
+        "state": state,
         "pause": pause,
         "slots": slots,
         "cost": None if None in costs else sum(filter(None, costs), Decimal(0)),
@@ -57,12 +60,6 @@ def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> dict
         "check": SourceCheck.objects.filter(pk=name).first(),
         "configuration": _configuration(member) if member else [],
     }
-
-
-def _state(now_state: source_report.State | None, pause: SourcePause | None, *, is_used: bool) -> State:
-    if now_state is None:
-        return "paused" if pause else "unused"
-    return "unused" if now_state.name == "healthy" and not is_used else now_state.name
 
 
 def _configuration(member: Member) -> list[tuple[str, str]]:
