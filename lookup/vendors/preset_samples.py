@@ -28,8 +28,11 @@ def connector(preset: Preset) -> JsonApi:
 
 def run(preset: Preset) -> list[Result]:
     """Raises MissingEnvironment."""
-    vendor = connector(preset)
-    return [_result(vendor, sample) for sample in preset.sample]
+    vendor, results = connector(preset), []
+    for sample in preset.sample:
+        classified = vendor.classify(transport.Reply(sample.status, sample.headers, sample.body.encode()))
+        results.append(Result(sample, tuple(_problems(vendor, sample, classified)), classified.rule))
+    return results
 
 
 def unreached_rules(preset: Preset, results: list[Result]) -> str:
@@ -37,11 +40,6 @@ def unreached_rules(preset: Preset, results: list[Result]) -> str:
     reached = {result.rule for result in results}
     missing = [str(number) for number in range(1, len(preset.rules) + 1) if number not in reached]
     return f"no sample reaches outcome {', '.join(missing)} (counted from 1)" if missing else ""
-
-
-def _result(vendor: JsonApi, sample: Sample) -> Result:
-    classified = vendor.classify(transport.Reply(sample.status, sample.headers, sample.body.encode()))
-    return Result(sample, tuple(_problems(vendor, sample, classified)), classified.rule)
 
 
 def _problems(vendor: JsonApi, sample: Sample, classified: Classification) -> Iterator[str]:
