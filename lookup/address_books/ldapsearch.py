@@ -71,7 +71,7 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
 
     def changed(filter_: str, *attributes: str) -> Iterator[tuple[str, str, str, Entry]]:
         """The entries that are new or have changed: key, version and filter of each. `keys` gets those of all."""
-        for entry in _search(book, filter_, (*_IDS, *_VERSIONS, *attributes)):
+        for entry in _search(book, query, filter_, (*_IDS, *_VERSIONS, *attributes)):
             attribute, id_ = _id(entry)
             key, version = digest(f"{attribute}={id_!r}"), _version(entry)
             keys.add(key)
@@ -140,17 +140,15 @@ def _escaped(value: bytes) -> str:
 # --- The program -----------------------------------------------------------------------------------------------------
 
 
-def _search(book: Book, filter_: str, attributes: tuple[str, ...]) -> Iterator[Entry]:
+def _search(book: Book, query: LDAPQuery, filter_: str, attributes: tuple[str, ...]) -> Iterator[Entry]:
     """All entries, if the list is complete; attributes' names are in lower case."""
     program = shutil.which(PROGRAM)
     if program is None:
         raise FetchFailed("there is no ldapsearch on PATH: install OpenLDAP's clients (Debian: ldap-utils)")
-    return _entries(_run([program, *_arguments(book, filter_, attributes)], book))
+    return _entries(_run([program, *_arguments(book, query, filter_, attributes)], book))
 
 
-def _arguments(book: Book, filter_: str, attributes: tuple[str, ...]) -> Iterator[str]:
-    query = book.query
-    assert query is not None  # noqa: S101 (configuration.read)
+def _arguments(book: Book, query: LDAPQuery, filter_: str, attributes: tuple[str, ...]) -> Iterator[str]:
     yield from ("-LLL", "-x", "-o", "ldif_wrap=no", "-o", f"nettimeout={CONNECT_TIMEOUT_S}")
     yield from ("-E", f"pr={PAGE}/noprompt", "-z", "none", "-l", str(int(SEARCH_TIMEOUT_S)))
     yield from ("-H", book.url, "-b", query.base, "-s", query.scope)
