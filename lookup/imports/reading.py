@@ -83,30 +83,25 @@ class FileReader:
         Raises UnreadableFile.
         """
         names: dict[bytes, str] = {}
-        for opened in files:
+        for index, opened in enumerate(files):
             with opened as file, with_file_name(file.name):
+                self._file_names.append(file.name)
                 self.observer.reading(file)
                 name = format_name or formats.recognize(known, file.first_line)
                 self.result.formats.append(name)
-                empty = True
-                for row in self._valid_rows(file, known[name].reader.read(file.lines, **options(known[name]))):
-                    empty = False
-                    yield row
+                empty, first_position = True, index << LINE_BITS
+                for item in known[name].reader.read(file.lines, **options(known[name])):
+                    if isinstance(item, tuple):
+                        empty = False
+                        yield (first_position + item[0], *item[1:]) if index else item
+                    elif isinstance(item, ListVersion):
+                        self.result.version = item.version
+                    else:
+                        self._reject(file.name, item)
                 if first := names.get(file.digest):
                     raise UnreadableFile(f"the file has the same content as {first}")
                 if not empty:
                     names[file.digest] = file.name
-
-    def _valid_rows(self, file: TextFile, items: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
-        base_position = len(self._file_names) << LINE_BITS
-        self._file_names.append(file.name)
-        for item in items:
-            if isinstance(item, tuple):
-                yield (base_position + item[0], *item[1:]) if base_position else item
-            elif isinstance(item, ListVersion):
-                self.result.version = item.version
-            else:
-                self._reject(file.name, item)
 
     def finish(self, tables: StagingTables, staged: int) -> int:
         """Delete the rows of suppressed numbers, and count all rows that were read. Returns how many of the `staged`
