@@ -32,19 +32,10 @@ class NumberingPlan:
     countries: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The change of a prefix or a country; empty for none."""
-
-    key: str
-    before: str
-    after: str
-
-
 @dataclass(slots=True)
 class PlanResult:
     """`already_loaded`: nothing was compared. `before`: the version loaded before, empty if none; only then `changes`
-    is empty."""
+    is empty. Each has the `key` of a prefix or country, and its name `before` and `after`, empty for none."""
 
     version: str
     already_loaded: bool
@@ -54,7 +45,7 @@ class PlanResult:
     added: int = 0
     changed: int = 0
     removed: int = 0
-    changes: list[Change] = field(default_factory=list)
+    changes: list[dict[str, str]] = field(default_factory=list)
 
 
 def installed_version() -> str:
@@ -110,8 +101,10 @@ def load_numbering_plan(
         result.changed += len(written) - added
         result.removed += len(removed[model])
         if before:
-            result.changes += [Change(str(key), present.get(key, ""), value) for key, value in written]
-            result.changes += [Change(str(key), present[key], "") for key in removed[model]]
+            changed = written + [(key, "") for key in removed[model]]
+            result.changes += [
+                {"key": str(key), "before": present.get(key, ""), "after": after} for key, after in changed
+            ]
         if not dry_run:
             _write(model, column, written, progress)
     if not dry_run:

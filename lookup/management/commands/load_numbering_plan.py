@@ -42,6 +42,6 @@ class Command(JSONCommand):
                 f"countries; {counts}" + (" Dry run: nothing was changed." if options["dry_run"] else "")
             )
             for change in result.changes[:SHOWN_CHANGES]:
-                self.stdout.write(f"  {change.key}: {change.before or '(none)'} → {change.after or '(none)'}")
+                self.stdout.write(f"  {change['key']}: {change['before'] or '(none)'} → {change['after'] or '(none)'}")
             if (more := len(result.changes) - SHOWN_CHANGES) > 0:
                 self.stdout.write(f"  … and {more:,} more: --json lists them all.")
