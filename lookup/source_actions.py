@@ -52,8 +52,9 @@ def described(pause: SourcePause) -> str:
     return f"since {pause.paused_at:%Y-%m-%d %H:%M} UTC by {pause.paused_by} ({pause.reason})"
 
 
-def slots_without_others(name: str, paused: set[str]) -> list[str]:
+def slots_without_others(name: str) -> list[str]:
     """The slots in which no source is called any more once `name` is paused beside those that are."""
+    paused = set(SourcePause.objects.values_list("connector", flat=True))
     bound = {slot: {member.name for member in members(slot)} for slot in SLOTS}
     return [slot for slot, names in bound.items() if name in names and names <= {*paused, name}]
 

@@ -138,8 +138,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             state = f"paused {source_actions.described(obj.pause)}" if obj.pause else "not paused"
             return {"explanation": f"It is {state}."}
         if url_path == "pause":
-            paused = set(SourcePause.objects.values_list("connector", flat=True))
-            return {"warning": _warning(source_actions.slots_without_others(obj.pk, paused))}
+            return {"warning": _warning(source_actions.slots_without_others(obj.pk))}
         member = source_actions.configured().get(obj.pk)
         may_cost = member is not None and member.connector.remote
         seconds = f"It takes {source_actions.MAX_CALL_S:g} seconds at most."

@@ -224,7 +224,9 @@ def test_source_that_is_no_longer_configured_can_be_resumed() -> None:
 
 def test_slots_that_lose_their_last_source_are_named(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = "directory,geography", "complaints,directory"
-    assert source_actions.slots_without_others("directory", set()) == []
-    assert source_actions.slots_without_others("directory", {"geography"}) == ["source_a"]
-    assert source_actions.slots_without_others("directory", {"geography", "complaints"}) == ["source_a", "source_b"]
-    assert source_actions.slots_without_others("geography", {"complaints"}) == []
+    assert source_actions.slots_without_others("directory") == []
+    source_actions.pause(name="complaints", reason="r")
+    assert source_actions.slots_without_others("geography") == []
+    assert source_actions.slots_without_others("directory") == ["source_b"]
+    source_actions.pause(name="geography", reason="r")
+    assert source_actions.slots_without_others("directory") == ["source_a", "source_b"]

@@ -5,7 +5,6 @@ from django.core.management.base import CommandError, CommandParser
 
 from core.commands import JSONCommand
 from lookup import pauses, source_actions
-from lookup.models import SourcePause
 
 
 class Command(JSONCommand):
@@ -25,8 +24,7 @@ class Command(JSONCommand):
         name = options["name"]
         try:
             pause = source_actions.pause(name=name, reason=options["reason"])
-            paused = set(SourcePause.objects.values_list("connector", flat=True))
-            without = source_actions.slots_without_others(name, paused)
+            without = source_actions.slots_without_others(name)
         except (ValueError, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from None
         if without:
