@@ -84,13 +84,14 @@ class _Listing:
     sync_token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class _Member:
     """A response of a multistatus. `status`: of the whole resource, 200 unless the server says so."""
 
-    href: str
-    status: int
-    properties: Mapping[str, Element]
+    def __init__(self, response: Element) -> None:
+        self.href = (response.findtext(f"{_DAV}href") or "").strip()
+        self.status = _status(response)
+        valid = (propstat for propstat in response.findall(f"{_DAV}propstat") if _status(propstat) == 200)
+        self.properties = {each.tag: each for propstat in valid for each in propstat.findall(f"{_DAV}prop/*")}
 
     @property
     def key(self) -> str:
@@ -186,7 +187,7 @@ class _Client:
         except http.RequestFailed as error:
             raise FetchFailed(str(error)) from None
         root = _parse(content)
-        return list(map(_member, root.findall(f"{_DAV}response"))), (root.findtext(f"{_DAV}sync-token") or "").strip()
+        return list(map(_Member, root.findall(f"{_DAV}response"))), (root.findtext(f"{_DAV}sync-token") or "").strip()
 
 
 def _require_multistatus(response: requests.Response) -> None:
@@ -233,15 +234,6 @@ def _parse(content: bytes) -> Element:
     if not isinstance(root, Element) or root.tag != f"{_DAV}multistatus":
         raise FetchFailed("the server sent XML that is not a list (DAV:multistatus)")
     return root
-
-
-def _member(response: Element) -> _Member:
-    properties: dict[str, Element] = {}
-    status = _status(response)
-    for propstat in response.findall(f"{_DAV}propstat"):
-        if _status(propstat) == 200:
-            properties |= {each.tag: each for each in propstat.findall(f"{_DAV}prop/*")}
-    return _Member((response.findtext(f"{_DAV}href") or "").strip(), status, properties)
 
 
 def _status(element: Element) -> int:
