@@ -44,9 +44,6 @@ class PhoneNumberForm(forms.ModelForm):
     #: At least one of these fields is required.
     one_of: tuple[str, ...] = ()
 
-    def clean_number(self) -> int:
-        return int(self.cleaned_data["number"])
-
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         for name, value in data.items():
