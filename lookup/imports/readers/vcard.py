@@ -39,8 +39,7 @@ _USED = frozenset({*_NAMES, "ADR", "TEL"})
 
 
 def recognizes(first_line: str) -> bool:
-    border = _BORDER.fullmatch(first_line)
-    return border is not None and border[1] is None and border[2] is not None
+    return _border(first_line) == (False, True)
 
 
 def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:
