@@ -12,6 +12,7 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
+from rest_framework.utils.json import strict_constant
 
 from core.request_body import read_body
 
@@ -84,8 +85,4 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-_decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_int=float, parse_constant=_refuse_constant)
+_decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_int=float, parse_constant=strict_constant)
