@@ -25,11 +25,11 @@ RETRY_AFTER_S = 5.0
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberQuery:
     """A query with at most one row. `columns`: how many it selects, of which at least one is not NULL. `parameters`:
-    returns the statement's parameters for a number."""
+    returns the statement's parameters for a number: by default its digits as an integer."""
 
     statement: str
     columns: int
-    parameters: Callable[[str], Sequence[Any]]
+    parameters: Callable[[str], Sequence[Any]] = lambda number: [int(number)]
 
     async def row(self, number: str) -> Row | None:
         """The row. None also for a row of NULLs: the sum over no rows."""

@@ -7,9 +7,7 @@ from lookup.answers import Found, clean_text
 from lookup.combined_query import NumberQuery, NumberRows
 from lookup.models import NumberRule
 
-QUERY = NumberQuery(
-    "SELECT spam, name FROM lookup_numberrule WHERE number = %s", 2, parameters=lambda number: [int(number)]
-)
+QUERY = NumberQuery("SELECT spam, name FROM lookup_numberrule WHERE number = %s", 2)
 
 
 class EmptyRule(ValueError):

@@ -10,9 +10,7 @@ class Directory(TableConnector):
     """Name and place of the number's contact."""
 
     fields = frozenset({"name", "location"})
-    query = NumberQuery(
-        "SELECT name, location FROM lookup_contact WHERE number = %s", 2, parameters=lambda number: [int(number)]
-    )
+    query = NumberQuery("SELECT name, location FROM lookup_contact WHERE number = %s", 2)
 
     def from_row(self, row: Row | None) -> Answer:
         if row is None or not any(row):
