@@ -85,7 +85,9 @@ def merge(
                 row.contacts = AddressBookContact.objects.filter(card__book=row).values("number").distinct().count()
                 cards = AddressBookCard.objects.filter(book=row)
                 row.rejected = cards.aggregate(total=Sum("rejected", default=0))["total"]
-                touched |= _unpublished()
+                # Also the numbers whose imported or entered contact was deleted since the last run.
+                own = Contact.objects.filter(number=OuterRef("number"))
+                touched.update(AddressBookContact.objects.filter(~Exists(own)).values_list("number", flat=True))
             row.save()
             if order_changed:
                 touched = set(AddressBookContact.objects.values_list("number", flat=True))
@@ -212,12 +214,6 @@ def _merge_cards(row: AddressBook, changes: Changes, result: SyncResult) -> set[
 
 
 # --- Publishing ------------------------------------------------------------------------------------------------------
-
-
-def _unpublished() -> set[int]:
-    """Numbers whose imported or entered contact was deleted since the last run."""
-    missing = AddressBookContact.objects.filter(~Exists(Contact.objects.filter(number=OuterRef("number"))))
-    return set(missing.values_list("number", flat=True))
 
 
 def _publish(numbers: Iterable[int]) -> None:
