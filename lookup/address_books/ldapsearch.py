@@ -39,6 +39,7 @@ MAX_BY_ID = 200
 # entryUUID: RFC 4530; entryCSN: OpenLDAP; modifyTimestamp: RFC 4512; objectGUID and uSNChanged: Active Directory.
 _IDS = ("entryUUID", "objectGUID")
 _VERSIONS = ("entryCSN", "uSNChanged", "modifyTimestamp")
+# In the assertion value of a filter (RFC 4515).
 _UNESCAPED = frozenset(b"-0123456789abcdefABCDEF")
 _NAMES = ("displayName", "cn", "o")
 #: City, state, country, and its code.
@@ -76,7 +77,8 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
             key, version = digest(f"{attribute}={id_!r}"), _version(entry)
             keys.add(key)
             if not version or known.get(key) != version:
-                yield key, version, f"({attribute}={_escaped(id_)})", entry
+                escaped = "".join(chr(byte) if byte in _UNESCAPED else f"\\{byte:02x}" for byte in id_)
+                yield key, version, f"({attribute}={escaped})", entry
 
     filter_ = query.filter
     if known:
@@ -130,11 +132,6 @@ def _version(entry: Entry) -> str:
     """Empty if the server has none: such an entry is read by each run."""
     versions = [entry.get(attribute.lower()) for attribute in _VERSIONS]
     return digest(repr(versions)) if any(versions) else ""
-
-
-def _escaped(value: bytes) -> str:
-    """An assertion value in a filter (RFC 4515)."""
-    return "".join(chr(byte) if byte in _UNESCAPED else f"\\{byte:02x}" for byte in value)
 
 
 # --- The program -----------------------------------------------------------------------------------------------------
