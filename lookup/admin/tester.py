@@ -12,7 +12,7 @@ from core import history, loop, throttling
 from core.admin import ConsoleAdmin, require
 from core.forms import PhoneNumberField
 from lookup import numbers
-from lookup.answers import Failed, Found
+from lookup.answers import Answer, Failed, Found
 from lookup.models import Contact, NumberRule
 from lookup.search import SearchResult, members, search
 from lookup.serializers import search_data
@@ -83,18 +83,16 @@ def _phone(result: SearchResult) -> dict[str, Any]:
         "name": a.get("name") or b.get("name", ""),
         "location": a.get("location", ""),
         "state": "none" if spam is None else "spam" if spam else "fine",
-        "sources": [(slot, _words(data[slot]) or _nothing(result, slot)) for slot in result.slots],
+        "sources": [(slot, _words(each.answer)) for slot, each in result.slots.items()],
     }
 
 
-def _words(known: dict[str, Any]) -> str:
+def _words(answer: Answer) -> str:
+    if isinstance(answer, Failed):
+        return f"failed ({answer.reason})"
     words = {True: "spam", False: "not spam"}
-    return ", ".join(words[value] if isinstance(value, bool) else value for value in known.values())
-
-
-def _nothing(result: SearchResult, slot: str) -> str:
-    answer = result.slots[slot].answer
-    return f"failed ({answer.reason})" if isinstance(answer, Failed) else "not found"
+    known = answer.known().values() if isinstance(answer, Found) else ()
+    return ", ".join(words[value] if isinstance(value, bool) else value for value in known) or "not found"
 
 
 def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
