@@ -35,14 +35,14 @@ class Header:
     columns: tuple[str, ...]
     delimiter: str
 
-    def find(self, *names: str) -> int | None:
-        """The index of the first column with one of these names."""
-        return next((index for index, column in enumerate(self.columns) if column in names), None)
+    def has(self, *names: str) -> bool:
+        """Whether a column has one of these names."""
+        return self.index(*names) < len(self.columns)
 
     def index(self, *names: str) -> int:
-        """As `find`; without such a column, the index of the empty cell that ends every `padded` row."""
-        found = self.find(*names)
-        return len(self.columns) if found is None else found
+        """The index of the first column with one of these names; without one, that of the empty cell that ends every
+        `padded` row."""
+        return next((index for index, column in enumerate(self.columns) if column in names), len(self.columns))
 
     def padded(self, cells: list[str]) -> list[str]:
         """`cells` and empty ones up to one more than the columns."""
@@ -157,7 +157,7 @@ class CSVReader(ABC):
     @classmethod
     def matches(cls, header: Header) -> bool:
         """Whether a file with this header has the format."""
-        return all(header.find(*names) is not None for names in cls.required)
+        return all(header.has(*names) for names in cls.required)
 
     @abstractmethod
     def parse(self, line: int, cells: list[str]) -> Iterator[Any]:

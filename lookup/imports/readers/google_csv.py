@@ -43,9 +43,8 @@ class GoogleReader(csv_rows.ContactReader):
 
     @classmethod
     def matches(cls, header: csv_rows.Header) -> bool:
-        return header.find("first name", "given name") is not None and (
-            header.find("file as") is not None or any(map(_PHONE.fullmatch, header.columns))
-        )
+        is_export = header.has("file as") or any(map(_PHONE.fullmatch, header.columns))
+        return is_export and header.has("first name", "given name")
 
     def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
         numbers = [value for index in self._phones for value in _values(cells[index])]

@@ -38,7 +38,7 @@ class OutlookReader(csv_rows.ContactReader):
 
     @classmethod
     def matches(cls, header: csv_rows.Header) -> bool:
-        return header.find("first name", "last name", "company") is not None and header.find(*_PHONES) is not None
+        return header.has("first name", "last name", "company") and header.has(*_PHONES)
 
     def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
         contact = dict(zip(self.header.columns, cells, strict=False))

@@ -50,7 +50,7 @@ def test_line_without_column_names_is_no_header(line: str) -> None:
 
 
 def test_column_is_found_by_any_of_its_names() -> None:
-    assert (THREE.find("x", "c"), THREE.find("x"), THREE.index("b"), THREE.index("x")) == (2, None, 1, 3)
+    assert (THREE.has("x", "c"), THREE.has("x"), THREE.index("x", "c"), THREE.index("x")) == (True, False, 2, 3)
     assert THREE.padded(["1"]) == ["1", "", "", ""]
 
 
