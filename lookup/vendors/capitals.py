@@ -6,13 +6,8 @@ import re
 _WORD = re.compile(r"[^\W\d_]{2,}(?:['’]S\b)?")
 # How words are written inside a name, from the places of the North American numbering plan. Other words of two letters
 # are left alone: they may be a state's code or initials.
-_SPELLINGS = {
-    word.upper(): word
-    for word in (
-        *("AFB", "and", "Au", "Ct", "de", "du", "El", "Fe", "Ft", "Hs", "in", "Jn", "Jr", "La", "Le", "Mt", "of", "on"),
-        *("or", "Pt", "Sr", "St", "the"),
-    )
-}
+_WORDS = "AFB and Au Ct de du El Fe Ft Hs in Jn Jr La Le Mt of on or Pt Sr St the"
+_SPELLINGS = {word.upper(): word for word in _WORDS.split()}
 # Words of the table that are codes of states and provinces too, where they end a part: NEW ORLEANS LA.
 _STATES = {"CT", "DE", "IN", "LA", "MT", "ON", "OR"}
 
