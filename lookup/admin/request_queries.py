@@ -32,7 +32,6 @@ REASONS = {
     "no_time": "no_time: no time left to call it",
 }
 STATUSES = (200, 400, 403, 429, 500, 503)
-_NUMBER_HASH = re.compile(r"[0-9a-f]{64}\Z")
 
 
 def failing_choices() -> list[tuple[str, str]]:
@@ -56,7 +55,7 @@ class RequestLogForm(TokenListForm):
     status = choice_field("Status", [(str(status), str(status)) for status in STATUSES])
     failed = choice_field("Failed source", failing_choices)
     reason = choice_field("Reason", REASONS.items())
-    number_hash = forms.RegexField(_NUMBER_HASH, required=False, max_length=64, widget=forms.HiddenInput)
+    number_hash = forms.RegexField(r"[0-9a-f]{64}\Z", required=False, max_length=64, widget=forms.HiddenInput)
 
     main = ("token", "request_id", "number")
     more = "Outcome, source and time"
