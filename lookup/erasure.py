@@ -35,21 +35,18 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> dict[str, int | boo
     with Tables.lock(CONTACTS), Tables.lock(COMPLAINTS), transaction.atomic():
         # In the same transaction, so that cached vendor answers are invalid at the same moment in every process.
         (suppression.suppress if block else cache_versions.bump)(numbers)
-        address_book_contacts = address_books.erase(stored)
-        contacts = Contact.objects.filter(number__in=stored).delete()[0]
-        complaint_days = ComplaintDay.objects.filter(number__in=stored).delete()[0]
-        rules = NumberRule.objects.filter(number__in=stored).delete()[0]
-    admin_entries = _erase_from_history(frozenset(numbers))
-    emptied = accounts_erasure.erase(numbers)
+        deleted = {
+            "contacts": Contact.objects.filter(number__in=stored).delete()[0],
+            "address_book_contacts": address_books.erase(stored),
+            "complaint_days": ComplaintDay.objects.filter(number__in=stored).delete()[0],
+            "rules": NumberRule.objects.filter(number__in=stored).delete()[0],
+        }
     return {
-        "contacts": contacts,
-        "address_book_contacts": address_book_contacts,
-        "complaint_days": complaint_days,
-        "rules": rules,
-        **asdict(emptied),
-        "admin_entries": admin_entries,
+        **deleted,
+        **asdict(accounts_erasure.erase(numbers)),
+        "admin_entries": _erase_from_history(frozenset(numbers)),
         "requests": request_log.erase(numbers),
-        "subjects": drop_unused_subjects() if complaint_days else 0,
+        "subjects": drop_unused_subjects() if deleted["complaint_days"] else 0,
         "overwritten": _truncate_wal(),
     }
 
