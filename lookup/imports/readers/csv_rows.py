@@ -148,6 +148,8 @@ class CSVReader(ABC):
     error: str
     #: A quoted cell may contain line breaks.
     multiline = False
+    #: Returns the number in a cell. Raises InvalidCell.
+    parse_number: Callable[..., int] = staticmethod(base.parse_number)
 
     def __init__(self, header: Header) -> None:
         self.header = header
@@ -191,15 +193,12 @@ class ContactReader(CSVReader):
     def entries(self, cells: list[str]) -> Iterable[tuple[str, str, str]]:
         """The numbers of a record, each with its name and location."""
 
-    def parse_number(self, text: str) -> int:
-        return base.parse_number(text, self.region)
-
     def parse(self, line: int, cells: list[str]) -> Iterator[ContactRow | Rejected]:
         """A number that occurs twice in the record counts once."""
         seen: set[int] = set()
         for text, name, location in self.entries(cells):
             try:
-                number = self.parse_number(text)
+                number = self.parse_number(text, self.region)
             except InvalidCell as error:
                 yield Rejected(line, str(error))
                 continue
@@ -219,9 +218,9 @@ class ComplaintReader(CSVReader):
         super().__init__(header)
         self.source, self.today, self.oldest_day = source, today, oldest_day or date.min
 
-    @abstractmethod
     def number(self, cells: list[str]) -> int:
-        """Raises InvalidCell."""
+        """That of the first column. Raises InvalidCell."""
+        return self.parse_number(cells[self.columns[0]])
 
     @abstractmethod
     def complaint(self, cells: list[str]) -> tuple[str, date, int, int, str, str]:

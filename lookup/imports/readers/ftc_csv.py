@@ -15,13 +15,19 @@ SOURCE = "ftc"
 _NO_SUBJECT = "no subject provided"
 
 
+def parse_nanp_number(text: str) -> int:
+    """A number of the North American Numbering Plan, with or without its 1. Raises InvalidCell."""
+    number = base.parse_number(text, "US")
+    if number // 10**10 != 1:
+        raise InvalidCell("number does not fit its country's numbering plan")
+    return number
+
+
 class FTCReader(csv_rows.ComplaintReader):
     required = (("company_phone_number",), ("created_date",))
     optional = (("subject",), ("recorded_message_or_robocall",))
     error = "the first line must name the columns company_phone_number and created_date"
-
-    def number(self, cells: list[str]) -> int:
-        return parse_nanp_number(cells[self.columns[0]])
+    parse_number = staticmethod(parse_nanp_number)
 
     def complaint(self, cells: list[str]) -> tuple[str, date, int, int, str, str]:
         _, created, subject, robocall = self.columns
@@ -30,11 +36,3 @@ class FTCReader(csv_rows.ComplaintReader):
         if about.casefold() == _NO_SUBJECT:
             about = ""
         return self.source, day, 1, int(cells[robocall].strip() in ("Y", "y")), about, ""
-
-
-def parse_nanp_number(text: str) -> int:
-    """A number of the North American Numbering Plan, with or without its 1. Raises InvalidCell."""
-    number = base.parse_number(text, "US")
-    if number // 10**10 != 1:
-        raise InvalidCell("number does not fit its country's numbering plan")
-    return number

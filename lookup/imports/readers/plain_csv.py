@@ -15,8 +15,18 @@ from lookup.imports.readers.base import InvalidCell, UnreadableFile
 from lookup.models import MAX_COUNT
 
 
+def _parse_number(text: str, region: str | None = None) -> int:
+    """Parse a number. Without a region it begins with its country code, with or without a plus (this format's rule)."""
+    if region is None and text.isascii() and text.isdigit() and numbers.in_plan(text):
+        return int(text)
+    has_country_code = region is None and "+" not in text and text.strip()[:1] in set("(0123456789")
+    return base.parse_number(f"+{text.strip()}" if has_country_code else text, region)
+
+
 class _PlainReader(csv_rows.CSVReader):
     """Raises UnreadableFile for a header that names a column twice."""
+
+    parse_number = staticmethod(_parse_number)
 
     def __init__(self, header: csv_rows.Header, **options: Any) -> None:
         super().__init__(header, **options)
@@ -33,9 +43,6 @@ class PlainContactReader(_PlainReader, csv_rows.ContactReader):
     def recognizes(cls, first_line: str) -> bool:
         return super().recognizes(first_line) and not PlainComplaintReader.recognizes(first_line)
 
-    def parse_number(self, text: str) -> int:
-        return _parse_number(text, self.region)
-
     def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
         number, name, location = self.columns
         return [(cells[number], clean_text(cells[name]), _clean_location(cells[location]))]
@@ -46,9 +53,6 @@ class PlainComplaintReader(_PlainReader, csv_rows.ComplaintReader):
     optional = (("robocalls",), ("source",), ("subject",))
     error = "the first line must name the columns number, day and total"
 
-    def number(self, cells: list[str]) -> int:
-        return _parse_number(cells[self.columns[0]], None)
-
     def complaint(self, cells: list[str]) -> tuple[str, date, int, int, str, str]:
         _, day_at, total_at, robocalls_at, source_at, subject_at = self.columns
         source = base.parse_source(cells[source_at]) if cells[source_at].strip() else self.source
@@ -58,14 +62,6 @@ class PlainComplaintReader(_PlainReader, csv_rows.ComplaintReader):
         if robocalls > total:
             raise InvalidCell("more robocalls than complaints")
         return source, day, total, robocalls, base.parse_subject(cells[subject_at]), base.WHOLE_COUNT
-
-
-def _parse_number(text: str, region: str | None) -> int:
-    """Parse a number. Without a region it begins with its country code, with or without a plus (this format's rule)."""
-    if region is None and text.isascii() and text.isdigit() and numbers.in_plan(text):
-        return int(text)
-    has_country_code = region is None and "+" not in text and text.strip()[:1] in set("(0123456789")
-    return base.parse_number(f"+{text.strip()}" if has_country_code else text, region)
 
 
 _clean_location = lru_cache(maxsize=4096)(clean_text)  # few locations differ
