@@ -77,14 +77,13 @@ def import_complaints(
             _require_days()
             tables.fill("subjects", {"number": "smallint", "id": "smallint"}, subjects.ids(create=not dry_run))
             if list_source:
-                to_merge = tables.derive("merged", _MERGED_LIST, [list_source, full])
+                tables.derive("merged", _MERGED_LIST, [list_source, full])
             else:
-                to_merge = tables.derive("merged", _MERGED_DAYS)
+                tables.derive("merged", _MERGED_DAYS)
             reader.result.days = [ReplacedDay(*row) for row in fetch(_DAY_RESULTS)]
             if not allow_loss and not dry_run:
                 _require_no_loss(reader.result.days, list_source)
-            observer.merging(to_merge, in_parts=tables.merges_in_parts)
-            tables.merge(COMPLAINTS, reader.result, dry_run=dry_run, progress=observer.merged)
+            tables.merge(COMPLAINTS, reader.result, observer, dry_run=dry_run)
             if list_source and not dry_run:
                 data_sets.record(data_sets.list_name(list_source), str(reader.result.version or 0), rows=valid)
             elif not dry_run:

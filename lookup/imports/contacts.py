@@ -36,8 +36,7 @@ def import_contacts(
             unique = tables.derive("merged", _FIRST_OF_EACH_NUMBER)
             if unique < valid:
                 reader.report_repeated(tables, "number")
-            observer.merging(unique, in_parts=tables.merges_in_parts)
-            tables.merge(CONTACTS, reader.result, dry_run=dry_run, progress=observer.merged)
+            tables.merge(CONTACTS, reader.result, observer, dry_run=dry_run)
         if not dry_run:
             observer.finished()
     return reader.result

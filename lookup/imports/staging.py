@@ -20,7 +20,7 @@ from django.db import Error, IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from core.db import VENDOR, fetch_one, run, yield_to_writers
-from lookup.imports.progress import OnProgress, ignore_progress
+from lookup.imports.progress import ImportProgress, OnProgress, ignore_progress
 
 CHUNK_ROWS = 5000
 #: For the rows of `merged` that are to be written.
@@ -124,9 +124,7 @@ class StagingTables(ABC):
             while rows := cursor.fetchmany(CHUNK_ROWS):
                 yield from rows
 
-    def merge(
-        self, table: TargetTable, counts: Counts, *, dry_run: bool = False, progress: OnProgress = ignore_progress
-    ) -> None:
+    def merge(self, table: TargetTable, counts: Counts, observer: ImportProgress, *, dry_run: bool = False) -> None:
         """Merge the staging table `merged` into `table`, and set what `counts` has about its rows. With `dry_run`, only
         count. Call it in `lock`.
 
@@ -145,6 +143,7 @@ class StagingTables(ABC):
             f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {same}"
         )
         counts.added, counts.unchanged = written - stored, stored - counts.changed
+        observer.merging(written + counts.removed, in_parts=self.merges_in_parts)
         if dry_run or not (counts.added or counts.changed or counts.removed):
             return
         for where, done in self._parts(table, written + counts.removed):
@@ -153,7 +152,7 @@ class StagingTables(ABC):
                     deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
                     run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
                 self._write(table, where, all_new=not stored)
-            progress(done)
+            observer.merged(done)
             yield_to_writers()
         self.optimize(table.name)
 

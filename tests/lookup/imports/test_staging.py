@@ -13,6 +13,7 @@ from core import db
 from core.db import fetch, fetch_one
 from lookup.imports import staging
 from lookup.imports.complaints import COMPLAINTS
+from lookup.imports.progress import ImportProgress
 from lookup.imports.staging import NOT_DELETED, Counts, Tables, TargetTable
 from lookup.models import ComplaintDay, Contact
 
@@ -40,7 +41,7 @@ def upsert(table: TargetTable, rows: Iterable[tuple[Any, ...]], *, dry_run: bool
         tables.fill("staged", types, rows)
         with tables.lock(table):
             tables.derive("merged", f"SELECT {', '.join(columns)}, {NOT_DELETED} FROM staged ORDER BY {table.key[0]}")
-            tables.merge(table, counts, dry_run=dry_run)
+            tables.merge(table, counts, ImportProgress(), dry_run=dry_run)
     return counts
 
 
