@@ -139,7 +139,7 @@ def _reason(error: csv.Error, first_line: str, multiline: bool, lines: int) -> s
 
 
 class CSVReader(ABC):
-    """Reads one file of a CSV format: `recognizes` and `read` are those of a Format."""
+    """Reads one file of a CSV format: `recognizes` and `read` are as formats.Format describes them."""
 
     #: The names of each column that the format has, and of each that it may have.
     required: Sequence[tuple[str, ...]] = ()
