@@ -3,7 +3,6 @@
 The body is stored as it was sent, plain or gzip: `files.open_text` reads both, and notices damaged ones.
 """
 
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -86,8 +85,7 @@ class Download:
         return _validator(response)
 
     def _store(self, response: requests.Response) -> None:
-        length = response.headers.get("Content-Length", "")
-        total = int(length) if re.fullmatch("[0-9]{1,18}", length) else None
+        total = response.raw.length_remaining
         _require_size(total or 0)
         done = 0
         with self.path.open("wb") as file:
