@@ -5,6 +5,7 @@ the country that the number belongs to. Importing the geocoder would cost every 
 data is in a table (load_numbering_plan) and its few rules are here.
 """
 
+from contextlib import suppress
 from typing import cast
 
 import phonenumbers
@@ -68,11 +69,8 @@ def _digits_with_area(parsed: PhoneNumber, country_code: int) -> str:
     token = phonenumbers.country_mobile_token(country_code)
     if token and national.startswith(token):
         region = phonenumbers.region_code_for_country_code(country_code)
-        try:
+        with suppress(NumberParseException):
             without_token = phonenumbers.parse(national.removeprefix(token), region)
-        except NumberParseException:
-            pass
-        else:
             national = phonenumbers.national_significant_number(without_token)
     return f"{country_code}{national}"
 
