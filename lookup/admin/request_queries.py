@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from django import forms
@@ -36,13 +37,11 @@ STATUSES = (200, 400, 403, 429, 500, 503)
 
 def failing_choices() -> list[tuple[str, str]]:
     """Any source, each slot, and each configured connector."""
-    names: dict[str, str] = {}
+    names: set[str] = set()
     for slot in SLOTS:
-        try:
-            names |= {member.name: member.name for member in members(slot)}
-        except ImproperlyConfigured:  # the system check says what is wrong
-            continue
-    return [(ANY, "Any source"), *SLOT_NAMES.items(), *sorted(names.items())]
+        with suppress(ImproperlyConfigured):  # the system check says what is wrong
+            names.update(member.name for member in members(slot))
+    return [(ANY, "Any source"), *SLOT_NAMES.items(), *((name, name) for name in sorted(names))]
 
 
 class RequestLogForm(TokenListForm):

@@ -8,6 +8,7 @@ import re
 from binascii import a2b_qp
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from encodings import normalize_encoding
 from encodings.aliases import aliases
@@ -179,13 +180,11 @@ _CHARSETS = frozenset({*aliases, *aliases.values(), "koi8_u"})
 
 def _charset(name: str) -> str | None:
     name = normalize_encoding(name).lower()
-    if name not in _CHARSETS:
-        return None
-    try:
-        b"a".decode(name, "replace")
-    except LookupError:
-        return None
-    return name
+    if name in _CHARSETS:
+        with suppress(LookupError):
+            b"a".decode(name, "replace")
+            return name
+    return None
 
 
 class _Card:
