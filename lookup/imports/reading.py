@@ -95,7 +95,7 @@ class FileReader:
                         empty = False
                         yield (first_position + item[0], *item[1:]) if index else item
                     elif isinstance(item, ListVersion):
-                        self.result.version = item.version
+                        self.result.version = item
                     else:
                         self._reject(file.name, item)
                 if first := names.get(file.digest):

@@ -20,6 +20,8 @@ ContactRow = tuple[int, int, str, str]
 #: Line, number, source, day, total, robocalls, subject, ticket. Subject and ticket may be empty. Rows with the same
 #: ticket are one complaint; with WHOLE_COUNT instead of a ticket, the row is the number's complete count for its day.
 ComplaintRow = tuple[int, int, str, date, int, int, str, str]
+#: The version of a block list; yielded before its rows.
+ListVersion = int
 
 WHOLE_COUNT = "="
 MAX_SOURCE = 32
@@ -117,10 +119,3 @@ def parse_day(text: str, parse: Callable[[str], date], today: date) -> date:
 def parse_subject(text: str) -> str:
     """The subject of a complaint: one line of at most MAX_SUBJECT characters."""
     return clean_text(text)[:MAX_SUBJECT].rstrip()
-
-
-@dataclass(frozen=True, slots=True)
-class ListVersion:
-    """The version of a block list; yielded before its rows."""
-
-    version: int
