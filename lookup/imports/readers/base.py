@@ -45,8 +45,6 @@ def with_file_name(name: str) -> Iterator[None]:
     try:
         yield
     except UnreadableFile as error:
-        if str(error).startswith(f"{name}: "):
-            raise
         raise UnreadableFile(f"{name}: {error}") from error
 
 
