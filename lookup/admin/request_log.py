@@ -123,7 +123,10 @@ class RequestLogAdmin(TokenListAdmin):
         """Redirects to the request that a ledger entry of a search belongs to."""
         require(self.has_view_permission(request))
         entry = get_object_or_404(CreditEntry, pk=entry_id, kind=CreditEntry.Kind.SEARCH)
-        if row := _of_charge(entry):
+        # Clients may send the same request id with every search.
+        first, last = entry.created_at - timedelta(seconds=1), entry.created_at + MAX_WRITE_DELAY
+        rows = in_range(RequestLogEntry.objects.filter(entry_id=entry_id), "request_id", entry.request_id, first, last)
+        if row := rows.first():
             return redirect("admin:lookup_requestlogentry_change", row.pk)
         days = settings.REQUEST_LOG_DAYS
         text = (
@@ -135,10 +138,3 @@ class RequestLogAdmin(TokenListAdmin):
         if request.user.has_perm("accounts.view_creditentry"):
             return redirect("admin:accounts_creditentry_change", entry_id)
         return redirect("admin:lookup_requestlogentry_changelist")
-
-
-def _of_charge(entry: CreditEntry) -> RequestLogEntry | None:
-    """The request of this charge. Clients may send the same request id with every search."""
-    first, last = entry.created_at - timedelta(seconds=1), entry.created_at + MAX_WRITE_DELAY
-    rows = RequestLogEntry.objects.filter(entry_id=entry.pk)
-    return in_range(rows, "request_id", entry.request_id, first, last).first()
