@@ -61,7 +61,9 @@ def read(
             number = _number(entry)
             if number in seen:
                 raise InvalidCell(base.REPEATED)
-            row = (line, number, source, _day(entry, today), _votes(entry), 0, _rating(entry), "")
+            rating = entry.get("rating")
+            subject = base.parse_subject(rating) if isinstance(rating, str) else ""
+            row = (line, number, source, _day(entry, today), _votes(entry), 0, subject, "")
         except InvalidCell as error:
             yield base.rejected(line, error, number, f"entry {position}")
         else:
@@ -117,8 +119,3 @@ def _day(entry: dict[str, Any], today: date) -> date:
     except (OverflowError, ValueError, OSError):
         raise InvalidCell(_INVALID_TIME) from None
     return base.parse_day(day.isoformat(), date.fromisoformat, today)
-
-
-def _rating(entry: dict[str, Any]) -> str:
-    rating = entry.get("rating")
-    return base.parse_subject(rating) if isinstance(rating, str) else ""
