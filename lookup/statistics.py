@@ -207,12 +207,11 @@ class SourceUsage:
         return percentile(self.buckets, 0.95)
 
 
-@dataclass(slots=True)
-class BreakerUsage:
+class BreakerUsage(NamedTuple):
     """Number of times that one circuit breaker opened, over all processes. `last_opened`: the start of the hour."""
 
-    opened: int = 0
-    last_opened: datetime | None = None
+    opened: int
+    last_opened: datetime
 
 
 def percentile(buckets: Sequence[int], share: float) -> float | None:
