@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -146,4 +147,27 @@ def test_a_refusal_may_be_the_last_response_of_a_connection(reason: str) -> None
         assert (transport.sent, transport.closed) == (refusal + last, True)
         protocol.connection_lost(None)
 
+    asyncio.run(check())
+
+
+def test_a_page_behind_a_refusal_is_not_ended_as_idle() -> None:
+    async def page(scope: Any, receive: Any, send: Any) -> None:
+        begun.append(scope["path"])
+
+    async def check() -> None:
+        refusal = b"HTTP/1.1 503 \r\n\r\n"
+        refuse_searches = {"overload_response": lambda _, url, __: refusal if b"search" in url else None}
+        config = uvicorn.Config(page, log_config=None)
+        protocol, transport = LimitedProtocol(config, ServerState(), refuse_searches), Transport()
+        protocol.connection_made(transport)
+        protocol.data_received(request("/callerid/search", b"{}") + request("/docs"))
+        assert transport.sent == refusal
+        timer = protocol.timeout_keep_alive_task
+        assert timer is not None
+        assert timer.cancelled()
+        await asyncio.sleep(0)
+        assert begun == ["/docs"]
+        protocol.connection_lost(None)
+
+    begun: list[str] = []
     asyncio.run(check())
