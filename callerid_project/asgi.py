@@ -73,16 +73,17 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     request.META["callerid.received_at"] = received_at
     request.resolver_match = match
     with middleware.observe(request) as finish:
-        response = errors.overloaded() if match is None else await _respond(request, match)
+        response = errors.overloaded() if match is None else await _respond(request, match, is_search=is_search)
         finish(response)
     if not body.complete:  # what remains of it is not read
         response.headers["Connection"] = "close"
-    await _send(response, middleware.loop_headers(request.is_secure()), send)
+    headers = _response_headers(response, is_secure=request.is_secure())
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})
 
 
-async def _respond(request: HttpRequest, match: Any) -> HttpResponse:
+async def _respond(request: HttpRequest, match: Any, *, is_search: bool) -> HttpResponse:
     """The view's response, or that of the error table to a request that reaches no view."""
-    is_search = match.view_name in SEARCHES
     try:
         request.get_host()
         if is_search:
@@ -127,9 +128,7 @@ def overload_response(method: bytes, url: bytes, headers: list[tuple[bytes, byte
 def _overload_response_parts() -> tuple[bytes, bytes]:
     """The response, up to the request id and after it."""
     response = errors.overloaded()
-    length = (b"content-length", b"%d" % len(response.content))
-    headers = (*middleware.encoded(response), *middleware.loop_headers(False), length)
-    lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+    lines = b"".join(b"%b: %b\r\n" % header for header in _response_headers(response, is_secure=False))
     return b"HTTP/1.1 503 Service Unavailable\r\n" + lines + b"x-request-id: ", b"\r\n\r\n" + response.content
 
 
@@ -199,12 +198,10 @@ def _headers(headers: list[tuple[bytes, bytes]], body: _Body) -> list[tuple[byte
     return result
 
 
-async def _send(response: HttpResponse, headers: tuple[tuple[bytes, bytes], ...], send: Any) -> None:
-    """Send `response` with further `headers`."""
-    body = response.content
-    headers = (*middleware.encoded(response), *headers, (b"content-length", b"%d" % len(body)))
-    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _response_headers(response: HttpResponse, *, is_secure: bool) -> tuple[tuple[bytes, bytes], ...]:
+    """All of a response of the event loop, as ASGI sends them."""
+    length = (b"content-length", b"%d" % len(response.content))
+    return (*middleware.encoded(response), *middleware.loop_headers(is_secure), length)
 
 
 # --- Start and stop ------------------------------------------------------------------------------------------------
