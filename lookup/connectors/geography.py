@@ -20,6 +20,11 @@ from lookup.connectors.base import Connector
 _PLACE = "(SELECT place FROM lookup_numberprefix WHERE prefix IN ({candidates}) ORDER BY prefix DESC LIMIT 1)"
 _COUNTRY = "(SELECT name FROM lookup_country WHERE code = %s)"
 _FIND_COUNTRY = f"SELECT {_COUNTRY}"
+#: By the number of candidates.
+_FIND_PLACE = {
+    digits: f"SELECT COALESCE(NULLIF({_PLACE.format(candidates=', '.join(['%s'] * digits))}, ''), {_COUNTRY})"
+    for digits in range(1, 16)
+}
 
 #: Types of numbers that belong to the country that assigned them. Toll-free, premium-rate, shared-cost, universal and
 #: personal numbers and voicemail may be anywhere.
@@ -52,8 +57,7 @@ class Geography(Connector):
         region = phonenumbers.region_code_for_number(parsed)
         if is_number_type_geographical(number_type, country_code):
             digits = _digits_with_area(parsed, country_code)
-            place = _PLACE.format(candidates=", ".join(["%s"] * len(digits)))
-            statement = f"SELECT COALESCE(NULLIF({place}, ''), {_COUNTRY})"
+            statement = _FIND_PLACE[len(digits)]
             parameters = [*(int(digits[:length]) for length in range(1, len(digits) + 1)), region]
         elif number_type in _NATIONAL_TYPES or _is_valid_in_one_region_only(parsed, country_code):
             statement, parameters = _FIND_COUNTRY, [region]
