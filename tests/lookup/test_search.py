@@ -152,7 +152,7 @@ def test_a_late_answer_changes_neither_response_nor_ledger(ask: Any, integrator:
 
 
 def test_hanging_calls_of_one_slot_do_not_block_the_other(db: None, settings: Any) -> None:
-    settings.SEARCH_DEADLINE_S = 0.2
+    settings.SEARCH_DEADLINE_S = 0.4
     settings.SOURCE_A, settings.SOURCE_B = T + "Hangs", T + "RemoteKnows"
     before = threading.active_count()
     for n in range(connectors.Hangs.concurrency + 8):
