@@ -32,20 +32,3 @@ class AddIndexConcurrently(PostgreSQLAddIndexConcurrently):
         if schema_editor.connection.vendor != "postgresql":
             return migrations.AddIndex.database_backwards(self, app_label, schema_editor, from_state, to_state)
         return super().database_backwards(app_label, schema_editor, from_state, to_state)
-
-
-class DropNotNull(migrations.AlterField):
-    """Makes a column nullable, and changes nothing else of it.
-
-    Django's AlterField would also drop and recreate the foreign key, whose check of all rows locks both tables. On
-    PostgreSQL the reverse operation leaves the column nullable, because rows may have no value.
-    """
-
-    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        if schema_editor.connection.vendor != "postgresql":
-            return super().database_forwards(app_label, schema_editor, from_state, to_state)
-        model = to_state.apps.get_model(app_label, self.model_name)
-        table, column = model._meta.db_table, model._meta.get_field(self.name).column
-        quote = schema_editor.quote_name
-        schema_editor.execute(f"ALTER TABLE {quote(table)} ALTER COLUMN {quote(column)} DROP NOT NULL", params=None)
-        return None

@@ -11,11 +11,8 @@ from typing import Any
 
 import pytest
 import redis
-from django.apps import apps
 from django.core.management.commands import flush
 from django.db import connections
-from django.db.migrations import RunPython
-from django.db.migrations.loader import MigrationLoader
 
 from callerid_project import pages
 from core import write_buffer
@@ -117,18 +114,12 @@ def ledger_without_triggers(connection: Any) -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _flush_past_the_ledger_triggers() -> Iterator[None]:
     """After a transactional test Django empties the tables, on SQLite by DELETE and on PostgreSQL by TRUNCATE. The
-    ledger's triggers refuse both, and the roles that a migration created must be there for the next test."""
-    migrations = MigrationLoader(None).disk_migrations
-    ours = [migrations[key] for key in sorted(migrations) if key[0] == "callerid_project"]
-    steps: list[Any] = [step for each in ours for step in each.operations if isinstance(step, RunPython)]
+    ledger's triggers refuse both."""
     flush_all = flush.Command.handle
 
     def handle(self: flush.Command, **options: Any) -> None:
-        connection = connections[options["database"]]
-        with ledger_without_triggers(connection):
+        with ledger_without_triggers(connections[options["database"]]):
             flush_all(self, **options)
-        for step in steps:
-            step.code(apps, SimpleNamespace(connection=connection))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flush.Command, "handle", handle)

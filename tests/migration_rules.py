@@ -6,7 +6,7 @@ from django.contrib.postgres.operations import AddConstraintNotValid, ValidateCo
 from django.db import migrations
 from django.db.models import NOT_PROVIDED
 
-from core.operations import AddIndexConcurrently, DropNotNull
+from core.operations import AddIndexConcurrently
 
 #: They take no lock for longer than a moment, and what the code before reads and writes stays.
 SAFE = (
@@ -15,7 +15,6 @@ SAFE = (
     migrations.AlterModelManagers,
     AddConstraintNotValid,
     ValidateConstraint,
-    DropNotNull,
 )
 ON_NEW_TABLES = (migrations.AddField, migrations.AddIndex, migrations.AddConstraint)
 

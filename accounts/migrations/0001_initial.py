@@ -14,7 +14,7 @@ APPEND_ONLY = {
             AND NEW.token_id IS OLD.token_id AND NEW.amount IS OLD.amount AND NEW.balance_after IS OLD.balance_after
             AND NEW.kind IS OLD.kind AND NEW.actor IS OLD.actor AND NEW.reason IS OLD.reason
             AND NEW.reference IS OLD.reference AND NEW.request_id IS OLD.request_id
-            AND NEW.created_at IS OLD.created_at AND NEW.refunds_id IS OLD.refunds_id
+            AND NEW.created_at IS OLD.created_at AND NEW.refunds_id IS OLD.refunds_id AND NEW.price IS OLD.price
         )
         BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END
         """,
@@ -76,7 +76,8 @@ class Migration(migrations.Migration):
 
     initial = True
 
-    dependencies = []
+    dependencies = [
+    ]
 
     operations = [
         migrations.CreateModel(
@@ -85,10 +86,13 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(max_length=100)),
                 ('note', models.TextField(blank=True)),
+                ('is_test', models.BooleanField(db_default=False, default=False, editable=False, verbose_name='test token')),
                 ('jti', models.CharField(editable=False, max_length=32, unique=True)),
                 ('previous_jti', models.CharField(editable=False, max_length=32, null=True, unique=True)),
                 ('previous_until', models.DateTimeField(editable=False, help_text='The previous token works until then.', null=True)),
+                ('last_four', models.CharField(db_default='', default='', editable=False, max_length=4)),
                 ('credits', models.BigIntegerField(default=0, editable=False)),
+                ('charge_epoch', models.BigIntegerField(db_default=0, default=0, editable=False)),
                 ('lifetime_days', models.PositiveIntegerField(editable=False, help_text='Lifetime of a token, also after rotation.')),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
                 ('expires_at', models.DateTimeField(editable=False)),
@@ -101,7 +105,27 @@ class Migration(migrations.Migration):
             options={
                 'verbose_name': 'API token',
                 'permissions': [('top_up_apitoken', 'Can top up a token, within SUPPORT_CREDITS_PER_DAY'), ('give_any_credits', 'Can give credits without that limit'), ('adjust_apitoken', 'Can adjust the balance of a token'), ('rotate_apitoken', 'Can rotate a token'), ('revoke_apitoken', 'Can revoke a token')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('credits__gte', 0)), name='apitoken_credits_not_negative')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Customer',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=100)),
+                ('note', models.TextField(blank=True)),
+                ('links_version', models.PositiveIntegerField(default=1, editable=False)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='TaskRun',
+            fields=[
+                ('name', models.CharField(max_length=32, primary_key=True, serialize=False)),
+                ('succeeded_at', models.DateTimeField(null=True)),
+                ('failed_at', models.DateTimeField(null=True)),
+            ],
+            options={
+                'default_permissions': (),
             },
         ),
         migrations.CreateModel(
@@ -111,6 +135,8 @@ class Migration(migrations.Migration):
                 ('day', models.DateField()),
                 ('kind', models.CharField(choices=[('issue', 'Issue'), ('top-up', 'Top-up'), ('search', 'Search'), ('adjustment', 'Adjustment'), ('refund', 'Refund')], max_length=10)),
                 ('amount', models.BigIntegerField(default=0)),
+                ('price', models.DecimalField(db_default=0, decimal_places=4, default=0, max_digits=20)),
+                ('priced_amount', models.BigIntegerField(db_default=0, default=0)),
             ],
             options={
                 'constraints': [models.UniqueConstraint(fields=('day', 'kind'), name='creditday_day_kind_once')],
@@ -126,6 +152,7 @@ class Migration(migrations.Migration):
                 ('actor', models.CharField(blank=True, max_length=150, verbose_name='by')),
                 ('reason', models.CharField(blank=True, max_length=200)),
                 ('reference', models.CharField(blank=True, help_text="The operator's own reference, unique per token.", max_length=100)),
+                ('price', models.DecimalField(decimal_places=4, editable=False, help_text='What the customer paid for these credits in total, in CURRENCY; empty if unknown.', max_digits=14, null=True)),
                 ('request_id', models.CharField(blank=True, max_length=64)),
                 ('number_hash', models.BinaryField(max_length=32, null=True)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
@@ -136,6 +163,24 @@ class Migration(migrations.Migration):
                 'verbose_name': 'ledger entry',
                 'verbose_name_plural': 'ledger entries',
                 'permissions': [('refund_creditentry', 'Can refund a search, within SUPPORT_CREDITS_PER_DAY'), ('export_creditentry', 'Can export the ledger')],
+            },
+        ),
+        migrations.AddField(
+            model_name='apitoken',
+            name='customer',
+            field=models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='tokens', to='accounts.customer'),
+        ),
+        migrations.CreateModel(
+            name='CustomerContact',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(blank=True, max_length=100)),
+                ('email', models.EmailField(max_length=254, verbose_name='e-mail address')),
+                ('low_balance', models.BooleanField(default=True, help_text="Gets the notices of the customer's tokens that have no contact of their own.", verbose_name='low-balance notices')),
+                ('customer', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='contacts', to='accounts.customer')),
+            ],
+            options={
+                'default_permissions': (),
             },
         ),
         migrations.CreateModel(
@@ -153,17 +198,43 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='Incident',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(help_text='Such as source.failing: docs/alerts.md lists them.', max_length=32)),
+                ('subject', models.CharField(blank=True, help_text='A source, the id of a token, a data set, ...', max_length=200)),
+                ('title', models.CharField(max_length=250)),
+                ('summary', models.CharField(blank=True, max_length=500)),
+                ('hint', models.CharField(blank=True, help_text='What an operator can do.', max_length=500)),
+                ('first_seen_at', models.DateTimeField()),
+                ('last_seen_at', models.DateTimeField()),
+                ('opened_at', models.DateTimeField(help_text='Empty: the condition has not lasted long enough yet.', null=True)),
+                ('closed_at', models.DateTimeField(null=True)),
+            ],
+            options={
+                'verbose_name': 'alert',
+                'default_permissions': ('view',),
+                'constraints': [models.UniqueConstraint(condition=models.Q(('closed_at__isnull', True)), fields=('kind', 'subject'), name='incident_one_open')],
+            },
+        ),
+        migrations.CreateModel(
             name='Notice',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('threshold', models.PositiveBigIntegerField()),
-                ('balance', models.BigIntegerField()),
+                ('event', models.CharField(choices=[('balance.low', 'Low balance'), ('incident.opened', 'Alert opened'), ('incident.resolved', 'Alert resolved'), ('alert.test', 'Test alert')], db_default='balance.low', default='balance.low', max_length=32)),
+                ('channel', models.CharField(choices=[('email', 'E-mail'), ('webhook', 'Webhook')], db_default='email', default='email', max_length=8)),
+                ('target', models.CharField(blank=True, db_default='', default='', help_text="An address, or a webhook's label.", max_length=254)),
+                ('payload', models.TextField(blank=True, db_default='', default='', help_text='JSON.')),
+                ('has_webhooks', models.BooleanField(db_default=False, default=False, help_text='Whether the notices to webhooks about this balance were written.')),
+                ('threshold', models.PositiveBigIntegerField(null=True)),
+                ('balance', models.BigIntegerField(null=True)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('due_at', models.DateTimeField(help_text='Time of the next attempt; empty when none will follow.', null=True)),
                 ('attempts', models.PositiveIntegerField(default=0)),
                 ('sent_at', models.DateTimeField(null=True)),
                 ('outcome', models.CharField(blank=True, help_text='Result of the last attempt.', max_length=100)),
-                ('token', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='notices', to='accounts.apitoken')),
+                ('incident', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='notices', to='accounts.incident')),
+                ('token', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='notices', to='accounts.apitoken')),
             ],
         ),
         migrations.CreateModel(
@@ -188,6 +259,20 @@ class Migration(migrations.Migration):
                 ('token', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='days', to='accounts.apitoken')),
             ],
         ),
+        migrations.CreateModel(
+            name='UnknownCharge',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('charged_at', models.DateTimeField(help_text='The `created_at` of the ledger entry, if there is one.')),
+                ('request_id', models.CharField(max_length=64)),
+                ('outcome', models.CharField(choices=[('unknown', 'Unknown'), ('refunded', 'Refunded'), ('not charged', 'Not Charged')], default='unknown', max_length=11)),
+                ('settled_at', models.DateTimeField(help_text='Empty while the outcome is unknown.', null=True)),
+                ('token', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.DO_NOTHING, related_name='+', to='accounts.apitoken')),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
         migrations.AddIndex(
             model_name='creditentry',
             index=models.Index(fields=['token', 'created_at'], name='creditentry_token_created'),
@@ -199,6 +284,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='creditentry',
             index=models.Index(fields=['request_id', 'created_at'], name='creditentry_request_created'),
+        ),
+        migrations.AddIndex(
+            model_name='creditentry',
+            index=models.Index(condition=models.Q(('reference', ''), _negated=True), fields=['reference', 'created_at'], name='creditentry_reference_created'),
         ),
         migrations.AddIndex(
             model_name='creditentry',
@@ -224,6 +313,22 @@ class Migration(migrations.Migration):
             model_name='creditentry',
             constraint=models.UniqueConstraint(condition=models.Q(('kind', 'issue'), models.Q(('reference', ''), _negated=True)), fields=('reference',), name='creditentry_issue_reference_once'),
         ),
+        migrations.AddIndex(
+            model_name='apitoken',
+            index=models.Index(fields=['last_four'], name='apitoken_last_four'),
+        ),
+        migrations.AddIndex(
+            model_name='apitoken',
+            index=models.Index(fields=['customer'], name='apitoken_customer'),
+        ),
+        migrations.AddConstraint(
+            model_name='apitoken',
+            constraint=models.CheckConstraint(condition=models.Q(('credits__gte', 0)), name='apitoken_credits_not_negative'),
+        ),
+        migrations.AddConstraint(
+            model_name='customercontact',
+            constraint=models.UniqueConstraint(fields=('customer', 'email'), name='customercontact_email_once', violation_error_message='This customer has a contact with this address already.'),
+        ),
         migrations.AddConstraint(
             model_name='idempotencyrecord',
             constraint=models.UniqueConstraint(fields=('token', 'key_hash'), name='idempotencyrecord_key_once'),
@@ -233,12 +338,24 @@ class Migration(migrations.Migration):
             index=models.Index(condition=models.Q(('due_at__isnull', False)), fields=['due_at'], name='notice_due'),
         ),
         migrations.AddIndex(
+            model_name='notice',
+            index=models.Index(condition=models.Q(('incident__isnull', False)), fields=['incident'], name='notice_incident'),
+        ),
+        migrations.AddIndex(
             model_name='tokenday',
             index=models.Index(fields=['day'], name='tokenday_day'),
         ),
         migrations.AddConstraint(
             model_name='tokenday',
             constraint=models.UniqueConstraint(fields=('token', 'day', 'outcome'), name='tokenday_token_day_outcome_once'),
+        ),
+        migrations.AddIndex(
+            model_name='unknowncharge',
+            index=models.Index(condition=models.Q(('outcome', 'unknown')), fields=['id'], name='unknowncharge_unknown'),
+        ),
+        migrations.AddConstraint(
+            model_name='unknowncharge',
+            constraint=models.UniqueConstraint(fields=('token', 'charged_at', 'request_id'), name='unknowncharge_debit_once'),
         ),
         migrations.RunPython(run(APPEND_ONLY), run(NOT_APPEND_ONLY)),
     ]
