@@ -17,7 +17,7 @@ from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenD
 from core import loop
 from tests import awaited
 from tests.accounts.admin.pages import LEDGER, NUMBER, entry_page, issue, issue_token, page, select, submit
-from tests.console import figures
+from tests.console_pages import figures
 
 pytestmark = pytest.mark.django_db
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from callerid_project import proxies
 from tests.callerid_project.console.test_login import LOGIN
-from tests.console import words
+from tests.console_pages import words
 from tests.plugin import production
 from tests.service import Service
 

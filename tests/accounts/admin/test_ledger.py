@@ -24,7 +24,7 @@ from tests.accounts.admin.pages import (
     listed_entries,
     post_concurrently,
 )
-from tests.console import words
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 

@@ -24,7 +24,7 @@ from tests.callerid_project.console.dashboard_rows import (
     count_requests,
     issue_long_ago,
 )
-from tests.console import figures, table
+from tests.console_pages import figures, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 #: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, unknown

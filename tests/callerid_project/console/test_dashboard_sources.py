@@ -22,7 +22,7 @@ from tests.callerid_project.console.dashboard_rows import (
     count_calls,
     count_requests,
 )
-from tests.console import figures, table, words
+from tests.console_pages import figures, table, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 

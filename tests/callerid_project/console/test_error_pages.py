@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.callerid_project.console.role_table import logged_in
-from tests.console import words
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 

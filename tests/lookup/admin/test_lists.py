@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from lookup.admin import base
 from lookup.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
-from tests.console import words
+from tests.console_pages import words
 from tests.lookup.admin.pages import COMPLAINTS, CONTACTS, NUMBER, RULES, searched
 
 pytestmark = pytest.mark.django_db

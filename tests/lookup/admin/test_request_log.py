@@ -19,7 +19,7 @@ from lookup import numbers, request_log
 from lookup.admin.request_queries import RequestLogForm
 from lookup.models import RequestLogEntry
 from tests.api import Integrator
-from tests.console import table, words
+from tests.console_pages import table, words
 
 pytestmark = pytest.mark.django_db
 

@@ -19,7 +19,7 @@ from lookup import source_actions
 from lookup.connectors import registry
 from lookup.models import SourceCheck, SourceHour, SourcePause, SourceResult
 from tests import connectors, upstream
-from tests.console import figures, table, words
+from tests.console_pages import figures, table, words
 from tests.mock_vendors import KEYS, Vendors
 
 pytestmark = pytest.mark.django_db

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from lookup.models import Dataset, SourceHour, SourceResult, Usage
 from lookup.templatetags.figures import milliseconds, money
-from tests.console import table
+from tests.console_pages import table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_sources")]
 URL = "/admin/lookup/usage/"

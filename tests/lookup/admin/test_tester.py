@@ -22,7 +22,7 @@ from lookup.vendors import cache
 from tests import connectors
 from tests.api import Integrator
 from tests.awaited import search
-from tests.console import table, words
+from tests.console_pages import table, words
 
 pytestmark = pytest.mark.django_db
 
