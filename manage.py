@@ -23,7 +23,7 @@ def main() -> None:
         sys.exit(1)
     except ImproperlyConfigured as error:
         if sys.argv[1:2] == ["doctor"]:
-            from callerid_project.management.commands.doctor import report
+            from monitoring.management.commands.doctor import report
 
             result, text = report([("Configuration", False, str(error))])
             sys.stdout.write((json.dumps(result, ensure_ascii=False) if "--json" in sys.argv else text) + "\n")
@@ -34,7 +34,7 @@ def main() -> None:
             raise
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         where = f" in {settings.DATA_DIR} (CALLERID_DATA_DIR)" if settings.EMBEDDED else ""
-        from callerid_project.schema_state import explanation
+        from core.schema_state import explanation
 
         sys.exit(f"Cannot use the database{where}: {reason.rstrip('.')}. {explanation()}".rstrip())
 

@@ -10,7 +10,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Sum
 from django.utils import timezone
 
-from accounts import notices
+from accounts import low_balance
 from accounts.models import ApiToken, CreditDay, CreditEntry
 from core import metrics
 
@@ -90,7 +90,7 @@ def change_balance(
         if price is not None:
             sums |= {"price": F("price") + price, "priced_amount": F("priced_amount") + amount}
         CreditDay.objects.filter(**day).update(**sums)
-        notices.write_if_low(token_id=token.pk, change=amount, at=entry.created_at)
+        low_balance.write_if_low(token_id=token.pk, change=amount, at=entry.created_at)
         label = f"adjustment-{'up' if amount > 0 else 'down'}" if kind == CreditEntry.Kind.ADJUSTMENT else kind.value
         transaction.on_commit(lambda: CREDITS.inc(label, by=abs(amount)))
         return entry

@@ -17,7 +17,7 @@ from typing import Any
 
 from django.db import transaction
 
-from accounts import notices
+from accounts import low_balance
 from accounts.idempotency import Claim
 from accounts.models import CreditEntry
 from core import database, db
@@ -44,7 +44,7 @@ _HELD = "claim_id = %s AND claim_expires_at IS NOT NULL"
 _CLAIM = f"""claim AS MATERIALIZED (
     SELECT id FROM accounts_idempotencyrecord WHERE id = %s AND {_HELD} AND entry_id IS NULL FOR UPDATE
 )"""
-_NOTICE = f"notice AS ({notices.WRITE_IF_LOW.format(debited='debit')})"
+_NOTICE = f"notice AS ({low_balance.WRITE_IF_LOW.format(debited='debit')})"
 _ENTRY = f"entry AS ({_WRITE_ENTRY.format(debited='debit')})"
 _CHARGE = f"""
 WITH debit AS ({_DEDUCT_CREDIT.format(condition="")}), {_NOTICE}, {_ENTRY}
@@ -116,7 +116,7 @@ class Debit:
         if db.VENDOR == "sqlite":
             return await database.in_transaction(self._execute_on_sqlite)
         taken = [self.created_at, self.token_id, self.epoch]
-        notice = [self.created_at, self.created_at, -1, *notices.low_balance_parameters()]
+        notice = [self.created_at, self.created_at, -1, *low_balance.low_balance_parameters()]
         entry = [self.request_id, self.number_hash, self.created_at]
         if self.claim is None:
             row = await database.fetch_one(_CHARGE, [*taken, *notice, *entry])
@@ -133,7 +133,7 @@ class Debit:
             taken = [self.created_at, self.token_id, self.epoch]
             if db.fetch_one(_DEDUCT_CREDIT.format(condition=""), taken) is None:
                 return Outcome(True, None, None)
-            notices.write_if_low(token_id=self.token_id, change=-1, at=self.created_at)
+            low_balance.write_if_low(token_id=self.token_id, change=-1, at=self.created_at)
             entry = [self.request_id, self.number_hash, self.created_at, self.token_id]
             entry_id, balance = db.fetch_one(_SQLITE_ENTRY, entry)
             if self.claim is not None:

@@ -12,6 +12,8 @@ from django.db.models import Q
 from django.utils import timezone
 
 #: The first characters of every JWT of this service: the base64 of `{"alg"`.
+
+
 JWT_PREFIX = "eyJhbGci"
 
 
@@ -299,90 +301,3 @@ class TokenDay(models.Model):
             models.UniqueConstraint(fields=["token", "day", "outcome"], name="tokenday_token_day_outcome_once")
         ]
         indexes = [models.Index(fields=["day"], name="tokenday_day")]
-
-
-class Incident(models.Model):
-    """A condition that needs an operator, such as a failing source: from `opened_at` to `closed_at`. Written only by
-    alerts.py. Holds no number and no name of a token or customer."""
-
-    kind = models.CharField(max_length=32, help_text="Such as source.failing: docs/alerts.md lists them.")
-    subject = models.CharField(max_length=200, blank=True, help_text="A source, the id of a token, a data set, ...")
-    title = models.CharField(max_length=250)
-    summary = models.CharField(max_length=500, blank=True)
-    hint = models.CharField(max_length=500, blank=True, help_text="What an operator can do.")
-    first_seen_at = models.DateTimeField()
-    last_seen_at = models.DateTimeField()
-    opened_at = models.DateTimeField(null=True, help_text="Empty: the condition has not lasted long enough yet.")
-    closed_at = models.DateTimeField(null=True)
-
-    class Meta:
-        default_permissions = ("view",)
-        verbose_name = "alert"
-        constraints = [
-            models.UniqueConstraint(
-                fields=["kind", "subject"], condition=Q(closed_at__isnull=True), name="incident_one_open"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return self.title
-
-
-class Notice(models.Model):
-    """A message that `send_notices` sends by e-mail or webhook: the outbox (notices.py).
-
-    BALANCE_LOW: a token's balance fell to its threshold; an e-mail goes to the token's contact. For every other event
-    and for webhooks, `target` and `payload` say where to and what, and `token` is empty. The version that sent only
-    e-mails about balances wrote no other rows, and leaves the new columns to their defaults.
-    """
-
-    class Event(models.TextChoices):
-        BALANCE_LOW = "balance.low", "Low balance"
-        INCIDENT_OPENED = "incident.opened", "Alert opened"
-        INCIDENT_RESOLVED = "incident.resolved", "Alert resolved"
-        TEST = "alert.test", "Test alert"
-
-    class Channel(models.TextChoices):
-        EMAIL = "email", "E-mail"
-        WEBHOOK = "webhook", "Webhook"
-
-    event = models.CharField(max_length=32, choices=Event, default=Event.BALANCE_LOW, db_default=Event.BALANCE_LOW)
-    channel = models.CharField(max_length=8, choices=Channel, default=Channel.EMAIL, db_default=Channel.EMAIL)
-    target = models.CharField(
-        max_length=254, blank=True, default="", db_default="", help_text="An address, or a webhook's label."
-    )
-    payload = models.TextField(blank=True, default="", db_default="", help_text="JSON.")
-    has_webhooks = models.BooleanField(
-        default=False, db_default=False, help_text="Whether the notices to webhooks about this balance were written."
-    )
-    incident = models.ForeignKey(
-        Incident, on_delete=models.CASCADE, null=True, related_name="notices", db_constraint=False, db_index=False
-    )
-    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="notices", null=True)
-    threshold = models.PositiveBigIntegerField(null=True)
-    balance = models.BigIntegerField(null=True)
-    created_at = models.DateTimeField(default=timezone.now)
-    due_at = models.DateTimeField(null=True, help_text="Time of the next attempt; empty when none will follow.")
-    attempts = models.PositiveIntegerField(default=0)
-    sent_at = models.DateTimeField(null=True)
-    outcome = models.CharField(max_length=100, blank=True, help_text="Result of the last attempt.")
-
-    class Meta:
-        indexes = [
-            models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="notice_due"),
-            models.Index(fields=["incident"], condition=Q(incident__isnull=False), name="notice_incident"),
-        ]
-
-    def __str__(self) -> str:
-        return f"Notice #{self.pk}"
-
-
-class TaskRun(models.Model):
-    """When a maintenance command last succeeded and last failed. Only accounts.task_runs writes here."""
-
-    name = models.CharField(max_length=32, primary_key=True)
-    succeeded_at = models.DateTimeField(null=True)
-    failed_at = models.DateTimeField(null=True)
-
-    class Meta:
-        default_permissions = ()  # no page shows them

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db.models import Q, Sum
 
 from accounts.models import CreditDay, CreditEntry
-from accounts.statistics import booked
+from accounts.request_statistics import booked
 
 _CENT = Decimal("0.01")
 #: Of an average price. Revenue is calculated with the rounded average, so that it can be checked by hand.

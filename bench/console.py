@@ -22,7 +22,7 @@ TOKENS = 100_000
 #: One token in so many has searches.
 IN_USE = 10
 ROUNDS = 20
-REQUESTS = "/admin/lookup/requestlogentry/"
+REQUESTS = "/admin/monitoring/requestlogentry/"
 LEDGER = "/admin/accounts/creditentry/"
 #: The whole period, in a URL.
 EVER = "since=2000-01-01"
@@ -32,7 +32,7 @@ PAGES = {
     "dashboard, 24 hours": "/admin/",
     "dashboard, 7 days": "/admin/?period=7d",
     "dashboard, 30 days": "/admin/?period=30d",
-    "sources, 30 days": "/admin/lookup/usage/?period=30d",
+    "sources, 30 days": "/admin/monitoring/usage/?period=30d",
     "API token list": "/admin/accounts/apitoken/",
     "an API token": "/admin/accounts/apitoken/10/change/",
     "ledger list": "/admin/accounts/creditentry/",
@@ -48,9 +48,9 @@ PAGES = {
     "top-ups of one token": f"{LEDGER}?kind=top-up&token=%2310&{EVER}",
     "one request id in the ledger": f"{LEDGER}?request_id={9000:032}&{EVER}",
     "a reference": f"{LEDGER}?reference=INV-9000&{EVER}",
-    "alerts": "/admin/accounts/incident/",
-    "notices": "/admin/accounts/notice/",
-    "a source, 30 days": "/admin/lookup/usage/twilio/change/?period=30d",
+    "alerts": "/admin/monitoring/incident/",
+    "notices": "/admin/monitoring/notice/",
+    "a source, 30 days": "/admin/monitoring/usage/twilio/change/?period=30d",
     "search: request id": "/admin/find/ {request_id}",
     "search: number": "/admin/find/ {number}",
     "search: name": "/admin/find/ {name}",
@@ -102,8 +102,8 @@ INSERT INTO accounts_creditday (day, kind, amount)
 SELECT current_date - day, kind, 1000
 FROM generate_series(0, 29) day, unnest(ARRAY['issue', 'top-up', 'adjustment', 'refund']) kind;
 
-INSERT INTO lookup_sourcehour (hour, slot, connector, outcome, count, total_us, ms_1, ms_5, ms_10, ms_25, ms_50, ms_100,
-    ms_250, ms_500, ms_1000, ms_2500, ms_more)
+INSERT INTO monitoring_sourcehour (hour, slot, connector, outcome, count, total_us, ms_1, ms_5, ms_10, ms_25, ms_50,
+ms_100,     ms_250, ms_500, ms_1000, ms_2500, ms_more)
 SELECT date_trunc('hour', now()) - hour * interval '1 hour', slot, connector, outcome, 110, 9000000,
     10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10
 FROM generate_series(0, 719) hour, unnest(ARRAY['source_a', 'source_b']) slot,
@@ -122,7 +122,7 @@ FROM generate_series({begin}, {end}) g;
 """
 # A week. Failures of source B were long ago: the newest tenth has none.
 REQUEST_LOG = """
-INSERT INTO lookup_requestlogentry (created_at, token_id, request_id, status, outcome, charged, replayed, entry_id,
+INSERT INTO monitoring_requestlogentry (created_at, token_id, request_id, status, outcome, charged, replayed, entry_id,
     number_mask, number_hash, duration_us, source_a, source_a_us, source_b, source_b_us, failures, calls)
 SELECT now() - (g * 604800.0 / {rows}) * interval '1 second',
     CASE WHEN g %% 2 = 0 THEN 20 ELSE 1 + g::bigint * 7919 %% {tokens} END, lpad(g::text, 32, '0'),
@@ -186,7 +186,7 @@ def write_requests(url: str, begin: int, end: int) -> None:
     number_hash = hmac.digest(KEYS["NUMBER_HASH_KEY"].encode(), f"number:{NUMBER}".encode(), "sha256")
     with (
         psycopg.connect(url, autocommit=True) as connection,
-        without_indexes(connection, "lookup_requestlogentry"),
+        without_indexes(connection, "monitoring_requestlogentry"),
     ):
         statement = REQUEST_LOG.format(tokens=TOKENS, begin=begin, end=end, rows=end)
         connection.execute(statement.encode(), {"hash": number_hash})

@@ -27,7 +27,7 @@ def fill() -> list[str]:
     from django.utils import timezone
 
     from accounts.models import ApiToken, CreditEntry
-    from lookup.models import ComplaintDay, Contact
+    from phonebook.models import ComplaintDay, Contact
 
     now, lifetime = timezone.now(), LIFETIME
     ids = range(1, TOKENS + 1)

@@ -86,52 +86,52 @@ BASELINES = {
             SELECT number, name, location, row_number() OVER (PARTITION BY number) AS nth FROM staged) numbered
         WHERE nth = 1 ORDER BY number;
         ANALYZE merged;
-        SELECT count(*), count(t.number) FROM merged LEFT JOIN lookup_contact t USING (number);
-        INSERT INTO lookup_contact (number, name, location, updated_at)
+        SELECT count(*), count(t.number) FROM merged LEFT JOIN phonebook_contact t USING (number);
+        INSERT INTO phonebook_contact (number, name, location, updated_at)
         SELECT number, name, location, now() FROM merged
         ON CONFLICT (number) DO UPDATE
         SET name = excluded.name, location = excluded.location, updated_at = excluded.updated_at
-        WHERE lookup_contact.name IS DISTINCT FROM excluded.name
-            OR lookup_contact.location IS DISTINCT FROM excluded.location;
-        ANALYZE lookup_contact;
+        WHERE phonebook_contact.name IS DISTINCT FROM excluded.name
+            OR phonebook_contact.location IS DISTINCT FROM excluded.location;
+        ANALYZE phonebook_contact;
         DROP TABLE staged;
     """,
     "import_complaints": """
         SET work_mem = '64MB';
         CREATE TABLE staged (number bigint, day date, total bigint, robocalls bigint, subject text);
         \\copy staged FROM '{path}' WITH (FORMAT csv, HEADER)
-        INSERT INTO lookup_complaintsubject (text) SELECT DISTINCT subject FROM staged ON CONFLICT DO NOTHING;
+        INSERT INTO phonebook_complaintsubject (text) SELECT DISTINCT subject FROM staged ON CONFLICT DO NOTHING;
         CREATE TEMPORARY TABLE merged AS
         SELECT number, 'import' AS source, day, total, robocalls, s.id AS subject_id FROM (
             SELECT *, row_number() OVER (PARTITION BY number, day) AS nth FROM staged) numbered
-        LEFT JOIN lookup_complaintsubject s ON s.text = subject
+        LEFT JOIN phonebook_complaintsubject s ON s.text = subject
         WHERE nth = 1 ORDER BY number;
         ANALYZE merged;
-        DELETE FROM lookup_complaintday t USING (SELECT DISTINCT day FROM staged) days
+        DELETE FROM phonebook_complaintday t USING (SELECT DISTINCT day FROM staged) days
         WHERE t.day = days.day AND t.source = 'import'
             AND NOT EXISTS (SELECT 1 FROM merged WHERE merged.number = t.number AND merged.day = t.day);
-        SELECT count(*), count(t.id) FROM merged LEFT JOIN lookup_complaintday t USING (number, source, day);
-        INSERT INTO lookup_complaintday (number, source, day, total, robocalls, subject_id)
+        SELECT count(*), count(t.id) FROM merged LEFT JOIN phonebook_complaintday t USING (number, source, day);
+        INSERT INTO phonebook_complaintday (number, source, day, total, robocalls, subject_id)
         SELECT number, source, day, total, robocalls, subject_id FROM merged
         ON CONFLICT (number, source, day) DO UPDATE
         SET total = excluded.total, robocalls = excluded.robocalls, subject_id = excluded.subject_id
-        WHERE lookup_complaintday.total <> excluded.total OR lookup_complaintday.robocalls <> excluded.robocalls
-            OR lookup_complaintday.subject_id IS DISTINCT FROM excluded.subject_id;
-        ANALYZE lookup_complaintday;
+        WHERE phonebook_complaintday.total <> excluded.total OR phonebook_complaintday.robocalls <> excluded.robocalls
+            OR phonebook_complaintday.subject_id IS DISTINCT FROM excluded.subject_id;
+        ANALYZE phonebook_complaintday;
         DROP TABLE staged;
     """,
 }
-TABLES = {"import_contacts": "lookup_contact", "import_complaints": "lookup_complaintday"}
+TABLES = {"import_contacts": "phonebook_contact", "import_complaints": "phonebook_complaintday"}
 #: The statement that `executemany` runs on SQLite for each row.
 UPSERTS = {
     "import_contacts": """
-        INSERT INTO lookup_contact (number, name, location, updated_at) VALUES (?, ?, ?, '2026-01-01 00:00:00')
+        INSERT INTO phonebook_contact (number, name, location, updated_at) VALUES (?, ?, ?, '2026-01-01 00:00:00')
         ON CONFLICT (number) DO UPDATE SET name = excluded.name, location = excluded.location
         WHERE name <> excluded.name OR location <> excluded.location
     """,
     "import_complaints": """
-        INSERT INTO lookup_complaintday (number, source, day, total, robocalls, subject_id)
-        VALUES (?, 'import', ?, ?, ?, (SELECT id FROM lookup_complaintsubject WHERE text = ?))
+        INSERT INTO phonebook_complaintday (number, source, day, total, robocalls, subject_id)
+        VALUES (?, 'import', ?, ?, ?, (SELECT id FROM phonebook_complaintsubject WHERE text = ?))
         ON CONFLICT (number, source, day) DO UPDATE SET total = excluded.total, robocalls = excluded.robocalls
         WHERE total <> excluded.total OR robocalls <> excluded.robocalls
     """,
@@ -274,7 +274,7 @@ def measure_by_size(server: PostgresServer, directory: Path, rows: int, rounds: 
                 print(f"{command} of {size:,} rows: {seconds:.0f} s, peak {memory:.0f} MB", flush=True)
         for url in (small_url, large_url):
             psql(url, "VACUUM ANALYZE")
-        for table in ("lookup_contact", "lookup_complaintday"):
+        for table in ("phonebook_contact", "phonebook_complaintday"):
             sizes = psql(large_url, f"SELECT pg_table_size('{table}'), pg_indexes_size('{table}')").split("|")
             table_bytes, index_bytes = (int(size) / rows for size in sizes)
             print(f"{table}: {table_bytes:.0f} bytes per row, and {index_bytes:.0f} in indexes")

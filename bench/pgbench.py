@@ -23,8 +23,8 @@ _READ = f"""
 \\set token 1 + :i % {dataset.TOKENS}
 \\set request random(1, 9223372036854775807)
 SELECT id, credits FROM accounts_apitoken WHERE jti = lpad(to_hex(:token::int), 32, '0') AND revoked_at IS NULL;
-SELECT name, location FROM lookup_contact WHERE number = :number;
-SELECT sum(total) FROM lookup_complaintday WHERE number = :number AND day > current_date - 90;
+SELECT name, location FROM phonebook_contact WHERE number = :number;
+SELECT sum(total) FROM phonebook_complaintday WHERE number = :number AND day > current_date - 90;
 """
 UPDATE = """
 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = now()

@@ -7,7 +7,7 @@ from pathlib import Path
 from django.conf import settings
 from django.http.request import validate_host
 
-from lookup.imports.sample_data import DEMO_NUMBER
+from phonebook.imports.sample_data import DEMO_NUMBER
 
 
 def demo_token_file() -> Path:

@@ -24,11 +24,11 @@ from django.utils import timezone
 
 from accounts import unknown_charges
 from callerid_project import error_reports, errors, middleware
-from callerid_project.health.base import Context, result
-from callerid_project.health.dependencies import REDIS_MEMORY
-from callerid_project.metrics import observe_request
 from core import admission, background, database, loop, metrics, tracing
 from lookup.search import SLOTS, members
+from monitoring.health.base import Context, result
+from monitoring.health.dependencies import REDIS_MEMORY
+from monitoring.http_metrics import observe_request
 
 log = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ def check_two_factor_authentication(**kwargs: Any) -> list[CheckMessage]:
 @register(Tags.database, deploy=True)
 def check_postgresql_log(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
     """Runs only with `--database default`."""
-    from callerid_project.health.dependencies import logged_values  # takes long to import, and few commands need it
+    from monitoring.health.dependencies import logged_values  # takes long to import, and few commands need it
 
     found = logged_values() if databases else None
     return [Warning(found.title, hint=found.hint, id="accounts.W001")] if found else []

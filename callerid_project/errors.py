@@ -16,13 +16,14 @@ from rest_framework import exceptions
 
 from accounts import charging, idempotency
 from core import admission, request_body, throttling
-from lookup import numbers, parsers, search
+from lookup import parsers, search
+from phonebook import numbers
 
 log = logging.getLogger(__name__)
 
 INTERNAL, OVERLOADED = "Internal server error", "Service overloaded"
-#: Exception → status, detail and outcome (accounts.statistics.OUTCOMES). `{}` is replaced by the exception's own text,
-#: where that is ours and stable.
+#: Exception → status, detail and outcome (accounts.request_statistics.OUTCOMES). `{}` is replaced by the exception's
+#: own text, where that is ours and stable.
 TABLE: dict[type[Exception], tuple[int, str, str]] = {
     request_body.BodyTooLarge: (413, "Request body too large", "invalid"),
     request_body.IncompleteBody: (400, parsers.MALFORMED, "invalid"),

@@ -105,6 +105,8 @@ def default_format() -> str:
     return "json" if os.environ.get("DATABASE_URL", "").strip() and not sys.stderr.isatty() else "text"
 
 
+#: Those of this project.
+PACKAGES = ("accounts", "callerid_project", "console", "core", "lookup", "monitoring", "phonebook")
 FORMATTERS = {"text": TextFormatter, "json": JSONFormatter}
 
 
@@ -118,7 +120,7 @@ def configure(config: dict[str, Any]) -> None:
     # No line shows these, so they need not be determined ("Optimization" in the logging module's documentation).
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging._srcfile = None
-    levels = dict.fromkeys(("accounts", "callerid", "callerid_project", "core", "lookup"), config["level"])
+    levels = dict.fromkeys(("callerid", *PACKAGES), config["level"])
     # RequestMiddleware and log_uncaught log these; Django's own lines would show the raw path or Host header.
     levels |= {"django.request": "CRITICAL", "django.security": "CRITICAL"}
     # Its warnings show URLs, which may hold a number or a key: `requests` uses it, in downloads and connector classes.

@@ -20,12 +20,12 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
-from callerid_project import metrics, proxies
 from callerid_project.errors import body_too_large, field_too_long, in_admin, incomplete_body
 from callerid_project.logging import DIGITS, JWT, Facts, request_id
 from core import tracing
 from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from core.throttling import client_address
+from monitoring import http_metrics, proxies
 
 request_log = logging.getLogger("callerid.request")
 
@@ -81,7 +81,7 @@ def observe(request: HttpRequest) -> Iterator[Callable[[HttpResponse], HttpRespo
         response.headers["X-Request-ID"] = request.request_id  # type: ignore[attr-defined]
         log_facts = getattr(request, "log_facts", {})
         duration_s = time.perf_counter() - received
-        metrics.observe_request(view_name, response.status_code, duration_s, in_test_mode="test" in log_facts)
+        http_metrics.observe_request(view_name, response.status_code, duration_s, in_test_mode="test" in log_facts)
         facts = Facts(
             {
                 "method": request.method if request.method in HTTPMethod.__members__ else "-",

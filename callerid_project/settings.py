@@ -14,8 +14,8 @@ from csp.constants import NONE
 from django.core.exceptions import ImproperlyConfigured
 
 from callerid_project import databases, keys, logging
-from callerid_project.console import theme
 from callerid_project.environment import Environment
+from console import theme
 from core import webhooks
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -122,7 +122,7 @@ REFRESH_FCC_URL = env.file_url("REFRESH_FCC_URL")
 REFRESH_PHONEBLOCK_URL = env.file_url("REFRESH_PHONEBLOCK_URL")
 REFRESH_MAX_MB = env.number("REFRESH_MAX_MB", 2_000, most=100_000)
 COMPLAINT_STALE_DAYS = env.number("COMPLAINT_STALE_DAYS", 7, most=36_500)
-# What sync_contacts synchronizes, in the order of priority. ADDRESS_BOOK_<NAME>_… describe each (lookup.address_books).
+# What sync_contacts synchronizes, in the order of priority. ADDRESS_BOOK_<NAME>_… describe each.
 ADDRESS_BOOKS = env.words("ADDRESS_BOOKS", [])
 if not all(re.fullmatch("[a-z][a-z0-9_]{0,31}", name) for name in ADDRESS_BOOKS) or (
     len(set(ADDRESS_BOOKS)) < len(ADDRESS_BOOKS)
@@ -131,8 +131,8 @@ if not all(re.fullmatch("[a-z][a-z0-9_]{0,31}", name) for name in ADDRESS_BOOKS)
         "ADDRESS_BOOKS must be different names of lower-case letters, digits and '_', separated by commas: "
         "ADDRESS_BOOKS=office,sales."
     )
-# The maximum time for which an answer of a vendor is cached, whatever its preset or class says. lookup.cache_versions
-# relies on it.
+# The maximum time for which an answer of a vendor is cached, whatever its preset or class says.
+# phonebook/cache_versions.py relies on it.
 ANSWER_KEPT_AT_MOST_S = 365 * 24 * 3600
 # The price of a vendor call: one for all remote sources of a slot, or one for each. Local sources are free.
 SOURCE_A_PRICE = env.prices("SOURCE_A_PRICE")
@@ -205,8 +205,9 @@ PASSWORD_RESET_TIMEOUT = INVITATION_DAYS * 24 * 3600
 
 INSTALLED_APPS = [
     "callerid_project.apps.ProjectConfig",
+    "console.apps.ConsoleConfig",  # before unfold, some of whose templates it replaces
     "unfold.apps.BasicAppConfig",
-    "callerid_project.apps.AdminConfig",
+    "console.apps.AdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -219,8 +220,11 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "accounts",
+    "monitoring",
     "lookup",
+    "phonebook",
+    "accounts",
+    "core",
 ]
 MIDDLEWARE = [
     "callerid_project.middleware.RequestMiddleware",
@@ -304,7 +308,7 @@ if REDIS_URL:
         "KEY_PREFIX": "callerid",
     }
 RATELIMIT_USE_CACHE = "rate_limits"
-RATELIMIT_VIEW = "callerid_project.console.login_limits.too_many_attempts"
+RATELIMIT_VIEW = "console.login_limits.too_many_attempts"
 RATELIMIT_IP_META_KEY = "core.throttling.client_address"
 # How long Redis may take to answer. Then each process counts on its own, and tries Redis again after the pause.
 REDIS_TIMEOUT_S = env.number("REDIS_TIMEOUT_S", 0.1, least=0.01, most=10)

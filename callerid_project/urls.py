@@ -2,12 +2,13 @@ from django.conf import settings
 from django.contrib import admin
 from django.urls import path, re_path
 
-from callerid_project import errors, metrics
-from callerid_project.customer_page import CustomerPage
-from callerid_project.health import probes
-from callerid_project.pages import Docs, Home, Schema
+from accounts.customer_page import CustomerPage
+from callerid_project import errors
 from core.views import on_loop
+from lookup.pages import Docs, Home, Schema
 from lookup.views import SearchView
+from monitoring import http_metrics
+from monitoring.health import probes
 
 # A trailing slash is accepted and never redirected: a redirected POST loses its body.
 urlpatterns = [
@@ -19,7 +20,7 @@ urlpatterns = [
     re_path(r"^customer/(?P<link>[A-Za-z0-9_:-]+)/?$", CustomerPage.as_view(), name="customer"),
     re_path(r"^livez/?$", on_loop(probes.Livez.as_view()), name="livez"),
     re_path(r"^readyz/?$", on_loop(probes.Readyz.as_view()), name="readyz"),
-    re_path(r"^metrics/?$", on_loop(metrics.view), name="metrics"),
+    re_path(r"^metrics/?$", on_loop(http_metrics.view), name="metrics"),
     path(f"{settings.ADMIN_PATH}/", admin.site.urls),
 ]
 handler400 = errors.bad_request

@@ -214,7 +214,7 @@ class ConsoleAdmin(ModelAdmin):
         """Render an admin template of this model, of its app, or of all."""
         context = {**self.admin_site.each_context(request), "opts": self.opts, **context}
         app = self.opts.app_label
-        places = (f"{app}/{self.opts.model_name}/{template}", f"{app}/{template}", f"accounts/{template}")
+        places = (f"{app}/{self.opts.model_name}/{template}", f"{app}/{template}", f"parts/{template}")
         return TemplateResponse(request, [f"admin/{place}" for place in places], context)
 
 

@@ -1,7 +1,7 @@
 """Rows in memory that a background thread writes to their tables every FLUSH_INTERVAL_S: statistics and request log.
 
 A new figure is a model with a unique constraint, a BufferedTable for it, and a `count` that adds to it (as in
-accounts.statistics and lookup.statistics).
+accounts.request_statistics and monitoring.source_statistics).
 
 Adding runs no SQL statement and never waits for the database.
 """

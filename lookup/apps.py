@@ -3,7 +3,6 @@ from django.apps import AppConfig
 
 class LookupConfig(AppConfig):
     name = "lookup"
-    verbose_name = "Numbers"
 
     def ready(self) -> None:
         from lookup import checks  # noqa: F401  (registers them)

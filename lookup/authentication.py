@@ -7,8 +7,9 @@ from rest_framework.request import Request
 
 from accounts.authentication import BodyTokenAuthentication
 from core.database import Row
-from lookup import numbers, search
-from lookup.combined_query import NumberRows
+from lookup import search
+from phonebook import numbers
+from phonebook.number_query import NumberRows
 
 
 class SearchAuthentication(BodyTokenAuthentication):

@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 from django.conf import settings
 
-from accounts import statistics
+from accounts import request_statistics
 from accounts.charging import ChargedAnswer
 from accounts.models import ActiveToken
 from core import write_buffer
 from core.hashing import keyed_hash
 from core.metrics import log_exceptions
-from lookup import numbers, request_log
 from lookup.answers import Failed
 from lookup.search import SLOTS, SlotResult
+from monitoring import request_log
+from phonebook import numbers
 
 _NOT_ASKED = ("", None, "", None, "", "")
 
@@ -26,9 +27,9 @@ _NOT_ASKED = ("", None, "", None, "", "")
 class SearchRecord:
     """A request to the search and its answer.
 
-    `token`: None without a valid one. `outcome`: one of accounts.statistics.OUTCOMES. `replayed`: whether an earlier
-    request's answer was sent again. `elapsed_s`: since the request was received. `number`: None if it is missing or
-    invalid. `charge`: None unless a credit was taken. `slots`: empty when no source was asked.
+    `token`: None without a valid one. `outcome`: one of accounts.request_statistics.OUTCOMES. `replayed`: whether an
+    earlier request's answer was sent again. `elapsed_s`: since the request was received. `number`: None if it is
+    missing or invalid. `charge`: None unless a credit was taken. `slots`: empty when no source was asked.
     """
 
     token: ActiveToken | None
@@ -65,7 +66,7 @@ def record(search: SearchRecord) -> dict[str, Any]:
 @log_exceptions
 def _store(search: SearchRecord, number_mask: str) -> None:
     token = search.token
-    statistics.count(token_id=token.pk if token else None, outcome=search.outcome)
+    request_statistics.count(token_id=token.pk if token else None, outcome=search.outcome)
     now = datetime.now(UTC)
     if token is None or not settings.REQUEST_LOG_DAYS:
         return

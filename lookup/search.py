@@ -10,16 +10,18 @@ from functools import lru_cache, partial
 from django.conf import settings
 
 from core import admission
-from lookup import cache_versions, pauses, rules, statistics
+from lookup import pauses
 from lookup.answers import Answer, Failed, Found
-from lookup.combined_query import NumberQuery, NumberRows
 from lookup.connectors.base import call_connector, checked
 from lookup.connectors.registry import Member, bind
 from lookup.connectors.table import TableConnector
+from lookup.outcomes import MemberCall
 from lookup.slot import Slot
-from lookup.statistics import MemberCall
 from lookup.vendors import cache
 from lookup.vendors.guard import LATE
+from monitoring import source_statistics
+from phonebook import cache_versions, rules
+from phonebook.number_query import NumberQuery, NumberRows
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +101,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
             await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
     for name, result in results.items():
-        statistics.count(name, result.calls)
+        source_statistics.count(name, result.calls)
     return SearchResult(number, results)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import covers
 from lookup.connectors.registry import Member
-from lookup.statistics import MemberCall
+from lookup.outcomes import MemberCall
 
 #: The name of operator rules in the statistics. No connector can have it, because of the space.
 RULES_SOURCE = "operator rules"

@@ -13,8 +13,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from core import history, loop
-from lookup import pauses, statistics
-from lookup.answers import Answer, Failed, Found, clean_text
+from core.text import clean_text
+from lookup import outcomes, pauses
+from lookup.answers import Answer, Failed, Found
 from lookup.connectors.base import Connector, call_connector, covers
 from lookup.connectors.registry import Member
 from lookup.models import SourceCheck, SourcePause
@@ -162,11 +163,11 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
         raise CheckedRecently(name)
     result = call(member)
     kept = {
-        "outcome": statistics.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),
+        "outcome": outcomes.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),
         "ok": result.ok,
         "ms": result.ms,
         "fields": sorted(result.answer),
-        "fix": statistics.clean_hint(result.fix),
+        "fix": outcomes.clean_hint(result.fix),
         "samples": _samples(member),
     }
     with transaction.atomic():
@@ -185,6 +186,4 @@ def _samples(member: Member) -> list[dict[str, Any]]:
     from lookup.vendors import preset_samples  # imports an HTTP client, as in connectors.registry
 
     results = preset_samples.run(loaded)
-    return [
-        {"title": each.sample.title, "problem": statistics.clean_hint("; ".join(each.problems))} for each in results
-    ]
+    return [{"title": each.sample.title, "problem": outcomes.clean_hint("; ".join(each.problems))} for each in results]

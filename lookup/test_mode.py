@@ -13,7 +13,8 @@ from rest_framework.exceptions import Throttled
 
 from accounts.charging import NoCreditsLeft
 from core import admission
-from lookup.answers import MAX_TEXT, Answer, Failed, Found, NotFound
+from core.text import MAX_TEXT
+from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.search import SearchResult, SlotResult
 
 #: Of the case whose rate limit is exceeded.

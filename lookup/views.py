@@ -12,16 +12,17 @@ from django.http import HttpResponse
 from rest_framework.exceptions import MethodNotAllowed, Throttled
 from rest_framework.request import Request
 
-from accounts import charging, idempotency, statistics
+from accounts import charging, idempotency, request_statistics
 from accounts.models import ActiveToken
 from core.views import AsyncAPIView
-from lookup import numbers, test_mode, throttling
+from lookup import test_mode, throttling
 from lookup.authentication import SearchAuthentication
 from lookup.parsers import require_json
 from lookup.recording import SearchRecord, record
 from lookup.schema import SearchSchema, search_schema
 from lookup.search import AllSourcesFailed, SearchResult, search
 from lookup.serializers import search_data
+from phonebook import numbers
 
 
 class SearchView(AsyncAPIView):
@@ -32,7 +33,7 @@ class SearchView(AsyncAPIView):
     throttle_classes = [throttling.TokenThrottle]
     schema = SearchSchema()
 
-    #: One of accounts.statistics.OUTCOMES: `post` sets an answer's, callerid_project.errors that of an exception.
+    #: One of accounts.request_statistics.OUTCOMES: `post` sets an answer's, the error table that of an exception.
     outcome = "failed"
     token: ActiveToken | None = None
     number: str | None = None
@@ -98,7 +99,7 @@ class SearchView(AsyncAPIView):
             return self._replay(answer.body)
         if charged:
             self.charge = answer
-        self.outcome = statistics.answer_outcome(found=result.found, degraded=result.degraded, charged=charged)
+        self.outcome = request_statistics.answer_outcome(found=result.found, degraded=result.degraded, charged=charged)
         # A refused charge has none: it would disclose whether the number was found, which was not paid for.
         self.headers["Server-Timing"] = server_timing(result)
         return _json(answer.body)

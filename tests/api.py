@@ -14,12 +14,13 @@ from django.test import Client
 
 from accounts import idempotency, tokens
 from accounts.models import ApiToken, CreditEntry
-from callerid_project.health import probes
 from core import redis, write_buffer
-from lookup import pauses, request_log, throttling
-from lookup.combined_query import NumberRows
+from lookup import pauses, throttling
 from lookup.connectors import registry
 from lookup.vendors import cache
+from monitoring import request_log
+from monitoring.health import probes
+from phonebook.number_query import NumberRows
 from tests import awaited, connectors
 
 NUMBER = "493023125042"

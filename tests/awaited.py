@@ -11,11 +11,11 @@ from redis.asyncio.sentinel import SentinelConnectionPool
 import lookup.search
 from accounts import charging, idempotency, tokens
 from core import loop, redis
-from lookup import combined_query
 from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.base import Connector
 from lookup.throttling import Decision, InProcessLog, RedisLog
 from lookup.vendors import cache
+from phonebook import number_query
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ answer_without_charge = _waiting(charging.answer_without_charge)
 verify = _waiting(tokens.verify)
 begin = _waiting(idempotency.begin)
 release = _waiting(idempotency.release)
-fetch_rows = _waiting(combined_query.fetch_rows)
+fetch_rows = _waiting(number_query.fetch_rows)
 
 
 def hit(log: InProcessLog | RedisLog, token_id: int, limit: int, window_s: int) -> Decision:

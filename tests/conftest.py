@@ -14,14 +14,14 @@ import redis
 from django.core.management.commands import flush
 from django.db import connections
 
-from callerid_project import pages
 from core import write_buffer
+from lookup import pages
 from tests import plugin
 from tests.servers import PostgresServer, RedisServer, fresh_database, required
 from tests.service import Service, serving
 from tests.upstream import Behaviour, Upstream
 
-pytest_plugins = ["tests.api"]
+pytest_plugins = ["tests.account_fixtures", "tests.api", "tests.source_fixtures"]
 
 
 #: Each starts a server process, or a browser.
@@ -79,7 +79,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Callable[[datetime], None]:
     """`at(when)`: what is counted is counted then."""
 
     def set_clock(when: datetime) -> None:
-        for statistics in ("accounts.statistics", "lookup.statistics"):
+        for statistics in ("accounts.request_statistics", "monitoring.source_statistics"):
             monkeypatch.setattr(f"{statistics}.time", SimpleNamespace(time=when.timestamp))
 
     return set_clock

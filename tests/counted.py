@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from lookup import statistics
-from lookup.statistics import MemberCall
+from lookup.outcomes import MemberCall
+from monitoring import source_statistics
 
 
 def counted_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, MemberCall]]:
@@ -15,5 +15,5 @@ def counted_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, MemberCall
     def count(slot: str, calls: Iterable[MemberCall]) -> None:
         seen.extend((slot, call) for call in calls)
 
-    monkeypatch.setattr(statistics, "count", count)
+    monkeypatch.setattr(source_statistics, "count", count)
     return seen

@@ -19,31 +19,21 @@ from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
-from accounts import task_runs
 from accounts.models import (
     ApiToken,
     CreditDay,
     CreditEntry,
     Customer,
     CustomerContact,
-    Incident,
-    Notice,
     SearchHour,
     TokenDay,
 )
 from core.hashing import keyed_hash
-from lookup import numbers
-from lookup.imports.numbering_plan import installed_version
-from lookup.models import (
-    Contact,
-    Country,
-    Dataset,
-    NumberPrefix,
-    NumberRule,
-    RequestLogEntry,
-    SourceHour,
-    SourceResult,
-)
+from monitoring import task_runs
+from monitoring.models import Incident, Notice, RequestLogEntry, SourceHour, SourceResult
+from phonebook import numbers
+from phonebook.imports.numbering_plan import installed_version
+from phonebook.models import Contact, Country, Dataset, NumberPrefix, NumberRule
 
 DAYS = 30
 CREDIT_PRICE = Decimal("0.03")

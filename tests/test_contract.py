@@ -21,8 +21,8 @@ EXAMPLES = 5_000 if LONG else 300
 SEED = [] if LONG else ["--seed=1"]
 #: Places for most numbers, and a few names: loading the whole numbering plan takes long.
 FILL = """
-from lookup.imports.sample_data import load_sample_data
-from lookup.models import NumberPrefix
+from phonebook.imports.sample_data import load_sample_data
+from phonebook.models import NumberPrefix
 load_sample_data()
 for digit in range(1, 10): NumberPrefix.objects.create(prefix=digit, place="Example City")
 """

@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.once, pytest.mark.slow]
 # The part of the numbering plan that the answers need: loading all of it takes long.
 _FILL = """
 from accounts import tokens
-from lookup.imports.sample_data import load_sample_data
-from lookup.models import Country, NumberPrefix
+from phonebook.imports.sample_data import load_sample_data
+from phonebook.models import Country, NumberPrefix
 load_sample_data()
 NumberPrefix.objects.create(prefix=4930, place="Berlin")
 Country.objects.create(code="DE", name="Germany")

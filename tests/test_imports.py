@@ -37,7 +37,7 @@ COMPLAINTS, CORRECTED = (
     for totals in ((1, 3), (3, 1))
 )
 FILES = {"import_contacts": CONTACTS, "import_complaints": COMPLAINTS}
-TABLES = {"import_contacts": "lookup_contact", "import_complaints": "lookup_complaintday"}
+TABLES = {"import_contacts": "phonebook_contact", "import_complaints": "phonebook_complaintday"}
 
 each_import = pytest.mark.parametrize("command", FILES)
 
@@ -154,7 +154,7 @@ def test_import_killed_while_writing_can_be_repeated(
 
 def _writers(connection: Any) -> int:
     """The number of PostgreSQL backends that are merging."""
-    query = "query LIKE 'INSERT INTO lookup_co%' AND state <> 'idle' AND datname = current_database()"
+    query = "query LIKE 'INSERT INTO phonebook_co%' AND state <> 'idle' AND datname = current_database()"
     return int(connection.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {query}").fetchone()[0])
 
 

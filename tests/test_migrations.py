@@ -12,7 +12,7 @@ from tests.migration_rules import problems
 
 pytestmark = pytest.mark.once
 
-OURS = ("accounts", "callerid_project", "lookup")
+OURS = ("accounts", "console", "lookup", "monitoring", "phonebook")
 INDEX = models.Index(fields=["created_at"], name="ledger_later")
 CHECK = models.CheckConstraint(condition=models.Q(amount__lt=10**9), name="ledger_small")
 

@@ -69,12 +69,12 @@ def test_a_locked_table_fails_only_its_own_slot(serve: Serve, postgres_url: str)
     key = new_key(service)
     with psycopg.connect(postgres_url) as admin:
         admin.execute(
-            "INSERT INTO lookup_complaintday (number, source, day, total, robocalls)"
+            "INSERT INTO phonebook_complaintday (number, source, day, total, robocalls)"
             " VALUES (%s, 'test', current_date, 5, 0)",
             [int(NUMBER)],
         )
         admin.commit()
-        admin.execute("LOCK TABLE lookup_contact")
+        admin.execute("LOCK TABLE phonebook_contact")
         responses = [search(service, key) for _ in range(3)]
         admin.rollback()
     for response in responses:
@@ -91,7 +91,7 @@ def test_a_column_type_change_during_searches_fails_none(serve: Serve, postgres_
     key = new_key(service)
     with psycopg.connect(postgres_url, autocommit=True) as admin:
         assert [search(service, key).status_code for _ in range(40)] == [200] * 40
-        admin.execute("ALTER TABLE lookup_contact ALTER name TYPE varchar(999)")
+        admin.execute("ALTER TABLE phonebook_contact ALTER name TYPE varchar(999)")
         assert [search(service, key).status_code for _ in range(20)] == [200] * 20
         admin.execute("ALTER TABLE accounts_apitoken ALTER credits TYPE numeric")
         assert [search(service, key).status_code for _ in range(20)] == [200] * 20

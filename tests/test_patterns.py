@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from callerid_project.logging import PACKAGES
+
 ROOT = Path(__file__).parent.parent
 LENGTH = 200_000
 #: What the worst text of each pattern repeats. Add the one of a new pattern: what it matches most of, over and over,
@@ -25,9 +27,9 @@ WORST = {
     "accounts.tokens._LAST_FOUR": "eyJhbGci…",
     "accounts.tokens._WHOLE": "eyJ",
     "accounts.unknown_charges._FILE_NAME": "1_20260101T000000.000000Z_",
-    "callerid_project.console.second_factor._TOTP_CODE": "0",
-    "callerid_project.console.second_factor: ....": "a",
-    "callerid_project.console.second_factor: [\\s-]": "- ",
+    "console.second_factor._TOTP_CODE": "0",
+    "console.second_factor: ....": "a",
+    "console.second_factor: [\\s-]": "- ",
     "callerid_project.errors._LOGGED_HOST": "a.",
     "callerid_project.logging._CONTROL": "\0a",
     "callerid_project.logging._DIGITS": "+4930",
@@ -43,29 +45,29 @@ WORST = {
     "core.redis_sentinel._HOST": "a",
     "core.redis_sentinel._URL": "sentinel://a@",
     "core.webhooks: \\s": "a",
-    "lookup.address_books.carddav._STATUS": "HTTP/",
-    "lookup.address_books.configuration._ATTRIBUTE": "a-",
-    "lookup.admin.base._PREFIX": "1",
-    "lookup.erasure._NUMBER": "1",
-    "lookup.imports.readers.base.UNDECODED": "\udc80a",
-    "lookup.imports.readers.google_csv._CITY": "address 1",
-    "lookup.imports.readers.google_csv._PHONE": "phone 1",
-    "lookup.imports.readers.vcard._BORDER": " END : ",
-    "lookup.imports.readers.vcard._ESCAPED": "\\",
-    "lookup.imports.readers.vcard._ESCAPED_21": "\\",
-    "lookup.imports.readers.vcard._FOLD": "\n",
-    "lookup.imports.readers.vcard._HEAD": '"a"',
-    "lookup.imports.readers.vcard._PARAMETER": ';"a"',
-    "lookup.imports.readers.vcard._SEPARATOR": "\\",
-    "lookup.imports.readers.vcard._SEPARATOR_21": "\\",
+    "phonebook.address_books.carddav._STATUS": "HTTP/",
+    "phonebook.address_books.configuration._ATTRIBUTE": "a-",
+    "phonebook.admin.base._PREFIX": "1",
+    "phonebook.erasure._NUMBER": "1",
+    "phonebook.imports.readers.base.UNDECODED": "\udc80a",
+    "phonebook.imports.readers.google_csv._CITY": "address 1",
+    "phonebook.imports.readers.google_csv._PHONE": "phone 1",
+    "phonebook.imports.readers.vcard._BORDER": " END : ",
+    "phonebook.imports.readers.vcard._ESCAPED": "\\",
+    "phonebook.imports.readers.vcard._ESCAPED_21": "\\",
+    "phonebook.imports.readers.vcard._FOLD": "\n",
+    "phonebook.imports.readers.vcard._HEAD": '"a"',
+    "phonebook.imports.readers.vcard._PARAMETER": ';"a"',
+    "phonebook.imports.readers.vcard._SEPARATOR": "\\",
+    "phonebook.imports.readers.vcard._SEPARATOR_21": "\\",
     "core.numbers._DIGITS": "1",
-    "lookup.numbers._ELSE": "(",
-    "lookup.numbers._LETTERS": "x",
+    "phonebook.numbers._ELSE": "(",
+    "phonebook.numbers._LETTERS": "x",
     "core.numbers._NUMBER": "1",
     "core.numbers.SEPARATORS": " ",
     "core.numbers._TRUNK_ZERO": "( ",
-    "lookup.statistics._NUMBER": "12345",
-    "lookup.statistics._OUTCOME": "a",
+    "lookup.outcomes._NUMBER": "12345",
+    "lookup.outcomes._OUTCOME": "a",
     "lookup.vendors.capitals._WORD": "AB'",
     "lookup.vendors.expressions._FORMAT": "a-",
     "lookup.vendors.expressions._PLACEHOLDER": "{",
@@ -82,7 +84,7 @@ WORST = {
 
 def product() -> Iterator[tuple[str, str]]:
     """Each module and its source."""
-    for folder in ("accounts", "callerid_project", "core", "lookup"):
+    for folder in PACKAGES:
         for path in sorted((ROOT / folder).rglob("*.py")):
             if "migrations" not in path.parts:
                 yield ".".join(path.relative_to(ROOT).with_suffix("").parts), path.read_text()

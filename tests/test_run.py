@@ -19,7 +19,7 @@ from typing import Any, cast
 import pytest
 import requests
 
-from lookup.imports.sample_data import DEMO_NUMBER
+from phonebook.imports.sample_data import DEMO_NUMBER
 from tests.callerid_project.test_settings import manage
 from tests.plugin import ROOT, generated_keys
 from tests.servers import free_port

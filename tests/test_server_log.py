@@ -32,11 +32,11 @@ def test_failing_statements_leave_no_number_in_the_log(
     service.manage("set_rule", NUMBER, "--spam", "no")
     service.env["DB_STATEMENT_TIMEOUT_MS"] = "200"
     with psycopg.connect(url) as other:
-        other.execute("LOCK TABLE lookup_numberrule")
+        other.execute("LOCK TABLE phonebook_numberrule")
         with pytest.raises(RuntimeError, match="statement timeout"):
             service.manage("set_rule", NUMBER, "--spam", "yes")
     with psycopg.connect(url) as other, pytest.raises(psycopg.errors.UniqueViolation):
-        other.execute("INSERT INTO lookup_numberrule SELECT * FROM lookup_numberrule")
+        other.execute("INSERT INTO phonebook_numberrule SELECT * FROM phonebook_numberrule")
     log = (postgres_server.directory / "log").read_text()
     assert "canceling statement due to statement timeout" in log
     assert "duplicate key value" in log

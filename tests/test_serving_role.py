@@ -120,7 +120,7 @@ def test_the_service_works_with_the_serving_role(roles: Roles) -> None:
     page = f"/admin/accounts/apitoken/{made['id']}/top-up/"
     assert post(page, amount="7", reason="paid").status_code == 302
     assert json.loads(service.manage("list_tokens", "--json"))[0]["credits"] == 10
-    assert post("/admin/lookup/numberrule/add/", number=NUMBER, spam="true", name="", note="").status_code == 302
+    assert post("/admin/phonebook/numberrule/add/", number=NUMBER, spam="true", name="", note="").status_code == 302
     exported = post("/admin/accounts/creditentry/export/", form="/admin/accounts/creditentry/").text
     assert exported.count("\r\n") == 5
     service.manage("set_rule", NUMBER, "--spam", "no")
@@ -178,7 +178,7 @@ def test_owner_cannot_truncate_readonly_reads_no_secrets(roles: Roles) -> None:
             with pytest.raises(errors.RestrictViolation, match="append-only"):
                 connection.execute(sql.SQL("TRUNCATE {} CASCADE").format(sql.Identifier(table)))
     with psycopg.connect(roles.readonly, autocommit=True) as connection:
-        for table in ("accounts_creditentry", "accounts_searchhour", "lookup_sourcehour"):
+        for table in ("accounts_creditentry", "accounts_searchhour", "monitoring_sourcehour"):
             connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(table)))
         connection.execute("SELECT name, credits FROM accounts_apitoken")
         for forbidden in (
@@ -186,7 +186,7 @@ def test_owner_cannot_truncate_readonly_reads_no_secrets(roles: Roles) -> None:
             "SELECT * FROM auth_user",
             "SELECT * FROM django_session",
             "SELECT * FROM otp_totp_totpdevice",
-            "SELECT * FROM lookup_contact",
+            "SELECT * FROM phonebook_contact",
             "DELETE FROM accounts_searchhour",
         ):
             with pytest.raises(errors.InsufficientPrivilege):

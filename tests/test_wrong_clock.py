@@ -68,7 +68,7 @@ def clocks_by_doctor(service: Service) -> str:
 def open_alerts(url: str) -> list[tuple[str, str, str]]:
     with psycopg.connect(url) as database:
         return database.execute(
-            "SELECT subject, title, summary FROM accounts_incident"
+            "SELECT subject, title, summary FROM monitoring_incident"
             " WHERE kind = 'clock.wrong' AND opened_at IS NOT NULL AND closed_at IS NULL"
         ).fetchall()
 

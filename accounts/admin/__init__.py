@@ -1,5 +1,5 @@
-"""The console's pages of tokens, ledger, notices and alerts."""
+"""The console's pages of customers, tokens and the ledger."""
 
-from accounts.admin import customers, incidents, ledger, notices, tokens
+from accounts.admin import customers, ledger, tokens
 
-__all__ = ["customers", "incidents", "ledger", "notices", "tokens"]
+__all__ = ["customers", "ledger", "tokens"]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from accounts.statistics import DEGRADED, OUTCOMES, REFUSED
+from accounts.request_statistics import DEGRADED, OUTCOMES, REFUSED
 
 #: Title → its outcomes and its colour. The colours are distinct in both themes and for colour-blind users.
 _STACK = {

@@ -16,7 +16,7 @@ from unfold import widgets
 from unfold.admin import TabularInline
 from unfold.enums import ActionVariant
 
-from accounts import customer_links, customers, sales, statistics, tokens, unknown_charges
+from accounts import customer_links, customers, request_statistics, sales, tokens, unknown_charges
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenSearchAdmin
 from accounts.admin.charts import requests_chart
@@ -99,7 +99,7 @@ class CustomerList(base.NewestRowsList):
     limit = "customers; #id finds any customer"
 
     def with_figures(self) -> QuerySet[Customer]:
-        return statistics.with_customer_activity(Customer.objects.prefetch_related("contacts"), timezone.now())
+        return request_statistics.with_customer_activity(Customer.objects.prefetch_related("contacts"), timezone.now())
 
 
 @admin.register(Customer)
@@ -143,15 +143,15 @@ class CustomerAdmin(TokenSearchAdmin):
         owned = list(obj.tokens.order_by("-pk"))
         owned.sort(key=lambda token: not token.is_usable_at(now))
         usable = [token for token in owned if token.is_usable_at(now)]
-        shown = statistics.activity_of(owned[:MAX_SHOWN], now)
-        days = statistics.by_day([token.pk for token in owned], now)
+        shown = request_statistics.activity_of(owned[:MAX_SHOWN], now)
+        days = request_statistics.by_day([token.pk for token in owned], now)
         return {
             "customer": obj,
             "issue_url": f"{reverse('admin:accounts_apitoken_add')}?customer={obj.pk}",
             "balance": sum(token.credits for token in usable),
             "usable": len(usable),
             "token_count": len(owned),
-            "searches_30d": statistics.searches(days),
+            "searches_30d": request_statistics.searches(days),
             "runs_out": _first_runs_out(usable, now),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
@@ -225,8 +225,8 @@ def _first_runs_out(usable: list[ApiToken], now: datetime) -> str:
     """When the first of these tokens runs out of credits."""
     if not usable:
         return "–"
-    charged = statistics.charged_by_token([token.pk for token in usable], now)
-    ends = (statistics.runs_out(token, charged.get(token.pk, 0), now) for token in usable if not token.is_test)
+    charged = request_statistics.charged_by_token([token.pk for token in usable], now)
+    ends = (request_statistics.runs_out(token, charged.get(token.pk, 0), now) for token in usable if not token.is_test)
     return token_list.end_of_credits(min(filter(None, ends), default=None), now)
 
 
@@ -236,7 +236,7 @@ def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]
     since = periods.MONTH.since(now)
     sold = sales.of_tokens(ids, since)
     lost = unknown_charges.count(since, ids).get(UnknownCharge.Outcome.REFUNDED, 0)
-    charged = sum(counts.get(outcome, 0) for counts in days.values() for outcome in statistics.CHARGED)
+    charged = sum(counts.get(outcome, 0) for counts in days.values() for outcome in request_statistics.CHARGED)
     return {
         "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
         "sold": sold,

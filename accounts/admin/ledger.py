@@ -24,7 +24,7 @@ from core.hashing import keyed_hash
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
 COMPARE_RATE = (10, 60)
 #: Redirects to the request of a search's entry (lookup.admin).
-REQUEST_URL = "admin:lookup_requestlogentry_charge"
+REQUEST_URL = "admin:monitoring_requestlogentry_charge"
 
 
 def _request_link(entry: CreditEntry) -> str:

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import cached_property
 
-from accounts import statistics, tokens
+from accounts import request_statistics, tokens
 from accounts.admin import base
 from accounts.models import ApiToken
 from core.admin import MAX_LISTED, ConditionFilter
@@ -45,7 +45,7 @@ def runs_out(token: Any, now: datetime) -> str:
     """When the token runs out. `token` must come from statistics.with_activity."""
     if token.is_test or not token.is_usable_at(now):
         return "-"
-    return end_of_credits(statistics.runs_out(token, token.charged, now), now)
+    return end_of_credits(request_statistics.runs_out(token, token.charged, now), now)
 
 
 def end_of_credits(at: datetime | None, now: datetime) -> str:
@@ -81,7 +81,7 @@ class RunsOutFilter(ConditionFilter):
         if self.value() != "soon":
             return super().queryset(request, queryset)
         try:
-            soon = statistics.running_out(timezone.now(), within_days=SOON_DAYS)
+            soon = request_statistics.running_out(timezone.now(), within_days=SOON_DAYS)
         except OperationalError:  # it takes longer the more tokens are in use
             messages.warning(request, "Query timed out: too many active tokens.")
             return queryset.none()
@@ -100,4 +100,4 @@ class TokenList(base.NewestRowsList):
         return super().identified() | Q(pk__in=[token.pk for token in tokens.find(self.query)])
 
     def with_figures(self) -> QuerySet[ApiToken]:
-        return statistics.with_activity(ApiToken.objects.select_related("customer"), timezone.now())
+        return request_statistics.with_activity(ApiToken.objects.select_related("customer"), timezone.now())

@@ -25,7 +25,7 @@ from django.utils.text import Truncator
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from accounts import credits, statistics, tokens
+from accounts import credits, request_statistics, tokens
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenSearchAdmin, require_allowance
 from accounts.admin.charts import requests_chart
@@ -138,8 +138,8 @@ class ApiTokenAdmin(TokenSearchAdmin):
 
     def page_context(self, request: HttpRequest, obj: ApiToken) -> dict[str, Any]:
         now = timezone.now()
-        token = statistics.with_activity(ApiToken.objects.select_related("customer"), now).get(pk=obj.pk)
-        days = statistics.by_day([token.pk], now)
+        token = request_statistics.with_activity(ApiToken.objects.select_related("customer"), now).get(pk=obj.pk)
+        days = request_statistics.by_day([token.pk], now)
         return {
             "show_save_and_add_another": False,
             "token": token,

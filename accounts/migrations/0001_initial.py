@@ -118,17 +118,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='TaskRun',
-            fields=[
-                ('name', models.CharField(max_length=32, primary_key=True, serialize=False)),
-                ('succeeded_at', models.DateTimeField(null=True)),
-                ('failed_at', models.DateTimeField(null=True)),
-            ],
-            options={
-                'default_permissions': (),
-            },
-        ),
-        migrations.CreateModel(
             name='CreditDay',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -195,46 +184,6 @@ class Migration(migrations.Migration):
                 ('created_at', models.DateTimeField(db_index=True)),
                 ('entry', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.creditentry')),
                 ('token', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='accounts.apitoken')),
-            ],
-        ),
-        migrations.CreateModel(
-            name='Incident',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(help_text='Such as source.failing: docs/alerts.md lists them.', max_length=32)),
-                ('subject', models.CharField(blank=True, help_text='A source, the id of a token, a data set, ...', max_length=200)),
-                ('title', models.CharField(max_length=250)),
-                ('summary', models.CharField(blank=True, max_length=500)),
-                ('hint', models.CharField(blank=True, help_text='What an operator can do.', max_length=500)),
-                ('first_seen_at', models.DateTimeField()),
-                ('last_seen_at', models.DateTimeField()),
-                ('opened_at', models.DateTimeField(help_text='Empty: the condition has not lasted long enough yet.', null=True)),
-                ('closed_at', models.DateTimeField(null=True)),
-            ],
-            options={
-                'verbose_name': 'alert',
-                'default_permissions': ('view',),
-                'constraints': [models.UniqueConstraint(condition=models.Q(('closed_at__isnull', True)), fields=('kind', 'subject'), name='incident_one_open')],
-            },
-        ),
-        migrations.CreateModel(
-            name='Notice',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('event', models.CharField(choices=[('balance.low', 'Low balance'), ('incident.opened', 'Alert opened'), ('incident.resolved', 'Alert resolved'), ('alert.test', 'Test alert')], db_default='balance.low', default='balance.low', max_length=32)),
-                ('channel', models.CharField(choices=[('email', 'E-mail'), ('webhook', 'Webhook')], db_default='email', default='email', max_length=8)),
-                ('target', models.CharField(blank=True, db_default='', default='', help_text="An address, or a webhook's label.", max_length=254)),
-                ('payload', models.TextField(blank=True, db_default='', default='', help_text='JSON.')),
-                ('has_webhooks', models.BooleanField(db_default=False, default=False, help_text='Whether the notices to webhooks about this balance were written.')),
-                ('threshold', models.PositiveBigIntegerField(null=True)),
-                ('balance', models.BigIntegerField(null=True)),
-                ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('due_at', models.DateTimeField(help_text='Time of the next attempt; empty when none will follow.', null=True)),
-                ('attempts', models.PositiveIntegerField(default=0)),
-                ('sent_at', models.DateTimeField(null=True)),
-                ('outcome', models.CharField(blank=True, help_text='Result of the last attempt.', max_length=100)),
-                ('incident', models.ForeignKey(db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='notices', to='accounts.incident')),
-                ('token', models.ForeignKey(null=True, on_delete=django.db.models.deletion.PROTECT, related_name='notices', to='accounts.apitoken')),
             ],
         ),
         migrations.CreateModel(
@@ -332,14 +281,6 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='idempotencyrecord',
             constraint=models.UniqueConstraint(fields=('token', 'key_hash'), name='idempotencyrecord_key_once'),
-        ),
-        migrations.AddIndex(
-            model_name='notice',
-            index=models.Index(condition=models.Q(('due_at__isnull', False)), fields=['due_at'], name='notice_due'),
-        ),
-        migrations.AddIndex(
-            model_name='notice',
-            index=models.Index(condition=models.Q(('incident__isnull', False)), fields=['incident'], name='notice_incident'),
         ),
         migrations.AddIndex(
             model_name='tokenday',

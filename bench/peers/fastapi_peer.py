@@ -22,8 +22,8 @@ LIMIT = int(os.environ["RATE_LIMIT"].partition("/")[0])
 WINDOW_S = 60
 
 FIND_TOKEN = "SELECT id, credits FROM accounts_apitoken WHERE jti = $1 AND revoked_at IS NULL"
-FIND_CONTACT = "SELECT name, location FROM lookup_contact WHERE number = $1"
-SUM_COMPLAINTS = "SELECT sum(total) FROM lookup_complaintday WHERE number = $1 AND day > $2"
+FIND_CONTACT = "SELECT name, location FROM phonebook_contact WHERE number = $1"
+SUM_COMPLAINTS = "SELECT sum(total) FROM phonebook_complaintday WHERE number = $1 AND day > $2"
 DEBIT = """
 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = $2
 WHERE id = $1 AND credits >= 1 RETURNING credits

@@ -17,6 +17,6 @@ REVOKE INSERT, UPDATE, DELETE ON django_migrations FROM callerid_serving;
 
 -- Reports read statistics and the ledger: no password, authenticator secret, session, contact or complaint.
 GRANT USAGE ON SCHEMA public TO callerid_readonly;
-GRANT SELECT ON accounts_searchhour, lookup_sourcehour, accounts_creditentry TO callerid_readonly;
+GRANT SELECT ON accounts_searchhour, monitoring_sourcehour, accounts_creditentry TO callerid_readonly;
 GRANT SELECT (id, name, is_test, credits) ON accounts_apitoken TO callerid_readonly;
 COMMIT;

@@ -7,12 +7,13 @@ from django.conf import settings
 
 from core.database import Row
 from lookup.answers import Answer, Found, NotFound
-from lookup.combined_query import NumberQuery
 from lookup.connectors.table import TableConnector
+from phonebook.number_query import NumberQuery
 
 # A total of 0 is a correction by the data's publisher: the complaint is withdrawn and must not count as a record.
 _SUM = """
-SELECT sum(CASE WHEN day > %s THEN total ELSE 0 END) AS total FROM lookup_complaintday WHERE number = %s AND total > 0
+SELECT sum(CASE WHEN day > %s THEN total ELSE 0 END) AS total
+FROM phonebook_complaintday WHERE number = %s AND total > 0
 """
 
 

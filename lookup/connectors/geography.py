@@ -17,8 +17,8 @@ from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.base import Connector
 
 # All candidates are prefixes of one number, so the longest is the largest integer.
-_PLACE = "(SELECT place FROM lookup_numberprefix WHERE prefix IN ({candidates}) ORDER BY prefix DESC LIMIT 1)"
-_COUNTRY = "(SELECT name FROM lookup_country WHERE code = %s)"
+_PLACE = "(SELECT place FROM phonebook_numberprefix WHERE prefix IN ({candidates}) ORDER BY prefix DESC LIMIT 1)"
+_COUNTRY = "(SELECT name FROM phonebook_country WHERE code = %s)"
 _FIND_COUNTRY = f"SELECT {_COUNTRY}"
 #: By the number of candidates.
 _FIND_PLACE = {

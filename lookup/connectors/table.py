@@ -4,8 +4,8 @@ from abc import abstractmethod
 
 from core.database import Row
 from lookup.answers import Answer
-from lookup.combined_query import NumberQuery, NumberRows
 from lookup.connectors.base import Connector
+from phonebook.number_query import NumberQuery, NumberRows
 
 
 class TableConnector(Connector):

@@ -78,7 +78,7 @@ answers = AnswerCache()
 
 
 def key(*, connector: str, version: str, number: str, cache_version: str) -> str:
-    """`version`: the connector's; `cache_version`: the number's (lookup.cache_versions). Changing either invalidates
+    """`version`: the connector's; `cache_version`: the number's (phonebook.cache_versions). Changing either invalidates
     what was cached before."""
     digest = keyed_hash("answer", f"{connector}\0{version}\0{number}\0{cache_version}").hex()
     return f"callerid:answer:{digest}"

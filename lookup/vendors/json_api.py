@@ -13,7 +13,8 @@ from django.conf import settings
 
 from core import loop
 from core.addresses import policy_for
-from lookup.answers import Answer, Failed, Found, NotFound, clean_text
+from core.text import clean_text
+from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector
 from lookup.vendors import capitals, transport
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape

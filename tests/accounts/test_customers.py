@@ -14,9 +14,11 @@ from django.db.models import ProtectedError
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import credits, customers, notices, tokens
-from accounts.models import ApiToken, CreditEntry, Customer, Notice
+from accounts import credits, customers, tokens
+from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
+from monitoring import notices
+from monitoring.models import Notice
 from tests.accounts.low_balance import search
 
 pytestmark = pytest.mark.django_db

@@ -57,7 +57,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, mailbox: Mailbox) -> Itera
 
     fill = f"""
 from django.contrib.auth import get_user_model
-from lookup.imports.sample_data import load_sample_data
+from phonebook.imports.sample_data import load_sample_data
 load_sample_data()
 get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
 """

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.once
 
 def test_test_alert_arrives_and_is_listed(admin_page: Page, service: Service, mailbox: Mailbox) -> None:
     before = len(mailbox.messages)
-    admin_page.goto("/admin/accounts/incident/")
+    admin_page.goto("/admin/monitoring/incident/")
     admin_page.get_by_role("link", name="Send test alert").click()
     assert_accessible(admin_page)
     admin_page.get_by_role("button", name="Send test alert").click()
@@ -23,7 +23,7 @@ def test_test_alert_arrives_and_is_listed(admin_page: Page, service: Service, ma
     assert [(str(each["To"]), str(each["Subject"])) for each in sent] == [
         ("operations@example.org", "[Caller ID] Test alert")
     ] * 2
-    admin_page.goto("/admin/accounts/notice/")
+    admin_page.goto("/admin/monitoring/notice/")
     row = admin_page.get_by_role("row").filter(has_text="Test alert").first
     expect(row).to_contain_text("operations@example.org")
     expect(row).to_contain_text("Sent 20")

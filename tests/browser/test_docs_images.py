@@ -37,7 +37,7 @@ import json
 from django.contrib.auth import get_user_model
 from accounts import customer_links, tokens
 from accounts.models import Customer
-from lookup.imports.sample_data import load_sample_data
+from phonebook.imports.sample_data import load_sample_data
 from tests.month import fill
 
 get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
@@ -97,16 +97,16 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
         ("console-token", f"accounts/apitoken/{made['token']}/change/", "Requests in 30 days", 860),
         ("console-customer", f"accounts/customer/{made['customer']}/change/", "API tokens", 860),
         ("console-ledger-entry", f"accounts/creditentry/{made['search']}/change/", "Check a number", 1020),
-        ("console-requests", "lookup/requestlogentry/", "both sources matched", 860),
-        ("console-request", f"lookup/requestlogentry/{made['request']}/change/", "Source A: found", 700),
-        ("console-sources", "lookup/usage/", "twilio", 720),
-        ("console-source", "lookup/usage/twilio/change/", "twilio", 980),
-        ("console-alerts", "accounts/incident/", "Source slow", 620),
+        ("console-requests", "monitoring/requestlogentry/", "both sources matched", 860),
+        ("console-request", f"monitoring/requestlogentry/{made['request']}/change/", "Source A: found", 700),
+        ("console-sources", "monitoring/usage/", "twilio", 720),
+        ("console-source", "monitoring/usage/twilio/change/", "twilio", 980),
+        ("console-alerts", "monitoring/incident/", "Source slow", 620),
     ):
         page.goto(f"/admin/{path}")
         expect(page.get_by_role("main")).to_contain_text(text)
         take(page, name, height)
-    page.goto("/admin/lookup/usage/test/")
+    page.goto("/admin/monitoring/usage/test/")
     page.get_by_label("Number", exact=True).fill("+49 30 23125555")
     page.get_by_role("button", name="Test", exact=True).click()
     expect(page.get_by_role("group", name="As a phone shows it")).to_contain_text("Spam")

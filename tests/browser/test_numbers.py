@@ -26,7 +26,7 @@ def test_no_url_has_a_number_from_add_to_delete(admin_page: Page, kind: str) -> 
         )
 
     fields = {"source": "desk", "day": "2026-01-02", "total": "3"} if kind == "complaintday" else {"name": "Example"}
-    admin_page.goto(f"/admin/lookup/{kind}/add/")
+    admin_page.goto(f"/admin/phonebook/{kind}/add/")
     for name, value in {"number": "+49 30 23125-987", **fields}.items():
         admin_page.locator(f"[name={name}]").fill(value)
     admin_page.get_by_role("button", name="Save", exact=True).click()

@@ -30,9 +30,12 @@ from decimal import Decimal
 from django.utils import timezone
 from django.contrib.auth.models import User
 from django.contrib.admin.models import CHANGE, LogEntry
-from accounts import credits, customer_links, customers, task_runs, tokens
-from accounts.models import ApiToken, CreditEntry, Incident, Notice, SearchHour, TokenDay
-from lookup.models import Dataset, NumberRule, RequestLogEntry, SourceCheck, SourceHour, SourcePause, SourceResult
+from accounts import credits, customer_links, customers, tokens
+from accounts.models import ApiToken, CreditEntry, SearchHour, TokenDay
+from lookup.models import SourceCheck, SourcePause
+from monitoring import task_runs
+from monitoring.models import Incident, Notice, RequestLogEntry, SourceHour, SourceResult
+from phonebook.models import Dataset, NumberRule
 from tests import awaited
 now = timezone.now().replace(minute=0, second=0, microsecond=0)
 boss = User.objects.get(is_superuser=True)
@@ -176,28 +179,28 @@ PAGES = {
     "ledger": "/admin/accounts/creditentry/",
     "ledger-row": "/admin/accounts/creditentry/{search}/change/",
     "refund": "/admin/accounts/creditentry/{other}/refund/",
-    "requests": "/admin/lookup/requestlogentry/",
-    "requests-failed": "/admin/lookup/requestlogentry/?failed=source_a&reason=late",
-    "request": "/admin/lookup/requestlogentry/{request}/change/",
-    "notices": "/admin/accounts/notice/",
-    "notice": "/admin/accounts/notice/{notice}/change/",
-    "alerts": "/admin/accounts/incident/",
-    "alert": "/admin/accounts/incident/{incident}/change/",
-    "sources": "/admin/lookup/usage/",
-    "source": "/admin/lookup/usage/complaints/change/",
-    "source-7-days": "/admin/lookup/usage/complaints/change/?period=7d",
-    "source-paused": "/admin/lookup/usage/geography/change/",
-    "source-pause": "/admin/lookup/usage/directory/pause/",
-    "source-check": "/admin/lookup/usage/directory/check-now/",
-    "send-test-alert": "/admin/accounts/incident/send-test/",
-    "source-resume": "/admin/lookup/usage/geography/resume/",
-    "test-a-number": "/admin/lookup/usage/test/",
-    "rules": "/admin/lookup/numberrule/",
-    "rule-add": "/admin/lookup/numberrule/add/",
-    "contacts": "/admin/lookup/contact/",
-    "contact-add": "/admin/lookup/contact/add/",
-    "complaints": "/admin/lookup/complaintday/",
-    "complaint-add": "/admin/lookup/complaintday/add/",
+    "requests": "/admin/monitoring/requestlogentry/",
+    "requests-failed": "/admin/monitoring/requestlogentry/?failed=source_a&reason=late",
+    "request": "/admin/monitoring/requestlogentry/{request}/change/",
+    "notices": "/admin/monitoring/notice/",
+    "notice": "/admin/monitoring/notice/{notice}/change/",
+    "alerts": "/admin/monitoring/incident/",
+    "alert": "/admin/monitoring/incident/{incident}/change/",
+    "sources": "/admin/monitoring/usage/",
+    "source": "/admin/monitoring/usage/complaints/change/",
+    "source-7-days": "/admin/monitoring/usage/complaints/change/?period=7d",
+    "source-paused": "/admin/monitoring/usage/geography/change/",
+    "source-pause": "/admin/monitoring/usage/directory/pause/",
+    "source-check": "/admin/monitoring/usage/directory/check-now/",
+    "send-test-alert": "/admin/monitoring/incident/send-test/",
+    "source-resume": "/admin/monitoring/usage/geography/resume/",
+    "test-a-number": "/admin/monitoring/usage/test/",
+    "rules": "/admin/phonebook/numberrule/",
+    "rule-add": "/admin/phonebook/numberrule/add/",
+    "contacts": "/admin/phonebook/contact/",
+    "contact-add": "/admin/phonebook/contact/add/",
+    "complaints": "/admin/phonebook/complaintday/",
+    "complaint-add": "/admin/phonebook/complaintday/add/",
     "users": "/admin/auth/user/",
     "user-add": "/admin/auth/user/add/",
     "roles": "/admin/auth/group/",
@@ -342,7 +345,7 @@ def test_first_tab_stop_skips_the_menu(admin_page: Page) -> None:
 
 @pytest.mark.parametrize(
     ("path", "button"),
-    [("/admin/accounts/apitoken/add/", "Issue"), ("/admin/lookup/numberrule/add/", "Save")],
+    [("/admin/accounts/apitoken/add/", "Issue"), ("/admin/phonebook/numberrule/add/", "Save")],
 )
 def test_form_error_moves_the_focus_and_is_in_the_title(admin_page: Page, path: str, button: str) -> None:
     admin_page.goto(path)

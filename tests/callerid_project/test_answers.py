@@ -12,13 +12,12 @@ from django.db import DatabaseError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from callerid_project import schema_state
-from callerid_project.health import probes
 from callerid_project.logging import TextFormatter, request_id
 from callerid_project.middleware import request_id_for
-from core import database
+from core import database, schema_state
 from core.postgresql import replication
 from lookup import views
+from monitoring.health import probes
 from tests.api import NUMBER, Integrator
 from tests.request_ids import KEPT, MALFORMED, SECRET
 

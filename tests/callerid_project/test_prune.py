@@ -20,12 +20,14 @@ from django.utils import timezone
 from accounts.models import IdempotencyRecord
 from core import write_buffer
 from core.retention import KEPT_DAYS
-from lookup import cache_versions, statistics
 from lookup.answers import Found, NotFound
 from lookup.connectors.complaints import Complaints
-from lookup.imports import complaints as complaint_imports
-from lookup.models import CacheVersion, ComplaintDay, RequestLogEntry, Usage
-from lookup.statistics import MemberCall
+from lookup.outcomes import MemberCall
+from monitoring import source_statistics
+from monitoring.models import RequestLogEntry, Usage
+from phonebook import cache_versions
+from phonebook.imports import complaints as complaint_imports
+from phonebook.models import CacheVersion, ComplaintDay
 from tests import awaited
 from tests.api import NUMBER, Integrator
 from tests.callerid_project.test_settings import load
@@ -52,9 +54,9 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     assert prune() == NOTHING
     RequestLogEntry.objects.update(created_at=timezone.now() - timedelta(days=7, minutes=1))
     IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
-    monkeypatch.setattr(statistics, "PRUNE_ROWS", 1)
+    monkeypatch.setattr(source_statistics, "PRUNE_ROWS", 1)
     Usage.objects.update(hour=timezone.now() - timedelta(days=KEPT_DAYS, hours=1))
-    statistics.count("source_a", [MemberCall("x", NotFound(), elapsed_s=0.1)])
+    source_statistics.count("source_a", [MemberCall("x", NotFound(), elapsed_s=0.1)])
     write_buffer.process_buffer.flush()
     complaint(timezone.now().date() - timedelta(days=400))
     cache_versions.bump([NUMBER])

@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 
 from accounts import audit, credits, tokens
 from accounts.models import ApiToken
-from lookup.imports.numbering_plan import NUMBERING_PLAN, installed_version
-from lookup.models import Contact, Dataset
+from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
+from phonebook.models import Contact, Dataset
 from tests import awaited
 from tests.plugin import ROOT
 

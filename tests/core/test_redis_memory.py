@@ -9,14 +9,14 @@ import redis
 from django.conf import settings
 from django.utils import timezone
 
-from callerid_project.health.base import Context, result
-from callerid_project.health.dependencies import REDIS_MEMORY
 from core import loop
 from core import redis as core_redis
 from core.throttling import RedisOrLocalCache
 from lookup.answers import Found
 from lookup.throttling import InProcessLog, RedisLog
 from lookup.vendors.cache import AnswerCache
+from monitoring.health.base import Context, result
+from monitoring.health.dependencies import REDIS_MEMORY
 from tests import awaited
 from tests.plugin import ROOT
 from tests.servers import RedisServer, required

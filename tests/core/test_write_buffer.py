@@ -16,11 +16,11 @@ from django.db.models import F
 
 from accounts import tokens
 from accounts.models import SearchHour
-from accounts.statistics import HOURS, TOKEN_DAYS
+from accounts.request_statistics import HOURS, TOKEN_DAYS
 from core import db, write_buffer
 from core.metrics import log_exceptions
 from core.write_buffer import BufferedTable, WriteBuffer
-from lookup import request_log
+from monitoring import request_log
 from tests import plugin
 
 HOUR = datetime(2026, 3, 1, tzinfo=UTC)

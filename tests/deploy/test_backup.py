@@ -108,7 +108,7 @@ def rows(url: str) -> int:
 
 def rules(url: str) -> list[tuple[int]]:
     with psycopg.connect(url) as connection:
-        return connection.execute("SELECT number FROM lookup_numberrule").fetchall()
+        return connection.execute("SELECT number FROM phonebook_numberrule").fetchall()
 
 
 def assert_audit_is_clean(service: Service, url: str) -> None:
@@ -137,7 +137,7 @@ def test_credits_add_up_after_a_restore_and_a_recovery(
             charged = rows(url)
             (good,) = admin.execute("SELECT now()::text").fetchone() or ("",)
             load.more(1)
-            admin.execute("DELETE FROM lookup_numberrule")  # the mistake
+            admin.execute("DELETE FROM phonebook_numberrule")  # the mistake
             load.more(5)
             (last,) = admin.execute("SELECT pg_walfile_name(pg_switch_wal())").fetchone() or ("",)
     wait_for_archive(archiving, last)

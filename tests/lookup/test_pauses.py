@@ -10,12 +10,15 @@ from django.db import DatabaseError, connection
 from django.test.utils import CaptureQueriesContext
 
 from core import history, loop, write_buffer
-from lookup import pauses, source_actions, source_report
+from lookup import pauses, source_actions
 from lookup.answers import Found, NotFound
 from lookup.connectors import registry
-from lookup.models import Contact, NumberRule, SourceHour, SourcePause, SourceResult
+from lookup.models import SourcePause
 from lookup.pauses import PausedSources
 from lookup.search import SearchResult
+from monitoring import source_report
+from monitoring.models import SourceHour, SourceResult
+from phonebook.models import Contact, NumberRule
 from tests import connectors
 from tests.api import NUMBER, Integrator
 from tests.awaited import search

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accounts import charging, credits, statistics, tokens
+from accounts import charging, credits, request_statistics, tokens
 from accounts.models import SearchHour, TokenDay
 from core import write_buffer
 from tests.api import NUMBER, Integrator
@@ -59,7 +59,7 @@ def test_charged_outcomes_equal_the_ledgers_searches(integrator: Integrator, set
         settings.SOURCE_A, settings.SOURCE_B = (f"tests.connectors.{source}" for source in sources)
         integrator.search()
     outcomes = counted()
-    assert sum(outcomes.get(outcome, 0) for outcome in statistics.CHARGED) == integrator.debits() == 3
+    assert sum(outcomes.get(outcome, 0) for outcome in request_statistics.CHARGED) == integrator.debits() == 3
 
 
 def test_a_replay_is_not_counted_as_a_search(integrator: Integrator) -> None:
@@ -123,7 +123,7 @@ def test_hours_and_days_are_utc(integrator: Integrator, monkeypatch: pytest.Monk
     other = tokens.issue(name="other", initial_credits=0, actor="test").token
     for when in ("2026-03-01T22:59:59", "2026-03-01T23:00:00", "2026-03-02T00:00:00"):
         moment = datetime.fromisoformat(when).replace(tzinfo=UTC)
-        monkeypatch.setattr(statistics, "time", SimpleNamespace(time=moment.timestamp))
+        monkeypatch.setattr(request_statistics, "time", SimpleNamespace(time=moment.timestamp))
         integrator.search()
     write_buffer.process_buffer.flush()
     assert [f"{row.hour:%d %H:%M}" for row in SearchHour.objects.order_by("hour")] == [

@@ -12,11 +12,11 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts import credits, tokens
 from accounts.models import IdempotencyRecord
-from lookup import cache_versions, combined_query
 from lookup.answers import Found, NotFound
 from lookup.connectors import registry
-from lookup.models import NumberRule
 from lookup.views import SearchView
+from phonebook import cache_versions, number_query
+from phonebook.models import NumberRule
 from tests import connectors
 from tests.api import NUMBER, Integrator
 from tests.awaited import search
@@ -264,7 +264,7 @@ def test_the_cache_version_is_read_only_with_vendors(db: None, settings: Any) ->
         with CaptureQueriesContext(connection) as ran:
             search(NUMBER)
         read = [query["sql"] for query in ran.captured_queries if "lookup_sourcepause" not in query["sql"]]
-        return ["lookup_numbermark" in statement for statement in read]
+        return ["phonebook_cacheversion" in statement for statement in read]
 
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "RemoteKnowsToo"
     assert statements() == [True]
@@ -279,7 +279,7 @@ def refuse(*args: Any) -> Any:
 def test_the_cache_version_counts_without_the_combined_query(
     db: None, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(combined_query, "fetch_rows", refuse)
+    monkeypatch.setattr(number_query, "fetch_rows", refuse)
     settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "KnowsNothing"
     search(NUMBER)
     cache_versions.bump([NUMBER])
@@ -293,7 +293,7 @@ def test_the_cache_version_is_not_read_when_no_vendor_is_called(
     def locked(rows: Any) -> str:
         raise AssertionError("nobody needs it")
 
-    monkeypatch.setattr(combined_query, "fetch_rows", refuse)
+    monkeypatch.setattr(number_query, "fetch_rows", refuse)
     monkeypatch.setattr(cache_versions, "find", locked)
     settings.SOURCE_A, settings.SOURCE_B = f"{T}Knows,{T}RemoteKnowsName", T + "Knows"
     assert search(NUMBER).found == 2

@@ -7,8 +7,8 @@ import pytest
 
 from lookup.answers import Answer, Failed, Found
 from lookup.connectors import registry
-from lookup.models import NumberRule
-from lookup.statistics import MemberCall
+from lookup.outcomes import MemberCall
+from phonebook.models import NumberRule
 from tests import connectors
 from tests.api import NUMBER
 from tests.awaited import search

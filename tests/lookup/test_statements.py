@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from core import loop
 from lookup import pauses
-from lookup.models import ComplaintDay, Contact, Country, NumberPrefix
+from phonebook.models import ComplaintDay, Contact, Country, NumberPrefix
 from tests.api import NUMBER, Integrator
 
 

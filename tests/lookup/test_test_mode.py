@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts import audit, charging, tokens
 from accounts.admin.tokens import TEST_EXAMPLE_NUMBER
 from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
+from core.text import MAX_TEXT
 from lookup import answers, test_mode
 from lookup.search import SLOTS
 from tests import awaited
@@ -132,7 +133,7 @@ def test_texts_fit_the_slots_and_are_sent_unchanged() -> None:
             if isinstance(answer, answers.Found):
                 assert answer.known().keys() <= fields
     longest = max(len(case.source_a.name or "") for case in test_mode.CASES if isinstance(case.source_a, answers.Found))
-    assert longest == answers.MAX_TEXT
+    assert longest == MAX_TEXT
 
 
 def test_the_slow_answer_takes_most_of_the_deadline(tester: Integrator) -> None:

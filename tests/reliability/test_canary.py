@@ -22,11 +22,11 @@ NUMBER, OTHER_NUMBER = "12125550142", "12125550143"
 CONTACT, VENDORS, PASSWORD = "Quentinia Contact", "Quentinia Vendors", "quentinia-password-7"
 #: The columns with numbers or names in clear text.
 COLUMNS = {
-    "lookup_contact.number",
-    "lookup_contact.name",
-    "lookup_addressbookcontact.number",
-    "lookup_addressbookcontact.name",
-    "lookup_numberrule.number",
+    "phonebook_contact.number",
+    "phonebook_contact.name",
+    "phonebook_addressbookcontact.number",
+    "phonebook_addressbookcontact.name",
+    "phonebook_numberrule.number",
     "accounts_idempotencyrecord.answer",  # for 24 hours
     "django_admin_log.object_id",
     "django_admin_log.object_repr",
@@ -82,7 +82,7 @@ def test_secrets_and_personal_data_stay_where_they_belong(
     ] == []
     found = columns_with(postgres_url, {**secrets, **names, **keys})
     assert {column for column, _ in found} <= COLUMNS
-    assert ("lookup_contact.name", "contact") in found  # so it would have been found elsewhere
+    assert ("phonebook_contact.name", "contact") in found  # so it would have been found elsewhere
 
 
 def use_everything(service: Service, token: str) -> str:
@@ -92,7 +92,7 @@ def use_everything(service: Service, token: str) -> str:
         "shell",
         "--no-imports",
         "-c",
-        "from lookup.models import AddressBook, Contact; from django.contrib.auth.models import User\n"
+        "from phonebook.models import AddressBook, Contact; from django.contrib.auth.models import User\n"
         f"Contact.objects.create(number={NUMBER}, name='{CONTACT}')\n"
         "card = AddressBook.objects.create(name='office', position=0).addressbookcard_set.create(key='1')\n"
         f"card.addressbookcontact_set.create(number={NUMBER}, name='{CONTACT}')\n"
@@ -121,8 +121,8 @@ def use_everything(service: Service, token: str) -> str:
     done = requests.post(login, form, headers={**https, "Cookie": written(cookies)}, timeout=60, allow_redirects=False)
     assert done.status_code == 302
     cookies |= done.cookies.get_dict()
-    pages = ["", f"lookup/contact/?q={NUMBER}", f"lookup/contact/?q={CONTACT}", "accounts/creditentry/"]
-    for path in [*pages, "lookup/numberrule/"]:
+    pages = ["", f"phonebook/contact/?q={NUMBER}", f"phonebook/contact/?q={CONTACT}", "accounts/creditentry/"]
+    for path in [*pages, "phonebook/numberrule/"]:
         answer = requests.get(f"{service.url}/admin/{path}", headers={**https, "Cookie": written(cookies)}, timeout=60)
         assert answer.status_code == 200
     return f"{page.headers['Set-Cookie']} {done.headers['Set-Cookie']}"

@@ -5,9 +5,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from accounts import audit, task_runs, unknown_charges
+from accounts import audit, unknown_charges
 from accounts.management.commands._output import TokenCommand
 from accounts.models import UnknownCharge
+from monitoring import task_runs
 
 
 class Command(TokenCommand):

@@ -47,7 +47,7 @@ class Contact(models.Model):
 
     class Meta:
         managed = False
-        db_table = "lookup_contact"
+        db_table = "phonebook_contact"
 
 
 class ComplaintDay(models.Model):
@@ -59,4 +59,4 @@ class ComplaintDay(models.Model):
 
     class Meta:
         managed = False
-        db_table = "lookup_complaintday"
+        db_table = "phonebook_complaintday"

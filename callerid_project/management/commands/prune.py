@@ -6,13 +6,12 @@ from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from accounts import alerts, idempotency, notices, task_runs, unknown_charges
-from accounts import statistics as request_statistics
+from accounts import idempotency, request_statistics, unknown_charges
 from core.commands import JSONCommand
 from core.retention import KEPT_DAYS
-from lookup import cache_versions, request_log
-from lookup import statistics as source_statistics
-from lookup.imports.complaints import drop_unused_subjects, prune_complaints
+from monitoring import incidents, notices, request_log, source_statistics, task_runs
+from phonebook import cache_versions
+from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
 
 RESULT = (
     "Deleted {requests} requests of the request log, {idempotency_records} idempotency records, {usage_rows} rows of "
@@ -37,7 +36,7 @@ class Command(JSONCommand):
             "idempotency_records": idempotency.prune(),
             "usage_rows": source_statistics.prune() + request_statistics.prune(),
             "notices": notices.prune(),
-            "alerts": alerts.prune(),
+            "alerts": incidents.prune(),
             "unknown_charges": unknown_charges.prune(),
             "complaint_days": prune_complaints(),
             "subjects": drop_unused_subjects(),

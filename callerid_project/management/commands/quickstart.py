@@ -16,11 +16,11 @@ from django.db import DatabaseError, transaction
 from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer
 from callerid_project.announce import demo_token_file
-from callerid_project.schema_state import missing_migrations
 from core import db, loop
 from core.database_errors import describe
-from lookup.imports.numbering_plan import load_numbering_plan
-from lookup.imports.sample_data import load_sample_data
+from core.schema_state import missing_migrations
+from phonebook.imports.numbering_plan import load_numbering_plan
+from phonebook.imports.sample_data import load_sample_data
 
 DEMO_CREDITS = 1_000
 DEMO_CUSTOMER = "Example customer"

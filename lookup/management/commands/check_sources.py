@@ -5,11 +5,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
 from core.commands import JSONCommand
-from lookup import numbers, source_actions
+from lookup import source_actions
 from lookup.connectors import registry
 from lookup.search import SLOTS, members
 from lookup.source_actions import NUMBER
 from lookup.vendors import preset, preset_samples
+from phonebook import numbers
 
 
 class Command(JSONCommand):

@@ -9,12 +9,12 @@ from django.core.management.base import CommandError, CommandParser
 
 from core import loop
 from core.commands import JSONCommand
-from lookup import numbers
+from core.progress_bar import ProgressBar
 from lookup.answers import Failed
 from lookup.management.commands.check_sources import shown
-from lookup.management.progress_bar import ProgressBar
 from lookup.search import SLOTS, SearchResult, members, search
 from lookup.serializers import search_data
+from phonebook import numbers
 
 
 class Command(JSONCommand):

@@ -19,7 +19,7 @@ from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer, TokenDay
 from tests import awaited
 from tests.accounts.admin.pages import LEDGER, LIST, issue, issue_token, listed_entries, page, query_count, submit
-from tests.callerid_project.console.role_table import logged_in
+from tests.console.role_table import logged_in
 from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db

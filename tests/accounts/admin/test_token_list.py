@@ -111,7 +111,7 @@ def test_running_out_filter_reports_a_query_timeout(admin_client: Client, monkey
 
     used(issue_token("soon"), days_ago=1, count=500)
     assert listed(admin_client, runs_out="soon") == ["soon"]
-    monkeypatch.setattr("accounts.statistics.running_out", running_out)
+    monkeypatch.setattr("accounts.request_statistics.running_out", running_out)
     answer = admin_client.get(LIST, {"runs_out": "soon"})
     assert (answer.status_code, list(answer.context["cl"].result_list)) == (200, [])
     assert "Query timed out: too many active tokens." in answer.text

@@ -94,7 +94,7 @@ def test_name_with_control_characters_is_rejected(admin_client: Client, token: A
 
 
 def test_page_links_the_requests_of_the_token(admin_client: Client, token: ApiToken) -> None:
-    address = f"/admin/lookup/requestlogentry/?token=%23{token.pk}&since={token.created_at:%Y-%m-%d}"
+    address = f"/admin/monitoring/requestlogentry/?token=%23{token.pk}&since={token.created_at:%Y-%m-%d}"
     link = f'href="{address.replace("&", "&amp;")}">All requests of this token'
     assert link in admin_client.get(page(token, "change")).text
     [each] = admin_client.get(address).context["cl"].form.filters

@@ -15,8 +15,8 @@ from django.core.management import CommandError, call_command
 
 from accounts.models import CreditEntry
 from lookup.connectors import registry
-from lookup.models import Contact
 from lookup.vendors import preset
+from phonebook.models import Contact
 from tests import connectors, upstream
 from tests.api import NUMBER
 from tests.counted import counted_calls

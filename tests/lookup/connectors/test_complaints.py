@@ -7,7 +7,7 @@ import pytest
 
 from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.complaints import Complaints
-from lookup.models import ComplaintDay
+from phonebook.models import ComplaintDay
 from tests import awaited
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import pytest
 
 from lookup.answers import Found, NotFound
 from lookup.connectors.directory import Directory
-from lookup.models import Contact
+from phonebook.models import Contact
 from tests import awaited
 
 pytestmark = pytest.mark.django_db

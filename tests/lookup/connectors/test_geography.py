@@ -13,7 +13,8 @@ import pytest
 from phonenumbers import PhoneNumber, PhoneNumberType, geocoder
 from phonenumbers.geodata import GEOCODE_DATA
 
-from lookup.answers import Found, NotFound, clean_text
+from core.text import clean_text
+from lookup.answers import Found, NotFound
 from lookup.connectors.geography import Geography
 from tests import awaited, plugin
 
@@ -157,9 +158,9 @@ import callerid_project.asgi
 from django.core.management import call_command
 from core import loop
 from lookup.connectors.geography import Geography
-from lookup.models import NumberPrefix
+from phonebook.models import NumberPrefix
 
-call_command("migrate", "lookup", verbosity=0)
+call_command("migrate", "phonebook", verbosity=0)
 NumberPrefix.objects.create(prefix=4930, place="Berlin")
 answer = loop.run(Geography().lookup("493023125555", timeout_s=1))
 print(answer.location, [name for name in sys.modules if name.startswith(("phonenumbers.geo", "phonenumbers.carrier"))])

@@ -9,10 +9,10 @@ import pytest
 from django.conf import settings as django_settings
 
 from core import redis
-from lookup import cache_versions
 from lookup.answers import Found, NotFound
 from lookup.connectors import registry
 from lookup.vendors import cache
+from phonebook import cache_versions
 from tests import upstream
 from tests.api import NUMBER
 from tests.awaited import cached, put, search

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import trustme
 
-from lookup import statistics
-from lookup.statistics import MemberCall
+from lookup.outcomes import MemberCall
+from monitoring import source_statistics
 from tests.api import Integrator
 from tests.lookup.vendors.searches import guard_of
 from tests.mock_vendors import Vendors
@@ -97,5 +97,5 @@ def reasons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def count(slot: str, calls: Iterable[MemberCall]) -> None:
         seen.extend(call.outcome for call in calls if call.outcome not in ("found", "not_found"))
 
-    monkeypatch.setattr(statistics, "count", count)
+    monkeypatch.setattr(source_statistics, "count", count)
     return seen

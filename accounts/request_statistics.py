@@ -1,0 +1,234 @@
+"""Request metrics: how many requests came, from which token and with which outcome.
+
+`count` adds to counters in memory (core.write_buffer), which a thread writes to tables; the reports read the tables.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from django.db.models import BigIntegerField, Count, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
+
+from accounts.models import ApiToken, CreditDay, CreditEntry, Customer, SearchHour, TokenDay
+from core import metrics, write_buffer
+from core.periods import day_of, hour_of, midnight
+from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
+from core.write_buffer import BufferedTable, Row
+
+#: The outcomes of a request, and their names in the console. Degraded: answered although one source failed.
+#: `given_away`, `free_degraded`: no match, and not charged (CHARGE_EMPTY). `test`: any request with a test token.
+OUTCOMES = {
+    "found_both": "both sources matched",
+    "found_one": "one source matched",
+    "found_none": "no match",
+    "given_away": "no match, not charged",
+    "found_degraded": "degraded: one matched",
+    "none_degraded": "degraded: no match",
+    "free_degraded": "degraded: no match, not charged",
+    "replayed": "replayed",
+    "no_credits": "refused: no credits",
+    "rate_limited": "refused: rate limited",
+    "unauthorized": "refused: no valid token",
+    "invalid": "refused: invalid request",
+    "failed": "failed",
+    "test": "test token",
+}
+FOUND = ("found_both", "found_one", "found_degraded")
+DEGRADED = ("found_degraded", "none_degraded", "free_degraded")
+CHARGED = (*FOUND, "found_none", "none_degraded")
+NEW_ANSWERS = (*CHARGED, "given_away", "free_degraded")
+SEARCHES = (*NEW_ANSWERS, "replayed")
+REFUSED = ("no_credits", "rate_limited", "unauthorized", "invalid")
+
+REQUESTS = metrics.Counter(
+    "callerid_searches", "Requests to the search, by outcome.", ("outcome",), zeros=[(outcome,) for outcome in OUTCOMES]
+)
+
+#: What the pages of tokens and customers show: the last days, today (UTC) included.
+DAYS = 30
+#: A token's current rate is that of its last days.
+RATE_DAYS = 7
+
+HOURS = BufferedTable(SearchHour, ("hour", "outcome"), ("count",))
+TOKEN_DAYS = BufferedTable(TokenDay, ("token_id", "day", "outcome"), ("count",))
+_ONE = ((0, 1),)
+
+
+def answer_outcome(*, found: int, degraded: bool, charged: bool) -> str:
+    """The outcome of a new answer. `found`: how many sources matched. `degraded`: one source failed."""
+    if found:
+        return "found_degraded" if degraded else "found_both" if found == 2 else "found_one"
+    if charged:
+        return "none_degraded" if degraded else "found_none"
+    return "free_degraded" if degraded else "given_away"
+
+
+def count(*, token_id: int | None, outcome: str) -> None:
+    """Count one request. `outcome`: one of OUTCOMES. `token_id`: None without a valid token."""
+    now_s = time.time()
+    REQUESTS.inc(outcome)
+    rows: list[Row] = [(HOURS, (hour_of(now_s), outcome), _ONE)]
+    if token_id is not None:
+        rows.append((TOKEN_DAYS, (token_id, day_of(now_s), outcome), _ONE))
+    write_buffer.process_buffer.add(*rows)
+
+
+def prune() -> int:
+    """Delete rows older than KEPT_DAYS; returns how many."""
+    oldest = oldest_kept()
+    hours, days = SearchHour.objects.filter(hour__lt=oldest), TokenDay.objects.filter(day__lt=oldest.date())
+    return delete_in_batches(hours, PRUNE_ROWS) + delete_in_batches(days, PRUNE_ROWS)
+
+
+# --- Reports -----------------------------------------------------------------------------------------------------
+
+
+def by_hour(since: datetime) -> dict[datetime, dict[str, int]]:
+    """Hour → outcome → number of requests, for the hours from `since` on that have any. One statement."""
+    return _by_period(SearchHour.objects.filter(hour__gte=since).values_list("hour", "outcome", "count"))
+
+
+def by_day(token_ids: Collection[int], now: datetime) -> dict[date, dict[str, int]]:
+    """Like `by_hour`, summed over these tokens, for each of the last DAYS days, oldest first."""
+    first = now.date() - timedelta(days=DAYS - 1)
+    rows = TokenDay.objects.filter(token__in=token_ids, day__gte=first).values_list("day", "outcome")
+    counts = _by_period(rows.annotate(total=Sum("count")).order_by())
+    return {day: counts.get(day, {}) for day in (first + timedelta(days=n) for n in range(DAYS))}
+
+
+def _by_period(rows: Iterable[tuple[Any, str, int]]) -> dict[Any, dict[str, int]]:
+    periods: dict[Any, dict[str, int]] = defaultdict(dict)
+    for period, outcome, count in rows:
+        periods[period][outcome] = count
+    return dict(periods)
+
+
+def with_activity(tokens: QuerySet[ApiToken], now: datetime) -> QuerySet[ApiToken]:
+    """Annotates `searches_30d`, the answered searches (of a test token: the requests) of the last 30 days, and
+    `charged`, which `runs_out` needs."""
+    return tokens.annotate(
+        searches_30d=_sum((*SEARCHES, "test"), now.date() - timedelta(days=DAYS - 1)),
+        charged=_sum(CHARGED, _rate_since(now)),
+    )
+
+
+def activity_of(tokens: Sequence[ApiToken], now: datetime) -> list[Any]:
+    """These tokens in this order, as `with_activity` annotates them. Cheaper than to annotate more than are shown."""
+    ids = [token.pk for token in tokens]
+    rows = with_activity(ApiToken.objects.all(), now).in_bulk(ids)
+    return [rows[pk] for pk in ids if pk in rows]
+
+
+def searches(days: Mapping[date, Mapping[str, int]]) -> int:
+    """The answered searches of all these days."""
+    return sum(counts.get(outcome, 0) for counts in days.values() for outcome in SEARCHES)
+
+
+def charged_by_token(token_ids: Collection[int], now: datetime) -> dict[int, int]:
+    """`charged`, as `runs_out` needs it, of those of the tokens that were charged. One statement."""
+    days = TokenDay.objects.filter(token__in=token_ids, day__gte=_rate_since(now), outcome__in=CHARGED)
+    return dict(days.values_list("token").annotate(total=Sum("count")).order_by())
+
+
+def with_customer_activity(customers: QuerySet[Customer], now: datetime) -> QuerySet[Customer]:
+    """Annotates `token_count`, `balance` (the sum over usable tokens) and `searches_30d`, as in `with_activity`."""
+    tokens = ApiToken.objects.filter(customer=OuterRef("pk")).order_by().values("customer")
+    days = TokenDay.objects.filter(
+        token__customer=OuterRef("pk"), day__gte=now.date() - timedelta(days=DAYS - 1), outcome__in=SEARCHES
+    )
+
+    usable = tokens.filter(revoked_at=None, expires_at__gt=now)
+    return customers.annotate(
+        token_count=_figure(tokens.annotate(total=Count("pk"))),
+        balance=_figure(usable.annotate(total=Sum("credits"))),
+        searches_30d=_figure(days.order_by().values("token__customer").annotate(total=Sum("count"))),
+    )
+
+
+def _sum(outcomes: Iterable[str], since: date) -> Any:
+    days = TokenDay.objects.filter(token=OuterRef("pk"), day__gte=since, outcome__in=outcomes).order_by()
+    return _figure(days.values("token").annotate(total=Sum("count")))
+
+
+def _figure(rows: Any) -> Any:
+    """The `total` of the one group in `rows`; 0 if there is none."""
+    return Coalesce(Subquery(rows.values("total"), output_field=BigIntegerField()), 0)
+
+
+def _rate_since(now: datetime) -> date:
+    return now.date() - timedelta(days=RATE_DAYS - 1)
+
+
+def rate_a_day(token: ApiToken, charged: int, now: datetime) -> float:
+    """Credits: `charged` since the first of the last RATE_DAYS days or since the token was issued, at least one day."""
+    began = max(datetime.combine(_rate_since(now), datetime.min.time(), UTC), token.created_at)
+    return charged / max(1.0, (now - began) / timedelta(days=1))
+
+
+def runs_out(token: ApiToken, charged: int, now: datetime) -> datetime | None:
+    """When the balance will be used up at the current rate; `charged`: as for `rate_a_day`. None: not within a hundred
+    years, or the token is not used at all."""
+    if token.credits == 0:
+        return now
+    rate = rate_a_day(token, charged, now)
+    left_days = token.credits / rate if rate else float("inf")
+    return now + timedelta(days=left_days) if left_days < 36_500 else None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningOut:
+    token: ApiToken
+    rate_a_day: float
+    at: datetime
+
+
+def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:
+    """Usable tokens that run out within `within_days` days at their current rate, soonest first. Without tokens that
+    have no charged search in the last RATE_DAYS days. One statement."""
+    since = _rate_since(now)
+    # A lower bound: `rate_a_day` divides by the elapsed part of the RATE_DAYS days, or of a younger token's life.
+    in_time = Q(created_at__date__gte=since, credits__lte=F("charged") * within_days) | Q(
+        created_at__date__lt=since, credits__lte=F("charged") * within_days / (RATE_DAYS - 1)
+    )
+    candidates = (
+        ApiToken.objects.only("name", "credits", "created_at")
+        .filter(revoked_at=None, expires_at__gt=now, days__day__gte=since, days__outcome__in=CHARGED)
+        .annotate(charged=Sum("days__count"))
+        .filter(in_time)
+    )
+    last = now + timedelta(days=within_days)
+    found = [
+        RunningOut(token, rate_a_day(token, token.charged, now), at)
+        for token in candidates
+        if (at := runs_out(token, token.charged, now)) and at <= last
+    ]
+    return sorted(found, key=lambda one: one.at)
+
+
+def booked(since: datetime) -> QuerySet[Any]:
+    """Rows with the `kind`, `amount` and `price` of ledger entries from `since` (UTC) on, without searches.
+
+    Whole days have stored sums. A period that begins within a day is read from the ledger, by the index of all entries
+    but searches.
+    """
+    if since == midnight(since):
+        return CreditDay.objects.filter(day__gte=since.date())
+    return CreditEntry.objects.filter(created_at__gte=since).exclude(kind=CreditEntry.Kind.SEARCH)
+
+
+def ledger_sums(since: datetime) -> dict[str, int]:
+    """The sums of `booked` rows by kind (CreditEntry.Kind). One statement."""
+    return dict(booked(since).values_list("kind").annotate(Sum("amount")).order_by())
+
+
+def outstanding(now: datetime) -> tuple[int, int]:
+    """The credits on usable tokens, and those on revoked or expired tokens. One statement."""
+    usable = Q(revoked_at=None, expires_at__gt=now)
+    sums = ApiToken.objects.aggregate(
+        usable=Sum("credits", filter=usable, default=0), unusable=Sum("credits", filter=~usable, default=0)
+    )
+    return sums["usable"], sums["unusable"]

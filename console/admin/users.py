@@ -1,0 +1,294 @@
+"""The console's pages of users, invitations and roles (Django's groups)."""
+
+from typing import Any, ClassVar, cast
+
+from django import forms
+from django.apps import apps
+from django.conf import settings
+from django.contrib import admin, messages
+from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
+from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError
+from django.db.models import Exists, ManyToManyField, OuterRef, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django_otp.plugins.otp_static.admin import StaticDevice
+from django_otp.plugins.otp_totp.admin import TOTPDevice
+from unfold.enums import ActionVariant
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import (
+    UnfoldAdminCheckboxSelectMultipleWidget,
+    UnfoldAdminEmailInputWidget,
+    UnfoldAdminTextInputWidget,
+    UnfoldBooleanWidget,
+)
+
+from accounts.admin.base import TokenSearchAdmin
+from console import invitations, login_log, second_factor
+from console.models import Invitation
+from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, require
+
+# Titles, messages and breadcrumbs use the names of the sidebar.
+apps.get_app_config("auth").verbose_name = "Operators"
+Group._meta.verbose_name, Group._meta.verbose_name_plural = "role", "roles"
+
+#: Permissions that Django creates and that have no effect here: these pages are read-only or for superusers.
+_WITHOUT_EFFECT = (
+    r"^(add|change|delete)_(creditentry|usage|logentry|user|group)$|^(add|delete)_notice$|^delete_apitoken$"
+)
+
+# Django's pages are replaced below. django-otp's pages would show the secrets of other users.
+admin.site.unregister([Group, User, StaticDevice, TOTPDevice])
+
+
+class SuperuserOnlyAdmin(TokenSearchAdmin):
+    """Only superusers can make changes: a permission to change users or roles would allow its holder to become one."""
+
+    # In a multiple select, one click without Ctrl deselects everything else.
+    formfield_overrides: Any = {ManyToManyField: {"widget": UnfoldAdminCheckboxSelectMultipleWidget}}
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.is_superuser
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.is_superuser
+
+    has_delete_permission = has_change_permission
+
+
+#: As in docs/roles.md.
+ROLES_HELP = (
+    "viewer: views customers, tokens and sources. support: also the ledger; tops up and refunds up to a limit. "
+    "operator: also issues tokens and edits numbers. auditor: views everything and exports the ledger. Roles add up."
+)
+
+
+class InvitationForm(forms.ModelForm):
+    """A user to invite. Rules of names and e-mail addresses are the model's."""
+
+    email = forms.EmailField(
+        label="E-mail address",
+        max_length=254,
+        widget=UnfoldAdminEmailInputWidget(attrs={"autocomplete": "off"}),
+        help_text="The link to set a password is sent to this address.",
+    )
+    groups = forms.ModelMultipleChoiceField(
+        Group.objects.order_by("name"),
+        label="Roles",
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget(),
+        help_text=ROLES_HELP,
+    )
+
+    class Meta:
+        model = User
+        fields = ("username", "email", "groups", "is_superuser")
+        widgets: ClassVar = {
+            "username": UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "autocapitalize": "none"}),
+            "is_superuser": UnfoldBooleanWidget(),
+        }
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        if not self.errors and not data["groups"] and not data["is_superuser"]:
+            self.add_error("groups", "Select at least one role, or superuser status.")
+        return data
+
+
+class InvitationFilter(ConditionFilter):
+    title = parameter_name = "invitation"
+
+    @property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
+        return {"pending": ("no password set yet", Q(pk__in=invitations.pending()))}
+
+
+@admin.register(User)
+class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
+    form = UserChangeForm
+    add_form = UserCreationForm
+    add_form_template = None
+    change_password_form = AdminPasswordChangeForm
+    list_display = (
+        *("username", "roles", "is_staff", "is_superuser", "is_active", "has_second_factor", "invitation_state"),
+        "last_login",
+    )
+    sortable_by = ("username", "is_staff", "is_superuser", "is_active", "last_login")
+    lookups_allowed = (
+        *("is_staff__exact", "is_superuser__exact", "is_active__exact"),
+        *("groups__id__exact", "groups__isnull", "invitation"),
+    )
+    list_filter = (*DjangoUserAdmin.list_filter, InvitationFilter)
+    list_before_template = "admin/parts/action_buttons.html"
+    actions_list = ("invite",)
+    actions_detail = ("invite_again", "withdraw_invitation", "reset_second_factor")
+    readonly_fields = ("has_second_factor", "invitation_state", "last_login", "date_joined")
+    filter_horizontal = ()
+    fieldsets = (
+        (None, {"fields": ("username", "password", "has_second_factor", "invitation_state")}),
+        ("Personal info", {"fields": ("first_name", "last_name", "email")}),
+        ("Permissions", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
+        ("Important dates", {"fields": ("last_login", "date_joined")}),
+    )
+    add_fieldsets = (
+        (None, {"fields": ("username", "password1", "password2")}),
+        ("Permissions", {"fields": ("is_staff", "is_superuser", "groups")}),
+    )
+
+    invitation_state = column(invitations.described, "invitation")
+    roles = column(lambda user: ", ".join(group.name for group in user.groups.all()) or "-", "roles")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
+        users = super().get_queryset(request).select_related("invitation").prefetch_related("groups")
+        return users.annotate(has_device=Exists(device))
+
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
+        """User names are in the ledger, and the daily limit of support users is counted by name."""
+        return ("username", *self.readonly_fields) if obj else self.readonly_fields
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        texts = {"label": "Roles", "help_text": ROLES_HELP}
+        return super().formfield_for_manytomany(db_field, request, **texts, **kwargs)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Users are deactivated, never deleted: their history entries would be deleted with them."""
+        return False
+
+    # --- Invitations ---------------------------------------------------------------------------------------------
+
+    def offers(self, request: HttpRequest, url_path: str, obj: User) -> bool:
+        if url_path == "reset-second-factor":
+            return second_factor.is_set_up(obj) and obj.pk != request.user.pk
+        invitation = invitations.pending().filter(pk=obj.pk).first()
+        withdrawn = invitation is None or invitation.sent_at is None
+        return invitation is not None and not (withdrawn and url_path == "withdraw-invitation")
+
+    def action_context(self, request: HttpRequest, url_path: str, obj: User | None) -> dict[str, Any]:
+        if url_path == "reset-second-factor" and obj is not None:
+            require(obj.pk != request.user.pk)  # users themselves need a password or a code (console.site)
+            after = (
+                "must set it up again at the next login" if second_factor.is_required(obj) else "needs only a password"
+            )
+            return {"explanation": f"{obj} then {after}."}
+        if url_path == "withdraw-invitation":
+            return {}
+        how = (
+            "is sent to the user"
+            if settings.EMAIL_IS_CONFIGURED
+            else "is shown once, and you hand it over yourself: E-mail is not configured (EMAIL_URL, EMAIL_FROM)"
+        )
+        days = settings.INVITATION_DAYS
+        return {"explanation": f"The link works once, for {days} day{'' if days == 1 else 's'}. It {how}."}
+
+    @form_action(
+        "Invite a user",
+        "add",
+        form=InvitationForm,
+        explanation="The user sets a password with the link and must then set up two-factor authentication.",
+        variant=ActionVariant.PRIMARY,
+        atomic=False,
+    )
+    def invite(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> HttpResponse:
+        try:
+            invitation = invitations.invite(**{**data, "groups": list(data["groups"])}, by=cast(User, request.user))
+        except IntegrityError as error:  # another request has just taken the name
+            raise ValidationError("A user with that username already exists.") from error
+        return self._deliver(request, invitation)
+
+    @form_action(
+        "Invite again",
+        "change",
+        explanation="The earlier link stops working. If the user was deactivated, they become active again.",
+        atomic=False,
+    )
+    def invite_again(self, request: HttpRequest, obj: User, data: dict[str, Any]) -> HttpResponse:
+        return self._deliver(request, invitations.renew(obj, by=cast(User, request.user)))
+
+    @form_action(
+        "Withdraw invitation",
+        "change",
+        explanation="The link stops working, and the user is deactivated. You can invite them again.",
+        variant=ActionVariant.DANGER,
+    )
+    def withdraw_invitation(self, request: HttpRequest, obj: User, data: dict[str, Any]) -> str:
+        invitations.withdraw(obj, by=cast(User, request.user))
+        return f"The invitation of {obj} was withdrawn."
+
+    def _deliver(self, request: HttpRequest, invitation: Invitation) -> HttpResponse:
+        """Send the link. If that is not possible, show it once."""
+        url, user = invitations.link(invitation, f"{request.scheme}://{request.get_host()}"), invitation.user
+        if not settings.EMAIL_IS_CONFIGURED:
+            problem = "E-mail is not configured."
+        elif invitations.send(invitation, url):
+            self.message_user(request, f"The invitation was sent to {user.email}.", messages.SUCCESS)
+            return redirect(self.url_of(user))
+        else:
+            problem = f"The mail server did not accept the e-mail to {user.email}."
+        until = f"{invitations.expires_at(invitation):%Y-%m-%d %H:%M} UTC"
+        return self.shown_once_page(
+            request,
+            user,
+            Secret("link", "Link to set a password", url, "Copy link"),
+            title="Hand over this link",
+            warning=f"{problem} Copy this link now and hand it over yourself: it will not be shown again.",
+            note=f"Whoever has the link can use it once, until {until}. Give it to {user} only.",
+        )
+
+    # --- Two-factor authentication -------------------------------------------------------------------------------
+
+    @form_action(
+        "Reset two-factor authentication",
+        "change",
+        explanation=(
+            "The authenticator app and the recovery codes of this user stop working. Make sure that the user asked for "
+            "this, and set a new password if somebody else may know the current one."
+        ),
+        variant=ActionVariant.DANGER,
+    )
+    def reset_second_factor(self, request: HttpRequest, obj: User, data: dict[str, Any]) -> str:
+        if not second_factor.remove(obj):
+            return Unchanged(f"{obj} has no two-factor authentication.")
+        self.log_change(request, obj, "Reset two-factor authentication.")
+        login_log.log_second_factor_reset(request, obj)
+        return f"Two-factor authentication of {obj} was reset."
+
+    @admin.display(description="two-factor authentication", boolean=True)
+    def has_second_factor(self, user: Any) -> bool:
+        return bool(user.has_device)
+
+    def save_related(self, request: HttpRequest, form: forms.ModelForm, formsets: Any, change: bool) -> None:
+        super().save_related(request, form, formsets, change)
+        user = form.instance
+        allowed = user.is_superuser or user.groups.exists() or user.user_permissions.exists()
+        if user.is_active and user.is_staff and not allowed:
+            warning = f"{user.username} has no role: they can log in, but cannot view anything until you assign one."
+            self.message_user(request, warning, messages.WARNING)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        return {"is_staff": True, **super().get_changeform_initial_data(request)}
+
+
+class PermissionsField(forms.ModelMultipleChoiceField):
+    def label_from_instance(self, permission: Any) -> str:
+        """The permission without app and model, with the names that the console gives to models."""
+        model = permission.content_type.model_class()._meta
+        action, _, name = permission.codename.partition("_")
+        is_default = name == model.model_name and action in model.default_permissions
+        return f"Can {action} {model.verbose_name}" if is_default else str(permission.name)
+
+
+@admin.register(Group)
+class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
+    filter_horizontal = ()
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
+        """Offer only permissions on models that have pages: the others have no effect."""
+        models = self.admin_site._registry
+        shown = ContentType.objects.get_for_models(*models, for_concrete_models=False).values()
+        kwargs["queryset"] = Permission.objects.filter(content_type__in=shown).exclude(codename__regex=_WITHOUT_EFFECT)
+        kwargs["form_class"] = PermissionsField
+        return super().formfield_for_manytomany(db_field, request, **kwargs)

@@ -1,0 +1,137 @@
+"""The console's first page: service health, open alerts, searches, credits, tokens that run out, and sources.
+
+The number of statements is fixed, and none of them reads the searches in the ledger.
+"""
+
+from collections import Counter
+from contextlib import suppress
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db import OperationalError
+from django.http import HttpRequest
+from django.utils import timezone
+
+from accounts import request_statistics, sales, unknown_charges
+from accounts.admin.charts import requests_chart
+from accounts.models import CreditEntry, UnknownCharge
+from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
+from accounts.sales import Sales
+from core import periods
+from core.periods import Period
+from monitoring import incidents, source_report
+from monitoring.admin.incidents import checked, related_page
+from monitoring.health import checks
+
+RUNNING_OUT_DAYS = 7
+MAX_RUNNING_OUT = 10
+MAX_ALERTS = 10
+
+
+def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
+    """Unfold's DASHBOARD_CALLBACK: `context` and the blocks that this operator may view."""
+    now, period = timezone.now(), periods.from_query(request.GET)
+    since = period.since(now)
+    can_view_usage, can_view_ledger, can_view_tokens = map(
+        request.user.has_perm, ("monitoring.view_usage", "accounts.view_creditentry", "accounts.view_apitoken")
+    )
+    blocks: dict[str, Any] = {}
+    if can_view_usage or can_view_ledger:
+        hours = request_statistics.by_hour(since)
+        total = sum(map(Counter, hours.values()), Counter[str]())
+    if can_view_usage:
+        blocks["searches"] = _searches(total)
+        by_hour = period is periods.DAY or (period is periods.WEEK and request.GET.get("by") == "hour")
+        blocks["chart"] = _chart(hours, period, now, by_hour=by_hour)
+        blocks["report"] = source_report.report(since)
+    if can_view_ledger:
+        blocks["credits"] = figures = _credits(total, since)
+        cost = blocks["report"].cost if can_view_usage else None
+        refunded = figures["refunded"] - figures["lost"]  # lost answers are not in `spent`
+        blocks["money"] = _money(sales.of_all_tokens(since), figures["spent"] - refunded, cost)
+    if can_view_tokens:
+        blocks["tokens"] = _tokens(now)
+    if request.user.has_perm("monitoring.view_incident"):
+        blocks["alerts"] = _alerts(request)
+    if blocks:
+        blocks["health"] = checks.for_dashboard(request)
+    return {**context, "now": now, "periods": periods.ALL, "period": period, "since": since, **blocks}
+
+
+def _alerts(request: HttpRequest) -> dict[str, Any]:
+    """The open alerts, each with the page that shows more, if there is one."""
+    rows = list(incidents.open_incidents()[: MAX_ALERTS + 1])
+    return {
+        "rows": [{"incident": each, "page": related_page(request, each)} for each in rows[:MAX_ALERTS]],
+        "more": len(rows) > MAX_ALERTS,
+        **checked(),
+    }
+
+
+def _searches(total: Counter[str]) -> dict[str, Any]:
+    """Percentages are of new answers; None if there were none."""
+    new_answers, found, degraded = (
+        sum(total[outcome] for outcome in outcomes) for outcomes in (NEW_ANSWERS, FOUND, DEGRADED)
+    )
+    return {
+        "answered": sum(total[outcome] for outcome in SEARCHES),
+        "found_percent": f"{100 * found / new_answers:.0f}" if new_answers else None,
+        "degraded": degraded,
+        "degraded_percent": f"{100 * degraded / new_answers:.0f}" if new_answers else None,
+        "refused": sum(total[outcome] for outcome in REFUSED),
+        "failed": total["failed"],
+    }
+
+
+def _credits(total: Counter[str], since: datetime) -> dict[str, Any]:
+    """`spent` is from the statistics of searches, the rest from the ledger. `lost` of the refunds are for searches that
+    were answered with 500; `unknown`: searches of which it is not known yet whether they were charged, of any time."""
+    amounts, lost = Counter(request_statistics.ledger_sums(since)), Counter(unknown_charges.count(since))
+    return {
+        "issued": amounts[CreditEntry.Kind.ISSUE] + amounts[CreditEntry.Kind.TOP_UP],
+        "refunded": amounts[CreditEntry.Kind.REFUND],
+        "lost": lost[UnknownCharge.Outcome.REFUNDED],
+        "unknown": lost[UnknownCharge.Outcome.UNKNOWN],
+        "adjusted": amounts[CreditEntry.Kind.ADJUSTMENT],
+        "spent": sum(total[outcome] for outcome in CHARGED),
+    }
+
+
+def _money(sold: Sales, spent: int, cost: Decimal | None) -> dict[str, Any]:
+    """`spent`: credits, less those refunded. `cost`: of the sources; None if this operator may not view it."""
+    revenue = sold.revenue(spent)
+    margin = None if revenue is None or cost is None else revenue - cost
+    return {
+        "currency": settings.CURRENCY,
+        "sales": sold.total.quantize(Decimal("0.01")),
+        "average_price": sold.average_price,
+        "revenue": revenue,
+        "margin": margin,
+        "margin_percent": f"{100 * margin / revenue:.0f}" if margin is not None and revenue else None,
+    }
+
+
+def _tokens(now: datetime) -> dict[str, Any]:
+    """`outstanding` (statistics.outstanding) and `running_out` are None if their query timed out: both grow with the
+    number of tokens, and the rest of the page is needed most then."""
+    block: dict[str, Any] = {"outstanding": None, "running_out": None}
+    with suppress(OperationalError):
+        block["outstanding"] = request_statistics.outstanding(now)
+    with suppress(OperationalError):
+        running_out = request_statistics.running_out(now, within_days=RUNNING_OUT_DAYS)
+        block["running_out"] = running_out[:MAX_RUNNING_OUT]
+        block["more"] = max(0, len(running_out) - MAX_RUNNING_OUT)
+    return block
+
+
+def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime, *, by_hour: bool) -> dict[str, Any]:
+    """A bar for every hour or day of the period, including those without requests."""
+    steps = {at: Counter[str]() for at in periods.steps(period.since(now), now, by_hour=by_hour)}
+    for hour, counts in hours.items():
+        # A process with a fast clock may have counted in an hour that has not begun yet.
+        steps.setdefault(hour if by_hour else periods.midnight(hour), Counter()).update(counts)
+    label = periods.step_label(period, by_hour=by_hour)
+    chart = requests_chart(steps, label=label, by="hour" if by_hour else "day")
+    return {**chart, "can_choose_step": period is periods.WEEK}

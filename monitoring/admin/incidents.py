@@ -1,0 +1,131 @@
+"""The Alerts page: which conditions are open, which have ended, what was sent about each, and a test alert."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import cached_property
+from django.utils.timesince import timesince
+from unfold.dataclasses import UnfoldAction
+from unfold.decorators import display
+
+from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, Unchanged, column, form_action
+from monitoring import incidents, task_runs
+from monitoring.admin.notices import notice_state
+from monitoring.models import Incident
+
+#: Notices on the page of an alert: one for each address and webhook when it opens, and when it closes.
+MAX_NOTICES = 200
+#: State → unfold's type of its label.
+STATE_LABELS = {"open": "danger", "resolved": "success"}
+
+
+class StateFilter(ConditionFilter):
+    title = parameter_name = "state"
+    conditions = {"open": ("open", Q(closed_at=None)), "resolved": ("resolved", Q(closed_at__isnull=False))}
+
+
+class KindFilter(ConditionFilter):
+    title = parameter_name = "kind"
+
+    @cached_property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
+        kinds = Incident.objects.order_by("kind").values_list("kind", flat=True).distinct()
+        return {kind: (kind, Q(kind=kind)) for kind in kinds}
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
+        """None of a kind that no alert has, as of a bookmark when its alerts have been pruned."""
+        if self.value() not in (None, *self.conditions):
+            return queryset.none()
+        return super().queryset(request, queryset)
+
+
+def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:
+    """URL and name of the page that shows more about the incident, if there is one that the user may view."""
+    area, subject = incident.kind.partition(".")[0], incident.subject
+    if area == "token" and request.user.has_perm("accounts.view_apitoken"):
+        if subject.isdigit():
+            return reverse("admin:accounts_apitoken_change", args=[subject]), f"API token #{subject}"
+        return reverse("admin:accounts_apitoken_changelist"), "API tokens"
+    if area == "source" and request.user.has_perm("monitoring.view_usage"):
+        return reverse("admin:monitoring_usage_change", args=[subject]), f"Source {subject}"
+    if area in ("searches", "data", "address_book") and request.user.has_perm("monitoring.view_usage"):
+        return reverse("admin:monitoring_usage_changelist"), "Sources"
+    return None
+
+
+def checked() -> dict[str, Any]:
+    """Whether alerts are on, and when their conditions were last checked. One statement."""
+    at = task_runs.succeeded_at(task_runs.ALERTS)
+    return {
+        "alerts_on": settings.ALERTS,
+        "alerts_checked_at": at,
+        "alerts_overdue": task_runs.alerts_are_overdue(at, timezone.now()),
+    }
+
+
+@admin.register(Incident)
+class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
+    list_display = ("alert", "state", "since", "duration", "summary")
+    list_before_template = "admin/monitoring/incident/checked.html"
+    list_filter = (StateFilter, KindFilter)
+    lookups_allowed = ("state", "kind")
+    list_per_page = 50
+    actions_list = ("send_test",)
+    ordering = ("-pk",)
+    sortable_by = ()
+    fields = ("kind_name", "state", "summary", "what_to_do", "since", "until")
+
+    alert = column(lambda incident: incident.title, "alert")
+    kind_name = column(lambda incident: incident.kind, "kind")
+    what_to_do = column(lambda incident: incident.hint or "-", "what to do")
+    since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
+    until = column(
+        lambda incident: f"{incident.closed_at:%Y-%m-%d %H:%M}" if incident.closed_at else "-", "until (UTC)"
+    )
+
+    @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
+    def state(self, incident: Incident) -> str:
+        return "resolved" if incident.closed_at else "open"
+
+    @admin.display(description="duration")
+    def duration(self, incident: Incident) -> str:
+        now = timezone.now()
+        return timesince(incident.opened_at or now, incident.closed_at or now, depth=1)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Incident]:
+        """Without conditions that have not lasted long enough yet."""
+        return super().get_queryset(request).filter(opened_at__isnull=False)
+
+    def get_actions_list(self, request: HttpRequest) -> list[UnfoldAction]:
+        return super().get_actions_list(request) if settings.ALERTS else []
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        return super().changelist_view(request, {**checked(), **(extra_context or {})})
+
+    def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
+        can_view_notices = request.user.has_perm("monitoring.view_notice")
+        notices = obj.notices.order_by("pk")[:MAX_NOTICES] if can_view_notices else []
+        return {
+            "title": obj.title,
+            "related": related_page(request, obj),
+            "can_view_notices": can_view_notices,
+            "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
+        }
+
+    @form_action(
+        "Send test alert",
+        "monitoring.view_incident",
+        "monitoring.change_notice",
+        explanation="Queues a test alert for each address and webhook that gets alerts.",
+    )
+    def send_test(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:
+        if not settings.ALERTS:
+            return Unchanged("Alerts are off.")
+        for notice in incidents.write_test_alert():
+            self.log_addition(request, notice, "Test alert queued.")
+        return "Test alert queued: send_notices sends it within a minute. Notices shows the result."

@@ -1,0 +1,140 @@
+"""The console's Request log: what came of each request of the last days. Nobody changes a row."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import URLPattern, path
+from django.utils.html import format_html
+
+from accounts.admin.base import TokenListAdmin
+from accounts.models import CreditEntry
+from accounts.request_statistics import OUTCOMES
+from core.admin import change_link, column, require
+from core.long_lists import in_range
+from lookup.search import SLOTS
+from monitoring.admin.request_queries import RequestLogForm
+from monitoring.models import RequestLogEntry
+
+#: The answer is logged after the ledger entry is written.
+MAX_WRITE_DELAY = timedelta(minutes=1)
+_SHARED, _CACHED = "shared_", "cached_"
+
+
+def _ms(us: int | None) -> str:
+    return "-" if us is None else f"{us / 1000:,.1f}"
+
+
+def _call(connector: str, outcome: str, us: int | None, hint: str) -> dict[str, Any]:
+    """What one connector did in a search. `text`: the outcome in words, `found (cached)`."""
+    shared, cached = outcome.startswith(_SHARED), outcome.startswith(_CACHED)
+    word = outcome.removeprefix(_SHARED).removeprefix(_CACHED)
+    failed = word not in ("found", "not_found")
+    how = " (cached)" if cached else " (another search's call)" if shared else ""
+    text = (f"failed: {word}" if failed else word.replace("_", " ")) + how
+    return {"connector": connector, "failed": failed, "text": text, "ms": _ms(us), "hint": hint}
+
+
+def _slot_text(row: RequestLogEntry, slot: str) -> str:
+    """What one slot did; `-` when it was not asked."""
+    if not (status := getattr(row, slot)):
+        return "-"
+    failures = (failure.split(":") for failure in row.failures.split())
+    reason = next((parts[-1] for parts in failures if parts[0] == slot), "") if status == "failed" else ""
+    words = f"{status.replace('-', ' ')}: {reason}" if reason else status.replace("-", " ")
+    return f"{words}, {_ms(getattr(row, f'{slot}_us'))}\N{NO-BREAK SPACE}ms"
+
+
+def _slot(row: RequestLogEntry, slot: str) -> dict[str, Any]:
+    """What one slot and its connectors did. `status`: empty when it was not asked."""
+    logged = json.loads(row.calls).get(slot, []) if row.calls else []
+    context = {"name": f"Source {slot[-1].upper()}", "status": getattr(row, slot), "text": _slot_text(row, slot)}
+    return {**context, "calls": [_call(*call) for call in logged]}
+
+
+@admin.register(RequestLogEntry)
+class RequestLogAdmin(TokenListAdmin):
+    list_form = RequestLogForm
+    list_display = (
+        "when_and_id",
+        "token_link",
+        "number",
+        "status_text",
+        "source_a_text",
+        "source_b_text",
+        "charged_text",
+    )
+    list_display_links = ("when_and_id",)
+
+    # --- Columns and fields ---------------------------------------------------------------------------------------
+
+    when_and_id = column(
+        lambda row: format_html("{} <small>{}</small>", f"{row.created_at:%Y-%m-%d %H:%M:%S}", row.request_id),
+        "time (UTC), request id",
+    )
+    number = column(lambda row: row.number_mask or "-", "number")
+    status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
+    charged_text = column(lambda row: "1 credit" if row.charged else "-", "charged")
+    charged_or_not = column(
+        lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"
+    )
+    source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")
+    source_b_text = column(lambda row: _slot_text(row, "source_b"), "source B")
+    request_text = column(lambda row: row.request_id, "request id")
+    duration = column(lambda row: f"{_ms(row.duration_us)} ms", "duration")
+    customer = column(
+        lambda row: change_link("accounts_customer", row.token.customer_id, row.token.customer), "customer"
+    )
+    entry_link = column(
+        lambda row: change_link("accounts_creditentry", row.entry_id, f"Ledger entry {row.entry_id}"), "ledger entry"
+    )
+    masked_number = column(
+        lambda row: (
+            format_html("{} <small>(only this and a keyed hash are stored)</small>", row.number_mask)
+            if row.number_mask
+            else "-"
+        ),
+        "number",
+    )
+    fields = (
+        *("when", "status_text", "charged_or_not", "entry_link", "token_link", "customer", "masked_number"),
+        *("request_text", "duration"),
+    )
+
+    def page_context(self, request: HttpRequest, obj: RequestLogEntry) -> dict[str, Any]:
+        return {"title": "Request", "subtitle": None, "slots": [_slot(obj, slot) for slot in SLOTS]}
+
+    # --- Pages ----------------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.charge_view)
+        return [path("charge/<int:entry_id>/", view, name="monitoring_requestlogentry_charge"), *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if not settings.REQUEST_LOG_DAYS:
+            self.message_user(request, "The request log is off: REQUEST_LOG_DAYS is 0.")
+        return super().changelist_view(request, extra_context)
+
+    def charge_view(self, request: HttpRequest, entry_id: int) -> HttpResponse:
+        """Redirects to the request that a ledger entry of a search belongs to."""
+        require(self.has_view_permission(request))
+        entry = get_object_or_404(CreditEntry, pk=entry_id, kind=CreditEntry.Kind.SEARCH)
+        # Clients may send the same request id with every search.
+        first, last = entry.created_at - timedelta(seconds=1), entry.created_at + MAX_WRITE_DELAY
+        rows = in_range(RequestLogEntry.objects.filter(entry_id=entry_id), "request_id", entry.request_id, first, last)
+        if row := rows.first():
+            return redirect("admin:monitoring_requestlogentry_change", row.pk)
+        days = settings.REQUEST_LOG_DAYS
+        text = (
+            f"This request is not in the request log. It keeps {days} days, and lists a request after some seconds."
+            if days
+            else "This request is not in the request log, which is off: REQUEST_LOG_DAYS is 0."
+        )
+        self.message_user(request, text, messages.WARNING)
+        if request.user.has_perm("accounts.view_creditentry"):
+            return redirect("admin:accounts_creditentry_change", entry_id)
+        return redirect("admin:monitoring_requestlogentry_changelist")

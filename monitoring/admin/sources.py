@@ -1,0 +1,197 @@
+"""The console's pages of sources: all of them, one source, and the actions on it."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, cast
+
+from django import forms
+from django.conf import settings
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path
+from django.utils import timezone
+from unfold.enums import ActionVariant
+from unfold.widgets import UnfoldAdminTextInputWidget
+
+from core import periods
+from core.admin import ReadOnlyAdmin, Unchanged, form_action, require
+from lookup import source_actions
+from lookup.models import SourcePause
+from monitoring import source_details, source_report, source_statistics
+from monitoring.admin import source_charts, tester
+from monitoring.models import Usage
+from phonebook.address_books import status as address_books
+from phonebook.imports import data_sets
+
+MAX_FAILURES = 100
+VIEW = "monitoring.view_usage"
+#: State → its text and the type of its label.
+STATES = {
+    "paused": ("paused", "warning"),
+    "breaker": ("paused", "danger"),
+    "failing": ("failing", "danger"),
+    "healthy": ("healthy", "success"),
+    "unused": ("no calls", "default"),
+}
+
+
+class PauseForm(forms.Form):
+    reason = forms.CharField(
+        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown with the source and in the History."
+    )
+
+
+class ResumeForm(PauseForm):
+    """The reason is optional."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["reason"].required = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The object of a source's page. `pk`: its name. `pause`: None if no operator has paused it."""
+
+    pk: str
+    pause: SourcePause | None
+    _meta: ClassVar[Any] = Usage._meta  # for unfold's header
+
+    def __str__(self) -> str:
+        return self.pk
+
+
+@admin.register(Usage)
+class SourcesAdmin(ReadOnlyAdmin):
+    """Totals by source instead of a list of rows. The object of a page is a source: its name is the key."""
+
+    actions_detail = ("pause", "resume", "check_now")
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(partial(tester.respond, self))
+        return [path("test/", view, name="monitoring_usage_test"), *super().get_urls()]
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Source | None:
+        """The source of this name, if it is configured or paused."""
+        if not object_id.isprintable():  # PostgreSQL would refuse it
+            return None
+        pause = SourcePause.objects.filter(pk=object_id).first()
+        return Source(object_id, pause) if pause or object_id in source_actions.configured() else None
+
+    def offers(self, request: HttpRequest, url_path: str, obj: Source) -> bool:
+        if url_path == "resume":
+            return obj.pause is not None
+        return obj.pk in source_actions.configured() and not (url_path == "pause" and obj.pause)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        require(self.has_view_permission(request))
+        period, now = periods.from_query(request.GET, periods.WITH_SHORTEST), timezone.now()
+        since = period.since(now)
+        return self.render_page(
+            request,
+            "change_list.html",
+            title="Sources",
+            periods=periods.WITH_SHORTEST,
+            period=period,
+            since=since,
+            now=now,
+            report=source_report.report(since),
+            data_sets=data_sets.loaded(now),
+            address_books=address_books.statuses(now),
+            last_failures=source_statistics.last_results(since)[1][:MAX_FAILURES],
+            failures_by_hour=source_statistics.failures_by_hour(since, MAX_FAILURES),
+        )
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The page of a source, which may be one that is no longer configured."""
+        require(self.has_view_permission(request))
+        if not object_id.isprintable():
+            raise Http404
+        period, now = periods.from_query(request.GET), timezone.now()
+        by_hour = period is periods.DAY or (period is periods.WEEK and request.GET.get("by") != "day")
+        since = period.since(now)
+        if (source := source_details.details(object_id, since=since, now=now, by_hour=by_hour)) is None:
+            raise Http404
+        text, label = STATES[source["state"]]
+        actions = self.get_actions_detail(request, object_id)
+        return self.render_page(
+            request,
+            "source.html",
+            title=object_id,
+            periods=periods.ALL,
+            period=period,
+            since=since,
+            now=now,
+            by="hour" if by_hour else "day",
+            can_choose_step=period is periods.WEEK,
+            source=source,
+            state={"text": text, "type": label},
+            charts=source_charts.charts(source["steps"], label=periods.step_label(period, by_hour=by_hour)),
+            actions_detail=self._get_actions_navigation(self.actions_detail, actions, object_id),
+            currency=settings.CURRENCY,
+        )
+
+    def action_context(self, request: HttpRequest, url_path: str, obj: Source) -> dict[str, Any]:
+        if url_path == "resume":
+            state = f"paused {source_actions.described(obj.pause)}" if obj.pause else "not paused"
+            return {"explanation": f"It is {state}."}
+        if url_path == "pause":
+            return {"warning": _warning(source_actions.slots_without_others(obj.pk))}
+        member = source_actions.configured().get(obj.pk)
+        may_cost = member is not None and member.connector.remote
+        seconds = f"It takes {source_actions.MAX_CALL_S:g} seconds at most."
+        return {"once": True, "warning": f"The vendor may bill it. {seconds}" if may_cost else ""}
+
+    @form_action(
+        "Pause",
+        VIEW,
+        "monitoring.pause_source",
+        form=PauseForm,
+        explanation=(
+            "No process calls the source until it is resumed. Its cached answers are still used; otherwise it counts "
+            "as failed, and the sources after it in its slot are called."
+        ),
+    )
+    def pause(self, request: HttpRequest, obj: Source, data: dict[str, Any]) -> str:
+        source_actions.pause(name=obj.pk, reason=data["reason"], user=cast(User, request.user))
+        return f"Paused {obj}. All processes stop calling it within a few seconds."
+
+    @form_action("Resume", VIEW, "monitoring.pause_source", form=ResumeForm, variant=ActionVariant.PRIMARY)
+    def resume(self, request: HttpRequest, obj: Source, data: dict[str, Any]) -> str:
+        source_actions.resume(name=obj.pk, reason=data["reason"], user=cast(User, request.user))
+        return f"Resumed {obj}."
+
+    @form_action(
+        "Check now",
+        VIEW,
+        "monitoring.check_source",
+        explanation=(
+            "Looks up a number that is reserved for fiction by one real call, without cache and circuit breaker, even "
+            "while the source is paused."
+        ),
+        atomic=False,
+    )
+    def check_now(self, request: HttpRequest, obj: Source, data: dict[str, Any]) -> HttpResponse | str:
+        try:
+            result = source_actions.check(name=obj.pk, user=cast(User, request.user))
+        except source_actions.CheckedRecently:
+            return Unchanged("No call was made: this source is being checked, or was checked in the last 10 seconds.")
+        if result.ms is None:
+            return Unchanged(f"No call was made: {result.outcome}.")
+        level = messages.SUCCESS if result.ok else messages.ERROR
+        self.message_user(request, f"Checked by one call: {result.outcome}.", level)
+        return redirect(f"{self.url_of(obj)}#check")
+
+
+def _warning(without: list[str]) -> str:
+    """What pausing the last sources of these slots means."""
+    if not without:
+        return ""
+    slots = " and ".join(without)
+    if len(without) == 1:
+        return f"{slots} has no other source: it will fail for each number without a rule or a cached answer."
+    return f"{slots} have no other source: searches without a rule or a cached answer will get 500."

@@ -1,0 +1,137 @@
+"""The console's page "Test a number": what a search would answer, and which source supplied what."""
+
+import json
+from typing import Any, cast
+
+from django import forms
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+
+from core import history, loop, throttling
+from core.admin import ConsoleAdmin, require
+from core.forms import PhoneNumberField
+from lookup.answers import Answer, Failed, Found
+from lookup.outcomes import MemberCall
+from lookup.search import SearchResult, members, search
+from lookup.serializers import search_data
+from lookup.slot import RULES_SOURCE
+from phonebook import numbers
+from phonebook.models import Contact, NumberRule
+
+#: Numbers that one user may test, and in how many seconds: as many as a token may search by default.
+RATE = (30, 60)
+_PERMISSION = "monitoring.test_lookup"
+
+
+class TestForm(forms.Form):
+    __test__ = False  # no test class for pytest
+
+    number = PhoneNumberField(max_length=40, help_text="With country code, e.g. +49 30 23125042.")
+
+
+def respond(model_admin: ConsoleAdmin, request: HttpRequest) -> HttpResponse:
+    """The page; after a POST, with the result, which is in this response only: no URL, log line or table has the
+    number."""
+    require(request.user.has_perm(_PERMISSION))
+    context: dict[str, Any] = {"title": "Test a number", "form": TestForm()}
+    wait_s = None
+    if request.method == "POST":
+        context["form"] = form = TestForm(request.POST)
+        try:
+            throttling.count_attempt(request, group="lookup-test", rate=RATE, key="user")
+        except throttling.TooManyAttempts as error:
+            wait_s = error.wait_s
+            context["problem"] = f"Too many numbers tested. Try again in {wait_s} s."
+        else:
+            if form.is_valid():
+                context |= _result(request, form.cleaned_data["number"])
+    response = model_admin.render_page(request, "tester.html", **context)
+    if wait_s is not None:
+        response.status_code, response["Retry-After"] = 429, str(wait_s)
+    return response
+
+
+def _result(request: HttpRequest, number: str) -> dict[str, Any]:
+    result = loop.run(search(number))
+    statuses = ", ".join(f"{slot} {outcome.status}" for slot, outcome in result.slots.items())
+    # Masked, as in logs: the History outlives an erasure.
+    history.record(
+        user=cast(User, request.user),
+        action=history.Action.LOOKUP,
+        name=f"number {numbers.mask(number)}",
+        message=f"Tested in the console: {statuses}.",
+    )
+    return {
+        "number": number,
+        "result": result,
+        "phone": _phone(result),
+        "json": json.dumps(search_data(result), ensure_ascii=False, indent=2),
+        "rows": [row for slot in result.slots for row in _rows(slot, result)],
+        "slots": [(slot, each.status.replace("-", " "), each.elapsed_s * 1000) for slot, each in result.slots.items()],
+        **_links(request, number),
+    }
+
+
+def _phone(result: SearchResult) -> dict[str, Any]:
+    """What a telephone would show. `state`: `spam`, `fine` or `none`, if no source says either."""
+    data = search_data(result)
+    a, b = data["source_a"], data["source_b"]
+    spam = b.get("spam")
+    return {
+        "name": a.get("name") or b.get("name", ""),
+        "location": a.get("location", ""),
+        "state": "none" if spam is None else "spam" if spam else "fine",
+        "sources": [(slot, _words(each.answer)) for slot, each in result.slots.items()],
+    }
+
+
+def _words(answer: Answer) -> str:
+    if isinstance(answer, Failed):
+        return f"failed ({answer.reason})"
+    words = {True: "spam", False: "not spam"}
+    known = answer.known().values() if isinstance(answer, Found) else ()
+    return ", ".join(words[value] if isinstance(value, bool) else value for value in known) or "not found"
+
+
+def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
+    """The operator rule, then every configured source, called or not. `supplied`: the fields of the answer that came
+    from it. `has_page`: see source_report."""
+    outcome = result.slots[slot]
+    suppliers = outcome.suppliers()
+    calls = {call.connector: call for call in outcome.calls}
+    names = [name for name in calls if name == RULES_SOURCE] + [member.name for member in members(slot)]
+    rows = []
+    for name in names:
+        row: dict[str, Any] = {"slot": slot, "name": name, "has_page": name != RULES_SOURCE, "elapsed_ms": None}
+        if call := calls.get(name):
+            row |= {"outcome": _outcome(call), "failed": isinstance(call.answer, Failed), "hint": call.hint}
+            row["supplied"] = ", ".join(field for field, by in suppliers.items() if by == name)
+            if call.elapsed_s is not None:
+                row["elapsed_ms"] = call.elapsed_s * 1000
+        else:
+            hint = "not needed: its fields were known before it, or it does not cover the number"
+            row |= {"outcome": "not called", "hint": hint}
+        rows.append(row)
+    return rows
+
+
+def _outcome(call: MemberCall) -> str:
+    if isinstance(call.answer, Failed):
+        return f"failed: {call.answer.reason}"
+    found = "found" if isinstance(call.answer, Found) else "not found"
+    return found + (" (cached)" if call.cached else " (call of another search)" if call.joined else "")
+
+
+def _links(request: HttpRequest, number: str) -> dict[str, list[tuple[str, str]]]:
+    """Title and URL of the pages of the number's rule and contact (`links`), and of those that add them (`additions`),
+    to which the number is sent by POST."""
+    links, additions = [], []
+    for model, name in ((NumberRule, "rule"), (Contact, "contact")):
+        row = model._default_manager.filter(number=int(number)).first()
+        page = f"admin:phonebook_{model._meta.model_name}"
+        if row and request.user.has_perm(f"phonebook.view_{model._meta.model_name}"):
+            links.append((f"Open the {name}", reverse(f"{page}_change", args=[row.pk])))
+        if not row and request.user.has_perm(f"phonebook.add_{model._meta.model_name}"):
+            additions.append((f"Save as {name}", reverse(f"{page}_add")))
+    return {"links": links, "additions": additions}

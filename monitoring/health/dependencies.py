@@ -1,0 +1,291 @@
+"""Checks of what searches depend on: configuration, database, Redis, clocks, proxies, sources and their data."""
+
+import os
+from contextlib import suppress
+from datetime import timedelta
+
+from django.conf import settings
+from django.core import checks as system_checks
+
+from core import db, periods, redis
+from core.postgresql import replication, server_log
+from core.schema_state import NOT_MIGRATED, missing_migrations
+from lookup.search import SLOTS, members
+from lookup.source_actions import configured, described
+from monitoring import clocks, incidents, proxies, source_report
+from monitoring.health.base import STAYS_OPEN, Check, Context, Findings, problem
+from monitoring.incidents import Condition, Severity
+from monitoring.source_report import FAILING_PERCENT, State
+from monitoring.source_statistics import BOUNDS_MS
+from phonebook.address_books import configuration
+from phonebook.address_books import status as address_books_status
+from phonebook.imports import data_sets
+from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
+
+#: An incident about a duration stays open until it has fallen to this share of what opens it.
+STAYS_SLOW = 0.8
+#: An address book is synchronized each hour: one failure is not reported.
+BOOK_FAILING = timedelta(hours=3)
+
+
+def _configuration(context: Context) -> Findings:
+    """Django's system checks, in production those of `check --deploy` too. Warnings are shown and fail nothing."""
+    found = system_checks.run_checks(include_deployment_checks=not settings.EMBEDDED)
+    shown = [each for each in found if each.level >= system_checks.WARNING and not each.is_silenced()]
+    for each in shown:
+        if each.is_serious():
+            yield problem(each.msg, each.hint or "")
+    if not any(each.is_serious() for each in shown):
+        yield " ".join(["No errors.", *(f"Warning: {each.msg} {each.hint or ''}".strip() for each in shown)])
+
+
+def _key_files(context: Context) -> Findings:
+    directory = settings.DATA_DIR
+    files = [directory / "keys.json", *directory.glob("callerid.sqlite3*")]
+    exposed = [file for file in files if file.exists() and file.stat().st_mode & 0o077]
+    if exposed:
+        names = " ".join(map(str, exposed))
+        yield problem("Other users of this machine may use them", f"Run chmod 600 {names}")
+    elif settings.EMBEDDED:
+        yield f"Only their owner may read those in {directory}."
+    else:
+        yield "The keys come from the environment."
+
+
+def _database(context: Context) -> Findings:
+    yield problem(NOT_MIGRATED) if missing_migrations() else "Reachable; schema up to date."
+
+
+def _commits(context: Context) -> Findings:
+    if db.VENDOR != "postgresql":
+        return
+    advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
+    found = replication.commit_problem()
+    yield problem(found, advice) if found else "They complete."
+
+
+def _server_log(context: Context) -> Findings:
+    if db.VENDOR == "postgresql":
+        yield logged_values() or "Statements are not logged."
+
+
+def logged_values() -> Condition | None:
+    """The problem that PostgreSQL logs values, or None. Raises django.db's errors."""
+    names = server_log.writes_values()
+    advice = "As a superuser, run the statements in docs/personal-data.md under 'PostgreSQL's log'."
+    sentence = f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}."
+    return problem(sentence, advice) if names else None
+
+
+def _redis(context: Context) -> Findings:
+    if not settings.REDIS_URL:
+        yield "Not configured (not needed for one process)."
+        return
+    try:
+        redis.call(redis.client(settings.REDIS_URL).ping)
+    except redis.RedisUnavailable:
+        yield Condition(
+            kind="redis.unavailable",
+            subject="",
+            title="Redis is unavailable",
+            summary="Each process counts rate limits on its own.",
+            hint="Start it, or correct REDIS_URL.",
+        )
+    else:
+        yield "Reachable."
+
+
+def _redis_memory(context: Context) -> Findings:
+    if settings.REDIS_URL:
+        with suppress(redis.RedisUnavailable):  # reported by its own check
+            found = redis.eviction_problem()
+            yield problem(found) if found else "No limit is evicted."
+
+
+def _clocks(context: Context) -> Findings:
+    """How far the clocks of the database and of Redis are from this host's, and which other hosts' clocks differ."""
+    differences: dict[str, float] = {}
+    if db.VENDOR == "postgresql":
+        differences["PostgreSQL"] = clocks.difference_s(clocks.database_time)
+    if settings.REDIS_URL:
+        with suppress(redis.RedisUnavailable):  # reported by its own check
+            differences["Redis"] = redis.call(lambda: clocks.difference_s(clocks.redis_time))
+    wrong = [f"{name}'s clock differs from that of this host by {by:+.1f} s." for name, by in differences.items()
+             if abs(by) > clocks.MAX_DIFFERENCE_S]  # fmt: skip
+    wrong += [f"{each.title}. {each.summary}" for each in incidents.open_incidents().filter(kind=clocks.KIND)]
+    for sentence in wrong:
+        yield problem(sentence, clocks.ADVICE)
+    if not wrong:
+        shown = ", ".join(f"{name} {by:+.2f} s" for name, by in differences.items())
+        yield f"Differences from this host: {shown}." if shown else "No other clock is used."
+
+
+def _proxy(context: Context) -> Findings:
+    trusted = settings.TRUSTED_PROXIES
+    forwarded = context.request.META.get("HTTP_X_FORWARDED_FOR", "") if context.request else ""
+    hops = len([hop for hop in forwarded.split(",") if hop.strip()])
+    if trusted == 0 and proxies.monitor.seen():
+        yield problem(
+            "X-Forwarded-For was received, but TRUSTED_PROXIES is 0. Set it to the number of proxies; until then all "
+            "clients share the proxy's rate limits. If there is no proxy, a client sent the header and it was ignored."
+        )
+    elif trusted == 0 and not settings.EMBEDDED:
+        yield problem("TRUSTED_PROXIES is 0: set it to the number of proxies in front.")
+    elif context.request and trusted > hops:
+        yield problem(
+            f"TRUSTED_PROXIES is {trusted}, but X-Forwarded-For of this request has {hops} entries. Correct the number "
+            "or the proxy: clients could forge their address. Ignore this if you opened the console without the proxy."
+        )
+    elif "*" in settings.ALLOWED_HOSTS:
+        yield problem("ALLOWED_HOSTS accepts every Host header: list the names of the service.")
+    else:
+        yield f"TRUSTED_PROXIES is {trusted}; ALLOWED_HOSTS is {','.join(settings.ALLOWED_HOSTS)}."
+
+
+# --- Sources and their data -------------------------------------------------------------------------------------------
+
+
+def _numbering_plan(context: Context) -> Findings:
+    if "geography" not in configured():
+        yield "Not used by any source."
+        return
+    loaded, installed = data_sets.loaded_version(NUMBERING_PLAN), installed_version()
+    if loaded == installed:
+        yield f"Version {loaded} is loaded."
+        return
+    yield Condition(
+        kind="data.stale",
+        subject="numbering_plan",
+        title="Numbering plan is not current",
+        summary=f"Version {loaded} is loaded, {installed} is installed." if loaded else "None is loaded.",
+        hint="Run manage.py load_numbering_plan.",
+    )
+
+
+def _complaint_data(context: Context) -> Findings:
+    """A loaded data set is older than COMPLAINT_STALE_DAYS, or one of REFRESH_SOURCES was never loaded."""
+    if "complaints" not in configured():
+        yield "Not used by any source."
+        return
+    loaded = data_sets.loaded(context.now)
+    stale = {each.source: f"The newest data is {each.age_days:,} days old." for each in loaded if each.is_stale}
+    never = sorted(set(settings.REFRESH_SOURCES) - {each.source for each in loaded})
+    for source, summary in {**stale, **dict.fromkeys(never, "It was never loaded.")}.items():
+        yield Condition(
+            kind="data.stale",
+            subject=source,
+            title=f"Complaint data is stale: {source}",
+            summary=summary,
+            hint="Run manage.py refresh_data, and daily from a timer or cron.",
+        )
+    if not stale and not never:
+        ages = ", ".join(f"{each.source} {each.age_days:,}" for each in loaded)
+        yield f"Age in days: {ages}." if ages else "No published data is loaded."
+
+
+def _address_books(context: Context) -> Findings:
+    """A book's settings are invalid, or it was not synchronized for long, or the last run failed."""
+    invalid = configuration.problems(os.environ)
+    yield from map(problem, invalid)
+    books = address_books_status.statuses(context.now)
+    failing = [book for book in books if book.is_configured and (book.is_stale or book.row.error)]
+    for book in failing:
+        row = book.row
+        synced = f"Last synchronized at {periods.shown(row.synced_at)}." if row.synced_at else "Never synchronized."
+        lasts = book.is_stale or (book.age and book.age > BOOK_FAILING)
+        yield Condition(
+            kind="address_book.failing",
+            subject=row.name,
+            title=f"Address book not synchronized: {row.name}",
+            summary=f"{synced} {_sentence(row.error)}".strip(),
+            hint="Run manage.py sync_contacts, and hourly from a timer or cron.",
+            severity=Severity.ALERT if lasts else Severity.PROBLEM,
+        )
+    removed = [book.row for book in books if not book.is_configured]
+    for row in removed:
+        yield problem(
+            f"Address book not in ADDRESS_BOOKS: {row.name}. Its {row.contacts:,} contacts stay.",
+            f"Add it, or run manage.py sync_contacts --remove {row.name}.",
+        )
+    if not (invalid or failing or removed):
+        names = ", ".join(settings.ADDRESS_BOOKS)
+        yield f"Synchronized: {names}." if names else "Not configured (ADDRESS_BOOKS)."
+
+
+def _sources(context: Context) -> Findings:
+    states = source_report.states(context.now)
+    for name, state in states.items():
+        if state.pause is None:
+            if state.member.breaker_is_open:
+                yield problem(f"Paused after repeated failures: {name}")
+            yield from _failing(name, state)
+            yield from _slow(name, state)
+    paused = {name for name, state in states.items() if state.pause}
+    for slot in SLOTS:
+        if {member.name for member in members(slot)} <= paused:
+            yield problem(f"All sources of {slot} are paused: resume one")
+    for name, state in states.items():
+        if state.pause:
+            yield f"Paused by an operator: {name} ({described(state.pause)})."
+    if opened := [f"{name} ({state.opened} times)" for name, state in states.items() if state.opened]:
+        yield (
+            f"Circuit breakers that opened since {periods.hour(context.now):%H:%M} UTC: {', '.join(opened)}; "
+            "manage.py check_sources says what to correct."
+        )
+    if all(state.name == "healthy" for state in states.values()):
+        yield "All configured sources are in use."
+
+
+def _failing(name: str, state: State) -> Findings:
+    last, usage = state.last_failure, state.usage
+    near_limit = state.has_just_failed and state.failed_percent >= FAILING_PERCENT * STAYS_OPEN
+    if last and (state.is_unanswered or near_limit):
+        failed = usage.failed_unpaused
+        count = f"{failed:,} of {usage.unpaused:,} lookups failed. " if failed else ""
+        yield Condition(
+            kind="source.failing",
+            subject=name,
+            title=f"Source failing: {name}",
+            summary=f"{count}Last failure: {last.reason}, at {periods.shown(last.at)}.",
+            hint=_sentence(last.hint) or "Run manage.py check_sources, which says what to correct.",
+            severity=Severity.ALERT if state.is_failing else Severity.PASSING,
+        )
+
+
+def _slow(name: str, state: State) -> Findings:
+    calls, p95_ms = state.usage.calls, state.usage.p95_ms
+    if calls >= settings.ALERT_MIN_COUNT and p95_ms and p95_ms > settings.ALERT_SLOW_MS * STAYS_SLOW:
+        duration = f"{p95_ms:,.0f}" if p95_ms < BOUNDS_MS[-1] else f"more than {BOUNDS_MS[-1]:,}"
+        yield Condition(
+            kind="source.slow",
+            subject=name,
+            title=f"Source slow: {name}",
+            summary=f"5 % of {calls:,} calls took {duration} ms or longer. A search waits at most "
+            f"{settings.SEARCH_DEADLINE_S * 1000:,.0f} ms.",
+            hint="For a vendor, see its status page; for a local source, the load of the database. "
+            "If it stays slow, pause it.",
+            severity=Severity.ALERT if p95_ms > settings.ALERT_SLOW_MS else Severity.PASSING,
+        )
+
+
+def _sentence(text: str) -> str:
+    text = text.strip()
+    return text if not text or text.endswith(".") else f"{text}."
+
+
+REDIS_MEMORY = Check("Redis memory", _redis_memory, needs_tables=False, on_dashboard=True)
+CHECKS = (
+    Check("Configuration", _configuration, needs_tables=False),
+    Check("Key files", _key_files, needs_tables=False),
+    Check("Database", _database, needs_tables=False, on_dashboard=True),
+    Check("Commits", _commits, on_dashboard=True),
+    Check("PostgreSQL log", _server_log, on_dashboard=True),
+    Check("Redis", _redis, kinds=("redis.unavailable",), is_delayed=True, needs_tables=False, on_dashboard=True),
+    REDIS_MEMORY,
+    Check("Clocks", _clocks),
+    Check("Numbering plan", _numbering_plan, kinds=("data.stale",), on_dashboard=True),
+    Check("Complaint data", _complaint_data, kinds=("data.stale",), on_dashboard=True),
+    Check("Address books", _address_books, kinds=("address_book.failing",), on_dashboard=True),
+    Check("Sources", _sources, kinds=("source.failing", "source.slow"), is_delayed=True, on_dashboard=True),
+    Check("Proxy", _proxy, needs_tables=False, on_dashboard=True),
+)

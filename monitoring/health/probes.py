@@ -1,0 +1,73 @@
+"""Health checks of one process. `/livez`: it responds. `/readyz`: its database responds, has every migration, and
+completes commits."""
+
+import logging
+import time
+
+from django.db import DatabaseError, InterfaceError
+from django.http import HttpResponse, JsonResponse
+from rest_framework.request import Request
+
+from core import database
+from core.database_errors import describe
+from core.postgresql import replication
+from core.schema_state import APPLIED, NOT_MIGRATED, missing_from
+from core.views import AsyncAPIView
+
+log = logging.getLogger(__name__)
+
+
+class Probe(AsyncAPIView):
+    http_method_names = ["get", "head"]
+    schema = None
+
+
+class Livez(Probe):
+    async def get(self, request: Request) -> HttpResponse:
+        return JsonResponse({"status": "ok"})
+
+
+class Readyz(Probe):
+    async def get(self, request: Request) -> HttpResponse:
+        if problem := await readiness.problem():
+            return JsonResponse({"detail": problem}, status=503)
+        return JsonResponse({"status": "ok"})
+
+
+class Readiness:
+    """The result of /readyz. Anybody may request it, so it queries the database at most once per MAX_AGE_S; concurrent
+    requests get the last result and do not wait."""
+
+    MAX_AGE_S = 1.0
+
+    def __init__(self) -> None:
+        self._checking = False
+        self._checked_at = float("-inf")
+        self._problem: str | None = "Not checked yet"
+
+    async def problem(self) -> str | None:
+        """One sentence about why this process is not ready, or None."""
+        if time.monotonic() - self._checked_at >= self.MAX_AGE_S and not self._checking:
+            self._checking = True
+            try:
+                self._problem = await _problem()
+                self._checked_at = time.monotonic()
+            finally:
+                self._checking = False
+        return self._problem
+
+
+readiness = Readiness()
+
+
+async def _problem() -> str | None:
+    try:
+        if missing_from(await database.fetch(APPLIED)):
+            return NOT_MIGRATED
+        problem = await replication.find_commit_problem()
+    except (DatabaseError, InterfaceError) as error:
+        log.warning("not ready: database: %s", describe(error))
+        return "The database cannot be reached"
+    if problem:
+        log.warning("not ready: database: %s", problem)
+    return problem

@@ -1,0 +1,234 @@
+"""Checks of searches, tokens, balances, notices and maintenance."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+from django.conf import settings
+
+from accounts import audit, request_statistics
+from accounts.models import ApiToken
+from accounts.request_statistics import DEGRADED, NEW_ANSWERS
+from core import periods
+from monitoring import incidents, notices, task_runs
+from monitoring.health.base import STAYS_OPEN, Check, Context, Findings, problem
+from monitoring.incidents import Condition, Severity
+from monitoring.models import Notice
+
+HOUR = timedelta(hours=1)
+#: Fewer failures open no incident about searches.
+MIN_FAILURES = 3
+#: Open incidents about single tokens, for each kind of incident; one further incident is about all other tokens.
+MAX_TOKENS = 20
+#: An expired token that was neither rotated nor revoked is reported for so long.
+EXPIRED_FOR = timedelta(days=30)
+#: What the audit covers here; `audit_credits` checks the whole ledger.
+AUDITED = timedelta(hours=1)
+#: `send_notices` runs every minute.
+NOTICE_OVERDUE = timedelta(minutes=15)
+NEVER_AUDITED = "The whole ledger was never checked: run manage.py audit_credits weekly."
+
+
+def _searches(context: Context) -> Findings:
+    this_hour = periods.hour(context.now)
+    hours = request_statistics.by_hour(this_hour - HOUR)
+    counts = Counter(hours.get(this_hour, {}))
+    if _answers(counts) + counts["failed"] < settings.ALERT_MIN_COUNT:
+        counts = sum(map(Counter, hours.values()), Counter[str]())
+    answers, failed = _answers(counts), counts["failed"]
+    degraded = sum(counts[outcome] for outcome in DEGRADED)
+    yield from _share(
+        Condition(
+            kind="searches.degraded",
+            subject="",
+            title="Answers are degraded",
+            summary=f"{degraded:,} of {answers:,} new answers lack one source, which failed.",
+            hint="See which source fails or is paused on the Sources page.",
+        ),
+        degraded,
+        answers,
+        settings.ALERT_DEGRADED_PERCENT,
+    )
+    yield from _share(
+        Condition(
+            kind="searches.failing",
+            subject="",
+            title="Searches fail",
+            summary=f"{failed:,} of {answers + failed:,} searches were answered with 500. Those that were charged are "
+            "refunded, or answered when they are repeated with their Idempotency-Key.",
+            hint="Both sources failed, or the database: run manage.py doctor, and see the log.",
+        ),
+        failed,
+        answers + failed,
+        settings.ALERT_FAILED_PERCENT,
+    )
+
+
+def _answers(counts: Counter[str]) -> int:
+    return sum(counts[outcome] for outcome in NEW_ANSWERS)
+
+
+def _share(condition: Condition, part: int, total: int, limit_percent: float) -> Findings:
+    percent = 100 * part / total if total >= settings.ALERT_MIN_COUNT else 0.0
+    if percent > limit_percent * STAYS_OPEN:
+        opens = percent > limit_percent and part >= MIN_FAILURES
+        yield condition if opens else replace(condition, severity=Severity.PASSING)
+
+
+def _expiring_tokens(context: Context) -> Findings:
+    now, days = context.now, settings.ALERT_EXPIRY_DAYS
+    if not days:
+        return
+    tokens = (
+        ApiToken.objects.filter(revoked_at=None, is_test=False)
+        .filter(expires_at__gt=now - EXPIRED_FOR, expires_at__lte=now + timedelta(days=days))
+        .order_by("expires_at", "pk")
+        .values_list("pk", "expires_at")
+    )
+    conditions = [
+        _about_token(
+            pk,
+            kind="token.expiring",
+            title="expires soon" if expires_at > now else "has expired",
+            summary=f"It {'expires' if expires_at > now else 'expired'} at {periods.shown(expires_at)}.",
+            hint="Rotate it, which renews its lifetime, or revoke it.",
+        )
+        for pk, expires_at in tokens
+    ]
+    yield from _capped(conditions, f"expire within {days} days or have expired")
+
+
+def _credits(context: Context) -> Findings:
+    days = settings.ALERT_RUNNING_OUT_DAYS
+    if not days:
+        return
+    empty, soon = [], []
+    for each in request_statistics.running_out(context.now, within_days=2 * days):
+        pk = each.token.pk
+        if not each.token.credits:
+            empty.append(
+                _about_token(
+                    pk,
+                    kind="token.out_of_credits",
+                    title="is out of credits",
+                    summary="Its searches are refused with 403.",
+                    hint="Top it up.",
+                )
+            )
+        condition = _about_token(
+            pk,
+            kind="token.running_out",
+            title="runs out of credits",
+            summary=f"It has {each.token.credits:,} credits, and uses {each.rate_a_day:,.1f} a day.",
+            hint="Top it up.",
+        )
+        opens = each.token.credits > 0 and each.at <= context.now + timedelta(days=days)
+        soon.append(condition if opens else replace(condition, severity=Severity.PASSING))
+    yield from _capped(empty, "are out of credits")
+    yield from _capped(soon, "run out of credits")
+
+
+def _about_token(token_id: int, *, kind: str, title: str, summary: str, hint: str) -> Condition:
+    return Condition(kind, str(token_id), f"API token #{token_id} {title}", summary, hint)
+
+
+def _capped(conditions: list[Condition], what: str) -> Iterable[Condition]:
+    """No more than MAX_TOKENS of them have an incident of their own; one incident is about all others."""
+    if len(conditions) <= MAX_TOKENS:
+        yield from conditions
+        return
+    known = set(incidents.current().filter(kind__in={each.kind for each in conditions}).values_list("kind", "subject"))
+
+    def is_new(condition: Condition) -> bool:
+        return (condition.kind, condition.subject) not in known
+
+    def opens(condition: Condition) -> bool:
+        return condition.severity is Severity.ALERT
+
+    # Those with an incident first: the order of the others may change with each check.
+    own = sorted((each for each in conditions if opens(each) or not is_new(each)), key=is_new)
+    others = list(filter(opens, own[MAX_TOKENS:]))
+    yield from own[:MAX_TOKENS]
+    yield from (replace(each, severity=Severity.PASSING) for each in own[MAX_TOKENS:])
+    if others:
+        yield Condition(
+            kind=others[0].kind,
+            subject="others",
+            title=f"More API tokens {what}",
+            summary=f"{len(others):,} more API tokens {what}.",
+            hint="See the list of API tokens.",
+        )
+
+
+def _balances(context: Context) -> Findings:
+    if wrong := audit.audit(since=context.now - AUDITED):
+        tokens = ", ".join(f"#{each.token_id}" for each in wrong[:10])
+        yield problem(
+            f"Balance and ledger disagree for {len(wrong)} tokens: {tokens}.",
+            "Run manage.py audit_credits, and see docs/alerts.md, CalleridBalanceAuditFailed.",
+        )
+    else:
+        yield "The ledger entries of the last hour agree."
+
+
+def _audits(context: Context) -> Findings:
+    """What `audit_credits` last found."""
+    failed = task_runs.failed_audits()
+    for name, failed_at in failed.items():
+        yield Condition(
+            kind="audit.failed",
+            subject=name,
+            title="Balances and the ledger disagree",
+            summary=f"{name} found it at {periods.shown(failed_at)}.",
+            hint=f"Run manage.py {task_runs.AUDIT}, which lists the tokens.",
+        )
+    if not failed:
+        at = task_runs.succeeded_at(task_runs.AUDIT)
+        yield f"The whole ledger agreed at {periods.shown(at)}." if at else NEVER_AUDITED
+
+
+def _tasks(context: Context) -> Findings:
+    overdue = task_runs.overdue(context.now)
+    for name, at in overdue.items():
+        yield Condition(
+            kind="task.overdue",
+            subject=name,
+            title=f"Maintenance overdue: {name}",
+            summary=f"It last succeeded at {periods.shown(at)}." if at else "It never succeeded.",
+            hint=f"Run manage.py {name}, and check its timer or cron.",
+        )
+    for name in [name for name in task_runs.OVERDUE if name not in overdue]:
+        at = task_runs.succeeded_at(name)
+        yield f"{name} last succeeded at {periods.shown(at)}." if at else f"{name} is not due yet."
+
+
+def _notices(context: Context) -> Findings:
+    if not (settings.LOW_BALANCE_NOTICES or settings.ALERTS):
+        yield "Off (LOW_BALANCE_NOTICES, ALERT_EMAILS, ALERT_WEBHOOK_URLS)."
+        return
+    checked_at = task_runs.succeeded_at(task_runs.ALERTS)
+    if settings.ALERTS and task_runs.alerts_are_overdue(checked_at, context.now):
+        when = f"were last checked at {periods.shown(checked_at)}" if checked_at else "were never checked"
+        yield problem(f"Alerts {when}", "Run manage.py send_notices every minute.")
+    due = notices.pending()
+    waiting, given_up = due.count(), Notice.objects.filter(outcome=notices.GIVEN_UP).count()
+    if overdue := due.filter(due_at__lt=context.now - NOTICE_OVERDUE).count():
+        yield problem(f"{overdue} are overdue", "Run manage.py send_notices every minute.")
+    elif failed := due.filter(notices.FAILED).count():
+        yield problem(
+            f"{failed} could not be sent and will be tried again",
+            "Correct EMAIL_URL, the webhooks or the contacts (Notices in the console has the errors).",
+        )
+    yield f"{waiting} wait to be sent; {given_up} were given up."
+
+
+CHECKS = (
+    Check("Searches", _searches, kinds=("searches.degraded", "searches.failing"), is_delayed=True, in_doctor=False),
+    Check("Expiring tokens", _expiring_tokens, kinds=("token.expiring",), in_doctor=False),
+    Check("Credits", _credits, kinds=("token.running_out", "token.out_of_credits"), in_doctor=False),
+    Check("Balances", _balances),
+    Check("Audits", _audits, kinds=("audit.failed",)),
+    Check("Maintenance", _tasks, kinds=("task.overdue",)),
+    Check("Notices", _notices),
+)

@@ -1,0 +1,175 @@
+"""Incidents: conditions that need an operator. Each is reported once when it begins and once when it ends.
+
+A checker passes the conditions that it sees now to `report`, as often as it likes. Two may do so at the same time, on
+two hosts: each change of an incident is a guarded UPDATE, and the transaction in which it changed the row writes the
+notices.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet
+from django.forms.models import model_to_dict
+from django.urls import reverse
+from django.utils import timezone
+
+from core.periods import iso
+from core.retention import delete_in_batches, oldest_kept
+from monitoring import notices
+from monitoring.models import Incident, Notice
+
+#: A condition that has not opened an incident begins anew if nobody has checked for so long.
+MAX_GAP = timedelta(minutes=15)
+
+
+class Severity(Enum):
+    """What a condition does. All keep an incident open that is open already."""
+
+    #: Opens an incident.
+    ALERT = auto()
+    #: Is shown as a problem, and opens no incident.
+    PROBLEM = auto()
+    #: Nothing else. A condition at its limit would otherwise open and close incidents all the time.
+    PASSING = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a checker sees now. `title`, `summary` and `hint` (what an operator can do): one line each, without a number
+    or name. `kind`: empty if there are no incidents about it."""
+
+    kind: str
+    subject: str
+    title: str
+    summary: str = ""
+    hint: str = ""
+    severity: Severity = Severity.ALERT
+
+
+def report(
+    *,
+    conditions: Iterable[Condition],
+    kinds: Mapping[str, bool],
+    now: datetime,
+    subjects: Collection[str] | None = None,
+) -> tuple[int, int]:
+    """Open, update and close incidents of `kinds`, which were all checked; returns how many opened and how many closed.
+
+    `kinds`: each with whether its conditions must last for ALERT_OPEN_AFTER_MIN before their incident opens, and be
+    absent for ALERT_CLOSE_AFTER_MIN before it closes. `subjects`: only these were checked."""
+    present = {(each.kind, each.subject): each for each in conditions}
+    checked = current().filter(kind__in=kinds)
+    if subjects is not None:
+        checked = checked.filter(subject__in=subjects)
+    known = {(each.kind, each.subject): each for each in checked}
+    opened = closed = 0
+    for key, condition in sorted(present.items()):
+        incident = known.get(key) or (_begin(condition, now) if condition.severity is Severity.ALERT else None)
+        if incident is not None:
+            open_after_min = settings.ALERT_OPEN_AFTER_MIN if kinds[condition.kind] else 0
+            opened += _continue(incident, condition, timedelta(minutes=open_after_min), now)
+    for key, incident in sorted(known.items()):
+        if key not in present:
+            close_after_min = settings.ALERT_CLOSE_AFTER_MIN if kinds[incident.kind] else 0
+            closed += _end(incident, timedelta(minutes=close_after_min), now)
+    return opened, closed
+
+
+def current() -> QuerySet[Incident]:
+    """Incidents that have not closed, including those that have not opened yet."""
+    return Incident.objects.filter(closed_at=None)
+
+
+def open_incidents() -> QuerySet[Incident]:
+    """The newest first."""
+    return current().filter(opened_at__isnull=False).order_by("-opened_at", "-pk")
+
+
+def _begin(condition: Condition, now: datetime) -> Incident:
+    """A new incident that has not opened yet, or the one that another checker has just created."""
+    times = {"first_seen_at": now, "last_seen_at": now}
+    return current().get_or_create(kind=condition.kind, subject=condition.subject, defaults=times)[0]
+
+
+def _continue(incident: Incident, condition: Condition, open_after: timedelta, now: datetime) -> bool:
+    """Update the incident; returns whether it has opened now."""
+    if incident.opened_at is None and now - incident.last_seen_at > MAX_GAP:
+        incident.first_seen_at = now
+    seen: dict[str, Any] = {
+        "title": _line(condition.title, 250),
+        "summary": _line(condition.summary, 500),
+        "hint": _line(condition.hint, 500),
+        "first_seen_at": incident.first_seen_at,
+        "last_seen_at": now,
+    }
+    for name, value in seen.items():
+        setattr(incident, name, value)
+    row = current().filter(pk=incident.pk)
+    row.update(**seen)
+    may_open = incident.opened_at is None and condition.severity is Severity.ALERT
+    if not may_open or now - incident.first_seen_at < open_after:
+        return False
+    with transaction.atomic():
+        if not row.filter(opened_at=None).update(opened_at=now):
+            return False
+        incident.opened_at = now
+        _notify(Notice.Event.INCIDENT_OPENED, incident, now)
+    return True
+
+
+def _line(text: str, length: int) -> str:
+    """Without line breaks, which a subject of an e-mail must not have."""
+    return " ".join(text.split())[:length]
+
+
+def _end(incident: Incident, close_after: timedelta, now: datetime) -> bool:
+    """Close the incident if its condition has been absent for long enough; returns whether it has closed now."""
+    # No row if another checker has seen the condition meanwhile.
+    unchanged = current().filter(pk=incident.pk, last_seen_at=incident.last_seen_at)
+    if incident.opened_at is None:
+        with transaction.atomic():
+            # Closed first, by a guarded UPDATE: Django's delete() reads the rows, and then deletes them by id alone.
+            if unchanged.filter(opened_at=None).update(closed_at=now):
+                incident.delete()
+        return False
+    if now - incident.last_seen_at < close_after:
+        return False
+    with transaction.atomic():
+        if not unchanged.update(closed_at=now):
+            return False
+        incident.closed_at = now
+        _notify(Notice.Event.INCIDENT_RESOLVED, incident, now)
+    return True
+
+
+def _notify(event: str, incident: Incident, now: datetime) -> None:
+    path = reverse("admin:monitoring_incident_change", args=[incident.pk])
+    notices.write_alert(event=event, data=_payload(incident, path), at=now, incident=incident)
+
+
+def _payload(incident: Incident, path: str) -> dict[str, Any]:
+    return {
+        "id": incident.pk,
+        **model_to_dict(incident, ("kind", "subject", "title", "summary", "hint")),
+        "opened_at": iso(incident.opened_at) if incident.opened_at else None,
+        "closed_at": iso(incident.closed_at) if incident.closed_at else None,
+        "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,
+    }
+
+
+def write_test_alert() -> list[Notice]:
+    """A test alert to everything that gets alerts, due now."""
+    now = timezone.now()
+    test = Incident(kind="test", title="Test alert", summary="Alerts of this service arrive here.", opened_at=now)
+    data = _payload(test, reverse("admin:monitoring_incident_changelist"))
+    return notices.write_alert(event=Notice.Event.TEST, data=data, at=now)
+
+
+def prune() -> int:
+    """Delete incidents that closed more than KEPT_DAYS ago, with their notices; returns how many rows."""
+    return delete_in_batches(Incident.objects.filter(closed_at__lt=oldest_kept()), 1_000)

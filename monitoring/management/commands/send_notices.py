@@ -1,0 +1,35 @@
+from collections import Counter
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError
+
+from core.commands import JSONCommand
+from monitoring import alerts, notices
+
+
+class Command(JSONCommand):
+    help = (
+        "Check the conditions that alerts report (docs/alerts.md), and send the alerts and the low-balance notices "
+        "that are due, by e-mail and webhook. Run it every minute, from cron or a timer. A notice that fails is "
+        "retried after 1, 5, 15 minutes, 1, 4, 12 and 24 hours, and then given up. A low-balance notice is not sent if "
+        "the token was topped up or revoked meanwhile. Two processes at once share the work. Exits with an error when "
+        "a notice could not be sent."
+    )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not (settings.LOW_BALANCE_NOTICES or settings.ALERTS):
+            raise CommandError(
+                "Notices and alerts are off: set LOW_BALANCE_NOTICES=true, EMAIL_URL and EMAIL_FROM, or ALERT_EMAILS "
+                "or ALERT_WEBHOOK_URLS (docs/alerts.md)."
+            )
+        opened, closed = alerts.check() if settings.ALERTS else (0, 0)
+        results = Counter(notices.send_due())
+        counts = {outcome: results[outcome] for outcome in ("sent", "not needed", "failed", "given up")}
+        text = "{sent} sent, {not needed} no longer needed, {failed} failed and will be retried, {given up} given up."
+        if settings.ALERTS:
+            text = f"Incidents: {opened} opened, {closed} resolved. Notices: {text}"
+        result = {outcome.replace(" ", "_"): count for outcome, count in counts.items()}
+        self.write_result(options, {**result, "opened": opened, "resolved": closed}, text.format(**counts))
+        if counts["failed"] or counts["given up"]:
+            raise CommandError("The mail server or a webhook did not accept all of them; the log has the reasons.")

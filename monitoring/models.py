@@ -1,0 +1,223 @@
+"""What the service knows about itself: alerts and their messages, statistics of sources, and the request log."""
+
+from datetime import UTC, datetime
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from accounts.models import ApiToken, CreditEntry
+
+
+class Incident(models.Model):
+    """A condition that needs an operator, such as a failing source: from `opened_at` to `closed_at`. Written only by
+    monitoring.incidents. Holds no number and no name of a token or customer."""
+
+    kind = models.CharField(max_length=32, help_text="Such as source.failing: docs/alerts.md lists them.")
+    subject = models.CharField(max_length=200, blank=True, help_text="A source, the id of a token, a data set, ...")
+    title = models.CharField(max_length=250)
+    summary = models.CharField(max_length=500, blank=True)
+    hint = models.CharField(max_length=500, blank=True, help_text="What an operator can do.")
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+    opened_at = models.DateTimeField(null=True, help_text="Empty: the condition has not lasted long enough yet.")
+    closed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ("view",)
+        verbose_name = "alert"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "subject"], condition=Q(closed_at__isnull=True), name="incident_one_open"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Notice(models.Model):
+    """A message that `send_notices` sends by e-mail or webhook: the outbox (notices.py).
+
+    BALANCE_LOW: a token's balance fell to its threshold; an e-mail goes to the token's contact. For every other event
+    and for webhooks, `target` and `payload` say where to and what, and `token` is empty. accounts.low_balance
+    writes the rows of tokens by SQL, which leaves the other columns to their defaults.
+    """
+
+    class Event(models.TextChoices):
+        BALANCE_LOW = "balance.low", "Low balance"
+        INCIDENT_OPENED = "incident.opened", "Alert opened"
+        INCIDENT_RESOLVED = "incident.resolved", "Alert resolved"
+        TEST = "alert.test", "Test alert"
+
+    class Channel(models.TextChoices):
+        EMAIL = "email", "E-mail"
+        WEBHOOK = "webhook", "Webhook"
+
+    event = models.CharField(max_length=32, choices=Event, default=Event.BALANCE_LOW, db_default=Event.BALANCE_LOW)
+    channel = models.CharField(max_length=8, choices=Channel, default=Channel.EMAIL, db_default=Channel.EMAIL)
+    target = models.CharField(
+        max_length=254, blank=True, default="", db_default="", help_text="An address, or a webhook's label."
+    )
+    payload = models.TextField(blank=True, default="", db_default="", help_text="JSON.")
+    has_webhooks = models.BooleanField(
+        default=False, db_default=False, help_text="Whether the notices to webhooks about this balance were written."
+    )
+    incident = models.ForeignKey(
+        Incident, on_delete=models.CASCADE, null=True, related_name="notices", db_constraint=False, db_index=False
+    )
+    token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="notices", null=True)
+    threshold = models.PositiveBigIntegerField(null=True)
+    balance = models.BigIntegerField(null=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    due_at = models.DateTimeField(null=True, help_text="Time of the next attempt; empty when none will follow.")
+    attempts = models.PositiveIntegerField(default=0)
+    sent_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=100, blank=True, help_text="Result of the last attempt.")
+
+    class Meta:
+        db_table = "accounts_notice"  # accounts.low_balance writes into it
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="notice_due"),
+            models.Index(fields=["incident"], condition=Q(incident__isnull=False), name="notice_incident"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Notice #{self.pk}"
+
+
+class TaskRun(models.Model):
+    """When a maintenance command last succeeded and last failed. Only monitoring.task_runs writes here."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    succeeded_at = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()  # no page shows them
+
+
+class SourceHour(models.Model):
+    """How often a source was called within one hour with one outcome, and how long it took. Only
+    monitoring.source_statistics writes here, by adding to the sums."""
+
+    hour = models.DateTimeField(help_text="Start of the hour (UTC).")
+    slot = models.CharField(max_length=16, blank=True, help_text="Empty for an event of the source without a slot.")
+    connector = models.CharField(max_length=200)
+    outcome = models.CharField(max_length=32)
+    count = models.BigIntegerField(default=0)
+    total_us = models.BigIntegerField("total (µs)", default=0)
+    # A histogram: each bucket counts the durations above the bound of the one before. Events have no duration.
+    ms_1 = models.IntegerField("up to 1 ms", default=0)
+    ms_5 = models.IntegerField("up to 5 ms", default=0)
+    ms_10 = models.IntegerField("up to 10 ms", default=0)
+    ms_25 = models.IntegerField("up to 25 ms", default=0)
+    ms_50 = models.IntegerField("up to 50 ms", default=0)
+    ms_100 = models.IntegerField("up to 100 ms", default=0)
+    ms_250 = models.IntegerField("up to 250 ms", default=0)
+    ms_500 = models.IntegerField("up to 500 ms", default=0)
+    ms_1000 = models.IntegerField("up to 1 s", default=0)
+    ms_2500 = models.IntegerField("up to 2.5 s", default=0)
+    ms_more = models.IntegerField("more", default=0)
+
+    class Meta:
+        default_permissions = ()  # no page shows single rows; `Usage` has the permission to view the totals
+        constraints = [
+            models.UniqueConstraint(
+                fields=["hour", "slot", "connector", "outcome"], name="sourcehour_hour_slot_connector_outcome"
+            ),
+        ]
+
+
+class Usage(SourceHour):
+    """The console's Sources page, and the permission to view it."""
+
+    class Meta:
+        proxy = True
+        default_permissions = ("view",)
+        permissions = (
+            ("check_source", "Can check a source by a real call"),
+            ("pause_source", "Can pause and resume sources"),
+            ("test_lookup", "Can test a number in all sources"),
+        )
+        verbose_name = verbose_name_plural = "sources"
+
+
+class SourceResult(models.Model):
+    """When a source last answered (`reason` empty) and last failed for each reason. Only
+    monitoring.source_statistics writes here. Holds no number and no data from a source."""
+
+    connector = models.CharField(max_length=200)
+    reason = models.CharField(max_length=32, blank=True)
+    hint = models.CharField(max_length=200, blank=True, help_text="What an operator can do.")
+    last_ms = models.BigIntegerField(default=0, help_text="Milliseconds since 1970 (UTC).")
+
+    class Meta:
+        # As for SourceHour.
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["connector", "reason", "hint"], name="sourceresult_connector_reason_hint_once"
+            )
+        ]
+
+    @property
+    def at(self) -> datetime:
+        return datetime.fromtimestamp(self.last_ms / 1000, UTC)
+
+
+class RequestLogEntry(models.Model):
+    """A request with a valid token: what came of it, and what each source did. Only monitoring.request_log writes here.
+
+    Holds no number in clear, no name and no answer. Durations are in microseconds.
+    """
+
+    created_at = models.DateTimeField(help_text="When it was answered.")
+    # No constraints: rows are written even if what they refer to is gone, and an insert looks nothing up.
+    token = models.ForeignKey(
+        ApiToken, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    request_id = models.CharField(max_length=64)
+    status = models.SmallIntegerField(help_text="The HTTP status of the response.")
+    outcome = models.CharField(max_length=16, help_text="One of accounts.request_statistics.OUTCOMES.")
+    charged = models.BooleanField()
+    replayed = models.BooleanField()
+    entry = models.ForeignKey(
+        CreditEntry,
+        on_delete=models.DO_NOTHING,
+        null=True,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
+        help_text="The ledger entry of the charge.",
+    )
+    number_mask = models.CharField(max_length=15, blank=True, help_text="Empty when there was none, and when erased.")
+    number_hash = models.BinaryField(max_length=32, null=True)
+    duration_us = models.IntegerField("duration (µs)", help_text="From receipt, with time in the queue, to the answer.")
+    # `found`, `not-found` or `failed`; empty when the slot was not asked.
+    source_a = models.CharField(max_length=9, blank=True)
+    source_a_us = models.IntegerField("source A (µs)", null=True)
+    source_b = models.CharField(max_length=9, blank=True)
+    source_b_us = models.IntegerField("source B (µs)", null=True)
+    failures = models.TextField(
+        blank=True, help_text="`slot:connector:reason` of each failure, separated by spaces; no connector: `-`."
+    )
+    calls = models.TextField(blank=True, help_text="JSON: by slot, each call's connector, outcome, duration and hint.")
+
+    class Meta:
+        verbose_name = "request"
+        verbose_name_plural = "request log"
+        default_permissions = ("view",)
+        # The filters of the console's Request log, each newest first.
+        indexes = [
+            models.Index(fields=["created_at"], name="requestlog_created"),
+            models.Index(fields=["token", "created_at"], name="requestlog_token_created"),
+            models.Index(fields=["request_id", "created_at"], name="requestlog_request_created"),
+            models.Index(fields=["number_hash", "created_at"], name="requestlog_number_created"),
+            models.Index(fields=["outcome", "created_at"], name="requestlog_outcome_created"),
+            models.Index(fields=["status", "created_at"], condition=~Q(status=200), name="requestlog_status_created"),
+            models.Index(fields=["created_at"], condition=~Q(failures=""), name="requestlog_failed_created"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Request {self.request_id}"

@@ -1,0 +1,243 @@
+"""The outbox of low-balance notices and alerts: written in the transaction of what they are about, and sent by
+`send_notices`, by e-mail and webhook.
+
+No request waits for a mail server or a receiver. A sender claims a notice for CLAIM before it sends it, so that two
+senders share the work. One that dies after a server accepted a notice and before it recorded that causes a second
+message: each notice is sent at least once. A webhook's receiver recognizes it by the header `webhook-id`.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from smtplib import SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused
+from typing import Any
+
+from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from accounts.models import ApiToken, CustomerContact
+from core import webhooks
+from core.periods import iso
+from core.retention import delete_in_batches, oldest_kept
+from monitoring.models import Incident, Notice
+
+log = logging.getLogger(__name__)
+
+CLAIM = timedelta(minutes=10)
+#: The wait after the n-th failure; the failure after the last one is final.
+BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 240, 720, 1440))
+#: The timeout of the mail server. That of a webhook is webhooks.TIMEOUT_S.
+TIMEOUT_S = 20
+#: How a mail server refuses one message. Its other errors, which are OSErrors too, concern every message.
+_REFUSALS = (SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused)
+#: The `outcome` while a sender has claimed it; for CLAIM at most, if that sender dies.
+SENDING = "being sent"
+GIVEN_UP = "given up"
+#: Failed notices, without those that are being sent.
+FAILED = Q(sent_at=None) & (Q(outcome=GIVEN_UP) | Q(outcome__startswith="failed"))
+
+
+def _webhook_targets() -> list[tuple[str, str]]:
+    return [(Notice.Channel.WEBHOOK, webhooks.label(url)) for url in settings.ALERT_WEBHOOK_URLS]
+
+
+def write_alert(*, event: str, data: dict[str, Any], at: datetime, incident: Incident | None = None) -> list[Notice]:
+    """Write a notice to each of ALERT_EMAILS and ALERT_WEBHOOK_URLS, due now. Call it in the transaction of what it is
+    about."""
+    emails = [(Notice.Channel.EMAIL, address) for address in settings.ALERT_EMAILS]
+    return _write([*emails, *_webhook_targets()], event, data, at, incident)
+
+
+def _write(
+    targets: Collection[tuple[str, str]], event: str, data: dict[str, Any], at: datetime, incident: Incident | None
+) -> list[Notice]:
+    payload = json.dumps({"type": event, "timestamp": iso(at), "data": data}, ensure_ascii=False)
+    return Notice.objects.bulk_create(
+        Notice(
+            event=event,
+            channel=channel,
+            target=target,
+            payload=payload,
+            incident=incident,
+            created_at=at,
+            due_at=at,
+        )
+        for channel, target in targets
+    )
+
+
+def send_due() -> Iterator[str]:
+    """Send the notices that are due, the oldest first, and yield each outcome: `sent`, `not needed`, `failed` or
+    `given up`.
+
+    What goes to a mail server or a webhook that is unavailable is left for the next run: every other notice would wait
+    for the timeout and use up an attempt.
+    """
+    _write_low_balance_webhooks()
+    unavailable: set[tuple[str, str]] = set()
+    while (notice := claim_next(timezone.now(), unavailable)) is not None:
+        outcome, server_unavailable = _send(notice)
+        yield outcome
+        if server_unavailable:
+            # Each webhook has a server of its own.
+            unavailable.add((notice.channel, notice.target if notice.channel == Notice.Channel.WEBHOOK else ""))
+
+
+def pending() -> QuerySet[Notice]:
+    """Notices to be sent, now or later."""
+    rows = Notice.objects.filter(due_at__isnull=False)
+    return rows if settings.LOW_BALANCE_NOTICES else rows.exclude(event=Notice.Event.BALANCE_LOW)
+
+
+def claim_next(now: datetime, unavailable: Collection[tuple[str, str]] = ()) -> Notice | None:
+    """The oldest notice that is due, claimed, or None. Without those to a server in `unavailable`.
+
+    The attempt is counted here, so that a notice that kills its sender every time is given up too.
+    """
+    due = pending().filter(due_at__lte=now)
+    for channel, target in unavailable:
+        due = due.exclude(Q(channel=channel) & (Q(target=target) if target else Q()))
+    with transaction.atomic():
+        notice = due.select_for_update(skip_locked=True).order_by("due_at", "pk").first()
+        if notice is not None:
+            notice.due_at, notice.outcome, notice.attempts = now + CLAIM, SENDING, notice.attempts + 1
+            notice.save(update_fields=["due_at", "outcome", "attempts"])
+    return notice
+
+
+def _write_low_balance_webhooks() -> None:
+    """Write the notices to webhooks of each low balance whose e-mail is pending, once, also if the version before wrote
+    that. Apart from sending the e-mail, so that they do not wait for an unavailable mail server."""
+    if not (settings.LOW_BALANCE_NOTICES and settings.ALERT_WEBHOOK_URLS):
+        return
+    emails = Notice.objects.filter(due_at__isnull=False, token__isnull=False, has_webhooks=False)
+    for email in emails.order_by("pk"):
+        with transaction.atomic():
+            if emails.filter(pk=email.pk).update(has_webhooks=True):  # else another sender has written them
+                data = {"token_id": email.token_id, "balance": email.balance, "threshold": email.threshold}
+                _write(_webhook_targets(), Notice.Event.BALANCE_LOW, data, email.created_at, None)
+
+
+def _send(notice: Notice) -> tuple[str, bool]:
+    """The outcome, and whether the server is unavailable."""
+    send = _sender(notice)
+    if send is None:
+        return _settle(notice, "not needed"), False
+    if notice.attempts > len(BACK_OFF) + 1:
+        return _settle(notice, GIVEN_UP), False
+    try:
+        send()
+    except Exception as error:  # its text may contain an address, so only its type is logged
+        unavailable = isinstance(error, OSError | webhooks.WebhookUnreachable) and not isinstance(error, _REFUSALS)
+        reason = str(error) if isinstance(error, webhooks.WebhookFailed) else type(error).__name__
+        log.warning(
+            "notice not sent: id=%d channel=%s attempt=%d %s", notice.pk, notice.channel, notice.attempts, reason
+        )
+        if notice.attempts > len(BACK_OFF) or isinstance(error, webhooks.WebhookGone):
+            return _settle(notice, GIVEN_UP), unavailable
+        # Unless another sender has claimed it since, because this one took longer than CLAIM.
+        Notice.objects.filter(pk=notice.pk, attempts=notice.attempts).update(
+            due_at=timezone.now() + BACK_OFF[notice.attempts - 1], outcome=f"failed: {reason}"[:100]
+        )
+        return "failed", unavailable
+    notice.sent_at = timezone.now()
+    return _settle(notice, "sent"), False
+
+
+def _sender(notice: Notice) -> Callable[[], None] | None:
+    """What sends the notice; None if it is not needed any more."""
+    if notice.token_id is not None:  # the e-mail to a token's contact
+        token = ApiToken.objects.get(pk=notice.token_id)
+        to = recipients(token)
+        is_obsolete = token.revoked_at is not None or token.credits > (notice.threshold or 0)
+        return None if not to or is_obsolete else lambda: send_email(message(token, notice, to))
+    # Once the incident has ended, only the notice of its end is sent: the other must not arrive after it.
+    opened = notice.event == Notice.Event.INCIDENT_OPENED
+    if opened and notice.incident is not None and notice.incident.closed_at is not None:
+        return None
+    if notice.channel == Notice.Channel.EMAIL:
+        return (lambda: send_email(alert_message(notice))) if notice.target in settings.ALERT_EMAILS else None
+    urls = {webhooks.label(url): url for url in settings.ALERT_WEBHOOK_URLS}
+    return partial(_post, notice, urls[notice.target]) if notice.target in urls else None
+
+
+def send_email(email: EmailMessage, *, timeout_s: int = TIMEOUT_S) -> None:
+    """Raises smtplib's errors, and others of OSError."""
+    with get_connection(timeout=timeout_s) as server:  # closed even when the login fails
+        server.send_messages([email])
+
+
+def _post(notice: Notice, url: str) -> None:
+    webhooks.post(
+        url=url,
+        secrets=settings.ALERT_WEBHOOK_SECRETS,
+        message_id=f"msg_{notice.pk}_{int(notice.created_at.timestamp())}",
+        timestamp=int(timezone.now().timestamp()),
+        body=notice.payload.encode(),
+    )
+
+
+def _settle(notice: Notice, outcome: str) -> str:
+    notice.due_at, notice.outcome = None, outcome
+    notice.save(update_fields=["due_at", "sent_at", "outcome"])
+    return outcome
+
+
+def send_again(chosen: QuerySet[Notice]) -> list[Notice]:
+    """Make those of `chosen` that failed or were given up due now, with all attempts; returns them."""
+    with transaction.atomic():
+        failed = list(chosen.select_for_update().filter(FAILED))
+        Notice.objects.filter(pk__in=[notice.pk for notice in failed]).update(
+            due_at=timezone.now(), attempts=0, outcome=""
+        )
+    return failed
+
+
+def prune() -> int:
+    """Delete settled notices older than KEPT_DAYS; returns how many."""
+    return delete_in_batches(Notice.objects.filter(due_at=None, created_at__lt=oldest_kept()), 5_000)
+
+
+def recipients(token: ApiToken) -> list[str]:
+    """The token's contact or, if it has none, the contacts of its customer that get low-balance notices."""
+    if token.contact:
+        return [token.contact]
+    contacts = CustomerContact.objects.filter(customer=token.customer_id, low_balance=True)
+    return list(contacts.order_by("pk").values_list("email", flat=True))
+
+
+def message(token: ApiToken, notice: Notice, to: list[str]) -> EmailMessage:
+    """Plain text with the token's name and balance, and no secret. Names have no line break: customers.clean_name."""
+    return EmailMessage(
+        subject=f"Low balance: {token.name}",
+        body=(
+            f'The balance of the API token "{token.name}" fell to {notice.balance} credits on '
+            f"{notice.created_at:%Y-%m-%d at %H:%M} UTC. It has {token.credits} now.\n\n"
+            "A search costs one credit; without any left, searches are refused with 403.\n"
+        ),
+        to=to,
+    )
+
+
+def alert_message(notice: Notice) -> EmailMessage:
+    """Plain text with what the payload says. No part of a payload has a line break."""
+    payload = json.loads(notice.payload)
+    data = payload["data"]
+    resolved = notice.event == Notice.Event.INCIDENT_RESOLVED
+    lines = [f"{data['title']}.", data["summary"], data["hint"], data["url"]]
+    times = [
+        f"{what} {data[key].replace('T', ' ').replace('Z', ' UTC')}"
+        for what, key in (("Since", "opened_at"), ("Until", "closed_at"))
+        if data[key]
+    ]
+    return EmailMessage(
+        subject=f"[Caller ID] {'Resolved: ' if resolved else ''}{data['title']}",
+        body="\n\n".join([*(["This alert has ended."] if resolved else []), *filter(None, lines), "\n".join(times)])
+        + "\n",
+        to=[notice.target],
+    )

@@ -1,0 +1,78 @@
+"""The request log: a row for each request with a valid token, kept for REQUEST_LOG_DAYS. lookup.recording adds them.
+
+A row has the masked number and its keyed hash; no number in clear, no name, no answer.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from core.database_errors import describe
+from core.hashing import keyed_hash
+from core.retention import PRUNE_ROWS, delete_batch, delete_in_batches, update_in_batches
+from core.write_buffer import BufferedTable
+from monitoring.models import RequestLogEntry
+
+log = logging.getLogger(__name__)
+
+#: Rate-limited requests of one token that a process logs per minute. Further ones are only counted: nothing limits how
+#: many a client sends. All other requests are within the token's rate limit.
+MAX_RATE_LIMITED = 10
+ERASE_ROWS = 500
+
+#: By minute and token, how many rate-limited requests came; of one minute only. Tests clear it.
+rate_limited: Counter[tuple[datetime, int]] = Counter()
+
+
+def admits_rate_limited(token_id: int, now: datetime) -> bool:
+    """Whether one more rate-limited request of this token may be logged in this minute."""
+    minute = now.replace(second=0, microsecond=0)
+    if minute != next(iter(rate_limited), (minute,))[0]:
+        rate_limited.clear()
+    rate_limited[minute, token_id] += 1
+    return rate_limited[minute, token_id] <= MAX_RATE_LIMITED
+
+
+def overdue() -> QuerySet[RequestLogEntry]:
+    """The rows that `prune` should have deleted a day ago, the oldest first."""
+    return _older_than(settings.REQUEST_LOG_DAYS + 1).order_by("created_at")
+
+
+def _older_than(days: int) -> QuerySet[RequestLogEntry]:
+    return RequestLogEntry.objects.filter(created_at__lt=timezone.now() - timedelta(days=days))
+
+
+def _delete_overdue(inserted: int) -> None:
+    """Delete up to twice as many overdue rows as were inserted: without `prune` the table does not grow without bound.
+    Where it runs daily, there are none."""
+    try:
+        delete_batch(overdue(), 2 * inserted)
+    except Exception as error:
+        log.warning("the request log: overdue rows were not deleted (%s)", describe(error))
+
+
+TABLE = BufferedTable(
+    RequestLogEntry,
+    (
+        *("created_at", "token_id", "request_id", "status", "outcome", "charged", "replayed", "entry_id"),
+        *("number_mask", "number_hash", "duration_us", "source_a", "source_a_us", "source_b", "source_b_us"),
+        *("failures", "calls"),
+    ),
+    after_insert=_delete_overdue,
+)
+
+
+def prune() -> int:
+    """Delete rows older than REQUEST_LOG_DAYS, all if it is 0; returns how many."""
+    return delete_in_batches(_older_than(settings.REQUEST_LOG_DAYS), PRUNE_ROWS)
+
+
+def erase(numbers: Sequence[str]) -> int:
+    """Remove mask and hash of `numbers` from the rows that have them; returns how many changed."""
+    rows = RequestLogEntry.objects.filter(number_hash__in=[keyed_hash("number", number) for number in numbers])
+    return update_in_batches(rows, ERASE_ROWS, number_hash=None, number_mask="")

@@ -1,0 +1,242 @@
+"""Source metrics: how often each source was called, with which outcome, and how long it took. (Requests:
+accounts.request_statistics.)
+
+`count` adds to counters in memory (core.write_buffer), which a thread writes to tables; the reports read the tables.
+"""
+
+import math
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from django.db.models import F, Max, Q, Sum
+from django.db.models.functions import TruncDay
+
+from core import metrics, write_buffer
+from core.metrics import log_exceptions
+from core.periods import hour_of
+from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
+from core.write_buffer import BufferedTable, Row
+from lookup.outcomes import MemberCall
+from monitoring.models import SourceHour, SourceResult
+
+#: Upper bounds of the histogram's buckets, without the last one, which has none.
+BOUNDS_MS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
+BUCKETS = (*(f"ms_{bound}" for bound in BOUNDS_MS), "ms_more")
+
+_BOUNDS_US = [bound * 1000 for bound in BOUNDS_MS]
+_SUMS = ("count", "total_us", *BUCKETS)
+_TOTALS: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
+
+HOURS = BufferedTable(SourceHour, ("hour", "slot", "connector", "outcome"), _SUMS)
+RESULTS = BufferedTable(SourceResult, ("connector", "reason", "hint"), ("last_ms",), maximum=True)
+
+_ANSWERED = {"found", "not_found"}
+#: Answers without a call.
+_CACHED = {"cached_found", "cached_not_found"}
+#: Failures without a call.
+_NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
+#: Prefix of failures whose call was another search's.
+_SHARED = "shared_"
+_EVENTS = {"breaker_opened", "breaker_closed"}
+
+LOOKUPS = metrics.Counter(
+    "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
+)
+#: The outcomes that LOOKUPS tells apart, because a connector of the operator's own may fail for any reason.
+_METRIC_OUTCOMES = {
+    *_ANSWERED, *_CACHED, *_NOT_CALLED,
+    "auth", "bad_response", "error", "late", "quota", "rate_limited", "unavailable",
+}  # fmt: skip
+
+
+@log_exceptions
+def count(slot: str, calls: Iterable[MemberCall]) -> None:
+    """Count what the sources of one slot contributed to a search. Never raises."""
+    now_s = time.time()
+    rows: list[Row] = []
+    for call in calls:
+        connector, outcome, elapsed_s = call.connector[:200], call.outcome, call.elapsed_s
+        reason = outcome.removeprefix(_SHARED)
+        LOOKUPS.inc(connector, reason if reason in _METRIC_OUTCOMES else "other")
+        amounts = [(0, 1)]
+        if elapsed_s is not None:
+            elapsed_us = max(0, round(elapsed_s * 1_000_000))
+            amounts += [(1, elapsed_us), (2 + bisect_left(_BOUNDS_US, elapsed_us), 1)]
+            if outcome not in _CACHED and reason not in _NOT_CALLED:
+                failure = ("", "") if reason in _ANSWERED else (reason, call.hint)
+                rows.append((RESULTS, (connector, *failure), [(0, int(now_s * 1000))]))
+        rows.append((HOURS, (hour_of(now_s), slot, connector, outcome), amounts))
+    write_buffer.process_buffer.add(*rows)
+
+
+@log_exceptions
+def count_event(connector: str, event: str) -> None:
+    """Count what happened to a source's circuit breaker. `event`: one of _EVENTS. Never raises."""
+    write_buffer.process_buffer.add((HOURS, (hour_of(time.time()), "", connector[:200], event), [(0, 1)]))
+
+
+def prune() -> int:
+    """Delete rows older than KEPT_DAYS; returns how many."""
+    oldest = oldest_kept()
+    hours, results = SourceHour.objects.filter(hour__lt=oldest), SourceResult.objects.filter(last_ms__lt=_ms(oldest))
+    return delete_in_batches(hours, PRUNE_ROWS) + delete_in_batches(results, PRUNE_ROWS)
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+# --- Reports -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class SourceUsage:
+    """One source's figures in one slot. `calls`: its own calls, which took `total_us` together. `failures`: how many by
+    reason, including those without a call of its own."""
+
+    slot: str
+    connector: str
+    calls: int = 0
+    found: int = 0
+    not_found: int = 0
+    cached: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    total_us: int = 0
+    buckets: list[int] = field(default_factory=lambda: [0] * len(BUCKETS))
+
+    def add(self, outcome: str, sums: Sequence[int]) -> None:
+        """Add what was counted with one outcome, which is no event. `sums`: as _SUMS lists them."""
+        count, total_us, *buckets = sums
+        if outcome in _CACHED:
+            self.cached += count
+            return
+        if outcome == "found":
+            self.found += count
+        elif outcome == "not_found":
+            self.not_found += count
+        else:
+            reason = outcome.removeprefix(_SHARED)
+            self.failures[reason] = self.failures.get(reason, 0) + count
+        if outcome not in _NOT_CALLED and not outcome.startswith(_SHARED):
+            self.calls += count
+            self.total_us += total_us
+            self.buckets = [a + b for a, b in zip(self.buckets, buckets, strict=True)]
+
+    @property
+    def failed(self) -> int:
+        return sum(self.failures.values())
+
+    @property
+    def failed_unpaused(self) -> int:
+        """Failures without those while an operator had paused the source."""
+        return self.failed - self.failures.get("paused", 0)
+
+    @property
+    def failed_calls(self) -> int:
+        """Failures of calls, its own and shared ones."""
+        return self.failed - self.not_called
+
+    @property
+    def not_called(self) -> int:
+        """Failures without a call: paused, or one of the guard's."""
+        return sum(count for reason, count in self.failures.items() if reason in _NOT_CALLED)
+
+    @property
+    def unpaused(self) -> int:
+        """Lookups without cached answers and without those of a paused source."""
+        return self.found + self.not_found + self.failed_unpaused
+
+    @property
+    def mean_ms(self) -> float | None:
+        timed = sum(self.buckets)
+        return self.total_us / timed / 1000 if timed else None
+
+    @property
+    def median_ms(self) -> float | None:
+        return percentile(self.buckets, 0.5)
+
+    @property
+    def p95_ms(self) -> float | None:
+        return percentile(self.buckets, 0.95)
+
+
+class BreakerUsage(NamedTuple):
+    """Number of times that one circuit breaker opened, over all processes. `last_opened`: the start of the hour."""
+
+    opened: int
+    last_opened: datetime
+
+
+def percentile(buckets: Sequence[int], share: float) -> float | None:
+    """An estimate of the duration in milliseconds that `share` (0 to 1) of the calls in `buckets` did not exceed.
+
+    Interpolates linearly within a bucket. None without calls; infinite when it lies in the last bucket.
+    """
+    rank, below = share * sum(buckets), 0
+    if not rank:
+        return None
+    for index, (bound, calls) in enumerate(zip(BOUNDS_MS, buckets, strict=False)):
+        if below + calls >= rank:
+            lower = BOUNDS_MS[index - 1] if index else 0
+            return lower + (bound - lower) * (rank - below) / calls
+        below += calls
+    return math.inf
+
+
+@dataclass(slots=True)
+class Usages:
+    """What `by_source` read. `sources`: by slot and connector. `totals`: by connector, in all slots. `breakers`: those
+    that opened, by connector."""
+
+    sources: dict[tuple[str, str], SourceUsage] = field(default_factory=dict)
+    totals: dict[str, SourceUsage] = field(default_factory=dict)
+    breakers: dict[str, BreakerUsage] = field(default_factory=dict)
+
+
+def by_source(since: datetime) -> Usages:
+    """The sums of all hours from `since` on. One statement."""
+    columns = ("slot", "connector", "outcome")
+    rows: Any = SourceHour.objects.filter(hour__gte=since).values(*columns).annotate(**_TOTALS, last=Max("hour"))
+    usages = Usages()
+    for slot, connector, outcome, last, *sums in rows.order_by(*columns).values_list(*columns, "last", *_TOTALS):
+        if outcome == "breaker_opened":
+            usages.breakers[connector] = BreakerUsage(sums[0], last)
+        elif outcome not in _EVENTS:
+            usages.sources.setdefault((slot, connector), SourceUsage(slot, connector)).add(outcome, sums)
+            usages.totals.setdefault(connector, SourceUsage("", connector)).add(outcome, sums)
+    return usages
+
+
+def of_source(connector: str, since: datetime, *, by_hour: bool) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:
+    """The start of each hour or UTC day from `since` on, slot, outcome and what SourceUsage.add takes, without events.
+    One statement."""
+    rows: Any = SourceHour.objects.filter(hour__gte=since, connector=connector).exclude(outcome__in=_EVENTS)
+    step: Any = F("hour") if by_hour else TruncDay("hour", tzinfo=UTC)
+    grouped = rows.annotate(step=step).values("step", "slot", "outcome").annotate(**_TOTALS)
+    for at, slot, outcome, *amounts in grouped.values_list("step", "slot", "outcome", *_TOTALS).iterator():
+        yield at, slot, outcome, amounts
+
+
+def failures_by_hour(since: datetime, limit: int) -> list[Any]:
+    """`hour`, `slot`, `connector`, `failed` and `total` (all calls, including those that were refused) of the latest
+    `limit` hours with failures, from `since` on, newest first. One statement."""
+    rows: Any = (
+        SourceHour.objects.filter(hour__gte=since)
+        .exclude(outcome__in=_CACHED | _EVENTS)
+        .values("hour", "slot", "connector")
+        .annotate(failed=Sum("count", filter=~Q(outcome__in=_ANSWERED)), total=Sum("count"))
+        .filter(failed__gt=0)
+        .order_by("-hour", "slot", "connector")[:limit]
+    )
+    return list(rows)
+
+
+def last_results(since: datetime) -> tuple[dict[str, datetime], list[SourceResult]]:
+    """Since `since`: the time of each connector's last answer, and its last failure for each reason, newest first. One
+    statement."""
+    rows = list(SourceResult.objects.filter(last_ms__gte=_ms(since)).order_by("-last_ms", "connector", "reason"))
+    return {row.connector: row.at for row in rows if not row.reason}, [row for row in rows if row.reason]

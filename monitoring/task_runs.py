@@ -1,0 +1,102 @@
+"""When maintenance commands last succeeded and last failed: for /metrics and `doctor`, which other processes run."""
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db import DatabaseError
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import F, Q
+from django.utils import timezone
+
+from core import metrics
+from monitoring.models import TaskRun
+
+log = logging.getLogger(__name__)
+
+#: The names of the runs. AUDIT: of the whole ledger; AUDIT_SINCE: of its newest entries.
+PRUNE, AUDIT, AUDIT_SINCE = "prune", "audit_credits", "audit_credits --since"
+#: Succeeds if all address books were synchronized. Only where there are any.
+SYNC_CONTACTS = "sync_contacts"
+#: The check of all conditions that alerts report, by `send_notices`. Only where alerts are on.
+ALERTS = "alerts"
+
+#: `prune` runs daily, the audit of the whole ledger weekly. As in deploy/prometheus/alerts.yml.
+OVERDUE = {PRUNE: timedelta(days=2), AUDIT: timedelta(days=9)}
+#: `send_notices` runs every minute.
+ALERTS_OVERDUE = timedelta(minutes=15)
+
+LAST_SUCCESS = metrics.Gauge(
+    "callerid_task_last_success_timestamp_seconds",
+    "When the command last succeeded, on any host; 0: never.",
+    ("task",),
+    zeros=[(PRUNE,), (AUDIT,), (AUDIT_SINCE,)],
+)
+LAST_FAILURE = metrics.Gauge(
+    "callerid_task_last_failure_timestamp_seconds",
+    "When the command last found something wrong, on any host; 0: never.",
+    ("task",),
+    zeros=[(AUDIT,), (AUDIT_SINCE,)],
+)
+INSTALLED = metrics.Gauge(
+    "callerid_installed_timestamp_seconds",
+    "When the database's first migration was applied: a task that never succeeded is overdue from then on.",
+)
+
+
+def record(name: str, *, succeeded: bool) -> None:
+    """Record that a run ended now. Never fails the command: a role that may only read can audit too."""
+    ended = {"succeeded_at" if succeeded else "failed_at": timezone.now()}
+    try:
+        TaskRun.objects.update_or_create(name=name, defaults=ended)
+    except DatabaseError as error:
+        log.warning("the run of %s is not recorded (%s)", name, type(error).__name__)
+
+
+def forget(name: str) -> None:
+    """Delete the record of a task that is no longer run."""
+    TaskRun.objects.filter(name=name).delete()
+
+
+def all_runs() -> dict[str, TaskRun]:
+    """By name; a run that never ended is not among them."""
+    return TaskRun.objects.in_bulk()
+
+
+def succeeded_at(name: str) -> datetime | None:
+    """When the last run that succeeded ended."""
+    return TaskRun.objects.filter(name=name).values_list("succeeded_at", flat=True).first()
+
+
+def alerts_are_overdue(checked_at: datetime | None, now: datetime) -> bool:
+    """Whether the conditions, last checked at `checked_at`, have not been checked for too long."""
+    return checked_at is None or checked_at < now - ALERTS_OVERDUE
+
+
+def failed_audits() -> dict[str, datetime]:
+    """The audits whose last run failed, and when."""
+    audits = TaskRun.objects.filter(name__in=(AUDIT, AUDIT_SINCE)).order_by("name")
+    failed = audits.filter(Q(succeeded_at=None) | Q(failed_at__gt=F("succeeded_at")))
+    return {name: at for name, at in failed.values_list("name", "failed_at") if at}
+
+
+def overdue(now: datetime) -> dict[str, datetime | None]:
+    """The tasks of OVERDUE that have not succeeded for too long, or since the installation, and when they last did."""
+    last = {name: succeeded_at(name) for name in OVERDUE}
+    return {name: at for name, at in last.items() if (at or _installed_at() or now) < now - OVERDUE[name]}
+
+
+def _installed_at() -> datetime | None:
+    """When the first migration was applied."""
+    migrations = MigrationRecorder.Migration.objects.order_by("applied")
+    return migrations.values_list("applied", flat=True).first()
+
+
+@metrics.sampler
+def sample() -> None:
+    if installed_at := _installed_at():
+        INSTALLED.set(installed_at.timestamp())
+    for run in all_runs().values():
+        if run.succeeded_at:
+            LAST_SUCCESS.set(run.succeeded_at.timestamp(), run.name)
+        if run.failed_at:
+            LAST_FAILURE.set(run.failed_at.timestamp(), run.name)

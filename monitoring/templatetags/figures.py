@@ -1,0 +1,34 @@
+"""Template filters for times, money and phone numbers."""
+
+import math
+from decimal import Decimal
+
+from django import template
+
+from monitoring.source_statistics import BOUNDS_MS
+from phonebook import numbers
+
+register = template.Library()
+
+
+@register.filter
+def milliseconds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if math.isinf(value):
+        return f"over {BOUNDS_MS[-1]:,}"
+    return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+
+
+@register.filter
+def money(value: Decimal) -> str:
+    """Format `value` with all its decimals, at least two: a sum of prices of 0.008 is not rounded."""
+    exponent = value.as_tuple().exponent
+    decimals = -exponent if isinstance(exponent, int) else 0
+    return f"{value:,.{max(2, decimals)}f}"
+
+
+@register.filter
+def phone(digits: str | int) -> str:
+    """`+1 212 555 0100`."""
+    return numbers.formatted(str(digits))

@@ -1,0 +1,209 @@
+"""Gets what has changed in an LDAP directory, with OpenLDAP's program `ldapsearch`.
+
+LDAP has no change log that all servers share. So each run lists the ids and change numbers of all entries, in pages
+(RFC 2696), and reads the attributes of those that are new or changed. An entry is gone when a complete list lacks it.
+"""
+
+import base64
+import io
+import os
+import shutil
+import subprocess
+import threading
+import time
+from binascii import Error as InvalidBase64
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import chain
+from urllib.parse import urlsplit
+
+import certifi
+from django.conf import settings
+
+from core.text import clean_text
+from phonebook.address_books.changes import Card, Changes, FetchFailed, digest, label
+from phonebook.address_books.configuration import Book, LDAPQuery
+from phonebook.imports.readers import base
+from phonebook.imports.readers.base import ContactRow, InvalidCell, Rejected
+
+PROGRAM = "ldapsearch"
+CONNECT_TIMEOUT_S = 10
+#: Of one search, however slowly its result arrives.
+SEARCH_TIMEOUT_S = 600.0
+MAX_RESULT_BYTES = 256 * 2**20
+PAGE = 500
+_CHUNK_BYTES = 256 * 1024
+#: Up to so many changed entries are read by their ids, more by another search for all.
+MAX_BY_ID = 200
+
+# entryUUID: RFC 4530; entryCSN: OpenLDAP; modifyTimestamp: RFC 4512; objectGUID and uSNChanged: Active Directory.
+_IDS = ("entryUUID", "objectGUID")
+_VERSIONS = ("entryCSN", "uSNChanged", "modifyTimestamp")
+# In the assertion value of a filter (RFC 4515).
+_UNESCAPED = frozenset(b"-0123456789abcdefABCDEF")
+_NAMES = ("displayName", "cn", "o")
+#: City, state, country, and its code.
+_PLACES = ("l", "st", "co", "c")
+_EXPLAINED = {
+    4: "the server's size limit ended the list",
+    3: "the server's time limit ended the list",
+    1: "the server's TLS certificate was rejected (StartTLS), or it requires a user",
+    8: "the server requires stronger authentication",
+    11: "an administrative limit of the server ended the list",
+    13: "the server requires TLS",
+    32: "the server has no such base",
+    34: "the server says that the base or the user is no valid DN",
+    48: "the server refuses this way to log in",
+    49: "the server rejected the user or the password",
+    50: "the user may not read the entries",
+    80: "the server failed, or closed the connection before the list was complete",
+    87: "the filter is invalid",
+    249: "the filter is invalid",
+    **dict.fromkeys((245, 254, 255), "the server could not be reached, or its TLS certificate was rejected"),
+}
+Entry = dict[str, list[bytes]]
+
+
+def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
+    """`known` (key → version): of the last run, empty for the first. Raises FetchFailed."""
+    query = book.query
+    assert query is not None  # noqa: S101 (configuration.read)
+    keys: set[str] = set()
+
+    def changed(filter_: str, *attributes: str) -> Iterator[tuple[str, str, str, Entry]]:
+        """The entries that are new or have changed: key, version and filter of each. `keys` gets those of all."""
+        for entry in _search(book, query, filter_, (*_IDS, *_VERSIONS, *attributes)):
+            attribute, id_ = _id(entry)
+            key, version = digest(f"{attribute}={id_!r}"), _version(entry)
+            keys.add(key)
+            if not version or known.get(key) != version:
+                escaped = "".join(chr(byte) if byte in _UNESCAPED else f"\\{byte:02x}" for byte in id_)
+                yield key, version, f"({attribute}={escaped})", entry
+
+    filter_ = query.filter
+    if known:
+        filters = [own_filter for _, _, own_filter, _ in changed(filter_)]
+        if not filters:
+            return Changes(removed=set(known) - keys)
+        if len(filters) <= MAX_BY_ID:
+            filter_ = f"(&{filter_}(|{''.join(filters)}))"
+    changes = Changes()
+    for key, version, own_filter, entry in changed(filter_, *query.attributes, *_NAMES, *_PLACES):
+        # The filter with which ldapsearch finds the entry: unlike its DN, it has no name.
+        changes.cards[key] = card = Card(label(own_filter), version)
+        card.add(_rows(entry, query, book.region))
+    changes.removed = set(known) - keys
+    return changes
+
+
+def _rows(entry: Entry, query: LDAPQuery, region: str | None) -> Iterator[ContactRow | Rejected]:
+    """A row for each number, in the order of the attributes; `line` counts them from 1."""
+    name = next(filter(None, (_text(entry, attribute) for attribute in _NAMES)), "")
+    city, state, country, country_code = (_text(entry, attribute) for attribute in _PLACES)
+    location = base.location(city, state, country or country_code)
+    values = [value for attribute in query.attributes for value in entry.get(attribute.lower(), ())]
+    for line, value in enumerate(values, start=1):
+        text = value.decode("utf-8", "replace").strip()
+        if not text:
+            continue
+        try:
+            number = base.parse_number(text.removeprefix("tel:"), region)
+        except InvalidCell as error:
+            yield base.rejected_text(line, error, text)
+            continue
+        if name or location:
+            yield line, number, name, location
+        else:
+            yield base.rejected(line, base.NO_NAME_OR_LOCATION, number)
+
+
+def _text(entry: Entry, attribute: str) -> str:
+    return clean_text(next(iter(entry.get(attribute.lower(), ())), b"").decode("utf-8", "replace"))
+
+
+def _id(entry: Entry) -> tuple[str, bytes]:
+    for attribute in _IDS:
+        if values := entry.get(attribute.lower()):
+            return attribute, values[0]
+    raise FetchFailed("the server returns entries without an entryUUID or objectGUID")
+
+
+def _version(entry: Entry) -> str:
+    """Empty if the server has none: such an entry is read by each run."""
+    versions = [entry.get(attribute.lower()) for attribute in _VERSIONS]
+    return digest(repr(versions)) if any(versions) else ""
+
+
+# --- The program -----------------------------------------------------------------------------------------------------
+
+
+def _search(book: Book, query: LDAPQuery, filter_: str, attributes: tuple[str, ...]) -> Iterator[Entry]:
+    """All entries, if the list is complete; attributes' names are in lower case."""
+    program = shutil.which(PROGRAM)
+    if program is None:
+        raise FetchFailed("there is no ldapsearch on PATH: install OpenLDAP's clients (Debian: ldap-utils)")
+    return _entries(_run([program, *_arguments(book, query, filter_, attributes)], book))
+
+
+def _arguments(book: Book, query: LDAPQuery, filter_: str, attributes: tuple[str, ...]) -> Iterator[str]:
+    yield from ("-LLL", "-x", "-o", "ldif_wrap=no", "-o", f"nettimeout={CONNECT_TIMEOUT_S}")
+    yield from ("-E", f"pr={PAGE}/noprompt", "-z", "none", "-l", str(int(SEARCH_TIMEOUT_S)))
+    yield from ("-H", book.url, "-b", query.base, "-s", query.scope)
+    if urlsplit(book.url).scheme == "ldap" and not book.is_loopback:
+        yield "-ZZ"  # StartTLS, or no connection
+    if book.user:
+        yield from ("-D", book.user, "-y", "/dev/stdin")  # other users of the machine can read arguments
+    yield from (filter_, *attributes)
+
+
+def _run(command: list[str], book: Book) -> bytes:
+    """The output of ldapsearch. Raises FetchFailed unless the list is complete."""
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LDAPTLS_REQCERT": "demand",  # whatever ldap.conf says
+        "LDAPTLS_CACERT": settings.CA_BUNDLE or certifi.where(),
+        "LDAPREFERRALS": "off",
+    }
+    started, output = time.monotonic(), bytearray()
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        assert process.stdin is not None  # noqa: S101 (a pipe)
+        assert process.stdout is not None  # noqa: S101 (a pipe)
+        timer = threading.Timer(SEARCH_TIMEOUT_S, process.kill)
+        timer.start()
+        try:
+            with suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(book.credentials[1])
+            while chunk := process.stdout.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
+                output += chunk
+                if len(output) > MAX_RESULT_BYTES:
+                    raise FetchFailed(f"the result is larger than {MAX_RESULT_BYTES >> 20} MiB")
+            code = process.wait()
+        finally:
+            timer.cancel()
+            process.kill()
+    if time.monotonic() - started >= SEARCH_TIMEOUT_S:
+        raise FetchFailed(f"the result did not arrive within {SEARCH_TIMEOUT_S:,.0f} s")
+    if code:
+        raise FetchFailed(_EXPLAINED.get(code, f"ldapsearch ended with the result code {code}"))
+    return bytes(output)
+
+
+def _entries(ldif: bytes) -> Iterator[Entry]:
+    """The entries of LDIF (RFC 2849) with one line for each value. An attribute's options are ignored."""
+    entry: Entry = {}
+    for ended in chain(io.BytesIO(ldif), [b"\n"]):
+        line = ended.rstrip(b"\n")
+        if not line and entry:
+            yield entry
+            entry = {}
+        attribute, colon, value = line.partition(b":")
+        if not colon or line.startswith(b"#"):
+            continue
+        try:
+            value = base64.b64decode(value[1:]) if value.startswith(b":") else value.removeprefix(b" ")
+        except InvalidBase64:
+            raise FetchFailed("ldapsearch returned invalid LDIF") from None
+        name = attribute.decode("ascii", "replace").partition(";")[0].lower()
+        entry.setdefault(name, []).append(value)

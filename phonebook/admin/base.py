@@ -1,0 +1,146 @@
+"""Base class of the pages about numbers. No URL has a number; lists are searched by number prefix."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.admin.views.main import SEARCH_VAR, ChangeListSearchForm
+from django.db import OperationalError
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+
+from core.admin import IndexedChangeList, LargeTableAdmin, column
+from core.forms import PhoneNumberField
+from core.text import clean_text
+from phonebook import numbers
+
+SEARCH_TERM, NEW_NUMBER = "search_term", "new_number"
+_PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
+
+
+def find_by_prefix(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
+    """The primary keys of the `rows` whose number begins with `prefix`, in ascending order, at most `limit`.
+
+    Numbers are 64-bit integers of 7 to 15 digits: for each length, a range of the index. One query per length returns
+    them in order, because longer numbers are greater; one query with OR would have to sort all of them.
+    """
+    first, keys = int(prefix), list[Any]()
+    for length in range(max(7, len(prefix)), 16):
+        block = 10 ** (length - len(prefix))
+        found = rows.filter(number__gte=first * block, number__lt=(first + 1) * block).order_by("number")
+        keys += found.values_list("pk", flat=True)[: limit - len(keys)]
+        if len(keys) == limit:
+            break
+    return keys
+
+
+class PhoneNumberForm(forms.ModelForm):
+    number = PhoneNumberField(
+        help_text="With country code, e.g. +49 30 23125042. Spaces, hyphens, dots and parentheses are removed."
+    )
+
+    #: At least one of these fields is required.
+    one_of: tuple[str, ...] = ()
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        for name, value in data.items():
+            if isinstance(value, str):
+                data[name] = clean_text(value)
+        if self.one_of and not self.errors and all(data[name] in (None, "") for name in self.one_of):
+            raise forms.ValidationError(f"Enter at least one of these: {', '.join(self.one_of)}.")
+        return data
+
+
+class NoSearchForm(ChangeListSearchForm):
+    """Refuses a search term in the URL."""
+
+    def clean(self) -> dict[str, Any]:
+        data = dict(super().clean() or self.cleaned_data)
+        if data.pop(SEARCH_VAR, ""):
+            self.add_error(None, "Use the search field: a number in a URL would be logged.")
+        return data
+
+
+class NumberChangeList(IndexedChangeList):
+    """Searched by POST. The search term is in no URL, so a search lists one page, and actions take only rows of it."""
+
+    search_form_class = NoSearchForm
+    is_cut = False
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
+        self.params.pop(SEARCH_VAR, None)
+        if SEARCH_TERM in request.POST:
+            self.query, self.page_num = request.POST[SEARCH_TERM].strip(), 1
+        return super().get_queryset(request, exclude_parameters)
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        if self.query:
+            self.is_cut, self.multi_page, self.can_show_all = self.multi_page, False, False
+            self.result_count = min(self.result_count, self.list_per_page)
+
+    def notes(self) -> list[str]:
+        note = f"Only the first {self.list_per_page} matching rows are listed. Enter more digits."
+        return [note] if self.is_cut else super().notes()
+
+
+class NumberAdmin(LargeTableAdmin):
+    """The fields in `key` identify a row: they are set when it is added, and read-only from then on.
+
+    Search terms, and numbers to add, are sent by POST and are in no URL.
+    """
+
+    form: type[forms.ModelForm] = PhoneNumberForm
+    changelist_class = NumberChangeList
+    key: tuple[str, ...] = ("number",)
+    phone = column(lambda row: numbers.formatted(str(row.number)), "number", "number")
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """As Django's, from the URL, but the number from the body alone."""
+        return {**super().get_changeform_initial_data(request), "number": request.POST.get(NEW_NUMBER, "")}
+
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Also takes the number to fill in, by POST, from another page of the console (monitoring.admin.tester)."""
+        if NEW_NUMBER in request.POST:
+            request.method = "GET"
+        return super().add_view(request, *args, **kwargs)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if problem := self.search_problem(request.POST.get(SEARCH_TERM, "")):
+            self.message_user(request, problem, messages.ERROR)
+            return HttpResponseRedirect(request.path)
+        return super().changelist_view(request, extra_context)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        return () if obj is None else self.key
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._explain_timeout(request, super().changeform_view, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._explain_timeout(request, super().delete_view, *args, **kwargs)
+
+    def _explain_timeout(self, request: HttpRequest, view: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The response of `view`, or a message if its statement timed out, as when an import has locked the row."""
+        try:
+            return view(request, *args, **kwargs)
+        except OperationalError:
+            message = "Nothing was changed: the database timed out. An import may be running; try again."
+            self.message_user(request, message, messages.ERROR)
+            return HttpResponseRedirect(request.get_full_path())
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        """Digits (`+49 3023-125042`, `4930*`) find numbers with this prefix, other text what `search_text` finds."""
+        try:
+            prefix = _PREFIX.fullmatch(numbers.without_separators(search_term))
+        except numbers.InvalidNumber:
+            prefix = None
+        if not prefix:
+            return self.search_text(request, queryset, search_term)
+        return queryset.filter(pk__in=find_by_prefix(prefix[1], queryset, self.list_per_page + 1)), False
+
+    def search_text(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        return super().get_search_results(request, queryset, search_term)

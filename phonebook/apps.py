@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class PhonebookConfig(AppConfig):
+    name = "phonebook"
+    verbose_name = "Numbers"

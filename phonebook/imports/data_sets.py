@@ -1,0 +1,77 @@
+"""The table of data sets: the loaded versions, and the age of the complaint data that others publish."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from django.conf import settings
+from django.utils import timezone
+
+from phonebook.imports.readers import fcc_csv, ftc_csv, phoneblock
+from phonebook.imports.reading import ReplacedDay
+from phonebook.models import MAX_COUNT, Dataset
+
+#: The sources whose publishers add data every day or week.
+PUBLISHED = (ftc_csv.SOURCE, fcc_csv.SOURCE, phoneblock.SOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """The loaded complaints of one source. `newest`: the newest day that an import contained; of a block list, the day
+    (UTC) of its last import."""
+
+    source: str
+    newest: date
+    loaded_at: datetime
+    age_days: int
+
+    @property
+    def is_stale(self) -> bool:
+        return self.age_days > settings.COMPLAINT_STALE_DAYS
+
+
+def list_name(source: str) -> str:
+    """The Dataset name of a block list."""
+    return f"list {source}"
+
+
+def days_name(source: str) -> str:
+    """The Dataset name of complaints by day."""
+    return f"complaints {source}"
+
+
+def loaded_version(name: str) -> str:
+    """The recorded version of the data set; empty if none is loaded."""
+    return Dataset.objects.filter(name=name).values_list("version", flat=True).first() or ""
+
+
+def record(name: str, version: str, *, rows: int) -> None:
+    """Record that this version of the data set was loaded now."""
+    values = {"version": version, "rows": rows, "loaded_at": timezone.now()}
+    Dataset.objects.update_or_create(name=name, defaults=values)
+
+
+def record_days(days: Iterable[ReplacedDay]) -> None:
+    """Record that these days were imported now. Call it in the import's lock. Sources not in PUBLISHED are ignored."""
+    imported = list(days)
+    for source in PUBLISHED:
+        if own := [day for day in imported if day.source == source]:
+            name = days_name(source)
+            version = max(loaded_version(name), str(max(day.day for day in own)))
+            record(name, version, rows=min(sum(day.after for day in own), MAX_COUNT))
+
+
+def loaded(now: datetime) -> list[DataSet]:
+    """The loaded ones of PUBLISHED, with their age at `now` (UTC) in days. One statement."""
+    names = [name(source) for source in PUBLISHED for name in (days_name, list_name)]
+    rows = {row.name: row for row in Dataset.objects.filter(name__in=names)}
+    found = []
+    for source in PUBLISHED:
+        if row := rows.get(list_name(source)):
+            newest = row.loaded_at.date()
+        elif row := rows.get(days_name(source)):
+            newest = date.fromisoformat(row.version)
+        else:
+            continue
+        found.append(DataSet(source, newest, row.loaded_at, max(0, (now.date() - newest).days)))
+    return found

@@ -1,0 +1,139 @@
+"""Downloads one published file to disk: conditional, retried as a whole, limited in size and time.
+
+The body is stored as it was sent, plain or gzip: `files.open_text` reads both, and notices damaged ones.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import requests
+import urllib3
+from django.conf import settings
+
+from core import http
+from core.addresses import AddressPolicy
+from phonebook.imports.readers.base import UnreadableFile
+
+#: Of one attempt, however slowly its body arrives.
+ATTEMPT_TIMEOUT_S = 3600.0
+ATTEMPTS = 4
+#: Before the second attempt; doubled before each further one.
+RETRY_WAIT_S = 2.0
+#: A server that asks for a longer wait (Retry-After) has failed.
+MAX_RETRY_AFTER_S = 120.0
+#: Of an ETag or Last-Modified: what Dataset.version can hold.
+MAX_VALIDATOR = 64
+
+_CHUNK_BYTES = 256 * 1024
+_TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
+
+
+class DownloadFailed(Exception):
+    """The server did not supply the file. The message is for operators: no URL and no credentials."""
+
+
+class NotPublished(DownloadFailed):
+    """The server has no such file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file to download to `path`. `validator`: ETag or Last-Modified of the version that is already loaded, or empty.
+    `headers`: may hold credentials; `requests` sends no Authorization to another host. `progress`: called with bytes
+    done and total, None if unknown."""
+
+    url: str = field(repr=False)
+    path: Path
+    address_policy: AddressPolicy
+    headers: Mapping[str, str] = field(repr=False, default_factory=dict)
+    validator: str = ""
+    progress: Callable[[int, int | None], None] = lambda done, total: None
+
+    def run(self) -> str | None:
+        """Return the validator of the file that is now at `path`, empty if it has none; None if it has not changed, and
+        nothing is there. After an exception, what is there is incomplete.
+
+        Raises NotPublished (404); DownloadFailed after ATTEMPTS, or at once where another one is useless;
+        UnreadableFile for a web page, or more than REFRESH_MAX_MB; OSError of the disk.
+        """
+        for attempt in range(ATTEMPTS):
+            try:
+                with http.Session(self.url, self.address_policy, timeout_s=ATTEMPT_TIMEOUT_S) as session:
+                    return self._attempt(session)
+            except http.RequestInterrupted as error:
+                failure = error
+            except http.RequestFailed as error:
+                raise DownloadFailed(str(error)) from None
+            pause_s = RETRY_WAIT_S * 2**attempt if failure.wait_s is None else failure.wait_s
+            if pause_s > MAX_RETRY_AFTER_S:
+                raise DownloadFailed(f"{failure} and asks to wait {pause_s:,.0f} s")
+            if attempt < ATTEMPTS - 1:
+                time.sleep(pause_s)
+        raise DownloadFailed(f"{failure}, {ATTEMPTS} times")
+
+    def _attempt(self, session: http.Session) -> str | None:
+        headers = {"User-Agent": "Mozilla/5.0 (compatible; CallerID)", "Accept-Encoding": "gzip", **self.headers}
+        if self.validator:
+            headers["If-None-Match" if _is_etag(self.validator) else "If-Modified-Since"] = self.validator
+        with session.request("GET", self.url, headers=headers, allow_redirects=True) as response:
+            if response.status_code == 304 and self.validator:
+                return None
+            _require_file(response)
+            self._store(response)
+        return _validator(response)
+
+    def _store(self, response: requests.Response) -> None:
+        total = response.raw.length_remaining
+        _require_size(total or 0)
+        done = 0
+        with self.path.open("wb") as file:
+            for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
+                file.write(chunk)
+                done += len(chunk)
+                _require_size(done)
+                self.progress(done, total)
+
+
+def _require_file(response: requests.Response) -> None:
+    """Raises unless the response is a file."""
+    status = response.status_code
+    if status in _TRANSIENT:
+        raise http.RequestInterrupted(f"the server answered {status}", _retry_after_s(response))
+    if status in (404, 410):
+        raise NotPublished(f"the server has no such file ({status})")
+    if status in (401, 403):
+        raise DownloadFailed(f"the server refused access ({status})")
+    if status != 200:
+        raise DownloadFailed(f"the server answered {status} instead of a file")
+    if response.headers.get("Content-Type", "").lower().startswith(("text/html", "application/xhtml")):
+        raise UnreadableFile("the server sent a web page instead of the file")
+    if response.headers.get("Content-Encoding", "").lower() not in ("", "identity", "gzip"):
+        raise UnreadableFile("the server sent an encoding that was not requested")
+
+
+def _is_etag(validator: str) -> bool:
+    return validator.startswith(('"', 'W/"'))
+
+
+def _validator(response: requests.Response) -> str:
+    """The response's ETag or else Last-Modified, the first that can be stored and sent back; empty if there is none."""
+    etag, modified = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
+    found = (etag if _is_etag(etag) else "", modified)
+    return next(
+        (value for value in found if 0 < len(value) <= MAX_VALIDATOR and value.isascii() and value.isprintable()), ""
+    )
+
+
+def _retry_after_s(response: requests.Response) -> float | None:
+    """The seconds of Retry-After, a number or a date; None if there is none that can be read."""
+    try:
+        return urllib3.Retry(retry_after_max=10**9).get_retry_after(response.raw)
+    except (urllib3.exceptions.InvalidHeader, ValueError, OverflowError):
+        return None
+
+
+def _require_size(size: int) -> None:
+    if size > settings.REFRESH_MAX_MB * 2**20:
+        raise UnreadableFile(f"the file is larger than {settings.REFRESH_MAX_MB:,} MB (REFRESH_MAX_MB)")

@@ -1,0 +1,65 @@
+"""The file formats that can be imported, and how they are recognized."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from phonebook.imports.readers import fcc_csv, ftc_csv, phoneblock, vcard
+from phonebook.imports.readers.base import UnreadableFile
+from phonebook.imports.readers.fcc_csv import FCCReader
+from phonebook.imports.readers.ftc_csv import FTCReader
+from phonebook.imports.readers.google_csv import GoogleReader
+from phonebook.imports.readers.outlook_csv import OutlookReader
+from phonebook.imports.readers.plain_csv import PlainComplaintReader, PlainContactReader
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`title`: for people. `reader`: has `recognizes`, which says whether the first line that is not blank is that of
+    this format, and `read`, which yields the rows of the lines."""
+
+    title: str
+    reader: Any
+    #: Complaints: the source, unless the operator names another.
+    source: str = ""
+    #: Complaints: a block list, which is about numbers instead of days.
+    is_list: bool = False
+    #: Complaints: the columns by which a row repeats another; if empty, every row counts.
+    identity: str = ""
+
+
+TICKET = "source, ticket"
+NUMBER_AND_DAY = "number, source, day"
+
+CONTACTS: Mapping[str, Format] = {
+    "vcard": Format("vCard", vcard),
+    "google": Format("Google Contacts CSV", GoogleReader),
+    "outlook": Format("Outlook CSV", OutlookReader),
+    "csv": Format("CSV with number, name, location", PlainContactReader),
+}
+COMPLAINTS: Mapping[str, Format] = {
+    "ftc": Format("FTC Do Not Call CSV", FTCReader, ftc_csv.SOURCE),
+    "fcc": Format("FCC unwanted calls CSV", FCCReader, fcc_csv.SOURCE, identity=TICKET),
+    "phoneblock": Format("PhoneBlock block list JSON", phoneblock, phoneblock.SOURCE, is_list=True),
+    "csv": Format("CSV with number, day, total", PlainComplaintReader, "import", identity=NUMBER_AND_DAY),
+}
+
+
+def recognize(formats: Mapping[str, Format], first_line: str) -> str:
+    """The name of the format of a file with this first line. Raises UnreadableFile."""
+    for name, format_ in formats.items():
+        if format_.reader.recognizes(first_line):
+            return name
+    if not first_line:
+        raise UnreadableFile("the file is empty")
+    for start, what in _NOT_IMPORTABLE.items():
+        if first_line.startswith(start):
+            raise UnreadableFile(f"this is {what}")
+    raise UnreadableFile(f"format not recognized by its first line; set --format ({', '.join(formats)})")
+
+
+_NOT_IMPORTABLE = {
+    "<": "a web page, perhaps an error message that was saved instead of the file",
+    "%PDF": "a PDF",
+    "PK\x03\x04": "a zip file or a spreadsheet: unpack it, or save it as CSV",
+}

@@ -1,0 +1,129 @@
+"""Loads the numbering plan of the installed `phonenumbers` package (libphonenumber's geocoding data, Apache 2.0).
+
+Only this module imports that data, and only while it loads: it takes 98 MB, which no serving process should hold.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import phonenumbers
+from django.db import models
+
+from core.db import yield_to_writers
+from core.text import clean_text
+from phonebook.imports import data_sets
+from phonebook.imports.progress import OnProgress, ignore_progress
+from phonebook.imports.staging import chunks
+from phonebook.models import Country, NumberPrefix
+
+NUMBERING_PLAN = "numbering-plan"
+
+# Regions of the plan that are missing in the package's table of names; the names are Unicode CLDR's.
+_NAMES_MISSING_UPSTREAM = {"AC": "Ascension Island", "TA": "Tristan da Cunha", "XK": "Kosovo"}
+
+
+@dataclass(frozen=True, slots=True)
+class NumberingPlan:
+    """`places`: the English place of each prefix (country code and leading digits; empty: known to have none);
+    `countries`: the English name of each region (ISO 3166-1 alpha-2)."""
+
+    version: str
+    places: dict[int, str]
+    countries: dict[str, str]
+
+
+@dataclass(slots=True)
+class PlanResult:
+    """`already_loaded`: nothing was compared. `before`: the version loaded before, empty if none; only then `changes`
+    is empty. Each has the `key` of a prefix or country, and its name `before` and `after`, empty for none."""
+
+    version: str
+    already_loaded: bool
+    before: str = ""
+    prefixes: int = 0
+    countries: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    changes: list[dict[str, str]] = field(default_factory=list)
+
+
+def installed_version() -> str:
+    """The version of the installed data, without reading it."""
+    return phonenumbers.__version__
+
+
+def read_installed() -> NumberingPlan:
+    """The installed plan, without prefixes that are named in other languages only: for them the package too uses a
+    shorter prefix."""
+    from phonenumbers.geodata import GEOCODE_DATA
+    from phonenumbers.geodata.locale import LOCALE_DATA
+
+    return NumberingPlan(
+        version=installed_version(),
+        places={int(prefix): clean_text(names["en"]) for prefix, names in GEOCODE_DATA.items() if "en" in names},
+        countries=_NAMES_MISSING_UPSTREAM
+        | {code: name for code in LOCALE_DATA if (name := _english_name(LOCALE_DATA[code]))},
+    )
+
+
+def _english_name(names: dict[str, str]) -> str:
+    """A region's English name. `*aa` refers to the name in language aa."""
+    name = names.get("en", "")
+    return names.get(name[1:], "") if name.startswith("*") else name
+
+
+def load_numbering_plan(
+    *, force: bool = False, dry_run: bool = False, progress: OnProgress = ignore_progress
+) -> PlanResult:
+    """Update the tables of prefixes and countries to the installed version, writing only what differs.
+
+    Does nothing if that version is recorded as loaded, unless `force`. Searches continue: rows are removed last. If
+    interrupted, call it again.
+    """
+    version = installed_version()
+    before = data_sets.loaded_version(NUMBERING_PLAN)
+    if before == version and not force:
+        return PlanResult(version, already_loaded=True, before=before)
+    plan = read_installed()
+    result = PlanResult(version, False, before, prefixes=len(plan.places), countries=len(plan.countries))
+    removed: dict[type[models.Model], list[Any]] = {}
+    wanted: list[tuple[type[models.Model], str, dict[Any, str]]] = [
+        (Country, "name", plan.countries),
+        (NumberPrefix, "place", plan.places),
+    ]
+    for model, column, rows in wanted:
+        present = dict(model._default_manager.values_list("pk", column))
+        written = [(key, value) for key, value in rows.items() if present.get(key) != value]
+        removed[model] = list(present.keys() - rows.keys())
+        added = len(rows.keys() - present.keys())
+        result.added += added
+        result.changed += len(written) - added
+        result.removed += len(removed[model])
+        if before:
+            changed = written + [(key, "") for key in removed[model]]
+            result.changes += [
+                {"key": str(key), "before": present.get(key, ""), "after": after} for key, after in changed
+            ]
+        if not dry_run:
+            _write(model, column, written, progress)
+    if not dry_run:
+        for model, keys in removed.items():
+            for chunk in chunks(keys):
+                model._default_manager.filter(pk__in=chunk).delete()
+                yield_to_writers()
+        data_sets.record(NUMBERING_PLAN, version, rows=len(plan.places))
+    return result
+
+
+def _write(model: type[models.Model], column: str, rows: list[tuple[Any, str]], progress: OnProgress) -> None:
+    done = 0
+    for chunk in chunks(rows):
+        model._default_manager.bulk_create(
+            [model(**{"pk": key, column: value}) for key, value in chunk],
+            update_conflicts=True,
+            unique_fields=["pk"],
+            update_fields=[column],
+        )
+        progress(done := done + len(chunk))
+        yield_to_writers()

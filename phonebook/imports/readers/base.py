@@ -1,0 +1,119 @@
+"""The rows that readers of file formats yield, and their shared functions.
+
+A reader is a generator over the lines of one decoded file. It yields a tuple for each number, in the order of the file,
+and a Rejected for each row that it cannot read; it never guesses, and never raises for a single row. It raises
+UnreadableFile when the file as a whole cannot be read.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import lru_cache
+
+from core.text import clean_text
+from phonebook import numbers
+
+#: Line, number, name, location. Name or location may be empty, not both.
+ContactRow = tuple[int, int, str, str]
+#: Line, number, source, day, total, robocalls, subject, ticket. Subject and ticket may be empty. Rows with the same
+#: ticket are one complaint; with WHOLE_COUNT instead of a ticket, the row is the number's complete count for its day.
+ComplaintRow = tuple[int, int, str, date, int, int, str, str]
+#: The version of a block list; yielded before its rows.
+ListVersion = int
+
+WHOLE_COUNT = "="
+MAX_SOURCE = 32
+MAX_SUBJECT = 100
+
+NOT_UTF8 = "not UTF-8 (set --encoding)"
+NO_NAME_OR_LOCATION = "neither a name nor a location"
+REPEATED = "repeats an earlier row"
+IN_THE_FUTURE = "the day is in the future"
+#: A byte that could not be decoded (PEP 383).
+UNDECODED = re.compile("[\\udc80-\\udcff]")
+
+
+class UnreadableFile(Exception):
+    """The file as a whole cannot be read; the message says why."""
+
+
+@contextmanager
+def with_file_name(name: str) -> Iterator[None]:
+    """Prefix the message of an UnreadableFile raised inside with the file's name."""
+    try:
+        yield
+    except UnreadableFile as error:
+        raise UnreadableFile(f"{name}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A row that cannot be used. `reason` is one of few, for counting; `number` is masked, and None where none could be
+    read; `detail` is specific to this row and never quotes it."""
+
+    line: int
+    reason: str
+    number: str | None = None
+    detail: str = ""
+
+
+def rejected(line: int, reason: object, number: int | None = None, detail: str = "") -> Rejected:
+    """A Rejected with the number masked."""
+    return Rejected(line, str(reason), None if number is None else numbers.mask(str(number)), detail)
+
+
+def rejected_text(line: int, reason: object, text: str) -> Rejected:
+    """A Rejected with the number that `text` may be, masked."""
+    try:
+        return rejected(line, reason, int(numbers.parse_typed(text)))
+    except numbers.InvalidNumber:
+        return rejected(line, reason)
+
+
+def location(city: str, state: str, country: str) -> str:
+    """`City, State`, or the one of them that is known, or the country."""
+    city, state = clean_text(city), clean_text(state)
+    if city.casefold() == state.casefold():
+        state = ""
+    return clean_text(", ".join(filter(None, (city, state))) or country)
+
+
+class InvalidCell(Exception):
+    """A cell that makes its row unusable; the message says why."""
+
+
+def parse_number(text: str, region: str | None = None) -> int:
+    """As numbers.parse_listed. Raises InvalidCell."""
+    try:
+        return int(numbers.parse_listed(text, region))
+    except numbers.InvalidNumber as error:
+        raise InvalidCell(f"number {error}" if text.strip() else "no number") from None
+
+
+@lru_cache(maxsize=1024)
+def parse_source(text: str) -> str:
+    """The name of a source. Raises InvalidCell."""
+    name = clean_text(text)
+    if not 1 <= len(name) <= MAX_SOURCE:
+        raise InvalidCell(f"source must have 1 to {MAX_SOURCE} characters")
+    return name
+
+
+@lru_cache(maxsize=4096)
+def parse_day(text: str, parse: Callable[[str], date], today: date) -> date:
+    """The day that `parse` returns. Tomorrow is valid: it has begun east of Greenwich. Raises InvalidCell."""
+    try:
+        day = parse(text.strip())
+    except ValueError:
+        raise InvalidCell("no date such as 2026-01-31") from None
+    if day > today + timedelta(days=1):
+        raise InvalidCell(IN_THE_FUTURE)
+    return day
+
+
+@lru_cache(maxsize=1024)
+def parse_subject(text: str) -> str:
+    """The subject of a complaint: one line of at most MAX_SUBJECT characters."""
+    return clean_text(text)[:MAX_SUBJECT].rstrip()

@@ -1,0 +1,237 @@
+"""The base of the CSV readers, and the records of a CSV file with the line at which each begins: RFC 4180 with commas,
+semicolons or tabs.
+
+A malformed record costs no other record.
+"""
+
+import csv
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from itertools import chain
+from typing import Any
+
+from phonebook.imports.readers import base
+from phonebook.imports.readers.base import ComplaintRow, ContactRow, InvalidCell, Rejected, UnreadableFile
+
+DELIMITERS = ",;\t"
+UNCLOSED_QUOTE = "unclosed quotation mark"
+#: A record ends here at the latest: after an unclosed quote its lines are read again, each as a record of its own.
+MAX_RECORD_LINES = 1_000
+MAX_RECORD_CHARACTERS = 256 * 1024
+#: A header with more characters would make each of its rows too large for memory.
+MAX_HEADER = 2**20
+TOO_MANY_CELLS = "more cells than columns; a comma inside a cell needs quotes around the cell"
+_BLANK = "\ufeff \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The names of a file's columns, casefolded and with single spaces."""
+
+    columns: tuple[str, ...]
+    delimiter: str
+
+    def has(self, *names: str) -> bool:
+        """Whether a column has one of these names."""
+        return self.index(*names) < len(self.columns)
+
+    def index(self, *names: str) -> int:
+        """The index of the first column with one of these names; without one, that of the empty cell that ends every
+        `padded` row."""
+        return next((index for index, column in enumerate(self.columns) if column in names), len(self.columns))
+
+    def padded(self, cells: list[str]) -> list[str]:
+        """`cells` and empty ones up to one more than the columns."""
+        return cells + [""] * (len(self.columns) + 1 - len(cells))
+
+
+def parse_header(line: str) -> Header | None:
+    """The header in `line`, with the delimiter that gives most columns; None if it has no names or is not CSV."""
+    line = line.removeprefix("\ufeff").rstrip("\r\n")
+    headers = []
+    for delimiter in DELIMITERS:
+        with suppress(csv.Error):
+            cells = next(csv.reader([line], delimiter=delimiter, strict=True))
+            headers.append(Header(tuple(" ".join(cell.split()).casefold() for cell in cells), delimiter))
+    header = max(headers, key=lambda header: len(header.columns), default=None)
+    return header if header and any(header.columns) else None
+
+
+def read_header(lines: Iterator[str], matches: Callable[[Header], bool], error: str) -> tuple[Header, int]:
+    """The header, from the first line that is not blank, and the number of the line after it. Raises UnreadableFile,
+    with the message `error` where the header does not match."""
+    for number, line in enumerate(lines, start=1):
+        if line.strip(_BLANK):
+            header = parse_header(line) if len(line) <= MAX_HEADER else None
+            if header is None:
+                raise UnreadableFile(f"line {number} is not CSV; it must name the columns")
+            if not matches(header):
+                raise UnreadableFile(error)
+            return header, number + 1
+    raise UnreadableFile("the file is empty; its first line must name the columns")
+
+
+def rows(
+    lines: Iterable[str], header: Header, *, multiline: bool = False, line: int = 2
+) -> Iterator[tuple[int, list[str]] | Rejected]:
+    """Yield each record's line and cells, unchanged. A record may have fewer cells than the header has columns, never
+    more.
+
+    `line`: the number of the first of `lines`. `multiline`: a quoted cell may contain line breaks; otherwise each line
+    is a record.
+    """
+    width = len(header.columns)
+    source, pushed = iter(lines), deque[str]()
+
+    def take() -> str | None:
+        """The next line: first those that are read again."""
+        return pushed.popleft() if pushed else next(source, None)
+
+    following = line
+    for first in iter(take, None) if multiline else source:
+        line = following
+        following += 1
+        text = first.rstrip("\r\n")
+        if '"' not in text and "\r" not in text:
+            cells = text.split(header.delimiter)
+        else:
+            taken = [first]
+            continued = _continued(iter(take, None), taken) if multiline else ()
+            try:
+                cells = next(csv.reader(chain((first,), continued), delimiter=header.delimiter, strict=True))
+            except csv.Error as error:
+                pushed.extendleft(reversed(taken[1:]))
+                yield Rejected(line, _reason(error, first, multiline, len(taken)))
+                continue
+            following += len(taken) - 1
+            text = "".join(taken)
+        if not text.isascii() and base.UNDECODED.search(text):
+            yield Rejected(line, base.NOT_UTF8)
+        elif len(cells) > width and any(cells[width:]):
+            yield Rejected(line, TOO_MANY_CELLS)
+        elif any(cells) and not text.isspace():
+            del cells[width:]
+            yield line, cells
+
+
+def _continued(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
+    """The next lines of a record, each appended to `taken`, up to its limits."""
+    size = sum(map(len, taken))
+    for line in lines:
+        taken.append(line)
+        size += len(line)
+        if len(taken) > MAX_RECORD_LINES or size > MAX_RECORD_CHARACTERS:
+            return
+        yield line
+
+
+def _reason(error: csv.Error, first_line: str, multiline: bool, lines: int) -> str:
+    if base.UNDECODED.search(first_line):
+        return base.NOT_UTF8
+    if lines > 1 or (multiline and "end of data" in str(error)):
+        return UNCLOSED_QUOTE
+    # The part after the dash is advice for programmers.
+    return f"not CSV: {str(error).partition(' - ')[0]}"
+
+
+class CSVReader(ABC):
+    """Reads one file of a CSV format: `recognizes` and `read` are as formats.Format describes them."""
+
+    #: The names of each column that the format has, and of each that it may have.
+    required: Sequence[tuple[str, ...]] = ()
+    optional: Sequence[tuple[str, ...]] = ()
+    #: What is wrong with a header that does not match.
+    error: str
+    #: A quoted cell may contain line breaks.
+    multiline = False
+    #: Returns the number in a cell. Raises InvalidCell.
+    parse_number: Callable[..., int] = staticmethod(base.parse_number)
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        #: The indexes of the required and the optional columns.
+        self.columns = [header.index(*names) for names in (*self.required, *self.optional)]
+
+    @classmethod
+    def matches(cls, header: Header) -> bool:
+        """Whether a file with this header has the format."""
+        return all(header.has(*names) for names in cls.required)
+
+    @abstractmethod
+    def parse(self, line: int, cells: list[str]) -> Iterator[Any]:
+        """The rows of the record at `line`, whose cells are padded."""
+
+    @classmethod
+    def recognizes(cls, first_line: str) -> bool:
+        header = parse_header(first_line)
+        return header is not None and cls.matches(header)
+
+    @classmethod
+    def read(cls, lines: Iterator[str], **options: Any) -> Iterator[Any]:
+        """`options`: those of the constructor. Raises UnreadableFile."""
+        header, line = read_header(lines, cls.matches, cls.error)
+        reader = cls(header, **options)
+        for row in rows(lines, header, multiline=cls.multiline, line=line):
+            if isinstance(row, Rejected):
+                yield row
+            else:
+                yield from reader.parse(row[0], header.padded(row[1]))
+
+
+class ContactReader(CSVReader):
+    """`region` (ISO 3166-1 alpha-2): where numbers without a country code are dialed."""
+
+    def __init__(self, header: Header, *, region: str | None) -> None:
+        super().__init__(header)
+        self.region = region
+
+    @abstractmethod
+    def entries(self, cells: list[str]) -> Iterable[tuple[str, str, str]]:
+        """The numbers of a record, each with its name and location."""
+
+    def parse(self, line: int, cells: list[str]) -> Iterator[ContactRow | Rejected]:
+        """A number that occurs twice in the record counts once."""
+        seen: set[int] = set()
+        for text, name, location in self.entries(cells):
+            try:
+                number = self.parse_number(text, self.region)
+            except InvalidCell as error:
+                yield Rejected(line, str(error))
+                continue
+            if number in seen:
+                continue
+            seen.add(number)
+            if name or location:
+                yield line, number, name, location
+            else:
+                yield base.rejected(line, base.NO_NAME_OR_LOCATION, number)
+
+
+class ComplaintReader(CSVReader):
+    """`source`: of rows that name none. `today` is in UTC. Rows of days before `oldest_day` are skipped."""
+
+    def __init__(self, header: Header, *, source: str, today: date, oldest_day: date | None = None) -> None:
+        super().__init__(header)
+        self.source, self.today, self.oldest_day = source, today, oldest_day or date.min
+
+    def number(self, cells: list[str]) -> int:
+        """That of the first column. Raises InvalidCell."""
+        return self.parse_number(cells[self.columns[0]])
+
+    @abstractmethod
+    def complaint(self, cells: list[str]) -> tuple[str, date, int, int, str, str]:
+        """What follows the number in a ComplaintRow. Raises InvalidCell."""
+
+    def parse(self, line: int, cells: list[str]) -> Iterator[ComplaintRow | Rejected]:
+        number = None
+        try:
+            number = self.number(cells)
+            complaint = self.complaint(cells)
+            if complaint[1] >= self.oldest_day:
+                yield line, number, *complaint
+        except InvalidCell as error:
+            yield base.rejected(line, error, number)

@@ -1,0 +1,318 @@
+"""Reader of vCard files: 2.1 (versit, 1996), 3.0 (RFC 2426) and 4.0 (RFC 6350), also mixed in one file.
+
+A card yields a row for each of its telephone numbers, all with the card's name and location; a card without a number
+yields nothing. One card is held in memory at a time, and only what its rows need.
+"""
+
+import re
+from binascii import a2b_qp
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from encodings import normalize_encoding
+from encodings.aliases import aliases
+from functools import lru_cache
+from urllib.parse import unquote
+
+from core.text import clean_text
+from phonebook.imports.readers import base
+from phonebook.imports.readers.base import ContactRow, InvalidCell, Rejected
+
+#: Characters of an unfolded property, with its name and parameters. Pictures are longer, and not used.
+MAX_PROPERTY = 16 * 1024
+
+NO_END = "card without END:VCARD"
+OUTSIDE = "outside a card"
+NO_PROPERTY = "not a property"
+TOO_LONG = "property longer than 16 KiB"
+
+# Files concatenated with cat run into each other where the first has no final line end, or the second a BOM.
+_BORDER = re.compile(
+    r"[\s\ufeff]*+(END\s*+:\s*+VCARD[\s\ufeff]*+)?(BEGIN\s*+:\s*+VCARD\s*+)?", re.ASCII | re.IGNORECASE
+)
+# Up to the first colon outside quotation marks.
+_HEAD = re.compile(r'[^":]*+(?:"[^"]*+"[^":]*+)*+:')
+_PARAMETER = re.compile(r';((?:[^";]|"[^"]*+")*+)')
+_FOLD = re.compile(r"\n[ \t]")
+_NAMES = ("FN", "N", "ORG")
+_USED = frozenset({*_NAMES, "ADR", "TEL"})
+
+
+def recognizes(first_line: str) -> bool:
+    return _border(first_line) == (False, True)
+
+
+def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | Rejected]:
+    """`line` is where a TEL begins, counted from 1. Bytes that are not UTF-8 are U+DC80 to U+DCFF (PEP 383): a
+    property's CHARSET may still decode them."""
+    card: _Card | None = None
+    outside = False
+    for line in _unfold(lines):
+        if line.ends_card and card is not None:
+            yield from card.rows()
+            card = None
+            if not line.begins_card:
+                continue
+        if line.begins_card:
+            if card is not None:
+                yield Rejected(card.line, NO_END)
+            card, outside = _Card(line.number, region), False
+        elif card is not None:
+            card.add(line)
+        elif not outside:
+            yield Rejected(line.number, OUTSIDE)
+            outside = True
+    if card is not None:
+        yield Rejected(card.line, NO_END)
+
+
+def _unfold(lines: Iterator[str]) -> "Iterator[_Line]":
+    """The lines that are not blank, each with its continuations."""
+    line: _Line | None = None
+    for number, ended in enumerate(lines, start=1):
+        text = ended.rstrip("\r\n")
+        if line is not None:
+            if line.continues_with(text):
+                line.append(text)
+                continue
+            yield line
+        line = _Line(number, text) if text and not text.isspace() else None
+    if line is not None:
+        yield line
+
+
+class _Line:
+    """A content line, of which at most MAX_PROPERTY characters are kept."""
+
+    def __init__(self, number: int, text: str) -> None:
+        self.number = number
+        self.ends_card, self.begins_card = _border(text)
+        #: Each fold is still a line feed and a space or tab: whether the space is text depends on the version.
+        self.text = text[:MAX_PROPERTY]
+        self.too_long = len(text) > MAX_PROPERTY
+        self._head: _Head | None = None
+        self._soft_break = self._ends_with_soft_break(text)
+
+    def continues_with(self, text: str) -> bool:
+        if self.begins_card or self.ends_card:
+            return False
+        if text[:1] in (" ", "\t"):
+            return True
+        if self._soft_break:
+            return not any(_border(text))  # a value that ends with a soft break does not contain the next card
+        # Old exports do not indent the lines of a picture.
+        return self._head is not None and self._head.base64 and text != "" and ":" not in text
+
+    def append(self, text: str) -> None:
+        if not self.too_long:
+            joined = self.text.rstrip()[:-1] + text if self._soft_break else f"{self.text}\n{text}"
+            self.text = joined[:MAX_PROPERTY]
+            self.too_long = len(joined) > MAX_PROPERTY
+        self._soft_break = self._ends_with_soft_break(text)
+
+    def split(self) -> "tuple[_Head, str] | None":
+        """The head and the raw value; None if the line is not a property."""
+        match = _HEAD.match(self.text)
+        value_at = match.end() if match else self.text.find(":") + 1  # the latter after an unclosed quotation mark
+        return (_parse_head(self.text[: value_at - 1]), self.text[value_at:]) if value_at else None
+
+    def _ends_with_soft_break(self, text: str) -> bool:
+        # Matched again only where the head can have become complete: a picture has very many lines.
+        if self._head is None and ":" in text and (match := _HEAD.match(self.text)):
+            self._head = _parse_head(self.text[: match.end() - 1])
+        return self._head is not None and self._head.quoted_printable and text.rstrip().endswith("=")
+
+
+def _border(text: str) -> tuple[bool, bool]:
+    """Whether the line ends a card, and whether it begins one."""
+    border = _BORDER.fullmatch(text)
+    return (border[1] is not None, border[2] is not None) if border else (False, False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A property's name, in upper case and without its group, and its parameters. `charset`: one that Python has."""
+
+    name: str
+    quoted_printable: bool
+    base64: bool
+    charset: str | None
+    preferred: bool
+
+    def decode(self, value: str, *, folds_are_text: bool) -> str:
+        """The value unfolded and decoded; what cannot be decoded matches base.UNDECODED."""
+        value = value.replace("\n", "") if folds_are_text else _FOLD.sub("", value)
+        # Undecoded without a CHARSET: a fold may have cut a character in two. ESC: ISO-2022 encodes text as ASCII.
+        if self.quoted_printable or _has_undecoded(value) or (self.charset and "\x1b" in value):
+            try:
+                raw = value.encode("utf-8", "surrogateescape")
+            except UnicodeEncodeError:  # a lone surrogate, as UTF-7 can contain
+                raw = value.encode("utf-8", "surrogatepass")
+            if self.quoted_printable:
+                raw = a2b_qp(raw)
+            value = raw.decode(self.charset or "utf-8", "replace").replace("\ufffd", "\udcff")
+        return value
+
+
+@lru_cache(maxsize=256)
+def _parse_head(text: str) -> _Head:
+    text = _FOLD.sub("", text)
+    name, semicolon, parameters = text.partition(";")
+    values = defaultdict[str, set[str]](set)
+    for parameter in _PARAMETER.findall(semicolon + parameters):
+        key, equals, listed = parameter.replace('"', "").upper().partition("=")
+        # 2.1 may omit the key: TEL;CELL;QUOTED-PRINTABLE
+        for named in (key.strip(),) if equals else ("TYPE", "ENCODING"):
+            values[named].update(value.strip() for value in (listed if equals else key).split(","))
+    return _Head(
+        name=name.rpartition(".")[2].strip().upper(),
+        quoted_printable="QUOTED-PRINTABLE" in values["ENCODING"],
+        base64=not values["ENCODING"].isdisjoint({"B", "BASE64"}),
+        charset=next(filter(None, map(_charset, sorted(values["CHARSET"]))), None),
+        preferred="PREF" in values["TYPE"] or "1" in values["PREF"],
+    )
+
+
+# No other name is looked up: Python caches every name that it does not find, and has codecs that are no charsets.
+_CHARSETS = frozenset({*aliases, *aliases.values(), "koi8_u"})
+
+
+def _charset(name: str) -> str | None:
+    name = normalize_encoding(name).lower()
+    if name in _CHARSETS:
+        with suppress(LookupError):
+            b"a".decode(name, "replace")
+            return name
+    return None
+
+
+class _Card:
+    """The card that is being read."""
+
+    def __init__(self, line: int, region: str | None) -> None:
+        self.line = line
+        self._region = region
+        self._is_21 = False
+        self._names = dict.fromkeys(_NAMES, "")
+        self._location = ""
+        self._preferred_location = ""
+        #: In the order of the file: line and number, or what is wrong with a line.
+        self._entries: list[tuple[int, int] | Rejected] = []
+        self._numbers: set[int] = set()
+
+    def add(self, line: _Line) -> None:
+        parts = line.split()
+        if parts is None:
+            self._entries.append(Rejected(line.number, NO_PROPERTY))
+            return
+        head, value = parts
+        if head.name == "VERSION":
+            self._is_21 = value.strip() == "2.1"
+        if head.name not in _USED:
+            return
+        if line.too_long:
+            self._entries.append(Rejected(line.number, TOO_LONG))
+            return
+        value = head.decode(value, folds_are_text=self._is_21)
+        if head.name == "TEL":
+            self._add_number(line.number, value)
+        elif head.name == "ADR":
+            self._add_address(value, head.preferred)
+        else:
+            self._names[head.name] = self._names[head.name] or self._parse_name(head.name, value)
+
+    def rows(self) -> Iterator[ContactRow | Rejected]:
+        """The rows of the complete card."""
+        name = next(filter(None, self._names.values()), "")
+        location = self._preferred_location or self._location
+        reason = None
+        if _has_undecoded(name) or _has_undecoded(location):
+            reason = base.NOT_UTF8
+        elif not (name or location):
+            reason = base.NO_NAME_OR_LOCATION
+        for entry in self._entries:
+            if isinstance(entry, Rejected):
+                yield entry
+            elif reason is None:
+                yield *entry, name, location
+            else:
+                line, number = entry
+                yield base.rejected(line, reason, number)
+
+    def _add_number(self, line: int, value: str) -> None:
+        if _has_undecoded(value):
+            self._entries.append(Rejected(line, base.NOT_UTF8))
+            return
+        text = _unescape(value, self._is_21).strip()
+        is_uri = text[:4].lower() == "tel:"
+        if is_uri:
+            text = text[4:].strip()
+        if not text:
+            return
+        try:
+            number = base.parse_number(_number_of_uri(text) if is_uri else text, self._region)
+        except InvalidCell as error:
+            self._entries.append(base.rejected_text(line, error, text))
+            return
+        if number not in self._numbers:
+            self._numbers.add(number)
+            self._entries.append((line, number))
+
+    def _add_address(self, value: str, preferred: bool) -> None:
+        parts = (_components(value, self._is_21) + [""] * 7)[3:7]
+        locality, area, _postal_code, country = map(_clean, parts)
+        location = _clean(", ".join(filter(None, dict.fromkeys((locality, area))))) or country
+        self._location = self._location or location
+        if preferred:
+            self._preferred_location = self._preferred_location or location
+
+    def _parse_name(self, name: str, value: str) -> str:
+        if name == "FN":
+            return _clean(_unescape(value, self._is_21))
+        parts = _components(value, self._is_21)
+        if name == "ORG":
+            return _clean(parts[0])
+        family, given, additional, prefix, suffix = (parts + [""] * 5)[:5]
+        return _clean(f"{prefix} {given} {additional} {family} {suffix}")
+
+
+def _number_of_uri(text: str) -> str:
+    """The number of a tel URI (RFC 3966), with the prefix of its phone-context."""
+    number, *parameters = map(unquote, text.split(";"))
+    for parameter in parameters:
+        key, _, context = parameter.partition("=")
+        if key.strip().lower() == "phone-context" and context.startswith("+") and not number.startswith("+"):
+            return context + number
+    return number
+
+
+def _clean(value: str) -> str:
+    """As clean_text; a value with undecoded bytes is unchanged, so that its use can be rejected."""
+    return value if _has_undecoded(value) else clean_text(value)
+
+
+def _has_undecoded(text: str) -> bool:
+    return not text.isascii() and base.UNDECODED.search(text) is not None
+
+
+# 2.1 escapes semicolons only, and a backslash is itself; some of its writers escape commas too. Old versions of Apple's
+# address book escape colons in 3.0.
+_ESCAPED_21 = re.compile(r"\\([;,])")
+_ESCAPED = re.compile(r"\\([\\;,:nN])")
+_SEPARATOR_21 = re.compile(r"\\[;,]|;")
+_SEPARATOR = re.compile(r"\\.|;", re.DOTALL)
+
+
+def _unescape(value: str, is_21: bool) -> str:
+    return (_ESCAPED_21 if is_21 else _ESCAPED).sub(lambda found: "\n" if found[1] in "nN" else found[1], value)
+
+
+def _components(value: str, is_21: bool) -> list[str]:
+    """The parts of a structured value: between the semicolons that are not escaped."""
+    parts, start = [], 0
+    for found in (_SEPARATOR_21 if is_21 else _SEPARATOR).finditer(value):
+        if found[0] == ";":
+            parts.append(value[start : found.start()])
+            start = found.end()
+    return [_unescape(part, is_21) for part in (*parts, value[start:])]

@@ -1,0 +1,305 @@
+"""Staging tables: the temporary tables of one import, which only this connection sees, and their merge into a table.
+
+Rows are copied into them, are sorted and made unique there in SQL, and what differs is written into the target table.
+What the databases do in their own ways is in PostgreSQLTables and SQLiteTables; Tables is the one of this database.
+"""
+
+# ruff: noqa: S608 (statements are built from names in the code; values are bound)
+
+import fcntl
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+from django.db import Error, IntegrityError, connection, models, transaction
+from django.utils import timezone
+
+from core.db import VENDOR, fetch_one, run, yield_to_writers
+from phonebook.imports.progress import ImportProgress, OnProgress, ignore_progress
+
+CHUNK_ROWS = 5000
+#: For the rows of `merged` that are to be written.
+NOT_DELETED = "CAST(NULL AS bigint) AS deleted"
+# About 100,000 rows, after which progress is reported.
+_PAGES = 1000
+
+
+@dataclass(slots=True)
+class Counts:
+    """Numbers of rows. `read`: valid and rejected ones. `repeated`: skipped, because an earlier row has the same number
+    (complaints: the same ticket, or number and day). `rejected`: by reason. The others: rows of the target table."""
+
+    read: int = 0
+    added: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    repeated: int = 0
+    rejected: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """`key` and `values` name the columns. `stamp`: a column that is set to the time of the import in every row that is
+    added or changed."""
+
+    model: type[models.Model]
+    key: tuple[str, ...]
+    values: tuple[str, ...]
+    stamp: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.model._meta.db_table
+
+
+class StagingTables(ABC):
+    """The temporary tables and views of one import, dropped at the end of a `with` block."""
+
+    #: Whether others see a merge in parts, and an interrupted one leaves some.
+    merges_in_parts: bool
+    #: SQL: the operator that compares values, of which some are NULL.
+    differs: str
+    #: Of columns of text.
+    collation = ""
+
+    @staticmethod
+    @abstractmethod
+    def lock(table: TargetTable) -> AbstractContextManager[None]:
+        """Imports into one table take turns: they never deadlock, and each counts what it did. On PostgreSQL what
+        happens inside is one transaction."""
+
+    @abstractmethod
+    def optimize(self, name: str, index: str = "") -> None:
+        """Prepare the filled table `name` for joins by the columns of `index`."""
+
+    @abstractmethod
+    def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
+        """Insert rows with `width` columns. Other connections need not wait for it."""
+
+    @abstractmethod
+    def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
+        """For each part of the `rows` of `merged` that is written at once: the condition for it, and the number of rows
+        up to its end."""
+
+    def __init__(self) -> None:
+        self._created: list[tuple[str, str]] = []
+
+    def fill(
+        self,
+        name: str,
+        columns: Mapping[str, str],
+        rows: Iterable[Sequence[Any]],
+        progress: OnProgress = ignore_progress,
+    ) -> int:
+        """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were."""
+        types = ", ".join(f"{column} {kind}{self.collation * (kind == 'text')}" for column, kind in columns.items())
+        self._create("TABLE", name, f"({types})")
+        done = 0
+        for chunk in chunks(rows):
+            self._insert(f"{name} ({', '.join(columns)})", len(columns), chunk)
+            done += len(chunk)
+            progress(done)
+        return done
+
+    def derive(self, name: str, query: str, parameters: Sequence[Any] = (), *, index: str = "") -> int:
+        """Create the table `name` from the result of `query`, in its order. Returns the number of its rows."""
+        self._create("TABLE", name, f"AS {query}", parameters)
+        self.optimize(name, index)
+        return int(fetch_one(f"SELECT count(*) FROM {name}")[0])
+
+    def view(self, name: str, query: str) -> None:
+        """As `derive`, but as a view, where a copy would not be faster to read."""
+        self._create("VIEW", name, f"AS {query}")
+
+    def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query whose result may be large."""
+        with connection.chunked_cursor() as cursor:
+            cursor.execute(query)
+            while rows := cursor.fetchmany(CHUNK_ROWS):
+                yield from rows
+
+    def merge(self, table: TargetTable, counts: Counts, observer: ImportProgress, *, dry_run: bool = False) -> None:
+        """Merge the staging table `merged` into `table`, and set what `counts` has about its rows. With `dry_run`, only
+        count. Call it in `lock`.
+
+        `merged` has the columns of `table` and `deleted`, and is sorted by the first column. If `deleted` is NULL, the
+        row is written, and its key occurs once; otherwise `deleted` is the primary key of a row to delete.
+
+        On PostgreSQL others see all of a merge, or nothing. On SQLite, where searches write too, each part is a
+        transaction, followed by a pause. All rows of one number are in one part, so that a search, which is for one
+        number, sees all of them or none. If interrupted there, the same import again does the rest.
+        """
+        same = " AND ".join(f"t.{column} = m.{column}" for column in table.key)
+        known = f"t.{table.key[0]}"
+        written, stored, counts.changed, counts.removed = fetch_one(
+            f"SELECT count(CASE WHEN m.deleted IS NULL THEN 1 END), count({known}), "
+            f"count(CASE WHEN {known} IS NOT NULL AND ({self._differ(table, 't', 'm')}) THEN 1 END), count(m.deleted) "
+            f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {same}"
+        )
+        counts.added, counts.unchanged = written - stored, stored - counts.changed
+        observer.merging(written + counts.removed, in_parts=self.merges_in_parts)
+        if dry_run or not (counts.added or counts.changed or counts.removed):
+            return
+        for where, done in self._parts(table, written + counts.removed):
+            with transaction.atomic():
+                if counts.removed:
+                    deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
+                    run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
+                self._write(table, where, all_new=not stored)
+            observer.merged(done)
+            yield_to_writers()
+        self.optimize(table.name)
+
+    def _write(self, table: TargetTable, where: str, *, all_new: bool) -> None:
+        """Add or change what differs. Without the conflicts of `all_new`, PostgreSQL takes a third less time."""
+        inserted, selected, updated = [*table.key, *table.values], [*table.key, *table.values], [*table.values]
+        if table.stamp:
+            inserted, selected, updated = [*inserted, table.stamp], [*selected, "%s"], [*updated, table.stamp]
+        insert = (
+            f"INSERT INTO {table.name} ({', '.join(inserted)}) "
+            f"SELECT {', '.join(selected)} FROM merged WHERE deleted IS NULL AND {where}"
+        )
+        assignments = ", ".join(f"{column} = excluded.{column}" for column in updated)
+        on_conflict = (
+            f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} "
+            f"WHERE {self._differ(table, table.name, 'excluded')}"
+        )
+        stamp = [timezone.now()] if table.stamp else []
+        try:
+            with transaction.atomic():
+                run(insert if all_new else insert + on_conflict, stamp)
+        except IntegrityError:  # somebody has added one of the keys since
+            run(insert + on_conflict, stamp)
+
+    def _differ(self, table: TargetTable, one: str, other: str) -> str:
+        """SQL: whether two rows with the same key have different values."""
+        return " OR ".join(f"{one}.{column} {self.differs} {other}.{column}" for column in table.values)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(Error):  # in a failed transaction nothing can be dropped, and nothing needs to be
+            for kind, name in reversed(self._created):
+                run(f"DROP {kind} IF EXISTS {name}")
+
+    def _create(self, kind: str, name: str, definition: str, parameters: Sequence[Any] = ()) -> None:
+        self._created.append((kind, name))
+        run(f"CREATE TEMPORARY {kind} {name} {definition}", parameters)
+
+
+class PostgreSQLTables(StagingTables):
+    """Rows are copied by COPY, and merged in one transaction."""
+
+    merges_in_parts = False
+    differs = "IS DISTINCT FROM"
+    # Sorting by bytes takes a fraction of the time of sorting by a language's rules.
+    collation = ' COLLATE "C"'
+
+    def __enter__(self) -> Self:
+        run("SET statement_timeout = 0")
+        run("SET work_mem = '64MB'")  # for sorts; one import at a time sorts
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        with suppress(Error):
+            run("RESET statement_timeout")
+            run("RESET work_mem")
+
+    @staticmethod
+    @contextmanager
+    def lock(table: TargetTable) -> Iterator[None]:
+        with transaction.atomic():
+            run("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"import into {table.name}"])
+            yield
+
+    def optimize(self, name: str, index: str = "") -> None:
+        """By statistics: PostgreSQL hashes and sorts, and needs no index."""
+        run(f"ANALYZE {name}")
+
+    def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
+        """By pages of the staging table, only so that progress can be reported."""
+        size = fetch_one("SELECT pg_relation_size('merged') / 8192")[0]
+        for first in range(0, size, _PAGES):
+            end = min(first + _PAGES, size)
+            yield f"ctid >= '({first},0)' AND ctid < '({end},0)'", rows * end // size
+
+    def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
+        """By COPY's text format: psycopg's write_row takes several times as long."""
+        line = "\t".join(["%s"] * width) + "\n"
+        block = "".join([line % tuple(row) for row in rows])
+        separators = (block.count("\t"), block.count("\n"))
+        if "\\" in block or "\r" in block or separators != ((width - 1) * len(rows), len(rows)):
+            block = "".join([line % tuple(str(value).translate(_ESCAPES) for value in row) for row in rows])
+        with (
+            connection.cursor() as cursor,
+            connection.wrap_database_errors,  # Django wraps errors of execute, not of copy
+            cursor.copy(f"COPY {into} FROM STDIN") as copy,
+        ):
+            copy.write(block)
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+class SQLiteTables(StagingTables):
+    """Each chunk of rows is copied, and merged, in a transaction of its own, so that searches need not wait."""
+
+    merges_in_parts = True
+    differs = "IS NOT"
+
+    @staticmethod
+    @contextmanager
+    def lock(table: TargetTable) -> Iterator[None]:
+        # A separate file: closing one of the database's would release SQLite's own locks in this process. Readable by
+        # all, in case root was the first to import.
+        path = Path(connection.settings_dict["NAME"]).with_name(f"{table.name}.lock")
+        with open(os.open(path, os.O_RDONLY | os.O_CREAT, 0o644), "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def optimize(self, name: str, index: str = "") -> None:
+        if index:
+            run(f"CREATE INDEX {name}_index ON {name} ({index})")
+
+    def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
+        """Each part ends before the number that it would split; a number with more rows than a chunk is split."""
+        number, first = table.key[0], 1
+        while first <= rows:
+            last = min(first + CHUNK_ROWS - 1, rows)
+            [split] = fetch_one(
+                f"SELECT min(rowid) FROM merged WHERE rowid BETWEEN %s AND %s "
+                f"AND {number} = (SELECT {number} FROM merged WHERE rowid = %s)",
+                [first, last, last + 1],
+            )
+            if split and split > first:
+                last = split - 1
+            yield f"rowid BETWEEN {first} AND {last}", last
+            first = last + 1
+
+    def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
+        """In a savepoint, which outside a transaction is a DEFERRED one: Django's are IMMEDIATE, and would make
+        searches wait for tables that they cannot see."""
+        with connection.cursor() as cursor:
+            cursor.execute("SAVEPOINT staging")
+            try:
+                cursor.executemany(f"INSERT INTO {into} VALUES ({', '.join(['%s'] * width)})", rows)
+            finally:
+                cursor.execute("RELEASE staging")
+
+
+Tables: type[PostgreSQLTables] | type[SQLiteTables] = PostgreSQLTables if VENDOR == "postgresql" else SQLiteTables
+
+
+def chunks(items: Iterable[Any], size: int = CHUNK_ROWS) -> Iterator[list[Any]]:
+    """Lists of at most `size` items."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk

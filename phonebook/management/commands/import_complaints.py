@@ -1,0 +1,78 @@
+from datetime import UTC, datetime
+from typing import Any
+
+from django.core.management.base import CommandError, CommandParser
+
+from phonebook.imports import formats
+from phonebook.imports.complaints import import_complaints
+from phonebook.imports.files import open_text
+from phonebook.imports.readers import base
+from phonebook.imports.reading import ImportResult
+from phonebook.management.import_command import REJECTED_ROWS, ImportCommand
+from phonebook.models import ComplaintDay
+
+SHOWN_DAYS = 10
+
+
+class Command(ImportCommand):
+    help = (
+        "Import complaints from the FTC's Do Not Call files, the FCC's unwanted calls, PhoneBlock's block list, or CSV "
+        "files with the columns number, day, total and optionally robocalls, source and subject. Each file's format is "
+        "recognized. For each source, the days that the files contain, all files together, replace the stored ones: "
+        "importing a file twice counts nothing twice, and a later day's file adds to it. Import a day that is split "
+        "over several files with one command: an import by which a day would lose more than half of its numbers is "
+        "refused, unless --allow-loss. PhoneBlock's list replaces the numbers that it names and removes those with 0 "
+        "votes; with --full it also removes those that it does not name. " + REJECTED_ROWS
+    )
+    read_noun = "row"
+    noun = "complaint days"
+    model = ComplaintDay
+    formats = formats.COMPLAINTS
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("files", metavar="FILE", nargs="+", help="Plain or gzip; - for standard input.")
+        super().add_arguments(parser)
+        parser.add_argument("--source", help="Source of the complaints; default: ftc, fcc, phoneblock or import.")
+        parser.add_argument(
+            "--full", action="store_true", help="The block list is complete: remove the numbers that it does not name."
+        )
+        parser.add_argument(
+            "--allow-loss",
+            action="store_true",
+            help="Import even if more than half of a day's or list's numbers are lost.",
+        )
+
+    def import_files(self, options: dict[str, Any], **shared: Any) -> ImportResult:
+        try:
+            source = None if options["source"] is None else base.parse_source(options["source"])
+        except base.InvalidCell as error:
+            raise CommandError(f"--source: {error}") from error
+        return import_complaints(
+            files=(open_text(path, encoding=options["encoding"]) for path in options["files"]),
+            today=datetime.now(UTC).date(),
+            source=source,
+            full=options["full"],
+            allow_loss=options["allow_loss"],
+            **shared,
+        )
+
+    def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
+        super().summarize(result, titles, options)
+        for day in result.days[:SHOWN_DAYS]:
+            before = f", before: {day.before:,}" if day.before else ""
+            self.stdout.write(f"  {day.source} {day.day}: complaints: {day.after:,}{before}")
+        if (more := len(result.days) - SHOWN_DAYS) > 0:
+            last = result.days[-1]
+            self.stdout.write(f"  … and {more:,} more days, up to {last.source} {last.day}.")
+        for day in result.days:
+            if day.files > 1:
+                self.stdout.write(f"Note: {day.source} {day.day} is in {day.files} files; their rows were added up.")
+        for day in result.days:
+            if day.is_loss:
+                warning = (
+                    f"Warning: {day.source} {day.day}: {day.removed:,} of {day.numbers:,} numbers removed. Import all "
+                    "files of a day with one command."
+                )
+                self.stdout.write(self.style.WARNING(warning))
+        if result.version is not None:
+            self.stdout.write(f"Block list version {result.version}; get the next changes with since={result.version}.")

@@ -1,0 +1,105 @@
+from dataclasses import asdict, replace
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import CommandError, CommandParser
+
+from core import history
+from monitoring import task_runs
+from phonebook.address_books import store
+from phonebook.address_books.store import SyncResult
+from phonebook.address_books.sync import sync
+from phonebook.imports.readers.base import Rejected
+from phonebook.management.import_command import BackgroundCommand, RejectList, counts_text
+from phonebook.models import AddressBook, Contact
+
+
+class Command(BackgroundCommand):
+    help = (
+        "Synchronize the address books in ADDRESS_BOOKS, from CardDAV or LDAP: transfer what has changed since the "
+        "last run, and delete what is gone. Of a number that is in several books the first book's contact is used; "
+        "contacts that were imported or entered in the console never change. Numbers that cannot be used are "
+        "rejected and counted by reason; the first 20 are listed on stderr, masked; all of them, with their "
+        "cards, with --rejects FILE. Run it every hour. A book that fails stays as it is and is reported on stderr; "
+        "the others are synchronized. Exit status 0 only if all worked. See docs/address-books.md."
+    )
+    json_help = "Print the counts of each book as one JSON object."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument(
+            "--book", action="append", choices=settings.ADDRESS_BOOKS, help="Only this one; may be repeated."
+        )
+        parser.add_argument("--full", action="store_true", help="Transfer all cards, also those that have not changed.")
+        parser.add_argument(
+            "--allow-loss", action="store_true", help="Also if a book would lose more than half of its numbers."
+        )
+        parser.add_argument("--rejects", metavar="FILE", help="List all rejected rows in FILE, which must not exist.")
+        parser.add_argument("--dry-run", action="store_true", help="Transfer, check and count; change nothing.")
+        parser.add_argument("--remove", metavar="NAME", help="Delete this book's contacts here, and do nothing else.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["remove"]:
+            self._remove(options["remove"])
+            return
+        if not settings.ADDRESS_BOOKS:
+            raise CommandError("Set ADDRESS_BOOKS, such as ADDRESS_BOOKS=office. See docs/address-books.md.")
+        names = list(dict.fromkeys(options["book"] or settings.ADDRESS_BOOKS))
+        results: dict[str, SyncResult] = {}
+        with RejectList(self, options["rejects"]) as rejects:
+
+            def without_card(place: str, row: Rejected) -> None:
+                """Standard error becomes a log, and a card's path may have a name or a number."""
+                rejects.add(place.partition(" ")[0], replace(row, line=0))
+
+            try:
+                for name, result in sync(
+                    names,
+                    on_reject=rejects.add if options["rejects"] else without_card,
+                    full=options["full"],
+                    allow_loss=options["allow_loss"],
+                    dry_run=options["dry_run"],
+                ):
+                    results[name] = result
+                    self._report(name, result, options)
+            except KeyboardInterrupt as error:
+                raise CommandError("Interrupted. The next run does the rest.") from error
+        failed = [name for name, result in results.items() if result.error]
+        if not options["dry_run"] and names == settings.ADDRESS_BOOKS:
+            task_runs.record(task_runs.SYNC_CONTACTS, succeeded=not failed)
+        if options["json"]:
+            self.write_json({name: asdict(result) for name, result in results.items()})
+        elif options["dry_run"]:
+            self.stdout.write("Dry run: nothing was changed.")
+        if failed:
+            raise CommandError(f"{len(failed)} of {len(results)} address books failed.")
+
+    def _report(self, name: str, result: SyncResult, options: dict[str, Any]) -> None:
+        if result.error:
+            self.stderr.write(f"{name}: {result.error}.")
+            return
+        if not options["dry_run"] and (result.added or result.changed or result.removed):
+            message = f"Synchronized ({name}): {counts_text(result, all_of_them=True)}."
+            history.record(action=history.Action.IMPORT, model=Contact, name="synchronization", message=message)
+        if options["json"]:
+            return
+        if not result.cards and not result.removed_cards and not result.rejected:
+            self.stdout.write(f"{name}: nothing new.")
+            return
+        cards = f"{result.cards:,} card{'s' * (result.cards != 1)}"
+        rejected = f"{sum(result.rejected.values()):,} rejected"
+        self.stdout.write(f"{name}: {cards}, {result.read:,} numbers read, {rejected}. {counts_text(result)}.")
+        for reason, count in result.rejected.items():
+            self.stdout.write(f"  {count:,} rejected: {reason}")
+
+    def _remove(self, name: str) -> None:
+        if name in settings.ADDRESS_BOOKS:
+            raise CommandError(f"{name} is in ADDRESS_BOOKS and would be added again: remove it there first.")
+        count = store.remove(name)
+        if count is None:
+            raise CommandError(f"There is no address book {name}.")
+        if not AddressBook.objects.exists():
+            task_runs.forget(task_runs.SYNC_CONTACTS)
+        message = f"Removed the address book {name} with {count:,} contacts."
+        history.record(action=history.Action.DELETION, model=Contact, name=name, message=message)
+        self.stdout.write(message)

@@ -1,0 +1,183 @@
+"""Base class of the import commands: options, rejected rows, progress, and the summary."""
+
+import os
+import signal
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
+from functools import partial
+from typing import Any, Self, TextIO
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+from django.db.models import Model
+
+from core import history
+from core.commands import JSONCommand
+from core.database_errors import describe
+from core.progress_bar import ProgressBar
+from phonebook.imports.formats import Format
+from phonebook.imports.progress import ImportProgress
+from phonebook.imports.readers.base import Rejected, UnreadableFile
+from phonebook.imports.reading import ImportResult
+from phonebook.imports.staging import Counts
+
+REJECTED_ROWS = (
+    "Rows that cannot be used are rejected and counted by reason; the valid rows are imported. The first 20 are "
+    "listed on stderr as FILE:LINE: reason, all of them with --rejects FILE; numbers are masked. Fails, and changes "
+    "nothing, when a file cannot be read or has no valid row. If interrupted, PostgreSQL is unchanged; on SQLite, "
+    "where rows are written 5,000 at a time, run the same command again for the rest: nothing counts twice."
+)
+SHOWN_REJECTS = 20
+# Searches have priority.
+_NICENESS = 10
+
+
+class BackgroundCommand(JSONCommand):
+    """Runs with a lower priority than the service. SIGTERM interrupts it like Ctrl-C."""
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        os.nice(_NICENESS)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        super().run_from_argv(argv)
+
+
+class ImportCommand(BackgroundCommand):
+    """Imports files and reports what happened to their rows."""
+
+    #: What is read, singular, and what is stored, plural.
+    read_noun: str
+    noun: str
+    #: Of what is stored.
+    model: type[Model]
+    formats: Mapping[str, Format]
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        names = ", ".join(f"{name} ({format_.title})" for name, format_ in self.formats.items())
+        parser.add_argument("--format", choices=self.formats, help=f"File format; by default recognized: {names}.")
+        parser.add_argument(
+            "--encoding", type=encoding, help="Such as cp1252, for files in neither UTF-8 nor with a byte order mark."
+        )
+        parser.add_argument("--rejects", metavar="FILE", help="List all rejected rows in FILE, which must not exist.")
+        parser.add_argument("--dry-run", action="store_true", help="Read, check and count, without changing anything.")
+
+    @abstractmethod
+    def import_files(self, options: dict[str, Any], **shared: Any) -> ImportResult:
+        """`shared`: on_reject, format_name, dry_run and observer. Raises OSError and UnreadableFile."""
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        progress = ImportProgress(partial(ProgressBar, self))
+        with closing(progress), RejectList(self, options["rejects"]) as rejects:
+            try:
+                result = self.import_files(
+                    options,
+                    on_reject=rejects.add,
+                    format_name=options["format"],
+                    dry_run=options["dry_run"],
+                    observer=progress,
+                )
+            except OSError as error:
+                raise CommandError(f"{error.filename or 'A file'}: {error.strerror or error}") from error
+            except UnreadableFile as error:
+                raise CommandError(f"{error}. Nothing was changed.") from error
+            except DatabaseError as error:
+                if not progress.rows:
+                    raise  # manage.py says what may be missing
+                raise CommandError(f"{describe(error)}. {self._interrupted(progress, options)}") from None
+            except KeyboardInterrupt as error:
+                raise CommandError(self._interrupted(progress, options)) from error
+        titles = ", ".join(dict.fromkeys(self.formats[name].title for name in result.formats))
+        if not options["dry_run"]:
+            self._record(f"Imported ({titles}): {counts_text(result, all_of_them=True)}.")
+        if options["json"]:
+            self.write_json({**asdict(result), "dry_run": options["dry_run"]})
+        else:
+            self.summarize(result, titles, options)
+
+    def _interrupted(self, progress: ImportProgress, options: dict[str, Any]) -> str:
+        """The message for an interrupted import; rows that it committed are recorded in the history too."""
+        message = progress.interrupted_message()
+        if progress.has_committed and not options["dry_run"]:
+            with suppress(DatabaseError):  # the database may have caused the interruption
+                self._record(message)
+        return message
+
+    def _record(self, message: str) -> None:
+        """Record the import without the file's name, which may contain a person's name or a number."""
+        history.record(action=history.Action.IMPORT, model=self.model, name="import", message=message)
+
+    def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
+        noun = self.read_noun if result.read == 1 else f"{self.read_noun}s"
+        skipped = f"{result.repeated:,} repeated, " if result.repeated else ""
+        skipped += f"{sum(result.rejected.values()):,} rejected"
+        self.stdout.write(f"{result.read:,} {noun} read ({titles}): {skipped}.")
+        for reason, count in Counter(result.rejected).most_common():
+            self.stdout.write(f"  {count:,} rejected: {reason}")
+        self.stdout.write(f"{self.noun.capitalize()}: {counts_text(result)}.")
+        if options["dry_run"]:
+            self.stdout.write("Dry run: nothing was changed.")
+
+
+def counts_text(result: Counts, *, all_of_them: bool = False) -> str:
+    """Counts of the rows by result; unless `all_of_them`, without zeros and skipped rows."""
+    counts = {word: getattr(result, word) for word in ("added", "changed", "unchanged", "removed")}
+    if all_of_them:
+        counts |= {"repeated": result.repeated, "rejected": sum(result.rejected.values())}
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count or all_of_them or word == "added")
+
+
+def encoding(name: str) -> str:
+    """Raises ValueError if `name` is no text encoding: argparse reports it in one sentence, unlike LookupError."""
+    try:
+        with suppress(UnicodeError):
+            b"a".decode(name)
+    except LookupError:
+        raise ValueError from None
+    return name
+
+
+class RejectList:
+    """Lists rejected rows: the first ones on stderr, or all of them in a file."""
+
+    def __init__(self, command: BaseCommand, path: str | None) -> None:
+        self._command = command
+        self._path = path
+        self._file: TextIO | None = None
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        if self._path:
+            with self._command_errors():
+                # Readable by its owner only: address books are private. Never overwrites a file, which might be the one
+                # that is imported.
+                private = partial(os.open, mode=0o600)
+                self._file = open(self._path, "x", encoding="utf-8", buffering=1, opener=private)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._file.close()  # line-buffered: nothing is left to write
+        elif (more := self._count - SHOWN_REJECTS) > 0:
+            self._command.stderr.write(f"… and {more:,} more: --rejects FILE lists them all.")
+
+    def add(self, name: str, row: Rejected) -> None:
+        """A row without a line is about all of `name`."""
+        parts = (row.number and f"{row.number}: ", row.reason, row.detail and f" ({row.detail})")
+        place = f"{name}:{row.line}" if row.line else name
+        line = f"{place}: {''.join(filter(None, parts))}"
+        self._count += 1
+        if self._file:
+            with self._command_errors():
+                self._file.write(line + "\n")
+        elif self._count <= SHOWN_REJECTS:
+            self._command.stderr.write(line, self._command.style.NOTICE)
+
+    @contextmanager
+    def _command_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CommandError(f"--rejects {self._path}: {error.strerror}. Nothing was changed.") from error

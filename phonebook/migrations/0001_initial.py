@@ -1,0 +1,163 @@
+import django.core.validators
+import django.db.models.deletion
+import django.utils.timezone
+from django.db import migrations, models
+
+import phonebook.models
+
+
+class Migration(migrations.Migration):
+
+    initial = True
+
+    dependencies = [
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name='AddressBook',
+            fields=[
+                ('name', models.CharField(max_length=32, primary_key=True, serialize=False)),
+                ('position', models.PositiveSmallIntegerField(help_text='The first book that has a number wins.')),
+                ('settings_digest', models.CharField(blank=True, help_text='Of its settings without the password.', max_length=32)),
+                ('sync_token', models.TextField(blank=True, help_text='RFC 6578; empty if the server has none.')),
+                ('revision', models.IntegerField(default=0, help_text='Changes with each synchronization.')),
+                ('contacts', models.PositiveIntegerField(default=0, help_text='Different numbers of all cards.')),
+                ('rejected', models.PositiveIntegerField(default=0, help_text='Numbers that could not be used.')),
+                ('synced_at', models.DateTimeField(null=True)),
+                ('failed_at', models.DateTimeField(null=True)),
+                ('error', models.CharField(blank=True, max_length=200)),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='CacheVersion',
+            fields=[
+                ('number_hash', models.BinaryField(max_length=32, primary_key=True, serialize=False)),
+                ('changed_at', models.DateTimeField(db_index=True)),
+                ('suppressed', models.BooleanField(default=False, help_text='Imports skip this number.')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='ComplaintSubject',
+            fields=[
+                ('id', models.SmallAutoField(primary_key=True, serialize=False)),
+                ('text', models.CharField(max_length=100, unique=True)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Contact',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', phonebook.models.NumberField(unique=True)),
+                ('name', models.CharField(blank=True, max_length=200)),
+                ('location', models.CharField(blank=True, max_length=200)),
+                ('updated_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('book', models.CharField(editable=False, max_length=32, null=True, verbose_name='address book')),
+            ],
+        ),
+        migrations.CreateModel(
+            name='Country',
+            fields=[
+                ('code', models.CharField(max_length=2, primary_key=True, serialize=False)),
+                ('name', models.CharField(max_length=100)),
+            ],
+            options={
+                'verbose_name_plural': 'countries',
+            },
+        ),
+        migrations.CreateModel(
+            name='Dataset',
+            fields=[
+                ('name', models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ('version', models.CharField(max_length=64)),
+                ('rows', models.PositiveIntegerField()),
+                ('loaded_at', models.DateTimeField(default=django.utils.timezone.now)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='NumberPrefix',
+            fields=[
+                ('prefix', models.BigIntegerField(primary_key=True, serialize=False)),
+                ('place', models.CharField(blank=True, max_length=200)),
+            ],
+        ),
+        migrations.CreateModel(
+            name='NumberRule',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', phonebook.models.NumberField(unique=True)),
+                ('spam', models.BooleanField(blank=True, help_text='Choose Unknown to use the sources.', null=True)),
+                ('name', models.CharField(blank=True, help_text='Leave empty to use the sources.', max_length=200)),
+                ('note', models.CharField(blank=True, help_text='For operators; never in a response.', max_length=200)),
+                ('updated_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+            ],
+            options={
+                'verbose_name': 'rule',
+            },
+        ),
+        migrations.CreateModel(
+            name='AddressBookCard',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('key', models.CharField(help_text='Hash of its path or id on the server, which may have a name.', max_length=32)),
+                ('version', models.CharField(blank=True, help_text='Hash of its ETag or change number.', max_length=32)),
+                ('rejected', models.PositiveIntegerField(default=0)),
+                ('book', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='phonebook.addressbook')),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='AddressBookContact',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', phonebook.models.NumberField()),
+                ('name', models.CharField(blank=True, max_length=200)),
+                ('location', models.CharField(blank=True, max_length=200)),
+                ('card', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='phonebook.addressbookcard')),
+            ],
+            options={
+                'default_permissions': (),
+            },
+        ),
+        migrations.CreateModel(
+            name='ComplaintDay',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', phonebook.models.NumberField()),
+                ('source', models.CharField(max_length=32)),
+                ('day', models.DateField()),
+                ('total', models.PositiveIntegerField(validators=[django.core.validators.MaxValueValidator(2147483647)])),
+                ('robocalls', models.PositiveIntegerField(default=0, validators=[django.core.validators.MaxValueValidator(2147483647)])),
+                ('subject', models.ForeignKey(blank=True, db_constraint=False, db_index=False, null=True, on_delete=django.db.models.deletion.DO_NOTHING, to='phonebook.complaintsubject')),
+            ],
+            options={
+                'verbose_name': 'complaint count',
+                'verbose_name_plural': 'complaints',
+            },
+        ),
+        migrations.AddConstraint(
+            model_name='addressbookcard',
+            constraint=models.UniqueConstraint(fields=('book', 'key'), name='addressbookcard_book_key'),
+        ),
+        migrations.AddConstraint(
+            model_name='addressbookcontact',
+            constraint=models.UniqueConstraint(fields=('number', 'card'), name='addressbookcontact_number_card'),
+        ),
+        migrations.AddIndex(
+            model_name='complaintday',
+            index=models.Index(fields=['day', 'source'], name='complaintday_day_source'),
+        ),
+        migrations.AddConstraint(
+            model_name='complaintday',
+            constraint=models.UniqueConstraint(fields=('number', 'source', 'day'), name='complaintday_number_source_day'),
+        ),
+        migrations.AddConstraint(
+            model_name='complaintday',
+            constraint=models.CheckConstraint(condition=models.Q(('robocalls__lte', models.F('total'))), name='complaintday_robocalls_at_most_total'),
+        ),
+    ]

@@ -1,0 +1,162 @@
+"""What is known about numbers. A number is a 64-bit integer: its digits with country code (E.164: at most 15)."""
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.utils import timezone
+
+MAX_COUNT = 2**31 - 1
+
+
+class NumberField(models.BigIntegerField):
+    """A phone number: country code and number, 7 to 15 digits, without a leading zero."""
+
+    default_validators = [MinValueValidator(1_000_000), MaxValueValidator(999_999_999_999_999)]
+
+
+class Contact(models.Model):
+    """A name, a place, or both, from the operator's directory. One per number."""
+
+    number = NumberField(unique=True)
+    name = models.CharField(max_length=200, blank=True)
+    location = models.CharField(max_length=200, blank=True)
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+    # The address book that the row was published from, and whose next synchronization may change or delete it
+    # (phonebook.address_books). NULL: imported, or entered in the console.
+    book = models.CharField("address book", max_length=32, null=True, editable=False)
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+class AddressBook(models.Model):
+    """An address book that `sync_contacts` synchronizes (ADDRESS_BOOKS), and what its last run did."""
+
+    name = models.CharField(max_length=32, primary_key=True)
+    position = models.PositiveSmallIntegerField(help_text="The first book that has a number wins.")
+    settings_digest = models.CharField(max_length=32, blank=True, help_text="Of its settings without the password.")
+    sync_token = models.TextField(blank=True, help_text="RFC 6578; empty if the server has none.")
+    revision = models.IntegerField(default=0, help_text="Changes with each synchronization.")
+    contacts = models.PositiveIntegerField(default=0, help_text="Different numbers of all cards.")
+    rejected = models.PositiveIntegerField(default=0, help_text="Numbers that could not be used.")
+    synced_at = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True)
+    error = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        default_permissions = ()  # shown on the Sources page
+
+
+class AddressBookCard(models.Model):
+    """A card of an address book, with or without numbers, so that an unchanged one is not transferred again."""
+
+    book = models.ForeignKey(AddressBook, on_delete=models.CASCADE)
+    key = models.CharField(max_length=32, help_text="Hash of its path or id on the server, which may have a name.")
+    version = models.CharField(max_length=32, blank=True, help_text="Hash of its ETag or change number.")
+    rejected = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["book", "key"], name="addressbookcard_book_key")]
+
+
+class AddressBookContact(models.Model):
+    """A number of a card. Searches read only Contact, into which the first book's are published."""
+
+    number = NumberField()
+    card = models.ForeignKey(AddressBookCard, on_delete=models.CASCADE)
+    name = models.CharField(max_length=200, blank=True)
+    location = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["number", "card"], name="addressbookcontact_number_card")]
+
+
+class NumberPrefix(models.Model):
+    """A prefix of the numbering plan and its place in English. Empty: the country is used."""
+
+    prefix = models.BigIntegerField(primary_key=True)
+    place = models.CharField(max_length=200, blank=True)
+
+
+class Country(models.Model):
+    """A region of the numbering plan (ISO 3166-1 alpha-2) and its English name."""
+
+    code = models.CharField(max_length=2, primary_key=True)
+    name = models.CharField(max_length=100)
+
+    class Meta:
+        verbose_name_plural = "countries"
+
+
+class ComplaintSubject(models.Model):
+    """The subject of complaints as their source calls it. There are few, so a reference has 16 bits."""
+
+    id = models.SmallAutoField(primary_key=True)
+    text = models.CharField(max_length=100, unique=True)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class ComplaintDay(models.Model):
+    """The complaints about a number on one day from one source, and their most frequent subject."""
+
+    number = NumberField()
+    source = models.CharField(max_length=32)
+    day = models.DateField()
+    total = models.PositiveIntegerField(validators=[MaxValueValidator(MAX_COUNT)])
+    robocalls = models.PositiveIntegerField(default=0, validators=[MaxValueValidator(MAX_COUNT)])
+    # It has no constraint and no index: they would cost an import more than the row itself.
+    subject = models.ForeignKey(
+        ComplaintSubject, on_delete=models.DO_NOTHING, null=True, blank=True, db_constraint=False, db_index=False
+    )
+
+    class Meta:
+        verbose_name, verbose_name_plural = "complaint count", "complaints"
+        # For the rows that an import replaces, and for pruning.
+        indexes = [models.Index(fields=["day", "source"], name="complaintday_day_source")]
+        constraints = [
+            models.UniqueConstraint(fields=["number", "source", "day"], name="complaintday_number_source_day"),
+            models.CheckConstraint(
+                condition=models.Q(robocalls__lte=models.F("total")), name="complaintday_robocalls_at_most_total"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.day}"
+
+
+class NumberRule(models.Model):
+    """An operator rule for one number. It overrides every source."""
+
+    number = NumberField(unique=True)
+    spam = models.BooleanField(null=True, blank=True, help_text="Choose Unknown to use the sources.")
+    name = models.CharField(max_length=200, blank=True, help_text="Leave empty to use the sources.")
+    note = models.CharField(max_length=200, blank=True, help_text="For operators; never in a response.")
+    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+
+    class Meta:
+        verbose_name = "rule"
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+class CacheVersion(models.Model):
+    """A number whose data was corrected or erased. The version is part of the key of its cached vendor answers
+    (cache_versions.py); imports skip a suppressed one (suppression.py). Holds the number's keyed hash only
+    (core.hashing)."""
+
+    number_hash = models.BinaryField(max_length=32, primary_key=True)
+    changed_at = models.DateTimeField(db_index=True)
+    suppressed = models.BooleanField(default=False, help_text="Imports skip this number.")
+
+
+class Dataset(models.Model):
+    """The loaded version of a data set, so that an unchanged one is not loaded again."""
+
+    name = models.CharField(max_length=64, primary_key=True)
+    version = models.CharField(max_length=64)
+    rows = models.PositiveIntegerField()
+    loaded_at = models.DateTimeField(default=timezone.now)

@@ -1,0 +1,45 @@
+"""Operator rules: what the operator says about a number. A rule overrides every connector, in both slots."""
+
+from django.db import transaction
+from django.utils import timezone
+
+from core.text import clean_text
+from lookup.answers import Found
+from phonebook.models import NumberRule
+from phonebook.number_query import NumberQuery, NumberRows
+
+QUERY = NumberQuery("SELECT spam, name FROM phonebook_numberrule WHERE number = %s", 2)
+
+
+class EmptyRule(ValueError):
+    """A rule with neither a spam value nor a name."""
+
+
+async def find(rows: NumberRows) -> Found | None:
+    """The rule for the rows' number, or None."""
+    spam, name = await rows.get(QUERY) or (None, "")
+    if spam is None and not name:
+        return None
+    return Found(name=name or None, spam=None if spam is None else bool(spam))
+
+
+def set_rule(number: str, **fields: str | bool | None) -> NumberRule:
+    """Create or change the rule for `number`; fields that are not given keep their value. Cleans text as answers do.
+
+    `spam`: None leaves it to the sources. `name`: empty leaves it to the sources. `note`: for operators. Raises
+    EmptyRule, with nothing changed.
+    """
+    with transaction.atomic():
+        rule, _ = NumberRule.objects.select_for_update().get_or_create(number=int(number))
+        for field, value in fields.items():
+            setattr(rule, field, clean_text(value) if isinstance(value, str) else value)
+        if rule.spam is None and not rule.name:
+            raise EmptyRule
+        rule.updated_at = timezone.now()
+        rule.save()
+    return rule
+
+
+def remove(number: str) -> bool:
+    """Delete the rule for `number`; returns whether there was one."""
+    return NumberRule.objects.filter(number=int(number)).delete()[0] > 0

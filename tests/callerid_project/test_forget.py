@@ -1,0 +1,115 @@
+"""`forget` erases all numbers or none, and never prints them."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from phonebook import cache_versions, suppression
+from phonebook.models import Contact
+from tests.api import NUMBER
+from tests.phonebook.rows import cache_version_of
+
+pytestmark = pytest.mark.django_db
+OTHER = "12125550142"
+
+
+def forget(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("forget", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def as_json(*arguments: str) -> dict[str, Any]:
+    return dict(json.loads(forget(*arguments, "--json")))
+
+
+@pytest.fixture(autouse=True)
+def _contacts() -> None:
+    for number in (NUMBER, OTHER):
+        Contact.objects.create(number=int(number), name="Alice Example")
+
+
+def test_output_counts_deletions_without_number_or_name() -> None:
+    said = forget("+49 30 2312-5042", OTHER)
+    assert said == (
+        "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
+        "complaint days 0 (subjects 0), rules 0. "
+        "Cleared: ledger entries 0, stored answers 0, requests in the request log 0, history entries 0.\n"
+    )
+    assert not Contact.objects.exists()
+
+
+def test_json_output() -> None:
+    assert as_json(NUMBER) == {
+        "numbers": ["49********42"],
+        "contacts": 1,
+        "address_book_contacts": 0,
+        "complaint_days": 0,
+        "rules": 0,
+        "subjects": 0,
+        "overwritten": None,
+        "ledger_entries": 0,
+        "stored_answers": 0,
+        "admin_entries": 0,
+        "requests": 0,
+        "blocked": 0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ("4930231250-x", "must contain only digits"),
+        ("+49 (0)30 23125042", "must not hold a (0)"),
+        ("030 23125042", "must start with a country code"),
+        ("", "must contain only digits"),
+        ("12345", "must have 7 to 15 digits"),
+    ],
+)
+def test_invalid_number_erases_nothing_and_is_not_printed(bad: str, why: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        forget(NUMBER, bad, "--block")
+    assert str(raised.value) == f"argument 2: invalid phone number ({why}). Nothing was changed."
+    assert Contact.objects.count() == 2
+    assert cache_version_of(NUMBER) == ""
+
+
+def test_number_outside_every_numbering_plan_is_erased() -> None:
+    Contact.objects.create(number=9990000001, name="x")
+    assert as_json("9990000001")["contacts"] == 1
+
+
+def test_block_and_unblock() -> None:
+    assert forget(NUMBER, "--block").endswith(" Blocked: imports skip 1 of 1 numbers.\n")
+    assert as_json(NUMBER)["blocked"] == 1  # erasing it again does not lift the block
+    assert cache_versions.hash_of(NUMBER) in suppression.suppressed_hashes()
+    assert forget(NUMBER, OTHER, "--unblock") == "Unblocked 1 of 2 numbers: imports add them again.\n"
+    assert as_json(NUMBER, "--unblock") == {"numbers": ["49********42"], "unblocked": 0}
+    assert not suppression.suppressed_hashes()
+    assert Contact.objects.filter(number=int(OTHER)).exists()  # --unblock erased nothing
+
+
+def test_block_and_unblock_exclude_each_other() -> None:
+    with pytest.raises(CommandError, match="not allowed with argument"):
+        forget(NUMBER, "--block", "--unblock")
+    assert Contact.objects.count() == 2
+
+
+def test_help_lists_what_is_not_erased(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        call_command("forget", "--help")
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(word in said for word in ("backups", "logs", "vendors", "already sent", "under way", "--block"))
+
+
+def test_unknown_number_warns_that_the_country_may_be_wrong() -> None:
+    """4155550130 without its 1 is a Swiss number."""
+    err = io.StringIO()
+    call_command("forget", "4155550130", stdout=io.StringIO(), stderr=err)
+    assert err.getvalue() == "Nothing was stored about 41******30 (CH). Is the country right?\n"
+    err = io.StringIO()
+    call_command("forget", NUMBER, stdout=io.StringIO(), stderr=err)
+    assert err.getvalue() == ""

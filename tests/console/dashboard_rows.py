@@ -1,0 +1,55 @@
+"""Rows for the dashboard's figures, and what its chart shows."""
+
+import html
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from accounts import tokens
+from accounts.models import ApiToken, CreditDay, SearchHour, TokenDay
+from monitoring.models import SourceHour, SourceResult
+
+URL = "/admin/"
+NOW = datetime(2026, 3, 9, 14, 20, 30, tzinfo=UTC)
+HOUR = NOW.replace(minute=0, second=0)
+
+
+def count_requests(outcome: str, count: int, *, hours_ago: int = 0) -> None:
+    SearchHour.objects.create(hour=HOUR - timedelta(hours=hours_ago), outcome=outcome, count=count)
+
+
+def add_credits(kind: str, amount: int, *, days_ago: int = 0) -> None:
+    CreditDay.objects.create(day=NOW.date() - timedelta(days=days_ago), kind=kind, amount=amount)
+
+
+def count_calls(outcome: str, count: int, *, hours_ago: int = 0, **given: Any) -> None:
+    row = {"slot": "source_a", "connector": "tests.connectors.RemoteKnows", "outcome": outcome, **given}
+    SourceHour.objects.create(hour=HOUR - timedelta(hours=hours_ago), count=count, **row)
+
+
+def issue_long_ago(name: str, balance: int, charged: int = 0) -> ApiToken:
+    """A token issued 90 days ago. `charged`: credits charged today."""
+    token = tokens.issue(name=name, initial_credits=balance, actor="test").token
+    ApiToken.objects.filter(pk=token.pk).update(created_at=NOW - timedelta(days=90))
+    if charged:
+        TokenDay.objects.create(token=token, day=NOW.date(), outcome="found_one", count=charged)
+    return token
+
+
+def chart(text: str) -> dict[str, Any]:
+    value = re.search(r'data-value="(.*?)"', text)
+    assert value
+    return dict(json.loads(html.unescape(value[1])))
+
+
+def configure(settings: Any, source_a: str, source_b: str = "Knows") -> None:
+    for name, bound in (("SOURCE_A", source_a), ("SOURCE_B", source_b)):
+        setattr(settings, name, ",".join(f"tests.connectors.{word}" for word in bound.split(",")))
+
+
+def add_result(
+    reason: str = "", *, seconds_ago: float = 0, hint: str = "", connector: str = "tests.connectors.Knows"
+) -> None:
+    last_ms = round((NOW - timedelta(seconds=seconds_ago)).timestamp() * 1000)
+    SourceResult.objects.create(connector=connector, reason=reason, hint=hint, last_ms=last_ms)

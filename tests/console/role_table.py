@@ -1,0 +1,293 @@
+"""Which role may do what on each page of the console, and the requests that try it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+
+from tests.console.console_rows import PAUSED, database, filled
+
+# "staff" can log in and has no role. Users who are not staff can open only the login page.
+# A model's pages: `list`; `view`: the object; `history`: the object's; `add`, `change`, `delete`: each page and what it
+# does; the others have the name of their URL.
+TABLE = """
+                                 staff  viewer  support  operator  auditor  superuser
+accounts.apitoken list           -      yes     yes      yes       yes      yes
+accounts.apitoken view           -      yes     yes      yes       yes      yes
+accounts.apitoken history        -      -       -        -         yes      yes
+accounts.apitoken add            -      -       -        yes       -        yes
+accounts.apitoken change         -      -       -        yes       -        yes
+accounts.apitoken delete         -      -       -        -         -        -
+accounts.apitoken top_up         -      -       yes      yes       -        yes
+accounts.apitoken adjust         -      -       -        yes       -        yes
+accounts.apitoken rotate         -      -       -        yes       -        yes
+accounts.apitoken revoke         -      -       -        yes       -        yes
+accounts.apitoken top_up_selected  -  -        yes      yes       -        yes
+
+accounts.customer list           -      yes     yes      yes       yes      yes
+accounts.customer view           -      yes     yes      yes       yes      yes
+accounts.customer history        -      -       -        -         yes      yes
+accounts.customer add            -      -       -        yes       -        yes
+accounts.customer change         -      -       -        yes       -        yes
+accounts.customer delete         -      -       -        yes       -        yes
+accounts.customer link           -      -       -        yes       -        yes
+accounts.customer revoke_links   -      -       -        yes       -        yes
+
+accounts.creditentry list        -      -       yes      yes       yes      yes
+accounts.creditentry view        -      -       yes      yes       yes      yes
+accounts.creditentry history     -      -       -        -         yes      yes
+accounts.creditentry add         -      -       -        -         -        -
+accounts.creditentry change      -      -       -        -         -        -
+accounts.creditentry delete      -      -       -        -         -        -
+accounts.creditentry refund      -      -       yes      yes       -        yes
+accounts.creditentry number      -      -       yes      yes       yes      yes
+accounts.creditentry export      -      -       -        yes       yes      yes
+
+monitoring.notice list             -      -       yes      yes       yes      yes
+monitoring.notice view             -      -       yes      yes       yes      yes
+monitoring.notice history          -      -       -        -         yes      yes
+monitoring.notice add              -      -       -        -         -        -
+monitoring.notice change           -      -       -        -         -        -
+monitoring.notice delete           -      -       -        -         -        -
+monitoring.notice send_again       -      -       -        yes       -        yes
+
+monitoring.incident list           -      yes     yes      yes       yes      yes
+monitoring.incident view           -      yes     yes      yes       yes      yes
+monitoring.incident history        -      -       -        -         yes      yes
+monitoring.incident add            -      -       -        -         -        -
+monitoring.incident change         -      -       -        -         -        -
+monitoring.incident delete         -      -       -        -         -        -
+monitoring.incident send_test      -      -       -        yes       -        yes
+
+monitoring.usage list                -      yes     yes      yes       yes      yes
+monitoring.usage view                -      yes     yes      yes       yes      yes
+monitoring.usage history             -      -       -        -         yes      yes
+monitoring.usage add                 -      -       -        -         -        -
+monitoring.usage change              -      -       -        -         -        -
+monitoring.usage delete              -      -       -        -         -        -
+monitoring.usage check_now              -      -       -        yes       -        yes
+monitoring.usage pause               -      -       -        yes       -        yes
+monitoring.usage resume              -      -       -        yes       -        yes
+monitoring.usage test                -      -       yes      yes       -        yes
+
+monitoring.requestlogentry list      -      -       yes      yes       yes      yes
+monitoring.requestlogentry view      -      -       yes      yes       yes      yes
+monitoring.requestlogentry history   -      -       -        -         yes      yes
+monitoring.requestlogentry add       -      -       -        -         -        -
+monitoring.requestlogentry change    -      -       -        -         -        -
+monitoring.requestlogentry delete    -      -       -        -         -        -
+monitoring.requestlogentry charge    -      -       yes      yes       yes      yes
+
+phonebook.numberrule list           -      -       yes      yes       yes      yes
+phonebook.numberrule view           -      -       yes      yes       yes      yes
+phonebook.numberrule history        -      -       -        -         yes      yes
+phonebook.numberrule add            -      -       -        yes       -        yes
+phonebook.numberrule change         -      -       -        yes       -        yes
+phonebook.numberrule delete         -      -       -        yes       -        yes
+
+phonebook.contact list              -      -       -        yes       yes      yes
+phonebook.contact view              -      -       -        yes       yes      yes
+phonebook.contact history           -      -       -        -         yes      yes
+phonebook.contact add               -      -       -        yes       -        yes
+phonebook.contact change            -      -       -        yes       -        yes
+phonebook.contact delete            -      -       -        yes       -        yes
+
+phonebook.complaintday list         -      -       -        yes       yes      yes
+phonebook.complaintday view         -      -       -        yes       yes      yes
+phonebook.complaintday history      -      -       -        -         yes      yes
+phonebook.complaintday add          -      -       -        yes       -        yes
+phonebook.complaintday change       -      -       -        yes       -        yes
+phonebook.complaintday delete       -      -       -        yes       -        yes
+
+auth.user list                   -      -       -        -         yes      yes
+auth.user view                   -      -       -        -         yes      yes
+auth.user history                -      -       -        -         yes      yes
+auth.user add                    -      -       -        -         -        yes
+auth.user change                 -      -       -        -         -        yes
+auth.user delete                 -      -       -        -         -        -
+auth.user password_change        -      -       -        -         -        yes
+auth.user reset_second_factor    -      -       -        -         -        yes
+auth.user invite                 -      -       -        -         -        yes
+auth.user invite_again           -      -       -        -         -        yes
+auth.user withdraw_invitation    -      -       -        -         -        yes
+
+auth.group list                  -      -       -        -         yes      yes
+auth.group view                  -      -       -        -         yes      yes
+auth.group history               -      -       -        -         yes      yes
+auth.group add                   -      -       -        -         -        yes
+auth.group change                -      -       -        -         -        yes
+auth.group delete                -      -       -        -         -        yes
+
+admin.logentry list              -      -       -        -         yes      yes
+admin.logentry view              -      -       -        -         yes      yes
+admin.logentry history           -      -       -        -         yes      yes
+admin.logentry add               -      -       -        -         -        -
+admin.logentry change            -      -       -        -         -        -
+admin.logentry delete            -      -       -        -         -        -
+"""
+ROLES, *_ROWS = [line.split() for line in TABLE.splitlines() if line]
+PAGES = {(model, verb): dict(zip(ROLES, cells, strict=True)) for model, verb, *cells in _ROWS}
+
+#: Values for the forms; the other fields keep the values of the page.
+TYPED: dict[tuple[str, str], dict[str, Any]] = {
+    ("accounts.apitoken", "add"): {"name": "new", "initial_credits": 10, "days": 30, "reason": "order"},
+    ("accounts.apitoken", "change"): {"name": "renamed"},
+    ("accounts.apitoken", "top_up"): {"amount": 5, "reason": "paid"},
+    ("accounts.apitoken", "top_up_selected"): {"amount": 5, "reason": "paid", "once": str(uuid4())},
+    ("accounts.apitoken", "adjust"): {"amount": -5, "reason": "mistake", "confirmed": "on"},
+    ("accounts.apitoken", "rotate"): {"reason": "leaked"},
+    ("accounts.apitoken", "revoke"): {"reason": "lost", "confirmed": "on"},
+    ("accounts.customer", "add"): {"name": "new"},
+    ("accounts.customer", "change"): {"name": "renamed"},
+    ("accounts.customer", "link"): {},
+    ("accounts.customer", "revoke_links"): {"confirmed": "on"},
+    ("accounts.creditentry", "refund"): {"reason": "wrong name"},
+    ("accounts.creditentry", "number"): {"number": "493023125042"},
+    ("accounts.creditentry", "add"): {"amount": 5, "kind": "top-up", "reason": "x"},
+    ("accounts.creditentry", "change"): {"amount": 5, "reason": "x"},
+    ("monitoring.notice", "send_again"): {},
+    ("monitoring.notice", "add"): {"threshold": 5, "balance": 1},
+    ("monitoring.notice", "change"): {"threshold": 5, "outcome": "x"},
+    ("monitoring.incident", "add"): {"kind": "x", "title": "x"},
+    ("monitoring.incident", "change"): {"title": "x"},
+    ("monitoring.usage", "add"): {"connector": "x", "outcome": "found"},
+    ("monitoring.usage", "test"): {"number": "+1 212 555 0100"},
+    ("monitoring.usage", "check_now"): {},
+    ("monitoring.usage", "pause"): {"reason": "invoice"},
+    ("monitoring.usage", "resume"): {"reason": "paid"},
+    ("monitoring.requestlogentry", "add"): {"status": 200},
+    ("monitoring.requestlogentry", "change"): {"status": 500},
+    ("phonebook.numberrule", "add"): {"number": "493023125043", "spam": "true"},
+    ("phonebook.numberrule", "change"): {"spam": "true"},
+    ("phonebook.contact", "add"): {"number": "493023125043", "name": "x"},
+    ("phonebook.contact", "change"): {"name": "renamed"},
+    ("phonebook.complaintday", "add"): {
+        "number": "493023125043",
+        "source": "desk",
+        "day": "2026-01-02",
+        "total": 1,
+        "robocalls": 0,
+    },
+    ("phonebook.complaintday", "change"): {"total": 2},
+    ("auth.user", "add"): {"username": "new", "password1": "A long enough one", "password2": "A long enough one"},
+    ("auth.user", "change"): {"email": "new@example.org", "is_superuser": "on"},
+    ("auth.user", "password_change"): {"password1": "Another long one", "password2": "Another long one"},
+    ("auth.user", "reset_second_factor"): {},
+    ("auth.user", "invite"): {"username": "new", "email": "new@example.org", "is_superuser": "on"},
+    ("auth.user", "invite_again"): {},
+    ("auth.user", "withdraw_invitation"): {},
+    ("auth.group", "add"): {"name": "new"},
+    ("auth.group", "change"): {"name": "renamed"},
+    ("admin.logentry", "add"): {"object_repr": "x", "action_flag": 1},
+    ("admin.logentry", "change"): {"object_repr": "x"},
+}
+
+#: Pages without a model. All staff can open them, and see in them only what their role allows.
+OF_THE_SITE = {
+    *("index", "app_list", "search", "login", "logout", "jsi18n", "autocomplete", "view_on_site"),
+    *("password_change", "password_change_done", "second_factor", "second_factor_verify", "second_factor_set_up"),
+    *("second_factor_recovery_codes", "second_factor_remove", "invitation", "find"),
+}
+
+
+def logged_in(role: str, **user: Any) -> Client:
+    made = User.objects.create_user(
+        f"the {role}", password="x", **{"is_staff": True, "is_superuser": role == "superuser", **user}
+    )
+    if role not in ("staff", "superuser"):
+        made.groups.add(Group.objects.get(name=role))
+    client = Client()
+    client.force_login(made)
+    return client
+
+
+def address(model: str, page: str, *args: Any) -> str:
+    return reverse(f"admin:{model.replace('.', '_')}_{page}", args=args)
+
+
+@dataclass(frozen=True)
+class Request:
+    """`read_only`: a POST that changes nothing."""
+
+    method: str
+    url: str
+    data: dict[str, Any] = field(default_factory=dict)
+    read_only: bool = False
+
+
+def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Request]:
+    """The requests of one row of the table, with forms filled in from the superuser's pages."""
+
+    def url(name: str, *args: Any) -> str:
+        return address(model, name, *args)
+
+    def form(where: str, **fields: Any) -> Iterator[Request]:
+        yield Request("GET", where)
+        yield Request(
+            "POST", where, filled(boss.get(where), **TYPED[model, verb], **fields), read_only=verb == "number"
+        )
+
+    match verb:
+        case "list":
+            yield Request("GET", url("changelist"))
+        case "export":
+            yield Request("POST", url(verb))
+        case "view":
+            yield Request("GET", url("change", "complaints" if model == "monitoring.usage" else str(row.pk)))
+        case "history":
+            yield Request("GET", url(verb, str(row.pk)))
+        case "change" if model == "monitoring.usage":  # its page is a source's
+            yield Request("POST", url("delete", str(row.pk)), {"post": "yes"})
+        case "change":
+            yield list(form(url("change", str(row.pk))))[-1]
+        case "add":
+            yield from form(url("add"))
+        case "delete":
+            selected = {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"}
+            yield Request("GET", url("delete", str(row.pk)))
+            yield Request("POST", url("delete", str(row.pk)), {"post": "yes"})
+            yield Request("POST", url("changelist"), selected)
+        case "send_test":  # alerts are off, so none is written
+            yield Request("GET", url(verb))
+            yield Request("POST", url(verb), read_only=True)
+        case "check_now" | "pause":
+            yield from form(url(verb, "complaints"))
+        case "test":
+            yield from form(url(verb))
+        case "resume":
+            yield from form(url(verb, PAUSED))
+        case "charge":
+            yield Request("GET", url(verb, row.entry_id))  # type: ignore[attr-defined]
+        case "send_again":
+            yield from form(url(verb, str(row.pk)))
+            yield Request("POST", url("changelist"), {"action": "send_selected_again", "_selected_action": row.pk})
+        case "invite":
+            yield from form(url(verb))
+        case "top_up_selected":
+            yield from form(url(verb), tokens=str(row.pk))
+        case _:
+            yield from form(url(verb, str(row.pk)))
+
+
+def answer(client: Client, request: Request, before: dict[str, list[Any]]) -> str:
+    """`yes`, `-` for a refusal that leaves the database unchanged, `login`, or a description of anything else."""
+    # Not atomic(): a page may need to be the outermost block (durable).
+    savepoint = transaction.savepoint()
+    response = client.get(request.url) if request.method == "GET" else client.post(request.url, request.data)
+    changed = database() != before
+    transaction.savepoint_rollback(savepoint)
+    if response.status_code == 302 and response["Location"].startswith(reverse("admin:login")):
+        outcome = "login"
+    elif response.status_code == 403 or ("action" in request.data and not changed):
+        outcome = "-"
+    else:
+        outcome = "yes" if response.status_code in (200, 302) else str(response.status_code)
+    if changed != (outcome == "yes" and request.method == "POST" and not request.read_only):
+        outcome = f"{request.method} {request.url}: {response.status_code}, {'changed' if changed else 'unchanged'}"
+    return outcome

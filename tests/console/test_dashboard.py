@@ -1,0 +1,413 @@
+"""The dashboard: exact figures, shown to those who may view them, in a fixed number of statements."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import OperationalError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from accounts import tokens
+from accounts.models import ApiToken, CreditDay, CreditEntry, UnknownCharge
+from monitoring import task_runs
+from monitoring.models import Incident
+from tests.console.dashboard_rows import (
+    NOW,
+    URL,
+    add_credits,
+    chart,
+    configure,
+    count_calls,
+    count_requests,
+    issue_long_ago,
+)
+from tests.console_pages import figures, table
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
+#: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, unknown
+#: charges, sales (2), outstanding, running out, open alerts and their last check; and for health the tables, the
+#: migrations, this hour's sums, those of two hours, the sources' results, the pauses, and on PostgreSQL replication and
+#: its log's settings.
+STATEMENTS = 3 + 18 + 2 * (connection.vendor == "postgresql")
+
+
+@pytest.fixture
+def seen(client: Client) -> Callable[..., str]:
+    """`seen("accounts.view_apitoken", …)`: the page's text for a staff user with these permissions alone."""
+
+    def text(*permissions: str, **query: str) -> str:
+        user = User.objects.create_user(f"user {User.objects.count()}", is_staff=True)
+        codenames = [name.partition(".")[2] for name in permissions]
+        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+        client.force_login(user)
+        return client.get(URL, query).text
+
+    return text
+
+
+# --- Searches ----------------------------------------------------------------------------------------------------
+
+
+def test_search_figures_count_only_the_period(admin_client: Client) -> None:
+    for outcome, count in (
+        ("found_both", 1000),
+        ("found_one", 400),
+        ("found_none", 500),
+        ("given_away", 100),
+        ("replayed", 7),
+        ("no_credits", 1),
+        ("rate_limited", 2),
+        ("unauthorized", 4),
+        ("invalid", 8),
+        ("failed", 16),
+    ):
+        count_requests(outcome, count)
+    shown = figures(admin_client.get(URL).text)
+    assert (shown["Answered"], shown["Found"]) == ("2,007", "70%")
+    assert (shown["Refused"], shown["Failed"]) == ("15", "16")
+    assert shown["Degraded"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("query", "answered", "since"),
+    [
+        ({}, "3", "2026-03-08 15:00"),
+        ({"period": "24h"}, "3", "2026-03-08 15:00"),
+        ({"period": "7d"}, "15", "2026-03-03 00:00"),
+        ({"period": "30d"}, "63", "2026-02-08 00:00"),
+        *(({"period": bad}, "3", "2026-03-08 15:00") for bad in ("", "2h", "24H", "-1", "x" * 5000)),
+    ],
+)
+def test_period_is_whole_hours_or_days_up_to_now(
+    admin_client: Client, query: dict[str, str], answered: str, since: str
+) -> None:
+    week, month = 14 + 6 * 24, 14 + 29 * 24
+    for power, hours_ago in enumerate((0, 23, 24, week, week + 1, month, month + 1)):
+        count_requests("found_one", 2**power, hours_ago=hours_ago)
+    text = admin_client.get(URL, query).text
+    assert figures(text)["Answered"] == answered
+    assert f"Searches since {since} UTC" in text
+
+
+def test_chart_shows_hours_without_requests_as_zero(admin_client: Client) -> None:
+    count_requests("found_both", 5, hours_ago=14)  # midnight
+    count_requests("failed", 2, hours_ago=15)
+    count_requests("given_away", 3, hours_ago=15)
+    text = admin_client.get(URL).text
+    drawn = chart(text)
+    assert drawn["labels"][:2] == ["15:00", "16:00"]
+    assert (drawn["labels"][9], drawn["labels"][-1], len(drawn["labels"])) == ("00:00", "14:00", 24)
+    stacked = {dataset["label"]: dataset["data"] for dataset in drawn["datasets"]}
+    nothing = [0] * 24
+    assert stacked == {
+        "both sources matched": [*nothing[:9], 5, *nothing[10:]],
+        "one source matched": nothing,
+        "no match": [*nothing[:8], 3, *nothing[9:]],
+        "degraded": nothing,
+        "replayed": nothing,
+        "refused": nothing,
+        "failed": [*nothing[:8], 2, *nothing[9:]],
+    }
+    rows = table(text, "Requests by hour")
+    assert rows[8] == ["2026-03-08 23:00", "0", "0", "0", "3", *["0"] * 8, "2"]
+    assert rows[9] == ["2026-03-09 00:00", "5", *["0"] * 12]
+    assert len(rows) == 24
+
+
+@pytest.mark.parametrize(
+    ("query", "bars", "first"),
+    [
+        ({"period": "7d"}, 7, "Mar 03"),
+        ({"period": "7d", "by": "day"}, 7, "Mar 03"),
+        ({"period": "7d", "by": "hour"}, 6 * 24 + 15, "Mar 03, 00:00"),
+        ({"period": "30d"}, 30, "Feb 08"),
+        ({"period": "30d", "by": "hour"}, 30, "Feb 08"),
+        ({"by": "day"}, 24, "15:00"),
+    ],
+)
+def test_chart_bars_are_hours_or_days(admin_client: Client, query: dict[str, str], bars: int, first: str) -> None:
+    for hours_ago in (0, 14, 15, 40):
+        count_requests("found_one", 1 + hours_ago, hours_ago=hours_ago)
+    drawn = chart(admin_client.get(URL, query).text)
+    assert (len(drawn["labels"]), drawn["labels"][0]) == (bars, first)
+    if bars <= 30 and "period" in query:
+        assert drawn["datasets"][1]["data"][-3:] == [41, 16, 1 + 15]
+
+
+def test_table_shows_each_kind_of_refusal(admin_client: Client) -> None:
+    for count, outcome in enumerate(("no_credits", "rate_limited", "unauthorized", "invalid"), 1):
+        count_requests(outcome, count)
+    text = admin_client.get(URL).text
+    assert table(text, "Requests by hour")[-1][-5:] == ["1", "2", "3", "4", "0"]
+    assert re.findall(r'class="number">(refused: .*?)</th>', text) == [
+        "refused: no credits",
+        "refused: rate limited",
+        "refused: no valid token",
+        "refused: invalid request",
+    ]
+
+
+def test_requests_with_test_tokens_are_not_shown(admin_client: Client) -> None:
+    count_requests("found_both", 5)
+    count_requests("failed", 2)
+
+    def shown() -> list[Any]:
+        text = admin_client.get(URL).text
+        return [figures(text), chart(text), table(text, "Requests by hour")]
+
+    before = shown()
+    count_requests("test", 1_000)
+    assert shown() == before
+
+
+def test_counts_of_a_process_with_a_fast_clock_are_shown(admin_client: Client) -> None:
+    count_requests("found_one", 3, hours_ago=-1)
+    assert chart(admin_client.get(URL).text)["labels"][-2:] == ["14:00", "15:00"]
+
+
+# --- Credits -----------------------------------------------------------------------------------------------------
+
+
+def test_credits_and_searches_cover_the_same_days(admin_client: Client) -> None:
+    for days_ago in (5, 6, 7):
+        add_credits("issue", 1_000 * 10 ** (days_ago - 5), days_ago=days_ago)
+        add_credits("top-up", 500 * 10 ** (days_ago - 5), days_ago=days_ago)
+        add_credits("refund", 2 * 10 ** (days_ago - 5), days_ago=days_ago)
+        add_credits("adjustment", -3 * 10 ** (days_ago - 5), days_ago=days_ago)
+    for outcome in ("found_both", "found_one", "found_none", "replayed", "given_away"):
+        count_requests(outcome, 7, hours_ago=14 + 6 * 24)
+        count_requests(outcome, 100, hours_ago=15 + 6 * 24)
+    text = admin_client.get(URL, {"period": "7d"}).text
+    shown = figures(text)
+    assert "Credits since 2026-03-03 00:00 UTC" in text
+    assert "Searches since 2026-03-03 00:00 UTC" in text
+    booked_sums = shown["Issued and topped up"], shown["Refunded"], shown["Adjusted"]
+    assert (*booked_sums, shown["Spent"], shown["Answered"]) == ("16,500", "22", "-33", "21", "35")
+
+
+def test_credits_and_searches_cover_the_same_24_hours(admin_client: Client) -> None:
+    token = issue_long_ago("pbx", 0)
+    begins = datetime(2026, 3, 8, 15, tzinfo=UTC)
+    for amount, at in ((100, begins), (10, begins - timedelta(seconds=1)), (1, NOW)):
+        CreditEntry.objects.create(token=token, kind="top-up", amount=amount, balance_after=amount, created_at=at)
+    count_requests("found_one", 7, hours_ago=23)
+    count_requests("found_one", 70, hours_ago=24)
+    text = admin_client.get(URL).text
+    shown = figures(text)
+    assert "Credits since 2026-03-08 15:00 UTC" in text
+    assert "Searches since 2026-03-08 15:00 UTC" in text
+    assert (shown["Issued and topped up"], shown["Spent"], shown["Answered"]) == ("101", "7", "7")
+
+
+def test_margin_is_revenue_less_the_cost_of_sources(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A_PRICE, settings.CREDIT_PRICE, settings.CURRENCY = {"*": Decimal("0.5")}, None, "EUR"
+    configure(settings, "RemoteKnows")
+    text = admin_client.get(URL, {"period": "7d"}).text
+    assert (figures(text)["Sales"], figures(text)["Revenue"], figures(text)["Margin"]) == ("0.00 EUR", "-", "-")
+    assert "Set <code>CREDIT_PRICE</code>" in text
+    for days_ago, price in ((0, "60"), (8, "40.00")):  # 2,000 credits for 100
+        CreditDay.objects.create(
+            day=NOW.date() - timedelta(days=days_ago),
+            kind="top-up",
+            amount=1_500,
+            priced_amount=1_000,
+            price=Decimal(price),
+        )
+    add_credits("refund", 3)
+    count_requests("found_one", 103)
+    count_calls("found", 3)
+    text = admin_client.get(URL, {"period": "7d"}).text
+    shown = figures(text)
+    assert (shown["Sales"], shown["Revenue"]) == ("60.00 EUR", "5.00 EUR, at 0.05 per credit")
+    assert (shown["Cost of sources"], shown["Margin"]) == ("1.50 EUR", "3.50 EUR, 70% of revenue")
+    assert "Set <code>CREDIT_PRICE</code>" not in text
+
+
+def test_margin_is_for_those_who_may_view_ledger_and_sources(seen: Callable[..., str]) -> None:
+    assert "Sales and margin" not in seen("accounts.view_apitoken", "monitoring.view_usage")
+    ledger = seen("accounts.view_creditentry")
+    assert "<dt>Revenue</dt>" in ledger
+    assert "<dt>Margin</dt>" not in ledger
+
+
+def test_outstanding_credits_exclude_unusable_tokens(admin_client: Client) -> None:
+    issue_long_ago("a", 1000)
+    tokens.revoke(token=issue_long_ago("b", 200), reason="test")
+    ApiToken.objects.filter(pk=issue_long_ago("c", 30).pk).update(expires_at=NOW)
+    shown = figures(admin_client.get(URL).text)
+    assert (shown["Outstanding now"], shown["On revoked or expired tokens"]) == ("1,000", "230")
+
+
+# --- Tokens that run out -----------------------------------------------------------------------------------------
+
+
+def test_first_ten_tokens_running_out_are_listed(admin_client: Client) -> None:
+    for number in range(13):
+        issue_long_ago(f"pbx {number}", 5 * number, charged=100)
+    issue_long_ago("idle", 1)
+    text = admin_client.get(URL).text
+    rows = table(text, "Running out within 7 days")
+    assert [row[0].partition(" (")[0] for row in rows] == [f"pbx {number}" for number in range(10)]
+    first, second = ApiToken.objects.order_by("pk")[:2]
+    assert rows[0] == [f"pbx 0 (#{first.pk})", "0", "15.2", "Out of credits"]
+    assert rows[1] == [f"pbx 1 (#{second.pk})", "5", "15.2", "2026-03-09 22:15"]
+    assert f'href="/admin/accounts/apitoken/{second.pk}/change/"' in text
+    assert "And 3 more." in text
+
+
+def test_timed_out_token_query_keeps_the_rest_of_the_page(admin_client: Client) -> None:
+    def too_slow(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "accounts_apitoken" in sql:
+            raise OperationalError("canceling statement due to statement timeout")
+        return execute(sql, params, many, context)
+
+    count_requests("found_one", 3)
+    with connection.execute_wrapper(too_slow):
+        response = admin_client.get(URL)
+    assert response.status_code == 200
+    shown = figures(response.text)
+    assert (shown["Answered"], shown["Outstanding now"]) == ("3", "-")
+    assert "Query timed out: too many active tokens." in response.text
+
+
+# --- Permissions -------------------------------------------------------------------------------------------------
+
+
+def test_only_staff_can_open_the_dashboard(client: Client) -> None:
+    assert client.get(URL)["Location"].startswith("/admin/login/")
+    client.force_login(User.objects.create_user("no staff"))
+    assert client.get(URL)["Location"].startswith("/admin/login/")
+
+
+SEARCHES, CREDITS, OUTSTANDING = "Searches since", "Issued and topped up", "Outstanding now"
+SOURCES, RUNNING_OUT, HEALTH = 'aria-label="Sources"', "Running out within 7 days", "Service health"
+
+
+@pytest.mark.parametrize(
+    ("permission", "blocks"),
+    [
+        ("monitoring.view_usage", {SEARCHES, SOURCES, HEALTH}),
+        ("accounts.view_creditentry", {CREDITS, HEALTH}),
+        ("accounts.view_apitoken", {OUTSTANDING, RUNNING_OUT, HEALTH}),
+        ("phonebook.view_contact", set()),
+    ],
+)
+def test_each_block_needs_the_permission_to_view_its_data(
+    seen: Callable[..., str], permission: str, blocks: set[str]
+) -> None:
+    issue_long_ago("secret customer", 5, charged=100)
+    text = seen(permission)
+    assert {
+        block for block in (SEARCHES, CREDITS, OUTSTANDING, SOURCES, RUNNING_OUT, HEALTH) if block in text
+    } == blocks
+    assert ("secret customer" in text) == (permission == "accounts.view_apitoken")
+
+
+def test_user_without_permissions_gets_an_explanation(seen: Callable[..., str]) -> None:
+    assert "Ask a superuser for a role" in seen()
+    assert "Ask a superuser for a role" not in seen("accounts.view_apitoken")
+
+
+# --- The whole page ---------------------------------------------------------------------------------------------------
+
+
+def test_refunds_of_lost_answers_and_unknown_charges_are_counted(admin_client: Client) -> None:
+    add_credits("refund", 7)
+    assert figures(admin_client.get(URL, {"period": "7d"}).text)["Refunded"] == "7"
+    token = issue_long_ago("pbx", 10)
+    for number, (outcome, days_ago) in enumerate(
+        [*[("refunded", 0)] * 3, ("refunded", 10), ("not charged", 0), ("unknown", 0), ("unknown", 10)]
+    ):
+        settled_at = None if outcome == "unknown" else NOW - timedelta(days=days_ago)
+        UnknownCharge.objects.create(
+            token=token,
+            charged_at=NOW - timedelta(days=days_ago),
+            request_id=f"r{number}",
+            outcome=outcome,
+            settled_at=settled_at,
+        )
+    shown = figures(admin_client.get(URL, {"period": "7d"}).text)
+    assert shown["Refunded"] == "7 3 by the service, for searches answered with 500"
+    assert shown["Charge unknown"] == "2 answered with 500; refunded if charged"
+
+
+@pytest.mark.parametrize("query", [{}, {"period": "7d", "by": "hour"}, {"period": "30d"}])
+def test_statement_count_is_fixed_and_skips_ledger_searches(admin_client: Client, query: dict[str, str]) -> None:
+    def statements() -> list[str]:
+        with CaptureQueriesContext(connection) as captured:
+            assert admin_client.get(URL, query).status_code == 200
+        return [query["sql"] for query in captured]
+
+    assert len(statements()) == STATEMENTS
+    for number in range(30):
+        issue_long_ago(f"pbx {number}", 10, charged=number + 1)
+        count_requests("found_one", 1, hours_ago=number)
+        count_calls("found", 1, hours_ago=number)
+        count_calls("late", 1, hours_ago=number, connector=f"source {number}")
+        add_credits("top-up", 1, days_ago=number)
+    with_much = statements()
+    assert len(with_much) == STATEMENTS
+    ledger = [sql for sql in with_much if "accounts_creditentry" in sql]
+    # Only entries of operators, and only if the period does not begin at midnight.
+    assert len(ledger) == (0 if query else 2)
+    assert all("NOT (" in sql and "'search'" in sql for sql in ledger)
+
+
+def test_empty_installation_shows_empty_figures(admin_client: Client) -> None:
+    text = admin_client.get(URL).text
+    assert "No requests recorded in this period. Figures are up to 10 seconds behind." in text
+    assert "<canvas" not in text
+    assert "No tokens, estimated from the last 7 days." in text
+    shown = figures(text)
+    assert shown["Found"] == "-"
+    assert set(shown.values()) == {"0", "-", "0.00 USD"}
+
+
+def test_names_are_escaped(admin_client: Client) -> None:
+    issue_long_ago("<b>x</b>", 5, charged=100)
+    count_calls("found", 1, connector="<i>y</i>")
+    text = admin_client.get(URL).text
+    assert "&lt;b&gt;x&lt;/b&gt;" in text
+    assert "&lt;i&gt;y&lt;/i&gt;" in text
+    assert "<b>x</b>" not in text
+    assert "<i>y</i>" not in text
+
+
+def test_page_shows_its_time_and_describes_its_chart(admin_client: Client) -> None:
+    count_requests("found_one", 1)
+    text = admin_client.get(URL).text
+    assert "2026-03-09 14:20:30 UTC" in text
+    assert re.findall(r'<div role="img" aria-label="(.*?)"', text) == [
+        "Requests by hour and outcome. The table below has the same figures."
+    ]
+
+
+def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: Any) -> None:
+    settings.ALERTS = True
+    task_runs.record(task_runs.ALERTS, succeeded=True)
+    assert "<p>None.</p>" in admin_client.get(URL).text
+    seen = {"first_seen_at": NOW, "last_seen_at": NOW}
+    values = {"kind": "source.failing", "hint": "Check the key.", **seen}
+    for n in range(12):
+        Incident.objects.create(subject=f"s{n}", title=f"Source failing: s{n}", opened_at=NOW, **values)
+    Incident.objects.create(subject="pending", title="Source failing: pending", **values)
+    Incident.objects.create(subject="past", title="Source failing: past", opened_at=NOW, closed_at=NOW, **values)
+    text = admin_client.get(URL).text
+    assert set(re.findall(r"Source failing: (\w+)", text)) == {f"s{n}" for n in range(2, 12)}
+    assert "Check the key." in text
+    assert "/admin/monitoring/usage/s11/change/" in text
+    assert "All open alerts" in text
+
+
+def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, settings: Any) -> None:
+    assert "Alerts are off." in admin_client.get(URL).text
+    seen = {"first_seen_at": NOW, "last_seen_at": NOW, "opened_at": NOW}
+    Incident.objects.create(kind="source.failing", subject="twilio", title="Source failing: twilio", **seen)
+    assert "Alerts are off, so these are out of date." in admin_client.get(URL).text
+    settings.ALERTS = True
+    assert "Alerts are not checked: run send_notices every minute." in admin_client.get(URL).text

@@ -1,0 +1,44 @@
+"""403 and 404 below the console's path: in the console's form for those who may open it."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.console.role_table import logged_in
+from tests.console_pages import words
+
+pytestmark = pytest.mark.django_db
+
+MENU = 'id="nav-sidebar"'
+
+
+def test_denied_page_has_the_menu_of_the_role(optional_second_factor: None) -> None:
+    response = logged_in("viewer").get(reverse("admin:accounts_apitoken_add"))
+    assert response.status_code == 403
+    assert MENU in response.text
+    assert "Your roles do not include this." in words(response.text)
+    assert reverse("admin:accounts_apitoken_changelist") in response.text
+    assert reverse("admin:auth_user_changelist") not in response.text
+
+
+def test_unknown_page_has_the_menu(optional_second_factor: None) -> None:
+    response = logged_in("viewer").get("/admin/nowhere/")
+    assert response.status_code == 404
+    assert MENU in response.text
+    assert "Page not found" in words(response.text)
+
+
+def test_pages_outside_the_console_stay_json(optional_second_factor: None) -> None:
+    response = logged_in("viewer").get("/nowhere")
+    assert response.status_code == 404
+    assert response.json() == {"detail": "Not found."}
+
+
+@pytest.mark.parametrize("is_staff", [False, True])
+def test_others_are_not_shown_the_console(settings: Any, is_staff: bool) -> None:
+    settings.REQUIRE_2FA = True
+    client = logged_in("viewer") if is_staff else Client()
+    response = client.get("/admin/nowhere/")
+    assert MENU not in response.text

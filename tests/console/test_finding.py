@@ -1,0 +1,222 @@
+"""The search of the console: what it finds, for whom, and what it must not put into a URL."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import OperationalError, connection
+from django.db.models import Model
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from accounts import credits, tokens
+from accounts.models import ApiToken, CreditEntry, Customer
+from console import finding
+from core.hashing import keyed_hash
+from monitoring.models import RequestLogEntry
+from phonebook.models import NumberRule
+from tests import awaited
+from tests.console.console_rows import NUMBER
+from tests.console.role_table import ROLES, logged_in
+
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
+
+FIND = reverse("admin:find")
+
+
+def find(client: Client, text: str) -> Any:
+    return client.post(FIND, {"q": text})
+
+
+def opened(client: Client, text: str) -> str:
+    """The page that opens because it is the only result."""
+    response = find(client, text)
+    assert response.status_code == 302, response.text
+    return str(response["Location"])
+
+
+def titles(client: Client, text: str) -> dict[str, list[str]]:
+    return {group.title: [one.title for one in group.results] for group in find(client, text).context["groups"]}
+
+
+def change(model: str, *args: Any) -> str:
+    return reverse(f"admin:{model}_change", args=args)
+
+
+@pytest.fixture
+def boss() -> Client:
+    return logged_in("superuser")
+
+
+def test_single_result_opens_at_once(boss: Client, rows: dict[str, Model]) -> None:
+    token, entry = rows["accounts.apitoken"], rows["accounts.creditentry"]
+    assert isinstance(token, ApiToken)
+    assert opened(boss, "PBX") == change("accounts_apitoken", token.pk)
+    assert opened(boss, f" {token.hint} ") == change("accounts_apitoken", token.pk)
+    by_request_id = find(boss, "r1").context["groups"]
+    assert {group.title: [one.url for one in group.results] for group in by_request_id} == {
+        "Ledger": [change("accounts_creditentry", entry.pk)],
+        "Request log": [change("monitoring_requestlogentry", rows["monitoring.requestlogentry"].pk)],
+    }
+    assert opened(boss, "somebody@") == change("auth_user", rows["auth.user"].pk)
+    assert opened(boss, "ledger") == reverse("admin:accounts_creditentry_changelist")
+    assert opened(boss, "two-factor") == reverse("admin:second_factor")
+    assert opened(boss, "geogr") == reverse("admin:monitoring_usage_change", args=["geography"])
+    customer = change("accounts_customer", rows["accounts.customer"].pk)
+    assert (opened(boss, "example LTD"), opened(boss, "owner@")) == (customer, customer)
+
+
+def test_id_finds_a_customer_and_a_token(boss: Client) -> None:
+    token = tokens.issue(name="pbx", initial_credits=0, actor="boss").token
+    customer = Customer.objects.create(pk=token.pk, name="Example Ltd")
+    found = titles(boss, f"#{token.pk}")
+    assert (found["API tokens"], found["Customers"]) == ([str(token)], [str(customer)])
+
+
+def test_reference_finds_the_top_up(boss: Client) -> None:
+    token = tokens.issue(name="pbx", initial_credits=5, actor="boss").token
+    entry = credits.top_up(token=token, amount=5, actor="boss", reason="paid", reference="INV-17")
+    assert opened(boss, "INV-17") == change("accounts_creditentry", entry.pk)
+
+
+@pytest.mark.parametrize("typed", ["+49 30 2312-5042", "493023125042", "+49.30.23125042"])
+def test_number_is_found_and_in_no_url(boss: Client, rows: dict[str, Model], typed: str) -> None:
+    RequestLogEntry.objects.update(number_hash=keyed_hash("number", str(NUMBER)))
+    page = find(boss, typed)
+    groups = {group.title: group.results for group in page.context["groups"]}
+    assert set(groups) == {"Rules", "Contacts", "Complaints", "Request log"}
+    urls = [result.url for of_kind in groups.values() for result in of_kind]
+    assert not [url for url in urls if "3023125" in url or "2312-5042" in url]
+    for url in urls:
+        assert boss.get(url).status_code == 200
+    title = page.text.partition("<title>")[2].partition("</title>")[0]
+    assert "4 results" in title
+    assert str(NUMBER) not in title
+    assert str(NUMBER) in boss.get(groups["Complaints"][0].url).text
+
+
+def test_each_role_finds_only_what_it_may_open(rows: dict[str, Model], clients: dict[str, Client]) -> None:
+    kinds = {"PBX": "API tokens", "r1": "Ledger", "geography": "Sources", "somebody": "Users"}
+    kinds |= {str(NUMBER): "Rules", "Contacts": "Pages", "example ltd": "Customers"}
+    may = {
+        "staff": set[str](),
+        "viewer": {"Customers", "API tokens", "Sources"},
+        "support": {"Customers", "API tokens", "Sources", "Ledger", "Request log", "Rules"},
+        "operator": {"Customers", "API tokens", "Sources", "Ledger", "Request log", "Rules", "Pages"},
+        "auditor": {*kinds.values(), "Request log"},
+        "superuser": {*kinds.values(), "Request log"},
+    }
+    by_text = [*kinds.items(), ("r1", "Request log")]
+    for role in ROLES:
+        for text, kind in by_text:
+            response = find(clients[role], text)
+            found = response.status_code == 302 or kind in [group.title for group in response.context["groups"]]
+            assert found == (kind in may[role]), (role, kind)
+            if response.status_code == 302:
+                assert clients[role].get(response["Location"]).status_code == 200
+        offered = {title for title, _ in clients[role].get(FIND).context["searchable"]}
+        assert offered - {"Contacts", "Complaints", "Pages"} == may[role] - {"Pages"}
+
+
+def test_whole_token_is_refused_and_not_repeated(boss: Client, caplog: pytest.LogCaptureFixture) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=0, actor="boss")
+    with CaptureQueriesContext(connection) as queries:
+        for text in (issued.api_key, f"Bearer {issued.api_key}", issued.api_key + "x" * 3000):
+            page = boss.post(FIND, {"q": text})
+            assert page.status_code == 200
+            assert "This is a whole token, which is secret." in page.text
+            assert issued.api_key[-20:] not in page.text
+    assert not [query for query in queries if issued.api_key[-20:] in query["sql"]]
+    assert issued.api_key[-20:] not in caplog.text
+
+
+@pytest.mark.parametrize("text", ["", "   ", "x" * 201, "a\0b"])
+def test_invalid_text_is_explained(boss: Client, text: str) -> None:
+    page = boss.post(FIND, {"q": text})
+    assert page.status_code == 200
+    assert 'id="id_q_error"' in page.text
+
+
+@pytest.mark.parametrize("query", ["PBX", "493023125042"])
+def test_url_searches_and_shows_nothing(boss: Client, rows: dict[str, Model], query: str) -> None:
+    page = boss.get(FIND, {"q": query})
+    assert (page.status_code, page.context["groups"]) == (200, None)
+    assert "493023125042" not in page.text.replace(query, "")
+
+
+def test_field_does_not_cut_a_pasted_token(boss: Client) -> None:
+    """Else it could be searched for, instead of being refused."""
+    assert "maxlength" not in str(boss.get(FIND).context["form"]["q"])
+
+
+def test_token_is_found_by_its_beginning(boss: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=0, actor="boss")
+    beginning = issued.api_key.rpartition(".")[0]
+    response = boss.post(FIND, {"q": beginning}, follow=True)
+    assert response.redirect_chain[-1][0] == f"/admin/accounts/apitoken/{issued.token.pk}/change/"
+
+
+@pytest.mark.parametrize(("text", "hint"), [("eyJhbGci", True), ("no such thing", False)])
+def test_common_beginning_of_tokens_is_explained(boss: Client, text: str, hint: bool) -> None:
+    tokens.issue(name="pbx", initial_credits=0, actor="boss")
+    explanation = "Tokens begin alike"
+    assert (explanation in find(boss, text).text) is hint
+    for page in ("apitoken", "customer"):
+        assert (explanation in boss.get(f"/admin/accounts/{page}/", {"q": text}).text) is hint
+
+
+def test_nothing_found(boss: Client) -> None:
+    page = find(boss, "no such thing")
+    assert "No results" in page.text
+    assert page.context["total"] == 0
+
+
+def test_many_results_are_cut_and_link_to_the_list(boss: Client) -> None:
+    for n in range(finding.MAX_SHOWN + 1):
+        tokens.issue(name=f"shop {n} 4930231250", initial_credits=0, actor="boss")
+        User.objects.create_user(f"shop{n}")
+    page = find(boss, "shop")
+    groups = {group.title: group for group in page.context["groups"]}
+    assert {title: (len(group.results), group.has_more) for title, group in groups.items()} == {
+        "API tokens": (10, True),
+        "Users": (10, True),
+    }
+    assert groups["API tokens"].all_url.endswith("/apitoken/?q=shop")
+    assert boss.get(groups["API tokens"].all_url).status_code == 200
+    assert "Only the first 10 are shown" in page.text
+    numeric = {group.title: group for group in find(boss, "4930231250").context["groups"]}
+    assert (numeric["API tokens"].has_more, numeric["API tokens"].all_url) == (True, "")
+
+
+def test_timeout_of_one_kind_leaves_the_others(
+    boss: Client, rows: dict[str, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def timed_out(*args: object, **kwargs: object) -> None:
+        raise OperationalError("canceling statement due to statement timeout")
+
+    monkeypatch.setattr(NumberRule.objects, "filter", timed_out)
+    page = find(boss, str(NUMBER))
+    assert "The database timed out. Enter more characters." in page.text
+    assert [len(group.results) for group in page.context["groups"]] == [0, 1, 1]
+
+
+def test_number_of_queries_does_not_grow(boss: Client) -> None:
+    counts = set()
+    for more in (2, 5, 20):
+        for n in range(more):
+            token = tokens.issue(name=f"shop {more} {n}", initial_credits=9, actor="boss").token
+            awaited.charge(token=token, request_id="shop", number=str(NUMBER), answer={})
+        with CaptureQueriesContext(connection) as queries:
+            assert find(boss, "shop").status_code == 200
+        counts.add(len(queries))
+    assert len(counts) == 1
+    assert max(counts) <= 20
+    assert CreditEntry.objects.filter(request_id="shop").count() == 27
+
+
+def test_every_page_has_the_button_and_not_unfolds_palette(boss: Client, rows: dict[str, Model]) -> None:
+    for page in (reverse("admin:index"), reverse("admin:accounts_apitoken_changelist"), FIND):
+        text = boss.get(page).text
+        assert f'href="{FIND}"' in text
+        assert "search-input-command" not in text

@@ -1,0 +1,81 @@
+"""Texts of any length that a page of the console is sent, before the login too."""
+
+import time
+from http import cookies
+from typing import Any
+
+import pytest
+from django.contrib import auth
+from django.contrib.admin import site
+from django.contrib.auth.models import User
+from django.test import Client, RequestFactory
+from django.urls import reverse
+
+from callerid_project.middleware import MAX_FIELD
+from console import login_log
+from core.admin import MAX_SEARCH
+from phonebook.admin.base import NumberAdmin
+from tests.console.console_rows import one_of_each
+from tests.console.test_csrf_and_get import addresses
+
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
+
+#: Unicode normalization sorts the combining characters after a letter, in quadratic time: minutes for this text.
+UNORDERED = "a" + "\u0315\u0316" * 150_000
+
+
+@pytest.mark.parametrize("log", [auth.authenticate, login_log.log_throttled])
+def test_failed_login_with_a_long_name_is_logged_at_once(boss: User, log: Any) -> None:
+    request = RequestFactory().post(reverse("admin:login"), {"username": UNORDERED})
+    request.user = auth.models.AnonymousUser()
+    started = time.process_time()
+    if log is auth.authenticate:
+        log(request, username=UNORDERED, password="guess")
+    else:
+        log(request, "password")
+    assert time.process_time() - started < 10
+
+
+def test_every_page_refuses_a_long_field_before_it_looks_at_it(admin_client: Client) -> None:
+    urls = [reverse("admin:index") + path for path in addresses(site.get_urls(), one_of_each())]
+    assert len(urls) > 80
+    for url in urls:
+        for client in (Client(), admin_client):
+            for fields in ({"x": UNORDERED}, {UNORDERED: "x"}):
+                assert client.post(url, fields).status_code == 400, url
+            assert client.get(url, {"q": "x" * (MAX_FIELD + 1)}).status_code == 400, url
+
+
+@pytest.mark.parametrize("path", ["/callerid/search", "/readyz", "/metrics", "/", "/docs", "/admin/login/", "/nowhere"])
+def test_cookie_full_of_escapes_is_not_decoded(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's decoding of one is quadratic: ten seconds for 60 KB."""
+    decoded: list[str] = []
+    monkeypatch.setattr(cookies, "_unquote", decoded.append)
+    client = Client(headers={"cookie": 'a="' + "\\" * 60_000 + '"; b="c\\"d"'})
+    assert client.post(path).status_code < 500
+    assert decoded == []
+
+
+def test_refusal_of_a_long_field_is_a_page_of_the_console(admin_client: Client) -> None:
+    response = admin_client.post(reverse("admin:find"), {"q": "x" * (MAX_FIELD + 1)})
+    assert 'id="nav-sidebar"' in response.text
+    assert f"A field has more than {MAX_FIELD:,} characters." in response.text
+
+
+def test_field_of_the_longest_length_is_taken(admin_client: Client) -> None:
+    note = "x" * MAX_FIELD
+    sent = {"name": "Example Ltd", "note": note, "contacts-TOTAL_FORMS": 0, "contacts-INITIAL_FORMS": 0}
+    assert admin_client.post(reverse("admin:accounts_customer_add"), sent).status_code == 302
+
+
+def test_every_list_refuses_a_long_search(admin_client: Client) -> None:
+    searchable = [
+        model for model, page in site._registry.items() if page.search_fields and not isinstance(page, NumberAdmin)
+    ]
+    assert len(searchable) >= 5
+    for model in searchable:
+        url = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        response = admin_client.get(url, {"q": "x" * (MAX_SEARCH + 1)}, follow=True)
+        assert "x" * 20 not in response.text, url
+        assert f"Enter at most {MAX_SEARCH} characters" in response.text, url
+        assert admin_client.get(url, {"q": "x" * MAX_SEARCH}).status_code == 200, url

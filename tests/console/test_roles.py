@@ -1,0 +1,138 @@
+"""Every role on every page of the console, by real requests, against one table."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.admin import site
+from django.contrib.auth.models import Group, Permission
+from django.contrib.contenttypes.models import ContentType
+from django.core.management import call_command
+from django.db.models import Model
+from django.db.models.signals import pre_migrate
+from django.test import Client
+from django.urls import reverse
+
+from console import roles
+from tests.console.console_rows import database
+from tests.console.role_table import OF_THE_SITE, PAGES, ROLES, address, answer, logged_in, requests
+
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
+
+
+@pytest.mark.parametrize(("model", "verb"), PAGES, ids=[" ".join(page) for page in PAGES])
+def test_each_role_can_do_what_the_table_says(
+    model: str, verb: str, rows: dict[str, Model], clients: dict[str, Client]
+) -> None:
+    sent, before = list(requests(model, verb, rows[model], clients["superuser"])), database()
+    answers = {role: {answer(clients[role], request, before) for request in sent} for role in ROLES}
+    assert answers == {role: {cell} for role, cell in PAGES[model, verb].items()}
+
+
+@pytest.mark.parametrize(("model", "verb"), PAGES, ids=[" ".join(page) for page in PAGES])
+def test_non_staff_are_redirected_to_the_login(model: str, verb: str, rows: dict[str, Model]) -> None:
+    sent = list(requests(model, verb, rows[model], logged_in("superuser")))
+    outsiders = [
+        Client(),
+        logged_in("operator", is_staff=False),
+        logged_in("auditor", is_staff=False, is_superuser=True),
+        logged_in("viewer", is_active=False),
+    ]
+    before = database()
+    assert {answer(client, request, before) for client in outsiders for request in sent} == {"login"}
+
+
+def test_table_covers_every_console_page() -> None:
+    verbs = {"list", "view", "history", "add", "change", "delete"}
+    for model in site._registry:
+        assert verbs <= {verb for label, verb in PAGES if label == model._meta.label_lower}, model
+    names = {"list": ["changelist"], "view": ["change"]}
+    known = {f"{m.replace('.', '_')}_{name}" for m, verb in PAGES for name in names.get(verb, [verb])}
+    assert page_names(site.get_urls()) == known | OF_THE_SITE
+
+
+def page_names(patterns: list[Any]) -> set[str | None]:
+    """Except unnamed patterns: Django's old URL of an object, and its catch-all."""
+    found: set[str | None] = set()
+    for pattern in patterns:
+        found |= page_names(pattern.url_patterns) if hasattr(pattern, "url_patterns") else {pattern.name}
+    return found - {None}
+
+
+def test_list_actions_match_the_table(rows: dict[str, Model], clients: dict[str, Client]) -> None:
+    actions = {"delete": "delete_selected", "top_up_selected": "top_up_selected", "send_again": "send_selected_again"}
+    for model, verb in PAGES:
+        if verb == "list":
+            for role in ROLES:
+                request = clients[role].get(address(model, "changelist")).wsgi_request
+                offered = set(site._registry[apps.get_model(model)].get_actions(request))
+                may = {name for verb, name in actions.items() if PAGES.get((model, verb), {}).get(role) == "yes"}
+                assert offered == may, (model, role)
+
+
+def test_sidebar_shows_each_role_its_lists_only(rows: dict[str, Model], clients: dict[str, Client]) -> None:
+    for role in ROLES:
+        page = clients[role].get(reverse("admin:index")).text
+        for model, verb in PAGES:
+            if verb == "list":
+                link = f'href="{address(model, "changelist")}"'
+                assert (link in page) == (PAGES[model, verb][role] == "yes"), (role, model)
+
+
+def test_the_framework_has_no_search_of_its_own(clients: dict[str, Client]) -> None:
+    assert clients["auditor"].get(reverse("admin:search"), {"s": "user"}).status_code == 404
+
+
+# --- What `migrate` writes ---------------------------------------------------------------------------------------
+
+
+def codenames(role: str) -> set[str]:
+    return set(Group.objects.get(name=role).permissions.values_list("codename", flat=True))
+
+
+def add_page(using: str, **kwargs: Any) -> None:
+    """What Django does for a new page."""
+    model = ContentType.objects.get(app_label="accounts", model="customer")
+    Permission.objects.create(content_type=model, codename="print_customer")
+
+
+@pytest.fixture
+def upgrade(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """`migrate` of a version whose viewers and operators may do one thing more."""
+    further = {role: roles.ROLES[role] | {"accounts.print_customer"} for role in ("viewer", "operator")}
+
+    def migrate() -> None:
+        monkeypatch.setattr(roles, "ROLES", roles.ROLES | further)
+        pre_migrate.connect(add_page, sender=apps.get_app_config("auth"))
+        call_command("migrate", verbosity=0)
+
+    yield migrate
+    pre_migrate.disconnect(add_page, sender=apps.get_app_config("auth"))
+
+
+def test_new_permissions_go_to_roles_that_lost_none(upgrade: Callable[[], None]) -> None:
+    operator = Group.objects.get(name="operator")
+    operator.permissions.remove(operator.permissions.get(codename="refund_creditentry"))
+    before = {role: codenames(role) for role in roles.ROLES}
+    upgrade()
+    assert {role: codenames(role) for role in roles.ROLES} == before | {"viewer": before["viewer"] | {"print_customer"}}
+
+
+def test_existing_group_with_a_role_name_gets_no_permission() -> None:
+    Permission.objects.all().delete()
+    Group.objects.all().delete()
+    Group.objects.create(name="operator")
+    call_command("migrate", verbosity=0)
+    assert {role for role in roles.ROLES if codenames(role)} == {"viewer", "support", "auditor"}
+
+
+def test_migrate_leaves_roles_as_operators_have_made_them() -> None:
+    support = Group.objects.get(name="support")
+    support.permissions.remove(support.permissions.get(codename="refund_creditentry"))
+    support.permissions.add(Permission.objects.get(codename="view_logentry"))
+    Group.objects.get(name="auditor").delete()
+    before = codenames("support")
+    call_command("migrate", verbosity=0)
+    assert codenames("support") == before
+    assert len(codenames("auditor")) == len(roles.ROLES["auditor"])

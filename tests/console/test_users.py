@@ -1,0 +1,141 @@
+"""The pages of users and roles, and the history of what users did."""
+
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
+from django.db import connection
+from django.db.models import Model
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from tests.console.console_rows import database, filled
+from tests.console.role_table import PAGES, ROLES, address, answer, logged_in, requests
+
+pytestmark = [pytest.mark.django_db, pytest.mark.once]
+
+
+def test_only_superusers_can_change_users_and_roles(rows: dict[str, Model]) -> None:
+    every = Permission.objects.all()
+    Group.objects.get(name="operator").permissions.set(every)
+    client, boss = logged_in("operator"), logged_in("superuser")
+    for model, verb in PAGES:
+        if model.startswith("auth.") and verb not in ("list", "view", "history"):
+            sent, before = list(requests(model, verb, rows[model], boss)), database()
+            assert {answer(client, request, before) for request in sent} == {"-"}
+
+
+def test_superuser_adds_an_operator_in_one_step() -> None:
+    client, url = logged_in("superuser"), reverse("admin:auth_user_add")
+    page = client.get(url)
+    assert page.context["adminform"].form["is_staff"].value() is True
+    for address_of_form in (url, reverse("admin:auth_user_invite")):
+        assert "support: also the ledger; tops up and refunds up to a limit." in client.get(address_of_form).text
+    operator = Group.objects.get(name="operator")
+    password = "A long enough one"
+    client.post(url, filled(page, username="olga", password1=password, password2=password, groups=[operator.pk]))
+    made = User.objects.get(username="olga")
+    assert (made.is_staff, made.is_superuser, list(made.groups.all())) == (True, False, [operator])
+    assert Client().login(username="olga", password=password)
+    assert made.has_perms(["accounts.give_any_credits", "phonebook.delete_contact"])
+
+
+def test_user_without_a_role_is_saved_with_a_warning() -> None:
+    client, warning = logged_in("superuser"), "has no role"
+    page = client.get(address("auth.user", "add"))
+    password = {"password1": "A long enough one", "password2": "A long enough one"}
+    added = client.post(address("auth.user", "add"), filled(page, username="olga", **password), follow=True)
+    assert f"olga {warning}" in added.text
+    olga, viewer = User.objects.get(username="olga"), Group.objects.get(name="viewer")
+    url = address("auth.user", "change", olga.pk)
+    for fields, warned in (
+        ({"groups": [viewer.pk]}, False),
+        ({"groups": []}, True),
+        ({"is_superuser": "on"}, False),
+        ({"is_active": False, "is_superuser": False}, False),
+    ):
+        sent = {name: value for name, value in filled(client.get(url), **fields).items() if value is not False}
+        assert (warning in client.post(url, sent, follow=True).text) == warned, fields
+
+
+def test_history_button_needs_the_history_permission(rows: dict[str, Model], clients: dict[str, Client]) -> None:
+    for model in ("accounts.apitoken", "phonebook.numberrule", "accounts.creditentry"):
+        for role in ROLES:
+            if PAGES[model, "view"][role] == "yes":
+                shown = (
+                    address(model, "history", str(rows[model].pk))
+                    in clients[role].get(address(model, "change", str(rows[model].pk))).text
+                )
+                assert shown == (PAGES[model, "history"][role] == "yes"), (model, role)
+
+
+def test_user_name_cannot_be_changed(rows: dict[str, Model]) -> None:
+    client, url = logged_in("superuser"), reverse("admin:auth_user_change", args=[rows["auth.user"].pk])
+    assert client.post(url, filled(client.get(url), username="other", first_name="Sam")).status_code == 302
+    user = User.objects.get(pk=rows["auth.user"].pk)
+    assert (user.username, user.first_name) == ("somebody", "Sam")
+
+
+def test_role_form_offers_only_permissions_with_an_effect() -> None:
+    page = logged_in("superuser").get(address("auth.group", "add"))
+    offered = page.context["adminform"].form.fields["permissions"].queryset
+    assert set(offered) == set(Permission.objects.filter(group__isnull=False))
+
+
+def test_auditor_sees_no_password_hash(rows: dict[str, Model]) -> None:
+    user = User.objects.get(pk=rows["auth.user"].pk)
+    user.set_password("A long enough one")
+    user.save()
+    page = logged_in("auditor").get(reverse("admin:auth_user_change", args=[user.pk])).text
+    *_, salt, digest = user.password.split("$")
+    assert "somebody@example.org" in page
+    assert salt not in page
+    assert digest not in page
+
+
+# --- History -----------------------------------------------------------------------------------------------------
+
+
+def test_history_shows_user_action_object_and_message(rows: dict[str, Model]) -> None:
+    client, contact = logged_in("superuser"), address("phonebook.contact", "change", str(rows["phonebook.contact"].pk))
+    client.post(contact, filled(client.get(contact), name="renamed"))
+    rule = str(rows["phonebook.numberrule"].pk)
+    client.post(address("phonebook.numberrule", "delete", rule), {"post": "yes"})
+    page = client.get(address("admin.logentry", "changelist")).text
+    assert f'href="{contact}">contact 493023125042</a>' in page
+    assert "Changed Name." in page
+    assert "rule 493023125042" in page
+    assert f'href="{address("phonebook.numberrule", "change", rule)}"' not in page
+    assert all(word in page for word in ("the superuser", "changed", "deleted"))
+    assert "renamed" not in page
+
+
+def test_history_is_searched_by_user(rows: dict[str, Model]) -> None:
+    client = logged_in("auditor")
+    for term, found in (("BODY", 1), ("", 1), ("auditor", 0), ("nobody", 0)):
+        response = client.get(address("admin.logentry", "changelist"), {"q": term})
+        assert len(response.context["cl"].result_list) == found, term
+
+
+def test_lists_run_a_fixed_number_of_queries(rows: dict[str, Model], django_assert_num_queries: Any) -> None:
+    client = logged_in("superuser")
+    for model in ("auth.user", "auth.group", "admin.logentry"):
+        url = address(model, "changelist")
+        client.get(url)
+        with CaptureQueriesContext(connection) as few:
+            client.get(url)
+        for n in range(5):
+            user = User.objects.create_user(f"{model} {n}")
+            user.groups.set([*Group.objects.all(), Group.objects.create(name=f"{model} {n}")])
+            LogEntry.objects.create(
+                user=user,
+                action_flag=n,
+                content_type=ContentType.objects.get_for_model(user),
+                object_id=str(user.pk),
+                object_repr=str(user),
+            )
+        with django_assert_num_queries(len(few)):
+            client.get(url)

@@ -1,0 +1,164 @@
+"""The pages of notices: their states, and sending failed ones again."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import ApiToken
+from monitoring.models import Notice
+from tests.accounts.admin.pages import history, query_count
+
+pytestmark = pytest.mark.django_db
+
+NOTICES = "/admin/monitoring/notice/"
+Staff = Callable[..., Client]
+
+
+def write(token: ApiToken, **values: Any) -> Notice:
+    return Notice.objects.create(token=token, threshold=1_500, balance=1_499, **values)
+
+
+def again(notice: Notice) -> str:
+    return f"{NOTICES}{notice.pk}/send-again/"
+
+
+def states(client: Client) -> list[str]:
+    return re.findall(r'<td class="field-state [^>]*>([^<]*)<', client.get(NOTICES).text)
+
+
+def test_each_state_is_described(admin_client: Client, token: ApiToken) -> None:
+    past, future = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), datetime(2999, 1, 2, 3, 4, 5, tzinfo=UTC)
+    for values in (
+        {"due_at": past},
+        {"due_at": future},
+        {"due_at": future, "outcome": "being sent"},
+        {"due_at": past, "outcome": "being sent"},
+        {"due_at": future, "outcome": "failed: SMTPDataError", "attempts": 1},
+        {"due_at": past, "outcome": "failed: SMTPDataError", "attempts": 2},
+        {"outcome": "given up", "attempts": 8},
+        {"outcome": "sent", "sent_at": past, "attempts": 1},
+        {"outcome": "not needed"},
+    ):
+        write(token, **values)
+    assert states(admin_client)[::-1] == [
+        "Queued",
+        "Queued until 2999-01-02 03:04:05 UTC",
+        "Sending",
+        "Queued",
+        "Failed after 1 attempt, next attempt 2999-01-02 03:04:05 UTC",
+        "Failed after 2 attempts, next attempt now",
+        "Given up after 8 attempts",
+        "Sent 2026-01-02 03:04:05 UTC",
+        "No longer needed",
+    ]
+
+
+def test_page_shows_the_token_and_the_last_failure(admin_client: Client, token: ApiToken) -> None:
+    notice = write(token, due_at=timezone.now(), outcome="failed: SMTPDataError", attempts=1)
+    text = admin_client.get(f"{NOTICES}{notice.pk}/change/").text
+    for shown in (f"/admin/accounts/apitoken/{token.pk}/change/", "1,500", "1,499", "SMTPDataError", again(notice)):
+        assert shown in text
+    assert admin_client.get(f"{NOTICES}999/change/").status_code == 302
+    assert admin_client.get(f"{NOTICES}x/change/").status_code == 302
+
+
+def test_banner_shows_when_notices_are_off(admin_client: Client, token: ApiToken, settings: Any) -> None:
+    urls = [NOTICES, f"{NOTICES}{write(token).pk}/change/"]
+    assert all("notices are off" in admin_client.get(url).text for url in urls)
+    settings.LOW_BALANCE_NOTICES = True
+    assert not any("notices are off" in admin_client.get(url).text for url in urls)
+
+
+@pytest.mark.parametrize("way", ["page", "list"])
+def test_failed_notice_is_due_again_immediately(staff: Staff, token: ApiToken, way: str) -> None:
+    client = staff("view_notice", "change_notice")
+    notice = write(token, outcome="given up", attempts=8)
+    before = timezone.now()
+    if way == "page":
+        assert again(notice) in client.get(f"{NOTICES}{notice.pk}/change/").text
+        response = client.post(again(notice))
+    else:
+        response = client.post(NOTICES, {"action": "send_selected_again", "_selected_action": notice.pk})
+    assert response.status_code == 302
+    assert "Queued to be sent again: 1." in client.get(NOTICES).text
+    notice.refresh_from_db()
+    assert (notice.attempts, notice.outcome) == (0, "")
+    assert notice.due_at is not None
+    assert before <= notice.due_at <= timezone.now()
+    assert history() == [("support", "Queued to be sent again.")]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"outcome": "sent", "sent_at": timezone.now()},
+        {"outcome": "not needed"},
+        {"due_at": timezone.now() + timedelta(minutes=5), "outcome": "being sent"},
+        {"due_at": timezone.now() + timedelta(minutes=5)},
+    ],
+)
+def test_only_failed_notices_are_sent_again(admin_client: Client, token: ApiToken, values: dict[str, Any]) -> None:
+    notice = write(token, **values)
+    before = Notice.objects.values().get()
+    assert again(notice) not in admin_client.get(f"{NOTICES}{notice.pk}/change/").text
+    assert admin_client.post(again(notice)).status_code == 302
+    assert "Only failed notices can be sent again." in admin_client.get(NOTICES).text
+    assert (Notice.objects.values().get(), history()) == (before, [])
+
+
+def test_select_across_sends_failed_notices_up_to_a_limit(
+    admin_client: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = [write(token, outcome="given up", attempts=8) for _ in range(2)]
+    settled = write(token, outcome="not needed")
+    before = list(Notice.objects.order_by("pk").values())
+    everything = {"action": "send_selected_again", "select_across": "1", "_selected_action": settled.pk}
+    with monkeypatch.context() as patch:
+        patch.setattr("core.admin.MAX_SELECTED", 2)
+        refused = admin_client.post(NOTICES, everything, follow=True)
+    assert "There are more than 2: select rows one page at a time." in refused.text
+    assert (list(Notice.objects.order_by("pk").values()), history()) == (before, [])
+    assert "Queued to be sent again: 2." in admin_client.post(NOTICES, everything, follow=True).text
+    assert set(Notice.objects.exclude(due_at=None)) == set(failed)
+
+
+def test_sending_again_needs_the_permission_and_a_post(
+    staff: Staff, admin_client: Client, admin_user: User, token: ApiToken
+) -> None:
+    notice = write(token, outcome="given up", attempts=8)
+    before = Notice.objects.values().get()
+    assert admin_client.get(again(notice)).status_code == 200
+    assert admin_client.post(f"{NOTICES}999/send-again/").status_code == 404
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(admin_user)
+    assert strict.post(again(notice)).status_code == 403
+    client = staff("view_notice")
+    assert client.post(again(notice)).status_code == 403
+    client.post(NOTICES, {"action": "send_selected_again", "_selected_action": notice.pk})
+    assert again(notice) not in client.get(f"{NOTICES}{notice.pk}/change/").text
+    assert "send_selected_again" not in client.get(NOTICES).text
+    assert (Notice.objects.values().get(), history()) == (before, [])
+
+
+def test_notices_cannot_be_edited_or_deleted(admin_client: Client, token: ApiToken) -> None:
+    notice = write(token)
+    for page in ("add", f"{notice.pk}/change", f"{notice.pk}/delete"):
+        assert admin_client.post(f"{NOTICES}{page}/", {"balance": 5, "post": "yes"}).status_code == 403
+    assert Notice.objects.get().balance == 1_499
+
+
+def test_list_has_a_constant_number_of_queries(admin_client: Client, token: ApiToken) -> None:
+    def queries() -> int:
+        return query_count(admin_client, NOTICES)
+
+    write(token)
+    few = queries()
+    for _ in range(20):
+        write(token)
+    assert queries() == few

@@ -1,0 +1,405 @@
+"""The console's Request log: what it lists, its filters, and that each is served by one index."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from accounts import customers, tokens
+from accounts.models import ApiToken, CreditEntry
+from core import write_buffer
+from core.hashing import keyed_hash
+from core.long_lists import Position
+from monitoring import request_log
+from monitoring.admin.request_queries import RequestLogForm
+from monitoring.models import RequestLogEntry
+from phonebook import numbers
+from tests.api import Integrator
+from tests.console_pages import table, words
+
+pytestmark = pytest.mark.django_db
+
+URL = "/admin/monitoring/requestlogentry/"
+LEDGER = "/admin/accounts/creditentry/"
+NUMBER, OTHER = "493023125042", "493023125043"
+T = "tests.connectors."
+
+
+@pytest.fixture
+def token() -> ApiToken:
+    return tokens.issue(name="pbx", initial_credits=30, actor="op").token
+
+
+def row(token: ApiToken, *, minutes: float = 0, number: str = NUMBER, **values: Any) -> RequestLogEntry:
+    """A row that was written so many minutes ago."""
+    fields = {
+        "created_at": timezone.now() - timedelta(minutes=minutes),
+        "request_id": f"request-{minutes}",
+        "status": 200,
+        "outcome": "found_both",
+        "charged": True,
+        "replayed": False,
+        "number_mask": numbers.mask(number),
+        "number_hash": keyed_hash("number", number),
+        "duration_us": 2_345,
+        **values,
+    }
+    return RequestLogEntry.objects.create(token=token, **fields)
+
+
+def ids(response: Any) -> list[str]:
+    return [row.request_id for row in response.context["cl"].result_list]
+
+
+def listed(client: Client, **filters: str) -> list[str]:
+    """The request ids that the list shows for these filters in its URL."""
+    return ids(client.get(URL, filters))
+
+
+def without_period(url: str) -> str:
+    """`url` without the period, which every URL of a submitted form has."""
+    return re.sub(r"since=[0-9T%A-]+&?", "", url)
+
+
+def searched(client: Client, **filters: str) -> Any:
+    return client.post(URL, filters, follow=True)
+
+
+# --- The list ----------------------------------------------------------------------------------------------------
+
+
+def test_list_shows_what_happened(admin_client: Client, integrator: Integrator, settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = T + "Fails", T + "KnowsName"
+    response = integrator.search(Idempotency_Key="k")
+    integrator.search(Idempotency_Key="k")
+    write_buffer.process_buffer.flush()
+    page = admin_client.get(URL).text
+    rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
+    assert len(rows) == 2
+    assert re.search(r"49\*{8}42 200, replayed - - -", rows[0])
+    degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit"
+    assert re.search(degraded, rows[1])
+    assert response.headers["X-Request-ID"] in rows[1]
+    assert NUMBER not in page
+    assert f'href="/admin/accounts/apitoken/{integrator.token.pk}/change/"' in page
+
+
+def test_list_pages_by_position_without_a_count(admin_client: Client, token: ApiToken) -> None:
+    for minutes in range(120):
+        row(token, minutes=minutes)
+    found: list[str] = []
+    url: str | None = URL
+    pages = 0
+    while url:
+        with CaptureQueriesContext(connection) as ran:
+            response = admin_client.get(url)
+        assert not any("COUNT(" in query["sql"] for query in ran.captured_queries if "requestlog" in query["sql"])
+        found, pages = found + ids(response), pages + 1
+        older = re.search(r'href="(\?[^"]+)" rel="next"', response.text)
+        url = URL + older[1].replace("&amp;", "&") if older else None
+    assert (len(found), len(set(found)), pages) == (120, 120, 3)
+    assert found[0] == "request-0"
+    assert ids(admin_client.get(f"{URL}?before=junk")) == found[:50]
+
+
+def test_rows_of_one_moment_are_paged_completely(admin_client: Client, token: ApiToken) -> None:
+    now = timezone.now()
+    for name in "abcde":
+        row(token, created_at=now, request_id=name)
+    found, before = list[str](), None
+    form = RequestLogForm({})
+    while True:
+        page = form.page(RequestLogEntry.objects.all(), before, size=2)
+        found += [each.request_id for each in page.rows]
+        if (before := page.older) is None:
+            break
+        assert Position.parse(str(before)) == before
+    assert found == list("edcba")
+
+
+def test_list_runs_a_fixed_number_of_queries(admin_client: Client, token: ApiToken) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as ran:
+            assert admin_client.get(URL).status_code == 200
+        return len(ran)
+
+    row(token)
+    few = queries()
+    for minutes in range(20):
+        row(tokens.issue(name=f"t{minutes}", initial_credits=1, actor="op").token, minutes=minutes)
+    assert queries() == few <= 4
+
+
+# --- Filters -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rows(token: ApiToken) -> dict[str, RequestLogEntry]:
+    other = tokens.issue(name="crm", initial_credits=1, actor="op").token
+    failed: dict[str, Any] = {"status": 500, "outcome": "failed", "charged": False}
+    return {
+        "plain": row(token, request_id="plain"),
+        "other": row(other, minutes=1, request_id="other", number=OTHER),
+        "refused": row(token, minutes=2, request_id="refused", status=403, outcome="no_credits", charged=False),
+        "late": row(token, minutes=3, request_id="late", failures="source_a:twilio:late"),
+        "auth": row(
+            other, minutes=4, request_id="auth", failures="source_a:ipqs:auth source_b:my.Own-1:late", **failed
+        ),
+        "old": row(token, minutes=60, request_id="old"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({}, "plain other refused late auth old"),
+        ({"token": "pbx"}, "plain refused late old"),
+        ({"token": "crm"}, "other auth"),
+        ({"request_id": "late"}, "late"),
+        ({"outcome": "no_credits"}, "refused"),
+        ({"outcome": "found_both"}, "plain other late old"),
+        ({"status": "403"}, "refused"),
+        ({"status": "200"}, "plain other late old"),
+        ({"failed": "any"}, "late auth"),
+        ({"failed": "source_a"}, "late auth"),
+        ({"failed": "source_b"}, "auth"),
+        ({"reason": "late"}, "late auth"),
+        ({"failed": "source_a", "reason": "late"}, "late"),
+        ({"failed": "source_b", "reason": "auth"}, ""),
+        ({"failed": "any", "status": "500"}, "auth"),
+        ({"failed": "any", "outcome": "found_both"}, "late"),
+        ({"token": "pbx", "outcome": "found_both"}, "plain late old"),
+        ({"token": "crm", "failed": "source_a"}, "auth"),
+        ({"token": "pbx", "status": "200", "outcome": "found_both", "failed": "any"}, "late"),
+        ({"request_id": "late", "token": "crm"}, ""),
+    ],
+)
+@pytest.mark.usefixtures("rows")
+def test_filters_select_their_rows(admin_client: Client, filters: dict[str, str], expected: str) -> None:
+    assert listed(admin_client, **filters) == expected.split()
+    assert ids(searched(admin_client, **filters)) == expected.split()
+
+
+def test_configured_connectors_can_be_selected(
+    admin_client: Client, rows: dict[str, RequestLogEntry], settings: Any
+) -> None:
+    settings.SOURCE_A = T + "Fails"
+    name = f"{T}Fails"
+    failed = row(rows["plain"].token, minutes=5, request_id="own", failures=f"source_a:{name}:down")
+    row(rows["plain"].token, minutes=5, request_id="similar", failures=f"source_a:{name}Too:down")
+    assert listed(admin_client, failed=name) == [failed.request_id]
+    assert listed(admin_client, failed="twilio") == []
+    assert "Select a value from the list." in admin_client.get(URL, {"failed": "twilio"}).text
+
+
+@pytest.mark.usefixtures("rows")
+def test_time_range_selects_rows(admin_client: Client) -> None:
+    def minute(ago: int) -> str:
+        return f"{timezone.now() - timedelta(minutes=ago):%Y-%m-%dT%H:%M}"
+
+    assert listed(admin_client, until=minute(30)) == ["old"]
+    assert "old" not in listed(admin_client, since=minute(30))
+    assert len(listed(admin_client, since=minute(30))) == 5
+    assert "The end is before the start." in admin_client.get(URL, {"since": minute(1), "until": minute(9)}).text
+    assert "Enter a time as" in admin_client.get(URL, {"since": "yesterday"}).text
+
+
+@pytest.mark.usefixtures("rows")
+def test_number_is_found_by_hash_and_in_no_url(admin_client: Client) -> None:
+    response = searched(admin_client, number="+49 30 2312-5043", outcome="found_both")
+    assert ids(response) == ["other"]
+    number_hash = keyed_hash("number", OTHER).hex()
+    [(address, _)] = response.redirect_chain
+    assert without_period(address) == f"{URL}?outcome=found_both&number_hash={number_hash}"
+    assert "Only requests for one number." in response.text
+    assert "2312-5043" not in response.text
+    again = searched(admin_client, outcome="found_both", number_hash=number_hash)
+    assert ids(again) == ["other"]
+    assert ids(searched(admin_client, number=NUMBER, number_hash=number_hash)) != ["other"]
+    request_log.erase([OTHER])
+    assert listed(admin_client, number_hash=number_hash) == []
+
+
+@pytest.mark.parametrize("junk", ["x", "a" * 63, "A" * 64, "a" * 64 + "\n", "é" * 64])
+def test_malformed_hash_selects_nothing(admin_client: Client, rows: dict[str, RequestLogEntry], junk: str) -> None:
+    assert listed(admin_client, number_hash=junk) == []
+
+
+@pytest.mark.parametrize("plain", [NUMBER, "+493023125042"])
+def test_a_plain_number_in_the_url_selects_nothing(
+    admin_client: Client, rows: dict[str, RequestLogEntry], plain: str
+) -> None:
+    response = admin_client.get(URL, {"number": plain})
+    assert ids(response) == []
+    assert "a number in a URL would be logged" in words(response.text)
+
+
+def test_an_invalid_number_is_an_error(admin_client: Client) -> None:
+    response = searched(admin_client, number="030 23125042")
+    assert "must start with a country code" in response.text
+    assert "Correct the errors above to see requests." in response.text
+
+
+def test_a_whole_token_is_refused_and_not_in_the_url(admin_client: Client, integrator: Integrator) -> None:
+    response = searched(admin_client, token=integrator.key)
+    assert integrator.key not in response.text
+    assert response.redirect_chain == [(URL, 302)]
+
+
+def test_several_matching_tokens_are_offered(admin_client: Client, token: ApiToken) -> None:
+    second = tokens.issue(name="pbx 2", initial_credits=1, actor="op").token
+    row(token, request_id="first")
+    row(second, request_id="second")
+    response = admin_client.get(URL, {"token": "pbx"})
+    assert ids(response) == []
+    assert f'href="?token=%23{second.pk}&amp;since=' in response.text
+    assert listed(admin_client, token=f"#{second.pk}") == ["second"]
+
+
+def test_offered_token_is_selected_although_names_contain_its_id(admin_client: Client, token: ApiToken) -> None:
+    other = tokens.issue(name=f"desk {token.pk}", initial_credits=0, actor="test").token
+    row(token, request_id="of-the-first")
+    row(other, request_id="of-the-other")
+    response = searched(admin_client, token=str(token.pk))
+    assert ids(response) == []
+    links = {name: link for link, name in re.findall(r'href="(\?token=[^"]+)">([^<]+)<', response.text)}
+    assert set(links) == {str(token), str(other)}
+    assert ids(admin_client.get(URL + links[str(token)].replace("&amp;", "&"))) == ["of-the-first"]
+
+
+def test_further_filters_are_applied_to_a_part_at_a_time(
+    admin_client: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.long_lists.SCANNED", 10)
+    for minutes in range(25):
+        row(token, minutes=minutes, outcome="replayed" if minutes in (9, 10, 24) else "found_both")
+    found, url = list[str](), f"{URL}?token=pbx&outcome=replayed"
+    pages: list[list[str]] = []
+    while url:
+        response = admin_client.get(url)
+        found = ids(response)
+        pages.append(found)
+        further = re.search(r'href="(\?[^"]+)">Search further', response.text)
+        assert bool(further) == ("Searched back to" in response.text)
+        url = URL + further[1].replace("&amp;", "&") if further else ""
+    assert pages == [["request-9"], ["request-10"], ["request-24"]]
+
+
+FILTERS = {
+    "": "requestlog_created",
+    "token=pbx": "requestlog_token_created",
+    "request_id=request-7": "requestlog_request_created",
+    "number_hash={number}": "requestlog_number_created",
+    "outcome=replayed": "requestlog_outcome_created",
+    "status=500": "requestlog_status_created",
+    "failed=any": "requestlog_failed_created",
+    "failed=source_a&reason=late": "requestlog_failed_created",
+}
+
+
+def test_each_filter_reads_one_index(admin_client: Client, token: ApiToken) -> None:
+    """Also where PostgreSQL believes a value to be common: nothing is sorted, and the table is not scanned."""
+    other = tokens.issue(name="crm", initial_credits=1, actor="op").token
+    now = timezone.now()
+    RequestLogEntry.objects.bulk_create(
+        RequestLogEntry(
+            created_at=now - timedelta(seconds=n),
+            token=token if n % 2 else other,
+            request_id=f"request-{n % 9}",
+            status=200 if n % 10 else 500,
+            outcome="replayed" if n % 3 else "failed",
+            charged=False,
+            replayed=False,
+            number_hash=keyed_hash("number", NUMBER if n % 2 else OTHER),
+            duration_us=1,
+            failures="" if n % 10 else "source_a:x:late",
+        )
+        for n in range(5_000)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    digest = keyed_hash("number", NUMBER).hex()
+    for query, index in FILTERS.items():
+        with CaptureQueriesContext(connection) as ran:
+            assert admin_client.get(f"{URL}?{query.format(number=digest)}").status_code == 200
+        read = [each["sql"] for each in ran.captured_queries if "requestlogentry" in each["sql"]]
+        assert read, query
+        for sql in read:
+            with connection.cursor() as cursor:
+                cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
+                plan = str(cursor.fetchall())
+            assert index in plan, query
+            assert "Seq Scan on lookup" not in plan, query
+
+
+# --- A request's page, and the ledger's links --------------------------------------------------------------------
+
+
+def test_page_shows_each_call_with_hint_and_duration(
+    admin_client: Client, integrator: Integrator, settings: Any
+) -> None:
+    customer = customers.create(name="Example Ltd", contacts=[])
+    ApiToken.objects.filter(pk=integrator.token.pk).update(customer=customer)
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}Raises,{T}KnowsName", T + "KnowsNothing"
+    integrator.search()
+    write_buffer.process_buffer.flush()
+    entry = CreditEntry.objects.get(kind="search")
+    page = admin_client.get(f"{LEDGER}{entry.pk}/change/").text
+    assert f'href="{URL}charge/{entry.pk}/"' in page
+    response = admin_client.get(f"{URL}charge/{entry.pk}/", follow=True)
+    calls = table(response.text, "Source A")
+    assert [(cells[0], cells[1], cells[3]) for cells in calls] == [
+        (f"{T}Raises", "failed: error", "it raised RuntimeError"),
+        (f"{T}KnowsName", "found", "-"),
+    ]
+    assert [cells[1] for cells in table(response.text, "Source B")] == ["not found"]
+    for link in (
+        f"/admin/accounts/creditentry/{entry.pk}/change/",
+        f"/admin/accounts/apitoken/{integrator.token.pk}/change/",
+        f"/admin/accounts/customer/{customer.pk}/change/",
+    ):
+        assert f'href="{link}"' in response.text
+    assert "49********42" in response.text
+    assert NUMBER not in response.text
+
+
+def test_the_right_one_of_equal_request_ids_is_linked(admin_client: Client, integrator: Integrator) -> None:
+    for _ in range(3):
+        integrator.search(X_Request_ID="same")
+    write_buffer.process_buffer.flush()
+    for entry in CreditEntry.objects.filter(kind="search"):
+        response = admin_client.get(f"{URL}charge/{entry.pk}/")
+        assert response["Location"] == f"{URL}{RequestLogEntry.objects.get(entry=entry).pk}/change/"
+
+
+def test_a_charge_that_is_not_logged_leads_back_to_the_ledger(
+    admin_client: Client, integrator: Integrator, settings: Any
+) -> None:
+    integrator.search()
+    entry = CreditEntry.objects.get(kind="search")
+    response = admin_client.get(f"{URL}charge/{entry.pk}/", follow=True)
+    assert response.redirect_chain == [(f"{LEDGER}{entry.pk}/change/", 302)]
+    assert "It keeps 7 days" in response.text
+    settings.REQUEST_LOG_DAYS = 0
+    assert "REQUEST_LOG_DAYS is 0" in admin_client.get(f"{URL}charge/{entry.pk}/", follow=True).text
+    assert "The request log is off" in admin_client.get(URL).text
+    issue = CreditEntry.objects.get(kind="issue")
+    assert admin_client.get(f"{URL}charge/{issue.pk}/").status_code == 404
+
+
+def test_ledger_links_token_and_request_and_splits_details(admin_client: Client, integrator: Integrator) -> None:
+    response = integrator.search()
+    entry = CreditEntry.objects.get(kind="search")
+    page = admin_client.get(LEDGER).text
+    assert f'href="{URL}charge/{entry.pk}/">{response.headers["X-Request-ID"]}</a>' in page
+    assert f'href="/admin/accounts/apitoken/{integrator.token.pk}/change/"' in page
+    headings = [words(each) for each in re.findall(r"<th[^>]*scope=.col.[^>]*>(.*?)</th>", page, re.DOTALL)]
+    assert [each for each in headings if each] == [
+        *("Time (UTC)", "Token", "Kind", "Credits", "Balance", "Request id", "Reason", "By"),
+        "Reference",
+    ]

@@ -1,0 +1,215 @@
+"""The Sources page: totals by source, in a fixed number of queries."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from monitoring.models import SourceHour, SourceResult, Usage
+from monitoring.templatetags.figures import milliseconds, money
+from phonebook.models import Dataset
+from tests.console_pages import table
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_sources")]
+URL = "/admin/monitoring/usage/"
+NOW = datetime(2026, 3, 9, 14, 20, 30, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+
+
+def add(outcome: str = "found", count: int = 1, *, hours_ago: int = 0, **given: Any) -> None:
+    hour = NOW.replace(minute=0, second=0) - timedelta(hours=hours_ago)
+    default = {"hour": hour, "slot": "source_a", "connector": "twilio"}
+    SourceHour.objects.create(**{**default, "outcome": outcome, "count": count, **given})
+
+
+def rows(client: Client, **query: str) -> list[list[str]]:
+    """Rows of sources that are not configured."""
+    shown = table(client.get(URL, query).text, "Sources")
+    return [row for row in shown if "tests.connectors" not in row[0]]
+
+
+def test_source_has_one_row_per_slot(admin_client: Client) -> None:
+    add("found", 60, total_us=1_200_000, ms_25=60)
+    add("found", 30, total_us=600_000, ms_25=30, hours_ago=3)
+    add("not_found", 8, total_us=4_000_000, ms_500=8)
+    add("late", 2, total_us=6_000_000, ms_more=2)
+    add("found", 1, slot="source_b", total_us=200, ms_1=1)
+    first, second = rows(admin_client)
+    assert first[:8] == [
+        "twilio source_a, no longer configured",
+        *("100", "90", "8", "2 late 2", "0", "18 mean 118", "406"),
+    ]
+    assert second[:8] == [
+        "twilio source_b, no longer configured",
+        *("1", "1", "0", "0", "0", "0.5 mean 0.2", "0.9"),
+    ]
+
+
+def test_answers_without_a_call_do_not_count_as_calls(admin_client: Client) -> None:
+    add("cached_found", 50, total_us=50, ms_1=50)
+    add("cached_not_found", 7, total_us=7, ms_1=7)
+    add("breaker", 3, total_us=3, ms_1=3)
+    add("busy", 2, total_us=2, ms_1=2)
+    ((_, *row),) = rows(admin_client)
+    assert row[:7] == ["0", "0", "0", "5 breaker 3, busy 2", "57", "- mean -", "-"]
+
+
+def test_time_beyond_the_last_bucket_is_shown_as_over(admin_client: Client) -> None:
+    add("late", 1, total_us=9_000_000, ms_more=1)
+    (row,) = rows(admin_client)
+    assert row[6:8] == ["over 2,500 mean 9,000", "over 2,500"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected", "since"),
+    [
+        ({}, "7", "2026-03-08 15:00"),
+        ({"period": "2h"}, "3", "2026-03-09 13:00"),
+        ({"period": "24h"}, "7", "2026-03-08 15:00"),
+        ({"period": "7d"}, "31", "2026-03-03 00:00"),
+        ({"period": "30d"}, "127", "2026-02-08 00:00"),
+        *(({"period": bad}, "7", "2026-03-08 15:00") for bad in ("", "2", "-1", "24h ", "x", "1" * 5000)),
+    ],
+)
+def test_period_is_whole_hours_or_days_and_defaults_to_24h(
+    admin_client: Client, query: dict[str, str], expected: str, since: str
+) -> None:
+    week, month = 14 + 6 * 24, 14 + 29 * 24
+    for power, hours_ago in enumerate((0, 1, 23, 24, week, week + 1, month, month + 1)):
+        add(count=2**power, hours_ago=hours_ago)
+    (row,) = rows(admin_client, **query)
+    assert row[1] == expected
+    assert f"Sources since {since} UTC" in admin_client.get(URL, query).text
+
+
+def test_configured_sources_without_calls_are_listed(admin_client: Client) -> None:
+    add(hours_ago=100)
+    text = admin_client.get(URL).text
+    assert rows(admin_client) == []
+    assert text.count("tests.connectors.Knows</a><small>") == 2
+
+
+def test_page_runs_a_fixed_number_of_queries(admin_client: Client) -> None:
+    def queries() -> list[str]:
+        with CaptureQueriesContext(connection) as captured:
+            assert admin_client.get(URL).status_code == 200
+        return [query["sql"] for query in captured]
+
+    few = len(queries())
+    for number in range(30):
+        add(connector=f"source {number}")
+    many = queries()
+    assert len(many) == few
+    statements = [sql for sql in many if '"monitoring_sourcehour"' in sql]
+    assert ["GROUP BY" in sql for sql in statements] == [True, True]
+    assert "LIMIT 100" in statements[1]
+
+
+def test_complaint_data_is_listed_with_its_age(admin_client: Client, settings: Any) -> None:
+    assert "No data of the FTC, the FCC or PhoneBlock is loaded." in admin_client.get(URL).text
+    settings.COMPLAINT_STALE_DAYS = 7
+    Dataset.objects.create(name="complaints ftc", version="2026-03-01", rows=1, loaded_at=NOW - timedelta(days=2))
+    Dataset.objects.create(name="list phoneblock", version="42", rows=1, loaded_at=NOW - timedelta(days=1))
+    assert table(admin_client.get(URL).text, "Complaint data") == [
+        ["ftc", "2026-03-01", "8, stale", "2026-03-07 14:20"],
+        ["phoneblock", "2026-03-08", "1", "2026-03-08 14:20"],
+    ]
+
+
+def failed(reason: str, hint: str = "", *, hours_ago: float = 0, connector: str = "twilio") -> None:
+    last_ms = round((NOW - timedelta(hours=hours_ago)).timestamp() * 1000)
+    SourceResult.objects.create(connector=connector, reason=reason, hint=hint, last_ms=last_ms)
+
+
+def test_last_failures_are_shown_with_hint_and_time(admin_client: Client) -> None:
+    failed("late", hours_ago=1)
+    failed("auth", "Check <TWILIO_AUTH_TOKEN>.", hours_ago=0.5)
+    failed("", connector="telnyx")
+    failed("quota", hours_ago=24)
+    shown = table(admin_client.get(URL).text, "Last failures")
+    assert shown == [
+        ["twilio", "2026-03-09 13:50:30", "auth", "Check <TWILIO_AUTH_TOKEN>."],
+        ["twilio", "2026-03-09 13:20:30", "late", "-"],
+    ]
+
+
+def test_failures_are_shown_by_hour(admin_client: Client) -> None:
+    for hours_ago, outcomes in {
+        0: {"found": 5, "not_found": 4, "late": 1, "cached_found": 50},
+        1: {"found": 5},
+        2: {"shared_late": 2, "breaker": 3, "breaker_opened": 7},
+        30: {"late": 1},
+    }.items():
+        for outcome, count in outcomes.items():
+            add(outcome, count, hours_ago=hours_ago)
+    assert table(admin_client.get(URL).text, "Failures by hour") == [
+        ["2026-03-09 14:00", "twilio source_a", "1", "10"],
+        ["2026-03-09 12:00", "twilio source_a", "5", "5"],
+    ]
+
+
+def test_period_without_failures_says_so(admin_client: Client) -> None:
+    add("found", 5)
+    text = admin_client.get(URL).text
+    assert "No failures in this period." in text
+    assert "Failures by hour" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Decimal(0), "0.00"),
+        (Decimal("0.008"), "0.008"),
+        (Decimal("0.10"), "0.10"),
+        (Decimal("1E+3"), "1,000.00"),
+        (Decimal("0.008") * 1_000_000, "8,000.000"),
+        (Decimal("1234567.0000001"), "1,234,567.0000001"),
+    ],
+)
+def test_money_is_not_rounded(value: Decimal, written: str) -> None:
+    assert money(value) == written
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(None, "-"), (0.24, "0.2"), (9.96, "10.0"), (10, "10"), (1234.5, "1,234")]
+)
+def test_times_below_10_ms_have_one_decimal(value: float | None, written: str) -> None:
+    assert milliseconds(value) == written
+
+
+def test_statistics_cannot_be_changed(admin_client: Client) -> None:
+    row = Usage.objects.create(hour=NOW, slot="source_a", connector="x", outcome="found", count=1)
+    for path, status in (("add/", 403), (f"{row.pk}/change/", 404), (f"{row.pk}/delete/", 403)):
+        assert admin_client.post(URL + path, {"count": 5, "post": "yes"}).status_code == status
+    admin_client.post(URL, {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"})
+    assert Usage.objects.get().count == 1
+
+
+def test_page_needs_the_view_permission(client: Client) -> None:
+    assert client.get(URL)["Location"].startswith("/admin/login/")
+    user = User.objects.create_user("limited", password="x", is_staff=True)
+    client.force_login(user)
+    assert client.get(URL).status_code == 403
+    user.user_permissions.set(Permission.objects.filter(codename="view_usage"))
+    assert client.get(URL).status_code == 200
+
+
+def test_sidebar_links_to_the_page(admin_client: Client) -> None:
+    assert f'href="{URL}"' in admin_client.get("/admin/").text
+
+
+def test_page_escapes_names(admin_client: Client) -> None:
+    add(connector="<b>x</b>")
+    text = admin_client.get(URL).text
+    assert "&lt;b&gt;x&lt;/b&gt;" in text
+    assert "<b>x</b>" not in text

@@ -1,0 +1,237 @@
+"""What a CardDAV server may send instead of an address book, and how far it is trusted."""
+
+import base64
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from core import http
+from phonebook.address_books import carddav
+from phonebook.address_books.changes import Changes, FetchFailed, digest
+from phonebook.address_books.configuration import Book
+from tests.directories import CardDAVBook, Radicale, member, multistatus, status_of, vcard
+from tests.upstream import Behaviour, Conversation, Upstream, hangs, raw
+
+pytestmark = pytest.mark.once
+
+XML = "Content-Type: application/xml\r\n"
+ABOUT = (
+    '<multistatus xmlns="DAV:" xmlns:C="urn:ietf:params:xml:ns:carddav"><response><href>/book/</href><propstat><prop>'
+    "<resourcetype><collection/><C:addressbook/></resourcetype><supported-report-set><supported-report><report>"
+    "<sync-collection/></report></supported-report></supported-report-set></prop><status>HTTP/1.1 200 OK</status>"
+    "</propstat></response></multistatus>"
+)
+
+
+@pytest.fixture
+def server() -> Iterator[Upstream]:
+    upstream = Upstream(raw(b"", 500)).start()
+    yield upstream
+    upstream.stop()
+
+
+def fetch(server: Upstream, *, sync_token: str = "token", **known: str) -> Changes:
+    book = Book("office", f"{server.url}/book/", user="desk", password="secret-7")
+    return carddav.fetch(book, sync_token=sync_token, known={digest(path): version for path, version in known.items()})
+
+
+def refusal(server: Upstream, behave: Behaviour, **options: Any) -> str:
+    server.behave_as(behave)
+    with pytest.raises(FetchFailed) as error:
+        fetch(server, **options)
+    assert "secret-7" not in str(error.value)
+    return str(error.value)
+
+
+def in_turn(*bodies: str, status: int = 207) -> Behaviour:
+    waiting = list(bodies)
+    return lambda conversation: raw(waiting.pop(0).encode(), status, XML)(conversation)
+
+
+def test_redirect_is_not_followed(server: Upstream) -> None:
+    elsewhere = Upstream(raw(b"")).start()
+    answer = raw(b"", 302, f"Location: {elsewhere.url}/book/\r\n")
+    assert refusal(server, answer) == "the server redirects (302): set the URL of the address book itself"
+    assert elsewhere.heads == []
+    elsewhere.stop()
+
+
+@pytest.mark.parametrize("location", [b"http://[::bad", b"\xff"])
+def test_invalid_redirect_is_a_failure_of_the_book(server: Upstream, location: bytes) -> None:
+    def redirects(conversation: Conversation) -> bool:
+        conversation.send(b"HTTP/1.1 302 X\r\nConnection: close\r\nLocation: " + location + b"\r\n\r\n")
+        return False
+
+    assert refusal(server, redirects) == "the server redirects too often, or to an invalid address"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        '<!DOCTYPE m [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><m>&b;</m>',
+        '<!DOCTYPE m SYSTEM "http://127.0.0.1:9/x"><multistatus xmlns="DAV:"/>',
+        '<!DOCTYPE m [<!ENTITY x SYSTEM "file:///etc/hostname">]><multistatus xmlns="DAV:">&x;</multistatus>',
+    ],
+    ids=["bomb", "external", "file"],
+)
+def test_document_types_are_refused(server: Upstream, document: str) -> None:
+    assert refusal(server, raw(document.encode(), 207)) == "the server sent XML with a document type"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "the server sent invalid XML"),
+        (b"<multistatus xmlns='DAV:'>", "the server sent invalid XML"),
+        (b"<?xml version='1.0' encoding='nonsense'?><a/>", "the server sent invalid XML"),
+        (b"<html/>", "the server sent XML that is not a list (DAV:multistatus)"),
+        (b"\x1f\x8b\x08\x00", "the server sent invalid XML"),
+    ],
+    ids=["empty", "cut", "encoding", "page", "gzip"],
+)
+def test_other_bodies_are_refused(server: Upstream, body: bytes, reason: str) -> None:
+    assert refusal(server, raw(body, 207)) == reason
+
+
+def test_endless_body_is_cut_off(server: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(conversation: Conversation) -> bool:
+        conversation.send(b"HTTP/1.1 207 X\r\nConnection: close\r\n\r\n")
+        while not conversation.ended.is_set():
+            conversation.send(b" " * 65536)
+        return False
+
+    monkeypatch.setattr(carddav, "MAX_RESPONSE_BYTES", 2**20)
+    assert refusal(server, endless) == "a response is larger than 1 MiB"
+
+
+def test_compressed_body_is_not_unpacked(server: Upstream) -> None:
+    answer = raw(b"\x1f\x8b" + b"x" * 100, 207, "Content-Encoding: gzip\r\n")
+    assert refusal(server, answer) == "the server sent invalid XML"
+    assert b"Accept-Encoding: identity" in server.heads[0]
+
+
+def test_server_that_does_not_answer_is_given_up(server: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "READ_TIMEOUT_S", 0.2)
+    assert refusal(server, hangs) == "the server could not be reached, or did not answer in time"
+
+
+def test_body_that_trickles_is_given_up(server: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trickles(conversation: Conversation) -> bool:
+        conversation.send(b"HTTP/1.1 207 X\r\nConnection: close\r\n\r\n")
+        while not conversation.ended.wait(0.05):
+            conversation.send(b" ")
+        return False
+
+    monkeypatch.setattr(carddav, "RESPONSE_TIMEOUT_S", 0.5)
+    assert refusal(server, trickles) == "the response did not arrive within 0.5 s"
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (401, "the server rejected the user or the password (401)"),
+        (404, "the server has no address book at this URL (404)"),
+        (429, "the server answered 429"),
+        (503, "the server answered 503"),
+    ],
+)
+def test_statuses_are_explained(server: Upstream, status: int, reason: str) -> None:
+    assert refusal(server, raw(b"", status)) == reason
+    assert len(server.heads) == 1
+
+
+def test_changes_in_pages_are_read_to_the_end(server: Upstream) -> None:
+    first = multistatus(member("/book/a.vcf", "1"), status_of("/book/", 507), token="t1")
+    second = multistatus(status_of("/book/a.vcf", 404), member("/book/b%20b.vcf", "2"), token="t2")
+    cards = multistatus(member("/book/b b.vcf", "2", vcard("Bob Example", "+12125550143")))
+    server.behave_as(in_turn(first, second, cards))
+    known = {"/book/a.vcf": digest("0"), "/book/z.vcf": digest("0")}
+    changes = fetch(server, **known)
+    assert changes.removed == {digest("/book/a.vcf")}
+    assert [card.contacts for card in changes.cards.values()] == [{12125550143: ("Bob Example", "")}]
+    assert changes.sync_token == "t2"
+    assert b"<sync-token>t1</sync-token>" in server.bodies[1]
+    assert b"a.vcf" not in server.bodies[2]
+
+
+def test_pages_that_do_not_advance_are_refused(server: Upstream) -> None:
+    page = multistatus(status_of("/book/", 507), token="token")
+    assert refusal(server, raw(page.encode(), 207)) == "the server does not end its list of changes"
+
+
+def test_token_and_paths_are_escaped(server: Upstream) -> None:
+    changes = multistatus(member("/book/&lt;a&amp;b&gt;.vcf", "1"), token="t")
+    server.behave_as(
+        in_turn(changes, multistatus(member("/book/&lt;a&amp;b&gt;.vcf", "1", vcard("A", "+12125550142"))))
+    )
+    assert len(fetch(server, sync_token="<&>").cards) == 1
+    assert b"<sync-token>&lt;&amp;&gt;</sync-token>" in server.bodies[0]
+    assert b"<href>/book/&lt;a&amp;b&gt;.vcf</href>" in server.bodies[1]
+
+
+def test_collections_are_no_cards(server: Upstream) -> None:
+    server.behave_as(in_turn(multistatus(member("/book/", "1"), member("/book/sub/", "1"), token="t")))
+    assert fetch(server) == Changes(sync_token="t")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [status_of("/book/a.vcf", 404), member("/book/a.vcf", "1", " "), member("/book/a.vcf", "1"), ""],
+    ids=["404", "blank", "no-data", "missing"],
+)
+def test_card_without_data_is_neither_removed_nor_forgotten(server: Upstream, answer: str) -> None:
+    listed = multistatus(member("/book/a.vcf", "1"), token="t")
+    server.behave_as(in_turn(listed, multistatus(answer)))
+    changes = fetch(server, sync_token="before", **{"/book/a.vcf": digest("0")})
+    assert (changes.cards, changes.removed, changes.sync_token) == ({}, set(), "before")
+    assert [card.label for card in changes.not_returned] == ["/book/a.vcf"]
+
+
+def test_cut_list_of_all_cards_removes_nothing(server: Upstream) -> None:
+    without_sync = ABOUT.replace("<sync-collection/>", "")
+    cut = multistatus(member("/book/a.vcf", "1"), status_of("/book/", 507))
+    assert refusal(server, in_turn(without_sync, cut), sync_token="") == "the server does not list all cards"
+
+
+@pytest.mark.parametrize("body", [b"<a/>" * 50, b"<a " + b"".join(b"b%d='' " % n for n in range(30)) + b"/>"])
+def test_markup_that_takes_much_memory_is_refused(
+    server: Upstream, monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setattr(carddav, "MAX_MARKUP", 50)
+    document = b"<multistatus xmlns='DAV:'>" + body + b"</multistatus>"
+    assert refusal(server, raw(document, 207)) == "a response has too many elements or attributes"
+
+
+def test_credentials_that_are_not_utf8_are_sent_as_they_are(server: Upstream) -> None:
+    server.behave_as(raw(multistatus(token="t").encode(), 207))
+    book = Book("office", f"{server.url}/book/", user="desk", password=b"p\xe4ss".decode("utf-8", "surrogateescape"))
+    carddav.fetch(book, sync_token="token", known={})
+    assert b"Basic " + base64.b64encode(b"desk:p\xe4ss") in server.heads[0]
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["right", "wrong"])
+def test_certificate_is_verified(radicale: Radicale, tmp_path: Path, settings: Any, trusted: bool) -> None:
+    authority = trustme.CA()
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    (authority if trusted else trustme.CA()).cert_pem.write_to_path(tmp_path / "authority.pem")
+    settings.CA_BUNDLE = str(tmp_path / "authority.pem")
+    book = CardDAVBook(radicale, tls=tls).start()
+    book.put(a=vcard("Alice Example", "+12125550142"))
+    configured = Book("office", book.url, user="desk", password="p\u00e4ssword-7")
+    if trusted:
+        assert len(carddav.fetch(configured, sync_token="", known={}).cards) == 1
+    else:
+        with pytest.raises(FetchFailed, match="TLS certificate"):
+            carddav.fetch(configured, sync_token="", known={})
+        assert book.proxy.heads == []
+    book.proxy.stop()
+
+
+def test_cloud_metadata_is_never_asked() -> None:
+    with pytest.raises(FetchFailed, match="not allowed"):
+        carddav.fetch(Book("office", "https://169.254.169.254/book/"), sync_token="", known={})

@@ -1,0 +1,400 @@
+"""Synchronization with Radicale: only changes are transferred, priorities hold, and nothing is lost."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from core import db
+from phonebook import erasure
+from phonebook.address_books import carddav, store
+from phonebook.address_books.changes import Card, Changes
+from phonebook.address_books.configuration import read
+from phonebook.address_books.store import SyncResult
+from phonebook.address_books.sync import sync
+from phonebook.imports.readers.base import Rejected
+from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
+from tests.directories import CardDAVBook, member, multistatus, status_of, vcard
+from tests.upstream import raw, resets
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+
+ALICE, BOB, CAROL = 12125550142, 12125550143, 12125550144
+
+
+@pytest.fixture
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)
+
+
+def run(*names: str, rejects: list[tuple[str, Rejected]] | None = None, **options: Any) -> SyncResult:
+    """The result of the last book."""
+    listed: list[tuple[str, Rejected]] = [] if rejects is None else rejects
+    results = list(sync(names or ["office"], on_reject=lambda *row: listed.append(row), **options))
+    return results[-1][1]
+
+
+def counts(result: SyncResult) -> tuple[int, int, int, int]:
+    assert result.error == ""
+    return result.cards, result.added, result.changed, result.removed
+
+
+def contacts() -> dict[int, tuple[str, str, str | None]]:
+    return {row.number: (row.name, row.location, row.book) for row in Contact.objects.all()}
+
+
+def three(book: CardDAVBook) -> None:
+    book.put(
+        a=vcard("Alice Example", "+12125550142", place="Berlin"),
+        b=vcard("Bob Example", "+12125550143"),
+        c=vcard("Without Number"),
+    )
+
+
+def test_only_changes_are_transferred(book: CardDAVBook) -> None:
+    three(book)
+    assert counts(run()) == (3, 2, 0, 0)
+    assert contacts() == {ALICE: ("Alice Example", "Berlin", "office"), BOB: ("Bob Example", "", "office")}
+    first = ["PROPFIND supported-report-set", "REPORT sync-collection", "REPORT multiget"]
+    assert book.requests() == first
+    assert counts(run()) == (0, 0, 0, 0)
+    assert book.requests() == ["REPORT sync-collection"]
+    book.put(b=vcard("Bob Changed", "+12125550143", "+12125550144"))
+    book.delete("a")
+    assert counts(run()) == (1, 1, 1, 1)
+    assert book.requests() == ["REPORT sync-collection", "REPORT multiget"]
+    assert contacts() == {BOB: ("Bob Changed", "", "office"), CAROL: ("Bob Changed", "", "office")}
+
+
+def test_many_cards_are_transferred_in_batches(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carddav, "BATCH", 2)
+    three(book)
+    assert counts(run()) == (3, 2, 0, 0)
+    assert book.requests()[2:] == ["REPORT multiget"] * 2
+    assert Contact.objects.filter(book="office").count() == 2
+
+
+def test_invalid_sync_token_lists_all_and_transfers_changes(book: CardDAVBook) -> None:
+    three(book)
+    run()
+    book.delete("a")
+    book.put(b=vcard("Bob Changed", "+12125550143"))
+    AddressBook.objects.update(sync_token=f"http://radicale.org/ns/sync/{'0' * 64}")
+    book.requests()
+    assert counts(run()) == (1, 0, 1, 1)
+    assert book.requests() == [
+        "REPORT sync-collection",
+        "PROPFIND supported-report-set",
+        "REPORT sync-collection",
+        "REPORT multiget",
+    ]
+    assert contacts() == {BOB: ("Bob Changed", "", "office")}
+    assert counts(run()) == (0, 0, 0, 0)  # with the new token
+    assert len(book.requests()) == 1
+
+
+def test_server_without_sync_collection_is_compared_by_etag(book: CardDAVBook) -> None:
+    about = (
+        "<response><href>/</href><propstat><prop><resourcetype><collection/><C:addressbook/></resourcetype></prop>"
+        "<status>HTTP/1.1 200 OK</status></propstat></response>"
+    )
+    without_sync = raw(multistatus(about).encode(), 207)
+    three(book)
+    book.faults = [without_sync]
+    assert counts(run()) == (3, 2, 0, 0)
+    assert book.requests() == ["PROPFIND supported-report-set", "PROPFIND getetag", "REPORT multiget"]
+    book.delete("a")
+    book.put(b=vcard("Bob Changed", "+12125550143"))
+    book.faults = [without_sync]
+    assert counts(run()) == (1, 0, 1, 1)
+    assert contacts() == {BOB: ("Bob Changed", "", "office")}
+    book.faults = [without_sync]
+    book.requests()
+    assert counts(run()) == (0, 0, 0, 0)
+    assert book.requests() == ["PROPFIND supported-report-set", "PROPFIND getetag"]
+
+
+def test_server_that_cannot_list_all_changes_is_listed(book: CardDAVBook) -> None:
+    three(book)
+    book.faults = [None, raw(b"", 507)]
+    assert counts(run()) == (3, 2, 0, 0)
+    assert book.requests()[2:] == ["PROPFIND getetag", "REPORT multiget"]
+
+
+def test_first_book_wins_and_the_next_one_shows_again(books: Callable[..., CardDAVBook], settings: Any) -> None:
+    office, sales = books("office"), books("sales")
+    office.put(a=vcard("Alice Office", "+12125550142"))
+    sales.put(a=vcard("Alice Sales", "+12125550142"), b=vcard("Bob Sales", "+12125550143"))
+    run("sales")
+    assert contacts()[ALICE] == ("Alice Sales", "", "sales")
+    run("office", "sales")
+    assert contacts() == {ALICE: ("Alice Office", "", "office"), BOB: ("Bob Sales", "", "sales")}
+    settings.ADDRESS_BOOKS = ["sales", "office"]
+    assert counts(run("office")) == (0, 0, 0, 0)
+    assert contacts()[ALICE] == ("Alice Sales", "", "sales")
+    sales.delete("a")
+    run("sales")
+    assert contacts() == {ALICE: ("Alice Office", "", "office"), BOB: ("Bob Sales", "", "sales")}
+
+
+def test_own_contact_wins_and_the_books_shows_after_it(book: CardDAVBook) -> None:
+    Contact.objects.create(number=ALICE, name="Alice Own")
+    three(book)
+    run()
+    assert contacts()[ALICE] == ("Alice Own", "", None)
+    book.delete("a")
+    run()
+    assert contacts()[ALICE] == ("Alice Own", "", None)
+    book.put(a=vcard("Alice Example", "+12125550142"))
+    run()
+    Contact.objects.filter(number=ALICE).delete()
+    assert counts(run()) == (0, 0, 0, 0)
+    assert contacts()[ALICE] == ("Alice Example", "", "office")
+
+
+def test_same_number_on_two_cards_stays_until_both_are_gone(book: CardDAVBook) -> None:
+    book.put(a=vcard("First", "+12125550142"))
+    run()
+    book.put(b=vcard("Second", "+12125550142"))
+    run()
+    assert contacts() == {ALICE: ("First", "", "office")}
+    book.delete("a")
+    run()
+    assert contacts() == {ALICE: ("Second", "", "office")}
+    book.delete("b")
+    run()
+    assert contacts() == {}
+
+
+@pytest.mark.parametrize("fault", [raw(b"", 500), resets, raw(b"<multistatus", 207)], ids=["500", "reset", "cut"])
+def test_failure_in_the_middle_changes_nothing(book: CardDAVBook, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(carddav, "BATCH", 1)
+    three(book)
+    run()
+    before = AddressBook.objects.get()
+    book.put(d=vcard("Carol Example", "+12125550144"), e=vcard("Erin Example", "+12125550145"))
+    book.delete("a")
+    book.faults = [None, None, fault]  # of two batches, the second
+    assert run().error != ""
+    after = AddressBook.objects.get()
+    assert (after.sync_token, after.synced_at, after.revision) == (before.sync_token, before.synced_at, before.revision)
+    assert after.error != ""
+    assert after.failed_at is not None
+    assert contacts() == {ALICE: ("Alice Example", "Berlin", "office"), BOB: ("Bob Example", "", "office")}
+    assert counts(run()) == (2, 2, 0, 1)
+    assert AddressBook.objects.get().error == ""
+
+
+def test_break_off_while_writing_leaves_the_rest_to_the_next_run(
+    book: CardDAVBook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "PART", 1)
+    three(book)
+    publish, calls = store._publish, list[int]()
+
+    def interrupted(numbers: Any) -> None:
+        publish(numbers)
+        calls.append(1)
+        if len(calls) == (1 if connection.vendor == "postgresql" else 2):
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_publish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run()
+    # PostgreSQL: one transaction. SQLite: one for each part, here of one card.
+    written = 0 if connection.vendor == "postgresql" else 1
+    assert AddressBookCard.objects.count() == written
+    assert not AddressBook.objects.exclude(sync_token="").exists()
+    assert counts(run())[0] == 3 - written
+    assert set(contacts()) == {ALICE, BOB}
+
+
+def test_order_is_published_after_a_run_in_which_a_book_failed(
+    books: Callable[..., CardDAVBook], settings: Any
+) -> None:
+    office, sales = books("office"), books("sales")
+    office.put(a=vcard("Alice Office", "+12125550142"))
+    sales.put(a=vcard("Alice Sales", "+12125550142"))
+    run("office", "sales")
+    settings.ADDRESS_BOOKS = ["sales", "office"]
+    sales.faults = [raw(b"", 503)]
+    run("sales", "office")
+    assert contacts()[ALICE] == ("Alice Sales", "", "sales")
+
+
+def test_failed_book_does_not_stop_the_others(books: Callable[..., CardDAVBook]) -> None:
+    office, sales = books("office"), books("sales")
+    office.faults = [raw(b"", 503)]
+    three(sales)
+    assert counts(run("office", "sales")) == (3, 2, 0, 0)
+    assert AddressBook.objects.get(name="office").error == "the server answered 503"
+
+
+def test_bad_card_is_rejected_with_reason_and_path(book: CardDAVBook) -> None:
+    book.put(
+        good=vcard("Alice Example", "+12125550142"),
+        bad=vcard("Nobody", "646 555 0100", "+1 212 555 0143"),
+    )
+    rejects: list[tuple[str, Rejected]] = []
+    result = run(rejects=rejects)
+    assert (result.read, result.added, result.rejected) == (3, 2, {"number has no country code": 1})
+    assert [(where, row.reason) for where, row in rejects] == [
+        (f"office {book.path}bad.vcf", "number has no country code")
+    ]
+    assert rejects[0][1].line > 1
+    assert AddressBook.objects.get().rejected == 1
+
+
+def test_region_applies_and_its_change_transfers_all(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    book.put(a=vcard("Alice Example", "212 555 0142"))
+    assert run().added == 0
+    monkeypatch.setenv("ADDRESS_BOOK_OFFICE_REGION", "US")
+    assert counts(run()) == (1, 1, 0, 0)
+    assert AddressBook.objects.get().rejected == 0
+
+
+def test_card_that_is_not_returned_is_requested_again(book: CardDAVBook) -> None:
+    run()
+    token = AddressBook.objects.get().sync_token
+    three(book)
+
+    alice = member(f"{book.path}a.vcf", "x", vcard("Alice Example", "+12125550142"))
+    one_of_three = raw(multistatus(alice, status_of(f"{book.path}b.vcf", 500)).encode(), 207)
+    book.faults = [None, one_of_three]
+    rejects: list[tuple[str, Rejected]] = []
+    result = run(rejects=rejects)
+    assert (result.cards, result.added, result.rejected) == (1, 1, {"the server did not return the card": 2})
+    assert sorted((where[-5:], row.detail) for where, row in rejects) == [("b.vcf", "status 500"), ("c.vcf", "")]
+    assert AddressBook.objects.get().sync_token == token
+    assert run().added == 1
+    assert set(contacts()) == {ALICE, BOB}
+    assert AddressBook.objects.get().sync_token != token
+
+
+def test_forgotten_number_returns_only_when_its_card_changes(book: CardDAVBook) -> None:
+    three(book)
+    run()
+    erased = erasure.erase([str(ALICE)])
+    assert (erased["contacts"], erased["address_book_contacts"]) == (1, 1)
+    assert not AddressBookContact.objects.filter(number=ALICE).exists()
+    run()
+    assert set(contacts()) == {BOB}
+    run(full=True)
+    assert set(contacts()) == {ALICE, BOB}
+
+
+def test_blocked_number_never_returns(book: CardDAVBook) -> None:
+    three(book)
+    run()
+    erasure.erase([str(ALICE)], block=True)
+    book.put(a=vcard("Alice Again", "+12125550142"))
+    result = run(full=True)
+    assert result.rejected == {"suppressed (forget --block)": 1}
+    assert set(contacts()) == {BOB}
+    assert not AddressBookContact.objects.filter(number=ALICE).exists()
+
+
+@pytest.fixture
+def before_merge(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
+    """`before_merge(action)`: runs after the next transfer, before its result is written."""
+    fetch = carddav.fetch
+
+    def set_action(action: Callable[[], Any]) -> None:
+        def fetch_and_act(*args: Any, **options: Any) -> Any:
+            changes = fetch(*args, **options)
+            action()
+            return changes
+
+        monkeypatch.setattr(carddav, "fetch", fetch_and_act)
+
+    return set_action
+
+
+def test_number_blocked_during_the_transfer_is_skipped(book: CardDAVBook, before_merge: Any) -> None:
+    three(book)
+    before_merge(lambda: erasure.erase([str(ALICE)], block=True))
+    assert run().rejected == {"suppressed (forget --block)": 1}
+    assert set(contacts()) == {BOB}
+
+
+def test_loss_of_more_than_half_is_refused(book: CardDAVBook) -> None:
+    numbers = [f"+1212555{n:04}" for n in range(100, 124)]
+    book.put(a=vcard("Example Bakery", *numbers[:13]), b=vcard("Example Garage", *numbers[13:]))
+    run()
+    book.delete("a")
+    assert run().error == "the book would lose 13 of its 24 numbers; if that is right, use --allow-loss"
+    assert Contact.objects.count() == 24
+    assert counts(run(allow_loss=True)) == (0, 0, 0, 13)
+    assert Contact.objects.count() == 11
+
+
+def test_refused_loss_writes_no_part_of_the_changes(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PART", 1)
+    book.put(a=vcard("Example Bakery", *(f"+1212555{n:04}" for n in range(100, 124))))
+    run()
+    book.put(**{f"b{n}": vcard("Example Garage", f"+1212555{n:04}") for n in range(124, 130)})
+    book.delete("a")
+    assert run().error == "the book would lose 24 of its 24 numbers; if that is right, use --allow-loss"
+    assert AddressBookCard.objects.count() == 1
+
+
+def test_erased_numbers_are_no_loss(book: CardDAVBook) -> None:
+    numbers = [f"1212555{n:04}" for n in range(100, 124)]
+    book.put(a=vcard("Example Bakery", *(f"+{number}" for number in numbers)))
+    run()
+    erasure.erase(numbers[:14])
+    assert counts(run()) == (0, 0, 0, 0)
+    assert AddressBook.objects.get().contacts == 10
+
+
+def test_card_may_have_more_numbers_than_parameters_fit(book: CardDAVBook) -> None:
+    office = read("office", book.environment("office"))
+
+    def merge(name: str, revision: int) -> SyncResult:
+        card = Card("a", name, {12120000000 + n: (name, "") for n in range(7_000)})
+        return store.merge(office, Changes({"a": card}), revision=revision, on_reject=lambda *row: None)
+
+    assert merge("Example Bakery", 0).added == 7_000
+    if connection.vendor == "sqlite":
+        limit, few = sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 6_000
+        usual = connection.connection.setlimit(limit, few)
+    try:
+        assert merge("Example Garage", 1).changed == 7_000
+    finally:
+        if connection.vendor == "sqlite":
+            connection.connection.setlimit(limit, usual)
+
+
+def test_dry_run_counts_and_changes_nothing(book: CardDAVBook) -> None:
+    three(book)
+    assert counts(run(dry_run=True)) == (3, 2, 0, 0)
+    assert not Contact.objects.exists()
+    assert not AddressBook.objects.exists()
+    run()
+    book.delete("a")
+    assert counts(run(dry_run=True)) == (0, 0, 0, 1)
+    assert set(contacts()) == {ALICE, BOB}
+    assert counts(run()) == (0, 0, 0, 1)
+
+
+def test_run_that_another_has_overtaken_changes_nothing(book: CardDAVBook, before_merge: Any) -> None:
+    three(book)
+    before_merge(lambda: AddressBook.objects.create(name="office", position=0, revision=1))
+    assert run().error == "another run synchronized it at the same time"
+    assert not AddressBookCard.objects.exists()
+    assert contacts() == {}
+
+
+def test_wrong_password_is_reported(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADDRESS_BOOK_OFFICE_PASSWORD", "wrong")
+    assert run().error == "the server rejected the user or the password (401)"
+
+
+def test_url_that_is_no_address_book_is_refused(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADDRESS_BOOK_OFFICE_URL", f"{book.proxy.url}/desk/")
+    assert run().error == "the URL is not that of a CardDAV address book"
+    monkeypatch.setenv("ADDRESS_BOOK_OFFICE_URL", f"{book.proxy.url}/desk/nothing/")
+    assert run().error == "the server has no address book at this URL (404)"

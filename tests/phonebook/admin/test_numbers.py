@@ -1,0 +1,324 @@
+"""Rules, contacts and complaints in the console: valid numbers and clean text are stored, and found again."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from lookup.answers import Found
+from phonebook import cache_versions
+from phonebook.models import CacheVersion, ComplaintDay, ComplaintSubject, Contact, NumberRule
+from tests import connectors
+from tests.awaited import search
+from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, NUMBER, RULES, row_page, searched
+from tests.phonebook.rows import cache_version_of, rule_of
+
+pytestmark = pytest.mark.django_db
+T = "tests.connectors."
+
+
+def add_rule(client: Client, **fields: Any) -> Any:
+    return client.post(f"{RULES}add/", {"number": str(NUMBER), "spam": "true", "name": "", "note": "", **fields})
+
+
+def found(client: Client, text: str, url: str = CONTACTS) -> set[int]:
+    return {row.number for row in searched(client, url, text).context["cl"].result_list}
+
+
+@pytest.mark.parametrize(
+    ("spam", "name", "answer"),
+    [
+        ("true", "", Found(spam=True)),
+        ("false", "", Found(spam=False)),
+        ("unknown", "Alice", Found(name="Alice")),
+        ("true", "Alice", Found(name="Alice", spam=True)),
+    ],
+)
+def test_added_rule_is_found_by_a_search(admin_client: Client, spam: str, name: str, answer: Found) -> None:
+    assert add_rule(admin_client, spam=spam, name=name).status_code == 302
+    assert rule_of(str(NUMBER)) == answer
+
+
+def test_rule_without_spam_and_name_is_refused(admin_client: Client) -> None:
+    response = add_rule(admin_client, spam="unknown", name=" \u200b ", note="only a note")
+    assert "Enter at least one of these: spam, name." in response.text
+    assert not NumberRule.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("", "123456", "1234567890123456", "0493023125042", "٤٩٣٠٢٣١٢٥٠٤٢", "x" * 9000),
+        *("++493023125042", "+49 (0)30 23125042", "0049 30 23125042", "+49 30 23125042 x5", "--", "(" * 9000),
+    ],
+)
+def test_invalid_number_is_refused(admin_client: Client, number: str) -> None:
+    for url in (RULES, CONTACTS, COMPLAINTS):
+        fields = {"number": number, "spam": "true", "name": "x", "source": "x", "day": "2026-01-01", "total": 1}
+        response = admin_client.post(f"{url}add/", {**fields, "robocalls": 0})
+        assert response.status_code == 200
+        assert ("Enter it with its country code" in response.text) is bool(number)
+    assert [model.objects.count() for model in (NumberRule, Contact, ComplaintDay)] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    [
+        *("+493023125042", "493023125042", "+49 30 23125042", " +49-30-2312.5042 ", "+49 (30) 231-25042"),
+        *("\u202a+49\u00a030 2312\u20115042\u202c", "+49 30\u201323125042"),
+    ],
+)
+def test_formatted_number_is_accepted(admin_client: Client, pasted: str) -> None:
+    for url in (RULES, CONTACTS, COMPLAINTS):
+        fields = {"number": pasted, "spam": "true", "name": "x", "source": "x", "day": "2026-01-01", "total": 1}
+        assert admin_client.post(f"{url}add/", {**fields, "robocalls": 0}).status_code == 302
+        assert found(admin_client, pasted, url) == {NUMBER}
+
+
+@pytest.mark.parametrize("url", [RULES, CONTACTS, COMPLAINTS])
+def test_number_field_is_styled_like_the_others(admin_client: Client, url: str) -> None:
+    page = admin_client.get(f"{url}add/").text
+    other = "source" if url == COMPLAINTS else "name"
+    shown, expected = (
+        re.search(rf'<input[^>]* name="{name}"[^>]* class="([^"]*)"', " ".join(page.split()))
+        for name in ("number", other)
+    )
+    assert shown
+    assert expected
+    assert set(expected[1].split()) <= set(shown[1].split())
+    assert "border" in shown[1].split()
+
+
+def test_second_rule_for_a_number_is_refused(admin_client: Client) -> None:
+    add_rule(admin_client, name="first")
+    assert "already exists" in add_rule(admin_client, name="second").text
+    assert NumberRule.objects.get().name == "first"
+
+
+def test_rule_form_says_what_an_empty_field_means(admin_client: Client) -> None:
+    page = admin_client.get("/admin/phonebook/numberrule/add/").text
+    for value, title in (("unknown", "Use the sources"), ("true", "Spam"), ("false", "Not spam")):
+        assert re.search(rf'<option value="{value}"[^>]*>\s*{title}\s*</option>', page)
+
+
+def test_number_of_a_rule_cannot_be_changed(admin_client: Client) -> None:
+    add_rule(admin_client, name="Alice")
+    url = f"{row_page(RULES, NUMBER)}change/"
+    assert 'name="number"' not in admin_client.get(url).text
+    admin_client.post(url, {"number": "4930230000", "spam": "false", "name": "Bob", "note": ""})
+    assert list(NumberRule.objects.values_list("number", "spam", "name")) == [(NUMBER, False, "Bob")]
+
+
+def test_text_is_cleaned_before_it_is_stored(admin_client: Client) -> None:
+    add_rule(admin_client, name="  Alice\u202e\x07   Example ", note="line\r\nbreak")
+    assert NumberRule.objects.values_list("name", "note").get() == ("Alice Example", "line break")
+
+
+def test_saving_sets_updated_at(admin_client: Client) -> None:
+    old = timezone.now() - timedelta(days=9)
+    for model, url in ((Contact, CONTACTS), (NumberRule, RULES)):
+        model.objects.create(number=NUMBER, name="old", updated_at=old)
+        fields = {"name": "new", "location": "", "spam": "unknown", "note": ""}
+        assert admin_client.post(f"{row_page(url, NUMBER)}change/", fields).status_code == 302
+        row = model.objects.get()
+        assert row.name == "new"
+        assert row.updated_at > old + timedelta(days=8)
+
+
+def test_contact_needs_a_name_or_a_location(admin_client: Client) -> None:
+    empty = {"number": str(NUMBER), "name": "", "location": ""}
+    assert "Enter at least one of these: name, location." in admin_client.post(f"{CONTACTS}add/", empty).text
+    assert admin_client.post(f"{CONTACTS}add/", {**empty, "location": "Berlin"}).status_code == 302
+    assert Contact.objects.values_list("number", "name", "location").get() == (NUMBER, "", "Berlin")
+
+
+def test_complaint_count_keeps_its_key(admin_client: Client) -> None:
+    day = {"number": str(NUMBER), "source": "desk", "day": "2026-01-02", "total": 3, "robocalls": 4}
+    assert "errorlist" in admin_client.post(f"{COMPLAINTS}add/", day).text
+    assert admin_client.post(f"{COMPLAINTS}add/", {**day, "robocalls": 2}).status_code == 302
+    assert "already exists" in admin_client.post(f"{COMPLAINTS}add/", {**day, "robocalls": 2}).text
+    row = ComplaintDay.objects.get()
+    url = f"{COMPLAINTS}{row.pk}/change/"
+    changed = {"number": "4930230000", "source": "x", "day": "2026-01-03", "total": 5, "robocalls": 5}
+    assert admin_client.post(url, changed).status_code == 302
+    row.refresh_from_db()
+    assert (row.number, row.source, str(row.day), row.total, row.robocalls) == (NUMBER, "desk", "2026-01-02", 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("493023125042", {493023125042, 493023125042999}),
+        ("+49 3023 125042", {493023125042, 493023125042999}),
+        ("49-3023.125042*", {493023125042, 493023125042999}),
+        ("4930231*", {4930231, 49302312, 493023125042, 493023125042999}),
+        ("4", {4930231, 49302312, 493023125042, 493023125042999, 4940000}),
+        ("493023125042999", {493023125042999}),
+        ("4930231250429991", set()),
+        ("04930231", set()),
+        ("٤٩", set()),
+    ],
+)
+def test_search_by_digits_finds_numbers_with_this_prefix(admin_client: Client, text: str, expected: set[int]) -> None:
+    stored = (4930231, 49302312, 493023125042, 493023125042999, 4940000, 14930231)
+    Contact.objects.bulk_create(Contact(number=number, name="x") for number in stored)
+    assert found(admin_client, text) == expected
+
+
+def test_search_by_text_finds_rules_ignoring_case(admin_client: Client) -> None:
+    NumberRule.objects.create(number=NUMBER, name="Alice Example")
+    assert found(admin_client, "aLICE", RULES) == {NUMBER}
+    assert found(admin_client, "bob", RULES) == set()
+    assert found(admin_client, "4930", RULES) == {NUMBER}
+
+
+@pytest.mark.parametrize("url", [CONTACTS, COMPLAINTS])
+@pytest.mark.parametrize("text", ["Alice", "desk", "+49 (0)30", "0493", "%", "49302312504299999"])
+def test_text_search_in_large_tables_explains_number_search(admin_client: Client, url: str, text: str) -> None:
+    Contact.objects.create(number=NUMBER, name="Alice Example")
+    ComplaintDay.objects.create(number=NUMBER, source="desk", day="2026-01-02", total=1)
+    response = searched(admin_client, url, text)
+    assert list(response.context["cl"].result_list) == []
+    assert "Enter a number prefix with country code" in response.text
+
+
+# --- Corrections ----------------------------------------------------------------------------------------------------
+
+
+def test_missing_subject_is_shown_as_a_dash(admin_client: Client) -> None:
+    subject = ComplaintSubject.objects.create(text="Reducing your debt")
+    rows = [
+        ComplaintDay.objects.create(number=NUMBER + n, source="desk", day="2026-01-02", total=1, subject_id=pk)
+        for n, pk in enumerate((subject.pk, None, 30_000))
+    ]
+    page = admin_client.get(COMPLAINTS).text
+    assert re.findall('class="field-subject[^>]*>([^<]*)<', page) == ["Reducing your debt", "-", "-"]
+    pages = [admin_client.get(f"{COMPLAINTS}{row.pk}/change/").text for row in rows]
+    assert ["Reducing your debt" in page for page in pages] == [True, False, False]
+    for row in rows:
+        assert admin_client.post(f"{COMPLAINTS}{row.pk}/change/", {"total": 2, "robocalls": 0}).status_code == 302
+    assert list(ComplaintDay.objects.order_by("number").values_list("total", "subject_id")) == (
+        [(2, subject.pk), (2, None), (2, 30_000)]
+    )
+
+
+def test_forms_recommend_rules_over_imported_rows(admin_client: Client) -> None:
+    for url in (CONTACTS, COMPLAINTS):
+        assert "Rules override all sources and imports" in admin_client.get(f"{url}add/").text
+    assert "Rules override all sources and imports" not in admin_client.get(f"{RULES}add/").text
+
+
+@pytest.fixture
+def rows() -> dict[str, Any]:
+    """One row of NUMBER for each list URL."""
+    return {
+        CONTACTS: Contact.objects.create(number=NUMBER, name="old"),
+        COMPLAINTS: ComplaintDay.objects.create(number=NUMBER, source="desk", day="2026-01-02", total=1),
+    }
+
+
+FIELDS = {"name": "new", "location": "", "source": "other", "day": "2026-01-03", "total": 2, "robocalls": 0}
+
+
+@pytest.mark.parametrize("url", [CONTACTS, COMPLAINTS])
+@pytest.mark.parametrize("how", ["add", "change", "delete", "delete selected"])
+def test_correction_bumps_only_its_numbers_cache_version(
+    admin_client: Client, rows: dict[str, Any], url: str, how: str
+) -> None:
+    number, row = NUMBER, rows[url]
+    if how == "add":
+        number = NUMBER + 1
+        response = admin_client.post(f"{url}add/", {"number": str(number), **FIELDS})
+    elif how == "delete selected":
+        selected = {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"}
+        response = admin_client.post(url, selected)
+    else:
+        response = admin_client.post(f"{url}{row.pk}/{how}/", FIELDS if how == "change" else {"post": "yes"})
+    assert response.status_code == 302
+    assert bool(type(row).objects.filter(number=number).exists()) is ("delete" not in how)
+    assert cache_version_of(str(number))
+    assert CacheVersion.objects.count() == 1
+
+
+def test_refused_form_and_rule_bump_no_cache_version(admin_client: Client, rows: dict[str, Any]) -> None:
+    admin_client.post(f"{row_page(CONTACTS, NUMBER)}change/", {"name": "", "location": ""})
+    admin_client.get(f"{row_page(CONTACTS, NUMBER)}delete/")
+    add_rule(admin_client)
+    assert not CacheVersion.objects.exists()
+
+
+@pytest.mark.parametrize("how", ["change", "delete", "delete selected"])
+def test_failed_bump_rolls_back_the_correction(
+    admin_client: Client, rows: dict[str, Any], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    admin_client.raise_request_exception = False
+    monkeypatch.setattr(cache_versions, "bump", lambda *_: 1 / 0)
+    url = CONTACTS if how == "delete selected" else f"{row_page(CONTACTS, NUMBER)}{how}/"
+    selected = {"action": "delete_selected", "_selected_action": rows[CONTACTS].pk, "post": "yes"}
+    fields = {**selected, "name": "new", "location": ""}
+    assert admin_client.post(url, fields).status_code == 500
+    assert Contact.objects.get().name == "old"
+
+
+def test_correction_invalidates_cached_vendor_answers(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = f"{T}RemoteKnowsName,directory", f"{T}KnowsNothing"
+    calls = connectors.RemoteKnowsName.calls
+
+    def name_and_place() -> Any:
+        return search(str(NUMBER)).slots["source_a"].answer
+
+    Contact.objects.create(number=NUMBER, name="old", location="Berlin")
+    assert [name_and_place() for _ in range(2)] == [Found(name="Remote Only Name", location="Berlin")] * 2
+    assert len(calls) == 1
+    admin_client.post(f"{row_page(CONTACTS, NUMBER)}change/", {"name": "new", "location": "Hamburg"})
+    assert [name_and_place() for _ in range(2)] == [Found(name="Remote Only Name", location="Hamburg")] * 2
+    assert len(calls) == 2
+    admin_client.post(f"{row_page(CONTACTS, NUMBER)}delete/", {"post": "yes"})
+    assert name_and_place() == Found(name="Remote Only Name")
+    assert len(calls) == 3
+
+
+def test_every_list_and_form_opens_without_writing(admin_client: Client) -> None:
+    Contact.objects.create(number=NUMBER, name="Alice")
+    NumberRule.objects.create(number=NUMBER, name="Alice")
+    ComplaintDay.objects.create(number=NUMBER, source="desk", day="2026-01-02", total=1)
+    with CaptureQueriesContext(connection) as queries:
+        for url in (CONTACTS, RULES, COMPLAINTS):
+            row = admin_client.get(url).context["cl"].result_list[0]
+            for path in ("add/", f"{row.pk}/change/", f"{row.pk}/delete/"):
+                assert admin_client.get(url + path).status_code == 200
+    assert not any(q["sql"].startswith(("INSERT", "UPDATE", "DELETE")) for q in queries)
+
+
+def test_complaint_from_the_future_is_refused(admin_client: Client) -> None:
+    day = {"number": str(NUMBER), "source": "desk", "total": 3, "robocalls": 0}
+    tomorrow = timezone.now().date() + timedelta(days=1)
+    response = admin_client.post(f"{COMPLAINTS}add/", {**day, "day": tomorrow + timedelta(days=1)})
+    assert "Enter a date that is not in the future." in response.text
+    assert admin_client.post(f"{COMPLAINTS}add/", {**day, "day": tomorrow}).status_code == 302
+
+
+def test_spam_column_of_rules_is_text(admin_client: Client) -> None:
+    for number, spam in ((NUMBER, True), (NUMBER + 1, False)):
+        NumberRule.objects.create(number=number, spam=spam)
+    page = admin_client.get(RULES).text
+    assert [word in page for word in (">spam<", ">not spam<", "icon-yes")] == [True, True, False]
+
+
+def test_save_of_a_row_locked_by_an_import_is_explained(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    Contact.objects.create(number=NUMBER, name="old")
+
+    def held(*_: Any, **__: Any) -> None:
+        raise OperationalError("canceling statement due to statement timeout")
+
+    monkeypatch.setattr(Contact, "save", held)
+    url = f"{row_page(CONTACTS, NUMBER)}change/"
+    response = admin_client.post(url, {"name": "new", "location": ""}, follow=True)
+    assert response.redirect_chain == [(url, 302)]
+    assert "Nothing was changed: the database timed out." in response.text
+    assert Contact.objects.get().name == "old"

@@ -1,0 +1,284 @@
+"""`import_contacts`, and what it shares with `import_complaints`."""
+
+import gzip
+import io
+import re
+import sqlite3
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.core.management import call_command
+from django.db import OperationalError
+from tqdm import tqdm
+
+from core import progress_bar
+from lookup.answers import Found
+from lookup.connectors.directory import Directory
+from phonebook import suppression
+from phonebook.imports.staging import Tables, TargetTable
+from phonebook.management.commands import import_contacts
+from phonebook.models import ComplaintDay, ComplaintSubject, Contact
+from tests import awaited, plugin
+from tests.phonebook.commands.imports import JANE, TODAY, Ran
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+
+GOOD = f"{JANE},Jane Doe,New York"
+
+
+def contact_file(file: Any, *rows: str) -> str:
+    return str(file("\n".join(["number,name,location", *rows]) + "\n"))
+
+
+def test_valid_rows_are_imported_and_others_listed_by_line(file: Any) -> None:
+    path = contact_file(file, GOOD, "abc,Secret Name,", f"{JANE},Secret Twin,", "441614960142,,")
+    ran = Ran("import_contacts", path)
+    assert ran.error is None
+    assert ran.err.splitlines() == [
+        f"{path}:3: number is no phone number",
+        f"{path}:5: 44********42: neither a name nor a location",
+        f"{path}:4: 1********42: repeats an earlier row (line 2)",
+    ]
+    assert ran.out.splitlines() == [
+        "4 numbers read (CSV with number, name, location): 1 repeated, 2 rejected.",
+        "  1 rejected: number is no phone number",
+        "  1 rejected: neither a name nor a location",
+        "Contacts: 1 added.",
+    ]
+    assert Contact.objects.values_list("number", "name", "location").get() == (JANE, "Jane Doe", "New York")
+
+
+def test_vcard_is_recognized_and_found_by_the_next_search(file: Any) -> None:
+    card = (
+        "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Jane Doe\r\nADR;TYPE=HOME:;;1 Main St;New York;NY;10001;USA\r\n"
+        "TEL;TYPE=CELL:(212) 555-0142\r\nTEL;TYPE=WORK:+44 161 496 0142\r\nEND:VCARD\r\n"
+    )
+    ran = Ran("import_contacts", file(card, "contacts.vcf"), "--region", "us")
+    assert ran.out == "2 numbers read (vCard): 0 rejected.\nContacts: 2 added.\n"
+    found = Found(name="Jane Doe", location="New York, NY")
+    assert [awaited.answer_of(Directory(), n) for n in ("12125550142", "441614960142")] == [found, found]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "title"),
+    [
+        ("First Name,Last Name,File As,Phone 1 - Label,Phone 1 - Value", "Jane,Doe,,Mobile,+1 212-555-0142", "Google"),
+        ("First Name,Last Name,Company,Mobile Phone,Notes", 'Jane,Doe,,+1 212-555-0142,"two\nlines"', "Outlook"),
+        ("Number;Name", "+1 212-555-0142;Jane Doe", "CSV with number"),
+    ],
+)
+def test_each_programs_export_is_recognized(file: Any, header: str, row: str, title: str) -> None:
+    ran = Ran("import_contacts", file(f"{header}\n{row}\n"))
+    assert f"({title}" in ran.out
+    assert Contact.objects.values_list("number", "name").get() == (JANE, "Jane Doe")
+
+
+def test_format_overrides_an_unrecognized_first_line(file: Any) -> None:
+    path = file(f"an address book\nBEGIN:VCARD\nFN:Jane\nTEL:+{JANE}\nEND:VCARD\n")
+    assert "format not recognized by its first line; set --format" in str(Ran("import_contacts", path).error)
+    assert Ran("import_contacts", path, "--format", "vcard", "--json").counts() == {"added": 1}
+
+
+def test_gzip_and_windows_1252_are_read(file: Any) -> None:
+    path = file(gzip.compress(f"number,name\n{JANE},José\n".encode("cp1252")), "list.csv.gz")
+    assert "not UTF-8 (set --encoding)" in Ran("import_contacts", path).err
+    assert Ran("import_contacts", path, "--encoding", "cp1252").error is None
+    assert Contact.objects.get().name == "José"
+
+
+def test_unknown_encoding_region_or_format_is_one_sentence(file: Any) -> None:
+    for option, value in (
+        ("--encoding", "klingon"),
+        ("--encoding", "rot13"),
+        ("--region", "Atlantis"),
+        ("--format", "xml"),
+    ):
+        error = str(Ran("import_contacts", contact_file(file, GOOD), option, value).error)
+        assert value in error
+        assert "\n" not in error
+
+
+def test_repeated_import_changes_only_what_differs(file: Any) -> None:
+    path = contact_file(file, GOOD, "441614960142,Old Name,")
+    assert Ran("import_contacts", path, "--json").counts() == {"added": 2}
+    assert Ran("import_contacts", path, "--json").counts() == {"unchanged": 2}
+    path = contact_file(file, GOOD, "441614960142,New Name,", "493023125042,Third,")
+    assert Ran("import_contacts", path, "--json").counts() == {"added": 1, "changed": 1, "unchanged": 1}
+    assert Contact.objects.get(number=441614960142).name == "New Name"
+
+
+def test_dry_run_prints_the_same(file: Any) -> None:
+    Contact.objects.create(number=JANE, name="John Doe")
+    path = contact_file(file, GOOD, "441614960142,Other,", "x,y,")
+    dry, wet = Ran("import_contacts", path, "--dry-run"), Ran("import_contacts", path)
+    assert dry.out == wet.out + "Dry run: nothing was changed.\n"
+    assert dry.err == wet.err
+    assert "Contacts: 1 added, 1 changed." in dry.out
+
+
+def test_dry_run_writes_nothing(file: Any) -> None:
+    Ran("import_contacts", contact_file(file, GOOD), "--dry-run")
+    assert not Contact.objects.exists()
+
+
+def test_rejects_are_listed_in_a_private_file(file: Any, tmp_path: Path) -> None:
+    listing = tmp_path / "rejects"
+    path = contact_file(file, GOOD, *["x,y,z"] * 50)
+    ran = Ran("import_contacts", path, "--rejects", str(listing))
+    assert listing.read_text().splitlines() == [f"{path}:{n}: number is no phone number" for n in range(3, 53)]
+    assert listing.stat().st_mode & 0o077 == 0
+    assert ran.err == ""
+
+
+def test_rejects_never_overwrite_a_file(file: Any) -> None:
+    path = contact_file(file, GOOD, "x,y,z")
+    ran = Ran("import_contacts", path, "--rejects", path)
+    assert str(ran.error) == f"--rejects {path}: File exists. Nothing was changed."
+    assert GOOD in Path(path).read_text()
+    assert not Contact.objects.exists()
+
+
+def test_only_the_first_rejects_are_printed(file: Any) -> None:
+    ran = Ran("import_contacts", contact_file(file, GOOD, *["x,y,z"] * 50))
+    assert len(ran.err.splitlines()) == 21
+    assert "30 more: --rejects FILE" in ran.err.splitlines()[-1]
+
+
+def test_numbers_without_country_code_need_the_region(file: Any) -> None:
+    path = contact_file(file, GOOD, "2125550143,John,")
+    assert "--region US" in Ran("import_contacts", path).out
+    assert Contact.objects.count() == 1
+    assert "--region US" not in Ran("import_contacts", path, "--region", "US").out
+    assert Contact.objects.count() == 2
+
+
+def test_suppressed_number_is_not_imported(file: Any) -> None:
+    suppression.suppress([JANE])
+    ran = Ran("import_contacts", contact_file(file, GOOD, "441614960142,Other,"))
+    assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
+    assert Contact.objects.get().number == 441614960142
+    Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},3\n{JANE + 1},{TODAY},3\n"))
+    assert ComplaintDay.objects.get().number == JANE + 1
+
+
+@pytest.mark.parametrize(
+    ("command", "header", "cells"), [("import_contacts", "name", "X"), ("import_complaints", "day,total", f"{TODAY},1")]
+)
+def test_number_suppressed_during_an_import_is_not_imported(
+    file: Any, monkeypatch: pytest.MonkeyPatch, command: str, header: str, cells: str
+) -> None:
+    lock = Tables.lock
+
+    def suppress_first(table: TargetTable) -> Any:
+        suppression.suppress([JANE])
+        return lock(table)
+
+    monkeypatch.setattr(Tables, "lock", staticmethod(suppress_first))
+    ran = Ran(command, file(f"number,{header}\n{JANE},{cells}\n{JANE + 1},{cells}\n"))
+    assert "1 rejected: suppressed (forget --block)" in ran.out
+    assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
+    left = [*Contact.objects.values_list("number", flat=True), *ComplaintDay.objects.values_list("number", flat=True)]
+    assert left == [JANE + 1]
+
+
+def test_subject_of_suppressed_numbers_only_is_not_stored(file: Any) -> None:
+    suppression.suppress([JANE])
+    Ran("import_complaints", file(f"number,day,total,subject\n{JANE},{TODAY},1,Jane\n{JANE + 1},{TODAY},1,Sales\n"))
+    assert ComplaintSubject.objects.get().text == "Sales"
+
+
+@pytest.mark.parametrize("text", ["number,name,location\n", "number,name", "number,name\n\n\n"])
+def test_header_alone_is_a_valid_file(file: Any, text: str) -> None:
+    ran = Ran("import_contacts", file(text))
+    assert ran.error is None
+    assert ran.out.startswith("0 numbers read")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"", "empty"),
+        (b"phone,name\n12125550142,Jane\n", "format not recognized"),
+        (b"number,name,number\n12125550142,Jane\n", "twice"),
+        (b"number,name\nabc,Jane\n", "no valid row"),
+        (b"<!DOCTYPE html>\n<p>404", "this is a web page"),
+        (b"%PDF-1.7\n", "this is a PDF"),
+        (b"PK\x03\x04xl/worksheets", "this is a zip file or a spreadsheet"),
+        (gzip.compress(b"number,name\n12125550142,Jane\n")[:-4], "damaged or truncated"),
+    ],
+)
+@pytest.mark.django_db(transaction=True)
+def test_unreadable_file_fails_and_changes_nothing(file: Any, text: bytes, says: str) -> None:
+    ran = Ran("import_contacts", file(text))
+    assert says in str(ran.error)
+    assert str(ran.error).endswith("Nothing was changed.")
+    assert "Jane" not in str(ran.error) + ran.err
+    assert "list.csv: " in str(ran.error)
+    assert ran.out == ""
+    assert not Contact.objects.exists()
+
+
+@pytest.mark.parametrize("command", ["import_contacts", "import_complaints"])
+@pytest.mark.parametrize("name", ["missing.csv", "."])
+def test_file_that_cannot_be_opened_is_one_sentence(tmp_path: Path, command: str, name: str) -> None:
+    ran = Ran(command, str(tmp_path / name))
+    assert str(ran.error).startswith(str(tmp_path))
+    assert "\n" not in str(ran.error)
+
+
+@pytest.mark.parametrize("command", ["import_contacts", "import_complaints"])
+def test_help_explains_rejected_rows(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        call_command(command, "--help")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "listed on stderr as FILE:LINE: reason" in said
+    assert "the valid rows are imported" in said
+
+
+@pytest.mark.django_db(transaction=True)
+def test_database_error_is_printed_without_rows(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("12125550142 Jane Doe") from sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(Tables, "merge", fail)
+    ran = Ran("import_contacts", contact_file(file, GOOD))
+    assert str(ran.error) == "OperationalError: database or disk is full. Interrupted. Nothing was changed."
+
+
+@pytest.mark.parametrize("command", ["import_contacts", "import_complaints"])
+def test_progress_is_shown_on_a_terminal_only(file: Any, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(progress_bar, "tqdm", partial(tqdm, mininterval=0))
+    path = file(f"number,day,total,name\n{JANE},{TODAY},1,Jane\n")
+    terminal = Terminal()
+    call_command(command, path, "--format", "csv", stdout=io.StringIO(), stderr=terminal)
+    shown = terminal.getvalue()
+    assert re.search(r"list\.csv: 100%\|#+\|, 1 rows, [0-9,]+/s, 00:00 left", shown), shown
+    assert re.search(r"merging: 100%\|#+\|, 1 rows, [0-9,]+/s, 00:00 left", shown), shown
+    assert Ran(command, path, "--format", "csv").err == ""
+
+
+def test_interrupted_import_says_what_was_written(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(**options: Any) -> None:
+        options["observer"].merging(12_000, in_parts=not plugin.production())
+        options["observer"].merged(done)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_contacts, "import_contacts", interrupt)
+    done = 0
+    assert str(Ran("import_contacts", contact_file(file, GOOD)).error) == "Interrupted. Nothing was changed."
+    done = 5_000
+    said = str(Ran("import_contacts", contact_file(file, GOOD)).error)
+    written = list(LogEntry.objects.values_list("change_message", flat=True))
+    if plugin.production():  # nothing is committed yet
+        assert said == "Interrupted. Nothing was changed."
+        assert written == []
+    else:
+        assert written == [said]
+        assert said.startswith("Interrupted after 5,000 of 12,000 rows were written. Run the same command again")

@@ -1,0 +1,82 @@
+"""`refresh_data`: output, exit status, sources."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+
+from lookup.answers import Found
+from lookup.connectors.complaints import Complaints
+from phonebook.imports.refresh import refresh_lock
+from tests import awaited
+from tests.phonebook.commands.imports import TODAY, Ran
+from tests.phonebook.refreshing import Publishers, publishers
+from tests.publisher import gzipped
+from tests.upstream import raw
+
+__all__ = ["publishers"]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+
+WEEKDAY = TODAY - timedelta(days=max(0, TODAY.isoweekday() - 5))
+
+
+def test_all_sources_are_refreshed_and_counted(publishers: Publishers) -> None:
+    publishers.publish_ftc(str(WEEKDAY))
+    publishers.publish_fcc(TODAY)
+    publishers.publish_list(41, {1: 10})
+    ran = Ran("refresh_data", "--source", "ftc", "--source", "fcc", "--source", "phoneblock")
+    assert (ran.error, ran.err) == (None, "")
+    assert ran.out.splitlines() == [
+        "ftc: 1 file, 20 rows read, 0 rejected. 20 added.",
+        "fcc: 1 file, 20 rows read, 0 rejected. 20 added.",
+        "phoneblock: 1 file, 1 rows read, 0 rejected. 1 added.",
+    ]
+    assert awaited.answer_of(Complaints(), "12125550100") == Found(spam=True)
+    assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == [
+        f"Imported ({source}, downloaded): {count} added, 0 changed, 0 unchanged, 0 removed, 0 repeated, 0 rejected."
+        for source, count in (("ftc", 20), ("fcc", 20), ("phoneblock", 1))
+    ]
+    again = Ran("refresh_data")
+    assert again.out.splitlines() == ["ftc: nothing new.", "fcc: nothing new."]
+    assert LogEntry.objects.count() == 3
+
+
+def test_failed_source_is_reported_and_the_command_fails(publishers: Publishers) -> None:
+    publishers.publish_ftc(str(WEEKDAY))
+    publishers.fcc.faults = [raw(b"", 429, "Retry-After: 600\r\n")]
+    ran = Ran("refresh_data", "--json")
+    assert str(ran.error) == "1 of 2 sources failed."
+    assert ran.err == "fcc: the server answered 429 and asks to wait 600 s.\n"
+    said = json.loads(ran.out)
+    assert (said["ftc"]["files"], said["ftc"]["added"], said["ftc"]["errors"]) == (1, 20, [])
+    assert (said["fcc"]["files"], said["fcc"]["errors"]) == (0, ["the server answered 429 and asks to wait 600 s"])
+
+
+def test_rejected_rows_are_counted_and_not_listed(publishers: Publishers) -> None:
+    publishers.fcc.faults = [
+        gzipped(f"Ticket ID,Date of Issue,Caller ID Number\n1,{TODAY:%m/%d/%Y},212-555-0142\n2,x,812\n".encode())
+    ]
+    ran = Ran("refresh_data", "--source", "fcc", "--json")
+    assert ran.err == ""
+    assert sum(json.loads(ran.out)["fcc"]["rejected"].values()) == 1
+
+
+def test_configured_sources_are_the_default(publishers: Publishers, settings: Any) -> None:
+    settings.REFRESH_SOURCES = ["phoneblock"]
+    publishers.publish_list(41, {1: 10})
+    assert list(json.loads(Ran("refresh_data", "--json").out)) == ["phoneblock"]
+    assert publishers.ftc.requests == publishers.fcc.requests == []
+
+
+def test_second_run_says_that_another_one_is_running(publishers: Publishers) -> None:
+    with refresh_lock():
+        ran = Ran("refresh_data")
+    assert str(ran.error) == "Another refresh_data is running. Nothing was changed."
+
+
+def test_unusable_directory_is_named(publishers: Publishers, settings: Any) -> None:
+    settings.DATA_DIR.write_text("a file")
+    ran = Ran("refresh_data")
+    assert str(ran.error) in (f"{publishers.downloads}: Not a directory", f"{settings.DATA_DIR}: File exists")

@@ -1,0 +1,94 @@
+"""`set_rule` changes only the given fields, and refuses empty rules."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from lookup.answers import Found
+from phonebook.models import NumberRule
+from tests.api import NUMBER
+from tests.phonebook.rows import rule_of
+
+pytestmark = pytest.mark.django_db
+
+
+def set_rule(*arguments: str) -> str:
+    out = io.StringIO()
+    call_command("set_rule", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def as_json(*arguments: str) -> dict[str, Any]:
+    return dict(json.loads(set_rule(NUMBER, *arguments, "--json")))
+
+
+def test_new_rule_is_printed_and_found() -> None:
+    assert set_rule("+49 3023-125042", "--spam", "yes") == f"{NUMBER} (DE): spam yes, no name\n"
+    assert rule_of(NUMBER) == Found(spam=True)
+
+
+def test_only_given_fields_change() -> None:
+    old = {"number": NUMBER, "spam": True, "name": "Alice Example", "note": "asked us"}
+    assert as_json("--spam", "yes", "--name", "Alice Example", "--note", "asked us") == old
+    before = NumberRule.objects.get().updated_at
+    assert as_json("--spam", "no") == {**old, "spam": False}
+    assert as_json("--name", "Bob") == {**old, "spam": False, "name": "Bob"}
+    assert as_json("--note", "") == {"number": NUMBER, "spam": False, "name": "Bob", "note": ""}
+    assert as_json("--spam", "unknown") == {"number": NUMBER, "spam": None, "name": "Bob", "note": ""}
+    assert NumberRule.objects.get().updated_at > before
+
+
+def test_note_is_printed() -> None:
+    said = set_rule(NUMBER, "--name", "Alice Example", "--note", "asked us")
+    assert said == f"{NUMBER} (DE): spam unknown, name Alice Example; asked us\n"
+
+
+def test_text_is_cleaned_before_it_is_stored() -> None:
+    assert as_json("--name", "  Alice\u202e\x07   Example ", "--note", "line\r\nbreak") == {
+        "number": NUMBER,
+        "spam": None,
+        "name": "Alice Example",
+        "note": "line break",
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--spam", "unknown"), ("--name", " \u202e "), ("--note", "only a note"), ("--spam", "unknown", "--name", "")],
+)
+def test_empty_rule_is_refused(arguments: tuple[str, ...]) -> None:
+    with pytest.raises(CommandError, match="A rule needs"):
+        set_rule(NUMBER, *arguments)
+    assert not NumberRule.objects.exists()
+
+
+def test_rule_cannot_be_emptied() -> None:
+    set_rule(NUMBER, "--spam", "yes")
+    with pytest.raises(CommandError, match="Nothing was changed"):
+        set_rule(NUMBER, "--spam", "unknown", "--note", "x")
+    assert NumberRule.objects.values_list("spam", "note").get() == (True, "")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--json",), ("--remove", "--spam", "yes"), ("--remove", "--name", "")])
+def test_fields_or_removal_are_required_but_not_both(arguments: tuple[str, ...]) -> None:
+    set_rule(NUMBER, "--name", "Alice Example")
+    with pytest.raises(CommandError, match="--remove alone"):
+        set_rule(NUMBER, *arguments)
+    assert rule_of(NUMBER) == Found(name="Alice Example")
+
+
+def test_removed_rule_is_not_found() -> None:
+    set_rule(NUMBER, "--name", "Alice Example")
+    assert set_rule(NUMBER, "--remove") == f"Removed the rule for {NUMBER}.\n"
+    assert rule_of(NUMBER) is None
+    assert set_rule(NUMBER, "--remove") == f"There was no rule for {NUMBER}.\n"
+    assert as_json("--remove") == {"number": NUMBER, "removed": False}
+
+
+def test_invalid_number_is_not_printed() -> None:
+    with pytest.raises(CommandError) as raised:
+        set_rule("030 23125042", "--spam", "yes")
+    assert str(raised.value) == "Invalid phone number (must start with a country code)."

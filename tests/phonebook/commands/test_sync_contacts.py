@@ -1,0 +1,146 @@
+"""`sync_contacts`: output, exit status, History, removal; and what `doctor` and the console say about the books."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+from django.utils import timezone
+
+from lookup.answers import Found, NotFound
+from lookup.connectors.directory import Directory
+from monitoring import task_runs
+from monitoring.health import dependencies
+from monitoring.health.base import Context, result
+from phonebook.models import AddressBook, AddressBookCard, Contact
+from tests import awaited
+from tests.directories import CardDAVBook, vcard
+from tests.phonebook.address_books.conftest import book, books, configure, radicale
+from tests.phonebook.commands.imports import Ran
+from tests.upstream import raw
+
+__all__ = ["book", "books", "configure", "radicale"]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+
+ALICE = "12125550142"
+
+
+def test_books_are_synchronized_and_counted(book: CardDAVBook) -> None:
+    book.put(a=vcard("Alice Example", "+12125550142", "646 555 0100"))
+    ran = Ran("sync_contacts")
+    assert ran.error is None
+    assert ran.out.splitlines() == [
+        "office: 1 card, 2 numbers read, 1 rejected. 1 added.",
+        "  1 rejected: number has no country code",
+    ]
+    assert ran.err == "office: 64******00: number has no country code\n"
+    assert awaited.answer_of(Directory(), ALICE) == Found(name="Alice Example")
+    assert Ran("sync_contacts").out == "office: nothing new.\n"
+    (entry,) = LogEntry.objects.all()
+    assert entry.change_message.startswith("Synchronized (office): 1 added, 0 changed,")
+    assert task_runs.all_runs()[task_runs.SYNC_CONTACTS].succeeded_at
+
+
+def test_failed_book_fails_the_command(books: Callable[..., CardDAVBook], tmp_path: Path) -> None:
+    office, sales = books("office"), books("sales")
+    office.faults = [raw(b"", 503)]
+    sales.put(a=vcard("Alice Example", "+12125550142", "646 555 0100"))
+    ran = Ran("sync_contacts", "--json", "--rejects", str(tmp_path / "rejects"))
+    assert str(ran.error) == "1 of 2 address books failed."
+    assert ran.err == "office: the server answered 503.\n"
+    said = json.loads(ran.out)
+    assert (said["office"]["error"], said["office"]["added"]) == ("the server answered 503", 0)
+    assert (said["sales"]["error"], said["sales"]["added"], said["sales"]["cards"]) == ("", 1, 1)
+    assert (tmp_path / "rejects").read_text().startswith(f"sales {sales.path}a.vcf:7: ")
+    assert task_runs.all_runs()[task_runs.SYNC_CONTACTS].failed_at
+
+
+def test_dry_run_says_so_and_records_nothing(book: CardDAVBook) -> None:
+    book.put(a=vcard("Alice Example", "+12125550142"))
+    ran = Ran("sync_contacts", "--dry-run")
+    assert ran.out.splitlines()[-1] == "Dry run: nothing was changed."
+    assert not Contact.objects.exists()
+    assert not LogEntry.objects.exists()
+    assert task_runs.all_runs() == {}
+
+
+def test_removed_book_takes_its_contacts_away(books: Callable[..., CardDAVBook], settings: Any) -> None:
+    office, sales = books("office"), books("sales")
+    office.put(a=vcard("Alice Office", "+12125550142"))
+    sales.put(a=vcard("Alice Sales", "+12125550142"))
+    Ran("sync_contacts")
+    assert "is in ADDRESS_BOOKS" in str(Ran("sync_contacts", "--remove", "office").error)
+    settings.ADDRESS_BOOKS = ["sales"]
+    assert "Address book not in ADDRESS_BOOKS: office. Its 1 contacts stay." in health()[1]
+    assert Ran("sync_contacts", "--remove", "office").out == "Removed the address book office with 1 contacts.\n"
+    assert awaited.answer_of(Directory(), ALICE) == Found(name="Alice Sales")
+    assert AddressBookCard.objects.count() == 1
+    settings.ADDRESS_BOOKS = []
+    Ran("sync_contacts", "--remove", "sales")
+    assert task_runs.all_runs() == {}
+    assert awaited.answer_of(Directory(), ALICE) == NotFound()
+    assert "There is no address book" in str(Ran("sync_contacts", "--remove", "sales").error)
+    assert "Set ADDRESS_BOOKS" in str(Ran("sync_contacts").error)
+
+
+def test_import_takes_a_number_over(book: CardDAVBook, file: Callable[..., str]) -> None:
+    book.put(a=vcard("Alice Example", "+12125550142"))
+    Ran("sync_contacts")
+    same = file("number,name,location\n12125550142,Alice Example,\n")
+    assert Ran("import_contacts", same, "--json").counts() == {"changed": 1}
+    assert Contact.objects.get().book is None
+    book.put(a=vcard("Alice Changed", "+12125550142"))
+    Ran("sync_contacts")
+    assert awaited.answer_of(Directory(), ALICE) == Found(name="Alice Example")
+
+
+def test_contact_changed_in_the_console_is_kept(book: CardDAVBook, admin_client: Client) -> None:
+    book.put(a=vcard("Alice Example", "+12125550142"))
+    Ran("sync_contacts")
+    contacts = admin_client.get("/admin/phonebook/contact/").content.decode()
+    assert "office" in contacts
+    form = {"number": ALICE, "name": "Alice Corrected", "location": ""}
+    assert admin_client.post(f"/admin/phonebook/contact/{Contact.objects.get().pk}/change/", form).status_code == 302
+    book.put(a=vcard("Alice Changed", "+12125550142"))
+    Ran("sync_contacts")
+    assert (Contact.objects.get().name, Contact.objects.get().book) == ("Alice Corrected", None)
+
+
+def health() -> tuple[bool, str]:
+    """Whether the address books are healthy, and the detail."""
+    (check,) = (check for check in dependencies.CHECKS if check.name == "Address books")
+    found = result(check, Context(timezone.now()))
+    assert found is not None
+    return found.healthy, found.detail
+
+
+def test_health_reports_what_an_operator_must_do(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = "Address book not synchronized: office. Never synchronized. Run manage.py sync_contacts, and hourly"
+    assert health()[1].startswith(never)
+    Ran("sync_contacts")
+    assert health() == (True, "Synchronized: office.")
+    AddressBook.objects.update(synced_at=timezone.now() - timedelta(days=2))
+    assert "Address book not synchronized: office. Last synchronized at" in health()[1]
+    book.faults = [raw(b"", 503)]
+    Ran("sync_contacts")
+    assert "the server answered 503. Run manage.py sync_contacts" in health()[1]
+    monkeypatch.setenv("ADDRESS_BOOK_OFFICE_REGION", "Nowhere")
+    assert "ADDRESS_BOOK_OFFICE_REGION must be" in health()[1]
+
+
+def test_console_shows_age_counts_and_errors(books: Callable[..., CardDAVBook], admin_client: Client) -> None:
+    assert "Address books" not in admin_client.get("/admin/monitoring/usage/").content.decode()
+    office, sales = books("office"), books("sales")
+    office.put(a=vcard("Alice Example", "+12125550142", "646 555 0100"))
+    sales.faults = [raw(b"", 503)]
+    Ran("sync_contacts")
+    AddressBook.objects.filter(name="office").update(synced_at=timezone.now() - timedelta(hours=3, seconds=5))
+    page = " ".join(admin_client.get("/admin/monitoring/usage/").content.decode().split())
+    assert '<th scope="row">office</th><td class="number">1</td><td class="number">1</td>' in page
+    assert "3 hours" in page
+    assert "the server answered 503" in page
+    assert "never" in page

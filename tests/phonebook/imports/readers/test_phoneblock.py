@@ -1,0 +1,228 @@
+"""PhoneBlock's list: its version, its entries, and errors that do not quote it."""
+
+import io
+import json
+from contextlib import suppress
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from phonebook.imports.readers import base, phoneblock
+from phonebook.imports.readers.base import (
+    IN_THE_FUTURE,
+    NOT_UTF8,
+    ComplaintRow,
+    ListVersion,
+    Rejected,
+    UnreadableFile,
+)
+
+TODAY = date(2026, 3, 6)
+#: 2024-03-09T16:00:00Z
+SPOKE_AT = 1_710_000_000_000
+DAY = date(2024, 3, 9)
+NO_VOTES = "votes must be a whole number"
+NO_TIME = "lastActivity must be milliseconds since 1970"
+NO_OBJECT = 'not an object such as {"phone": …, "votes": …}'
+
+
+def read(text: str) -> list[ComplaintRow | Rejected | ListVersion]:
+    return list(phoneblock.read(iter(io.StringIO(text)), source="phoneblock", today=TODAY))
+
+
+def entry(**changes: Any) -> list[ComplaintRow | Rejected | ListVersion]:
+    """The rows of one valid entry with these changes; None removes a field."""
+    good = {"phone": "+493023125042", "rating": "G_FRAUD", "votes": 4, "lastActivity": SPOKE_AT}
+    return read(json.dumps({"numbers": [{key: value for key, value in (good | changes).items() if value is not None}]}))
+
+
+def test_full_list_in_one_line() -> None:
+    text = (
+        '{"numbers":[{"phone":"+493023125042","votes":100,"rating":"G_FRAUD","lastActivity":1710000000000},'
+        '{"phone":"+441614960142","votes":10,"rating":"C_PING","lastActivity":1710028799999},'
+        '{"phone":"+12125550142","rating":"C_POLL","votes":4},'
+        '{"phone":"+12125550143","votes":2,"lastActivity":0,"comment":"new"}],"version":42}'
+    )
+    assert read(text) == [
+        ListVersion(42),
+        (1, 493023125042, "phoneblock", DAY, 100, 0, "G_FRAUD", ""),
+        (1, 441614960142, "phoneblock", DAY, 10, 0, "C_PING", ""),
+        (1, 12125550142, "phoneblock", TODAY, 4, 0, "C_POLL", ""),
+        (1, 12125550143, "phoneblock", TODAY, 2, 0, "", ""),
+    ]
+
+
+def test_incremental_list_has_removals_and_line_numbers() -> None:
+    text = """{
+  "version": 43,
+  "more": [{"phone": "+12125550199"}],
+  "numbers": [
+    {"phone": "+493023125042", "votes": 0},
+    {
+      "phone": "+441614960142",
+      "votes": 0
+    }, {"phone": "+12125550142", "votes": 20, "rating": "B_MISSED"},
+
+    {"phone": "+493023125042", "votes": 0}
+  ]
+}
+"""
+    assert read(text) == [
+        ListVersion(43),
+        (5, 493023125042, "phoneblock", TODAY, 0, 0, "", ""),
+        (6, 441614960142, "phoneblock", TODAY, 0, 0, "", ""),
+        (9, 12125550142, "phoneblock", TODAY, 20, 0, "B_MISSED", ""),
+        Rejected(11, base.REPEATED, "49********42", "entry 4"),
+    ]
+
+
+def test_invalid_entry_costs_no_other() -> None:
+    text = (
+        """{"numbers": [
+      {"phone": "+493023125042", "votes": 4},
+      {"phone": "+4930", "votes": 4},
+      {"phone": "unknown", "votes": 4},
+      {"votes": 4}, {"phone": 493023125042, "votes": 4},
+      {"phone": "+12125550142"},
+      null, 7, "+12125550142", [{}], {},
+      {"phone": "+1212555014\udce4", "votes": 4},
+      {"phone": "+12125550143", "votes": TOO_LONG},
+      {"phone": "+12125550144", "votes": 4}
+    ]}"""
+    ).replace("TOO_LONG", "9" * 5000)
+    assert read(text) == [
+        (2, 493023125042, "phoneblock", TODAY, 4, 0, "", ""),
+        Rejected(3, "number must have 7 to 15 digits", None, "entry 2"),
+        Rejected(4, "number is no phone number", None, "entry 3"),
+        Rejected(5, "no number", None, "entry 4"),
+        Rejected(5, "number must be a string", None, "entry 5"),
+        Rejected(6, NO_VOTES, "1********42", "entry 6"),
+        *(Rejected(7, NO_OBJECT, None, f"entry {n}") for n in (7, 8, 9, 10)),
+        Rejected(7, "no number", None, "entry 11"),
+        Rejected(8, NOT_UTF8, None, "entry 12"),
+        Rejected(9, NO_OBJECT, None, "entry 13"),
+        (10, 12125550144, "phoneblock", TODAY, 4, 0, "", ""),
+    ]
+
+
+@pytest.mark.parametrize("votes", [0, 1, 4, 2**31 - 1])
+def test_votes_are_the_total(votes: int) -> None:
+    assert entry(votes=votes) == [(1, 493023125042, "phoneblock", DAY, votes, 0, "G_FRAUD", "")]
+
+
+@pytest.mark.parametrize("votes", [None, True, False, 4.0, "4", -1, 2**31, 10**30, [4]])
+def test_invalid_votes_are_rejected(votes: Any) -> None:
+    assert entry(votes=votes) == [Rejected(1, NO_VOTES, "49********42", "entry 1")]
+
+
+@pytest.mark.parametrize(
+    ("spoke_at", "day"),
+    [(None, TODAY), (0, TODAY), (1, date(1970, 1, 1)), (SPOKE_AT, DAY), (1_772_927_999_999, date(2026, 3, 7))],
+)
+def test_day_is_in_utc_and_by_default_today(spoke_at: int | None, day: date) -> None:
+    assert entry(lastActivity=spoke_at) == [(1, 493023125042, "phoneblock", day, 4, 0, "G_FRAUD", "")]
+
+
+@pytest.mark.parametrize(
+    ("spoke_at", "reason"),
+    [
+        (1_772_928_000_000, IN_THE_FUTURE),
+        (10**18, NO_TIME),
+        (10**30, NO_TIME),
+        (-1, NO_TIME),
+        (1.5, NO_TIME),
+        (False, NO_TIME),
+        ("2024-03-09", NO_TIME),
+    ],
+)
+def test_invalid_time_is_rejected(spoke_at: Any, reason: str) -> None:
+    assert entry(lastActivity=spoke_at) == [Rejected(1, reason, "49********42", "entry 1")]
+
+
+@pytest.mark.parametrize(
+    ("rating", "subject"),
+    [("H_NEW", "H_NEW"), ("", ""), (None, ""), (7, ""), (" A\tB\u0000 ", "A B"), ("x" * 150, "x" * 100)],
+)
+def test_rating_is_the_subject(rating: Any, subject: str) -> None:
+    assert entry(rating=rating) == [(1, 493023125042, "phoneblock", DAY, 4, 0, subject, "")]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not JSON"),
+        ("Please provide login credentials.", "not JSON"),
+        ('{"numbers":[{"phone":"+493023125042","votes":4}', "not JSON"),
+        ('{"numbers":[]} {}', "not JSON"),
+        ('{"numbers":' + "[" * 100_000 + "]" * 100_000 + "}", "not JSON"),
+        ('{"numbers":[\udce4]}', "not JSON"),
+        ("{}", "not a block list"),
+        ("[]", "not a block list"),
+        ('{"numbers":{}}', "not a block list"),
+        ('{"numbers":null}', "not a block list"),
+        ('{"numbers":[],"version":"42"}', "not a block list"),
+        ('{"numbers":[],"version":true}', "not a block list"),
+        ('{"numbers":[],"version":-1}', "not a block list"),
+        ('{"numbers":[],"version":9223372036854775808}', "not a block list"),
+    ],
+)
+def test_other_content_is_refused_before_the_first_entry(text: str, says: str) -> None:
+    with pytest.raises(UnreadableFile, match=says) as error:
+        read(text)
+    assert "493023125042" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ['{"numbers":[]}', '{"numbers":[],"version":null}', '\ufeff\n{"numbers":[]}\n'])
+def test_empty_list_without_version_yields_nothing(text: str) -> None:
+    assert read(text) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "recognized"),
+    [('{"numbers":[', True), ("\ufeff  {\n", True), ("", False), ("[", False), ("number,day,total", False)],
+)
+def test_list_is_recognized_by_its_brace(line: str, recognized: bool) -> None:
+    assert phoneblock.recognizes(line) is recognized
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["phone", "votes", "rating", "lastActivity", "x"]), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(JSON, max_size=5), st.sampled_from([None, 1]))
+def test_each_entry_is_yielded_or_rejected_with_its_line(entries: list[Any], indent: int | None) -> None:
+    text = json.dumps({"numbers": entries}, indent=indent)
+    try:
+        found = read(text)
+    except UnreadableFile:
+        assert any(word in text for word in ("NaN", "Infinity"))  # Python writes them, but they are not JSON
+        return
+    lines = [row.line if isinstance(row, Rejected) else row[0] for row in found if not isinstance(row, ListVersion)]
+    assert len(lines) == len(entries)
+    assert lines == sorted(lines)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from('{}[]",:0\n\udc80') | st.characters(), max_size=40))
+@example('{"numbers":[0,\udce4]}')
+def test_invalid_text_raises_unreadable_file_only(text: str) -> None:
+    with suppress(UnreadableFile):
+        read(text)
+
+
+def test_file_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '{"numbers":[]}\n'
+    monkeypatch.setattr(phoneblock, "MAX_CHARACTERS", len(text))
+    assert read(text) == []
+    with pytest.raises(UnreadableFile, match="larger"):
+        read(text + "\n")

@@ -1,0 +1,234 @@
+"""The plain CSV formats: what is read, what is rejected, and why."""
+
+import io
+from datetime import date
+from typing import Any
+
+import pytest
+
+from phonebook.imports.readers import base
+from phonebook.imports.readers.base import Rejected, UnreadableFile
+from phonebook.imports.readers.plain_csv import PlainComplaintReader, PlainContactReader
+
+TODAY = date(2026, 3, 1)
+NUMBER = "12125550142"
+
+
+def lines(text: str | bytes) -> io.TextIOWrapper:
+    raw = text if isinstance(text, bytes) else text.encode()
+    return io.TextIOWrapper(io.BytesIO(raw), encoding="utf-8-sig", errors="surrogateescape")
+
+
+def contacts(text: str | bytes, region: str | None = None) -> list[Any]:
+    return list(PlainContactReader.read(lines(text), region=region))
+
+
+def complaints(text: str, source: str = "import") -> list[Any]:
+    return list(PlainComplaintReader.read(lines(text), source=source, today=TODAY))
+
+
+def rejected(rows: list[Any]) -> Rejected:
+    (row,) = rows
+    assert isinstance(row, Rejected), row
+    return row
+
+
+def values(rows: list[Any]) -> list[tuple[Any, ...]]:
+    """Without their lines."""
+    assert all(isinstance(row, tuple) for row in rows), rows
+    return [row[1:] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["number,name,location", "NUMBER, Name ,Location", "\ufeffnumber,name,location", '"number","name","location"'],
+)
+def test_columns_are_found_by_name(header: str) -> None:
+    assert values(contacts(f"{header}\n{NUMBER},Jane,Here\n")) == [(int(NUMBER), "Jane", "Here")]
+
+
+def test_columns_may_be_in_any_order_among_others() -> None:
+    assert values(contacts(f"note,location,x,number\nz,Here,y,{NUMBER}\n")) == [(int(NUMBER), "", "Here")]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_semicolons_and_tabs_are_delimiters_too(delimiter: str) -> None:
+    text = (
+        delimiter.join(("number", "name")) + "\n" + delimiter.join((NUMBER, "Jane, M.D." if delimiter != "," else "J"))
+    )
+    assert len(values(contacts(text))) == 1
+
+
+@pytest.mark.parametrize(
+    "cell", [NUMBER, f"+{NUMBER}", "+1 212 555-0142", "+1 (212) 555.0142", " 1 212\u00a0555 0142 ", "(+1) 212-555-0142"]
+)
+def test_number_is_read_as_people_write_it(cell: str) -> None:
+    assert values(contacts(f"number,name\n{cell},Jane\n")) == [(int(NUMBER), "Jane", "")]
+
+
+def test_endless_cell_is_listed_as_one_bad_number() -> None:
+    huge, good = contacts(f"number,name\n{'(' * 2**19},Jane\n{NUMBER},Jane\n")
+    assert (huge.line, huge.reason) == (2, "number is longer than 250 characters")
+    assert good[1:] == (int(NUMBER), "Jane", "")
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "",
+        "abc",
+        "0049 30 23125555",
+        "030 23125555",
+        "2125550142",
+        "1.2125550142E+10",
+        "1212555\x000142",
+        "123456",
+        "1234567890123456",
+        "9" * 100_000,
+        "٤٩٣٠٢٣١٢٥٥٥٥",
+        "++12125550142",
+        "12125550142+",
+        "−12125550142",
+        "1.2125550142E10",
+        "(212) 555-0142",
+        "12125550142 / 12125550143",
+    ],
+)
+def test_invalid_number_is_rejected_and_not_printed(cell: str) -> None:
+    row = rejected(contacts(f"number,name\n{cell},Jane\n"))
+    assert (row.line, row.number) == (2, None)
+    assert "number" in row.reason
+    assert not cell or cell not in row.reason
+
+
+def test_number_without_country_code_needs_the_region() -> None:
+    text = "number,name\n2125550142,Jane\n(212) 555-0143,John\n+49 30 23125042,Max\n"
+    assert [row[1] for row in contacts(text, "US")] == [12125550142, 12125550143, 493023125042]
+    assert [type(row) for row in contacts(text)] == [Rejected, Rejected, tuple]
+
+
+def test_row_with_too_many_cells_is_rejected() -> None:
+    row = rejected(contacts(f"number,name,location\n{NUMBER},Jane,Here,or there\n"))
+    assert "Jane" not in row.reason
+    assert "comma" in row.reason
+
+
+def test_contact_needs_a_name_or_a_location() -> None:
+    assert rejected(contacts(f"number,name,location\n{NUMBER}, \u0000 ,\n")) == Rejected(
+        2, base.NO_NAME_OR_LOCATION, "1********42"
+    )
+    assert rejected(contacts(f"number\n{NUMBER}\n")).reason == base.NO_NAME_OR_LOCATION
+
+
+def test_text_is_one_printable_line_of_at_most_200_characters() -> None:
+    text = f'number,name\n{NUMBER},"  Jane \x00\tDoe\x1b {"x" * 300}"\n'
+    ((_, name, _),) = values(contacts(text))
+    assert name.startswith("Jane Doe x")
+    assert len(name) == 200
+
+
+def test_line_numbers_are_an_editors() -> None:
+    rows = contacts(f"number,name\n\n{NUMBER},Jane\n\nx,John\r\ny,Jack\n")
+    assert [row[0] if isinstance(row, tuple) else row.line for row in rows] == [3, 5, 6]
+
+
+def test_empty_lines_are_no_rows() -> None:
+    assert len(contacts(f"number,name\n\r\n,\n{NUMBER},Jane")) == 1
+    assert contacts("number,name\n") == contacts("number,name") == []
+
+
+def test_carriage_return_ends_a_line() -> None:
+    assert len(values(contacts(f"number,name\r{NUMBER},Jane\r12125550100,John\r"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "good", "bad"),
+    [
+        (f'number,name\n12125550100,"{"x" * 200_000}"\n{NUMBER},Jane\n', {3}, {2}),
+        ('number,name\n12125550100,"Foo\n12125550101,Bar\n12125550102,Baz"\n', {3, 4}, {2}),
+        (f'number,name\n{NUMBER},Jane\n12125550100,"John\n12125550101,Jack\n', {2, 4}, {3}),
+        (f'number,name\n12125550100,"John"ny\n{NUMBER},Jane\n', {3}, {2}),
+        (b"number,name\n12125550142,J\xe4ne\n12125550143,Jane\n", {3}, {2}),
+    ],
+)
+def test_malformed_line_costs_no_other(text: str | bytes, good: set[int], bad: set[int]) -> None:
+    rows = contacts(text)
+    assert {row[0] for row in rows if isinstance(row, tuple)} == good
+    assert {row.line for row in rows if isinstance(row, Rejected)} == bad
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"", "empty"),
+        (b"\n \n", "empty"),
+        (b"\x00\xff", "must name the column number"),
+        (b"12125550142,Jane\n", "must name the column number"),
+        (b"number,name,Number\n", "twice"),
+    ],
+)
+def test_file_without_column_names_is_refused(text: bytes, says: str) -> None:
+    with pytest.raises(UnreadableFile, match=says):
+        contacts(text)
+
+
+def test_columns_distinguish_contacts_and_complaints() -> None:
+    assert PlainContactReader.recognizes("Number;Name")
+    assert not PlainContactReader.recognizes("number,day,total")
+    assert PlainComplaintReader.recognizes("source,total,day,number")
+    assert not PlainComplaintReader.recognizes("number,name")
+
+
+def test_complaint_has_its_own_source_or_the_files() -> None:
+    text = f"total,day,source,number,robocalls\n3,2026-02-27,ftc,{NUMBER},2\n1,20260228,,{NUMBER},\n"
+    assert values(complaints(text)) == [
+        (int(NUMBER), "ftc", date(2026, 2, 27), 3, 2, "", "="),
+        (int(NUMBER), "import", date(2026, 2, 28), 1, 0, "", "="),
+    ]
+
+
+@pytest.mark.parametrize("missing", ["number", "day", "total"])
+def test_complaints_need_their_columns(missing: str) -> None:
+    header = ",".join(column for column in ("number", "day", "total") if column != missing)
+    with pytest.raises(UnreadableFile, match="must name the columns number, day and total"):
+        complaints(header + "\n")
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("2026-03-03,1,,", "future"),
+        ("yesterday,1,,", "no date"),
+        ("2026-02-30,1,,", "no date"),
+        ("01/02/2026,1,,", "no date"),
+        ("2026-02-28T10:00,1,,", "no date"),
+        (",1,,", "no date"),
+        ("2026-02-28,,,", "total must"),
+        ("2026-02-28,-1,,", "total must"),
+        ("2026-02-28,1.5,,", "total must"),
+        ("2026-02-28,1e9,,", "total must"),
+        ("2026-02-28,2147483648,,", "total must"),
+        ("2026-02-28," + "9" * 5_000 + ",,", "total must"),
+        ("2026-02-28,٣,,", "total must"),
+        ("2026-02-28,1,x,", "robocalls must"),
+        ("2026-02-28,1,2,", "more robocalls"),
+        ("2026-02-28,1,," + "s" * 33, "source must"),
+        ("2026-02-28,1,,\x00\x01", "source must"),
+    ],
+)
+def test_invalid_complaint_is_rejected(row: str, says: str) -> None:
+    row_ = rejected(complaints(f"number,day,total,robocalls,source\n{NUMBER},{row}\n"))
+    assert says in row_.reason
+    assert row_.number == "1********42"
+
+
+@pytest.mark.parametrize("day", ["2026-03-01", "2026-03-02", "1970-01-01", "0001-01-01"])
+def test_days_up_to_tomorrow_are_accepted(day: str) -> None:
+    assert len(values(complaints(f"number,day,total\n{NUMBER},{day},2147483647\n"))) == 1
+
+
+def test_subject_is_cut_at_100_characters() -> None:
+    text = (
+        f'number,day,total,subject\n{NUMBER},2026-02-28,1,"Vacation  & timeshares"\n{NUMBER},2026-02-27,1,{"x" * 300}\n'
+    )
+    assert [row[5] for row in values(complaints(text))] == ["Vacation & timeshares", "x" * 100]

@@ -1,0 +1,198 @@
+"""Malformed vCards, and limits on memory and time. The expected line numbers are counted by hand."""
+
+import codecs
+import tracemalloc
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any
+
+import pytest
+
+from phonebook.imports.readers import base, vcard
+from phonebook.imports.readers.base import Rejected
+from tests.phonebook.imports.readers.cards import MASKED, NUMBER, of_card, read
+
+pytestmark = pytest.mark.once
+
+
+def test_malformed_lines_are_rejected() -> None:
+    file = f"""\
+hello
+  there
+
+world
+BEGIN:VCARD
+FN:June
+TEL:+12125550199
+junk
+BEGIN:VCARD
+VERSION:9.9
+ no colon in what continues
+junk
+TEL:+{NUMBER}
+FN:Jane
+BEGIN:VCALENDAR
+also junk
+
+ and continued
+END:VCALENDAR
+END:VCARD
+END:VCARD
+BEGIN:VCARD
+ nothing to continue
+TEL:+12125550143
+END:VCARD
+FN:Nobody
+BEGIN:VCARD
+FN:June
+TEL:+12125550199
+"""
+    assert read(file) == [
+        Rejected(1, vcard.OUTSIDE),
+        Rejected(5, vcard.NO_END),
+        Rejected(12, vcard.NO_PROPERTY),
+        (13, NUMBER, "Jane", ""),
+        Rejected(16, vcard.NO_PROPERTY),
+        Rejected(18, vcard.NO_PROPERTY),
+        Rejected(21, vcard.OUTSIDE),
+        Rejected(23, vcard.NO_PROPERTY),
+        Rejected(24, base.NO_NAME_OR_LOCATION, "1********43"),
+        Rejected(26, vcard.OUTSIDE),
+        Rejected(27, vcard.NO_END),
+    ]
+
+
+@pytest.mark.parametrize("file", ["", "\n", " \n\t\n\n"])
+def test_blank_file_yields_nothing(file: str) -> None:
+    assert read(file) == []
+
+
+@pytest.mark.parametrize(
+    "border", ["END:VCARDBEGIN:VCARD", "end:vcard\ufeffbegin:vcard", "END:VCARD\n\ufeffBEGIN:VCARD"]
+)
+def test_concatenated_files_do_not_mix_two_people(border: str) -> None:
+    cards = f"BEGIN:VCARD\nFN:June\nTEL:+12125550143\n{border}\nFN:Jane\nTEL:+{NUMBER}\nEND:VCARD"
+    at = 4 + border.count("\n") + 2
+    assert read(cards) == [(3, 12125550143, "June", ""), (at, NUMBER, "Jane", "")]
+
+
+@pytest.mark.parametrize("ending", ["=", "=  ", "=0D=0A="])
+def test_value_ending_with_a_soft_break_does_not_mix_people(ending: str) -> None:
+    note = f"NOTE;ENCODING=QUOTED-PRINTABLE:x{ending}"
+    cards = f"BEGIN:VCARD\nFN:June\n{note}\nEND:VCARD\nBEGIN:VCARD\nFN:Jane\nTEL:+{NUMBER}\nEND:VCARD"
+    assert read(cards) == [(7, NUMBER, "Jane", "")]
+
+
+@pytest.mark.parametrize("name", ["FN", "N", "ORG", "ADR", "TEL", "fn;CHARSET=UTF-8", 'item1.ADR;X="a:"'])
+def test_property_that_is_too_long_is_rejected(name: str) -> None:
+    long = [f"{name}:;;;;", *[" " + "x" * 1000] * 20, "FN:Jane", f"TEL:+{NUMBER}"]
+    assert of_card(*long) == [Rejected(2, vcard.TOO_LONG), (24, NUMBER, "Jane", "")]
+
+
+def test_picture_without_indent_ends_with_a_blank_line() -> None:
+    assert of_card("PHOTO;BASE64:", "AAAA", "", "junk") == [Rejected(5, vcard.NO_PROPERTY)]
+
+
+def test_long_value_with_soft_breaks_is_rejected() -> None:
+    value = ["FN;ENCODING=QUOTED-PRINTABLE:", *["x" * 70 + "="] * 300, "x"]
+    value[0] += "="
+    assert of_card(*value, f"TEL:+{NUMBER}") == [
+        Rejected(2, vcard.TOO_LONG),
+        Rejected(304, base.NO_NAME_OR_LOCATION, MASKED),
+    ]
+
+
+def test_unused_property_may_be_long() -> None:
+    assert of_card("NOTE:" + "x" * 100_000, "PHOTO:", *[" " + "x" * 1000] * 20, "FN:Jane", f"TEL:+{NUMBER}") == [
+        (25, NUMBER, "Jane", "")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "line", "found"),
+    [
+        ("PHOTO;ENCODING=b:A", " " + "A" * 76, [(30_003, NUMBER, "Jane", "")]),
+        ("PHOTO;ENCODING=b:A", "A" * 76, [(30_003, NUMBER, "Jane", "")]),
+        ("NOTE;QUOTED-PRINTABLE:=", "A" * 76 + "=", None),
+        ("VERSION:3.0", "FN:" + "x" * 76, None),
+    ],
+    ids=["picture", "picture-not-indented", "quoted", "names"],
+)
+def test_large_property_takes_little_memory(first: str, line: str, found: list[Any] | None) -> None:
+    def lines() -> Iterator[str]:
+        yield "BEGIN:VCARD\n"
+        yield f"{first}\n"
+        yield from repeat(f"{line}\n", 30_000)
+        yield f"TEL:+{NUMBER}\n"
+        yield "FN:Jane\n"
+        yield "END:VCARD\n"
+
+    tracemalloc.start()
+    try:
+        outputs = list(vcard.read(lines(), region=None))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
+    assert found is None or outputs == found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'TEL;"' * 100_000,
+        "TEL;" + '"' * 100_001 + ":",
+        "TEL;" + '"";' * 30_000,
+        'X;A="' + '":' * 100_000,
+        "END" + " " * 100_000 + ":VCARD" + " " * 100_000 + "x",
+        "\ufeff" * 100_000 + "BEGIN:",
+        "N:" + "\\" * 16_001 + ";" * 300,
+        "ADR:" + ";" * 16_000,
+        "FN;QUOTED-PRINTABLE:" + "=" * 16_000,
+        "TEL:+" + "(" * 16_000,
+        "TEL:+1" + ";ext=" * 3_000,
+        "TEL:tel:" + "%2" * 8_000 + ";" * 300,
+        "A." * 100_000 + "TEL:",
+        "\n ".join(["a picture without a head", *["A" * 74] * 20_000]),
+        "\n ".join(['X;A="', *[":"] * 20_000]),
+    ],
+)
+def test_no_pattern_backtracks(line: str) -> None:
+    """Otherwise this would not end."""
+    assert len(of_card(line, f"TEL:+{NUMBER}", "FN:Jane")) <= 2
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "base64", "undefined", "no-such", "x" * 900])
+def test_charset_that_is_none_costs_one_card(charset: str) -> None:
+    cards = f"BEGIN:VCARD\nFN;CHARSET={charset};ENCODING=QUOTED-PRINTABLE:M=FCller\nTEL:+12125550143\nEND:VCARD\n"
+    found = read(cards + f"BEGIN:VCARD\nFN:Jane\nTEL:+{NUMBER}\nEND:VCARD")
+    assert isinstance(found[0], Rejected)
+    assert found[-1] == (7, NUMBER, "Jane", "")
+
+
+def test_unknown_charsets_are_not_looked_up() -> None:
+    """Python caches every name that it does not find."""
+    looked_up: list[str] = []
+    codecs.register(lambda name: looked_up.append(name))
+    of_card("FN;CHARSET=never-heard-of-it:J\udcf6rg".encode(errors="surrogateescape"), f"TEL:+{NUMBER}")
+    assert looked_up == []
+
+
+def test_lone_surrogate_costs_one_card() -> None:
+    lines = ["BEGIN:VCARD\n", "FN;ENCODING=QUOTED-PRINTABLE:a\ud800b\n", f"TEL:+{NUMBER}\n", "END:VCARD\n"]
+    assert [type(row) for row in vcard.read(iter(lines), region=None)] == [Rejected]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "N;CHARSET=UTF-8;ENCODING=QUOTED-\n PRINTABLE",
+        "N; ENCODING=QUOTED-PRINTABLE",
+        'N;ENCODING="QUOTED-PRINTABLE"',
+        'N;X="a:b";QUOTED-PRINTABLE',
+    ],
+)
+def test_soft_break_is_recognized_whatever_the_head(head: str) -> None:
+    found = of_card("VERSION:2.1", *f"{head}:Doe=\n-x;A".split("\n"), f"TEL:+{NUMBER}")
+    assert [row[2] for row in found if not isinstance(row, Rejected)] == ["A Doe-x"]
+    assert len(found) == 1

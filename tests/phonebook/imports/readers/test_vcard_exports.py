@@ -1,0 +1,196 @@
+"""vCards as phones and mail programs export them.
+
+The files are hand-written copies of real ones. The expected line numbers are counted by hand.
+"""
+
+import pytest
+
+from phonebook.imports.readers import base
+from phonebook.imports.readers.base import Rejected
+from tests.phonebook.imports.readers.cards import NUMBER, read
+
+pytestmark = pytest.mark.once
+
+
+def test_iphone_export_with_groups_labels_and_pictures() -> None:
+    file = """\
+BEGIN:VCARD
+VERSION:3.0
+PRODID:-//Apple Inc.//iPhone OS 17.5.1//EN
+N:Doe;Jane;;;
+FN:Jane Doe
+ORG:Example Widgets\\, Inc.;
+item1.EMAIL;type=INTERNET;type=pref:jane@example.com
+item1.X-ABLabel:_$!<Other>!$_
+TEL;type=CELL;type=VOICE;type=pref:+1 (212) 555-0142
+item2.TEL:+44 161 496 0142
+item2.X-ABLabel:Uncle's place
+TEL;type=HOME;type=VOICE:\u202a+1\u00a0(212)\u00a0555‑0142\u202c
+item3.ADR;type=HOME;type=pref:;;1 Example Street\\nApt. 2;Springfield;IL;
+ 62701;United States
+item3.X-ABADR:us
+X-SOCIALPROFILE;type=twitter;x-user=jane:http://twitter.com/jane
+PHOTO;ENCODING=b;TYPE=JPEG:/9j/4AAQSkZJRgABAQAASABIAAD/4QBYRXhpZgAATU0AKgAA
+ AAgAAgESAAMAAAABAAEAAIdpAAQAAAABAAAAJgAAAAAAA6ABAAMAAAABAAEAAKACAAQAAAAB
+ TEL:+12125550199
+ AAAAAKADAAQAAAABAAAAAAAAAAD/7QA4UGhvdG9zaG9wIDMuMAA4QklNBAQAAAAAAAA4QklN
+TEL;type=FAX:2125550143
+END:VCARD
+BEGIN:VCARD
+VERSION:3.0
+N:;;;;
+FN:
+TEL;type=CELL:+1 212 555 0144
+END:VCARD
+"""
+    assert read(file) == [
+        (9, NUMBER, "Jane Doe", "Springfield, IL"),
+        (10, 441614960142, "Jane Doe", "Springfield, IL"),
+        Rejected(21, "number has no country code", "212*****43"),
+        Rejected(27, base.NO_NAME_OR_LOCATION, "1********44"),
+    ]
+
+
+def test_android_export_in_quoted_printable() -> None:
+    file = """\
+BEGIN:VCARD
+VERSION:2.1
+N;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=D0=98=D0=B2=D0=B0=D0=BD=D0=BE=D0=B2;=D0=90=D0=BD=D0=BD=D0=B0;;;
+FN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=D0=90=D0=BD=D0=BD=D0=B0=20=D0=9F=
+=D0=B5=D1=82=D1=80=D0=BE=D0=B2=D0=BD=D0=B0=20=D0=98=D0=B2=D0=B0=D0=BD=D0=BE=
+=D0=B2=D0=B0
+TEL;CELL;PREF:+442079460142
+TEL;X-CUSTOM(CHARSET=UTF-8,ENCODING=QUOTED-PRINTABLE,=D0=94):+442079460143
+TEL;WORK;FAX:+49 30 23125042
+ADR;HOME;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:;;=31=32=20=D0=A3;=D0=9B=D0=BE=D0=BD=D0=B4=D0=BE=
+=D0=BD;;;
+NOTE;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:=D0=92=D1=81=D0=B5=0A=
+TEL:+442079460199=
+END is near
+X-ANDROID-CUSTOM:vnd.android.cursor.item/nickname;;;;;;;;;;;;;;
+PHOTO;ENCODING=BASE64;JPEG:/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAEBAQEBAQEBAQEBAQ
+EBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==
+
+TEL;HOME:+442079460144
+END:VCARD
+"""
+    name, location = "Анна Петровна Иванова", "Лондон"
+    assert read(file) == [
+        (7, 442079460142, name, location),
+        (8, 442079460143, name, location),
+        (9, 493023125042, name, location),
+        (19, 442079460144, name, location),
+    ]
+
+
+def test_old_nokia_export_in_another_charset() -> None:
+    file = (
+        b"BEGIN:VCARD\nVERSION:2.1\n"
+        b"N;CHARSET=ISO-8859-1:M\xfcller;J\xf6rg\n"
+        b"ADR;HOME;CHARSET=ISO-8859-1:;;Stra\xdfe 1;K\xf6ln;;;\n"
+        b"TEL;PREF;CELL;VOICE:+493023125042\n"
+        b"TEL;HOME;VOICE:030 23125043\n"
+        b"END:VCARD\n"
+        b"BEGIN:VCARD\nVERSION:2.1\n"
+        b"N:M\xfcller;Jane\n"
+        b"NOTE:Stra\xdfe\n"
+        b"TEL;CELL:+493023125044\n"
+        b"END:VCARD\n"
+        b"BEGIN:VCARD\nVERSION:2.1\n"
+        b"N:Doe;Jane\n"
+        b"NOTE:Stra\xdfe\n"
+        b"TEL;CELL:+493023125045\n"
+        b"TEL;HOME:\xfc\n"
+        b"END:VCARD\n"
+    )
+    assert read(file, region="DE") == [
+        (5, 493023125042, "Jörg Müller", "Köln"),
+        (6, 493023125043, "Jörg Müller", "Köln"),
+        Rejected(12, base.NOT_UTF8, "49********44"),
+        (18, 493023125045, "Jane Doe", ""),
+        Rejected(19, base.NOT_UTF8),
+    ]
+
+
+def test_outlook_export_with_multiline_labels() -> None:
+    file = """\
+BEGIN:VCARD
+VERSION:2.1
+N;LANGUAGE=en-us:Doe;Jane;Q.;Dr.;Jr.
+FN:Dr. Jane Q. Doe Jr.
+ORG:Example Widgets;Sales
+TITLE:Head of\\; all
+TEL;WORK;VOICE:(212) 555-0142
+TEL;CELL;VOICE:
+TEL;WORK;FAX:+1 (212) 555-0143
+ADR;WORK;PREF:;;1 Example Street;Springfield;IL;62701;United States of America
+LABEL;WORK;PREF;ENCODING=QUOTED-PRINTABLE:1 Example Street=0D=0A=
+Springfield, IL  62701=0D=0A=
+United States of America
+X-MS-OL-DEFAULT-POSTAL-ADDRESS:2
+X-MS-CARDPICTURE;TYPE=JPEG;ENCODING=BASE64:
+ /9j/4AAQSkZJRgABAQEAYABgAAD/2wBDAAYEBQYFBAYGBQYHBwYIChAKCgkJChQODwwQFxQY
+ GBcUFhYaHSUfGhsjHBYWICwgIyYnKSopGR8tMC0oMCUoKSj/2Q==
+
+REV:20260131T120000Z
+END:VCARD
+BEGIN:VCARD
+VERSION:3.0
+N:Roe;Richard
+FN:Richard Roe
+TEL;TYPE=WORK,VOICE;TYPE=PREF:+1 212 555 0144
+ADR;TYPE=WORK:;;;;;;Germany
+END:VCARD
+"""
+    assert read(file, region="US") == [
+        (7, NUMBER, "Dr. Jane Q. Doe Jr.", "Springfield, IL"),
+        (9, 12125550143, "Dr. Jane Q. Doe Jr.", "Springfield, IL"),
+        (25, 12125550144, "Richard Roe", "Germany"),
+    ]
+
+
+def test_version_4_with_uris_and_quoted_lists() -> None:
+    file = """\
+BEGIN:VCARD
+VERSION:4.0
+UID:urn:uuid:4fbe8971-0bc3-424c-9c26-36c3e1eff6b1
+KIND:individual
+FN;PREF=2:Jane Doe
+FN;PREF=1:J. Doe
+N:Doe;Jane;;;
+TEL;VALUE=uri;PREF=1;TYPE="voice,home":tel:+1-212-555-0142;ext=9
+TEL;TYPE="work,x:y;z,fax";VALUE=uri:TEL:555-0143;phone-context=+1-212
+TEL;VALUE=uri:tel:%2B1%20(212)%20555.0144
+TEL;VALUE=uri:tel:2125550145;phone-context=example.com
+TEL;VALUE=uri:sip:jane@example.com
+TEL;VALUE=text:+1 212 555 0146
+ADR;TYPE=home;LABEL="Box 1:\\n
+ 1 Example Street; Elsewhere":;;1 Example Street;Elsewhere;;;
+ADR;TYPE=work;PREF=1:;;1 Example Street;Springfield;IL;62701;USA
+PHOTO:data:image/jpeg;base64,/9j/4AAQSkZJRgABAQAAAQABAAD
+ TEL:+12125550199
+END:VCARD
+"""
+    name, location = "Jane Doe", "Springfield, IL"
+    assert read(file) == [
+        (8, NUMBER, name, location),
+        (9, 12125550143, name, location),
+        (10, 12125550144, name, location),
+        Rejected(11, "number has no country code"),
+        Rejected(12, "number is no phone number"),
+        (13, 12125550146, name, location),
+    ]
+
+
+def test_company_has_its_own_name() -> None:
+    file = """\
+BEGIN:VCARD
+VERSION:3.0
+N:;;;;
+FN:
+ORG:Example Widgets\\, Inc.;Sales;East
+X-ABShowAs:COMPANY
+TEL;type=MAIN:+1 212 555 0142
+END:VCARD
+"""
+    assert read(file) == [(7, NUMBER, "Example Widgets, Inc.", "")]

@@ -1,0 +1,133 @@
+"""Opening files to import: plain, gzip, from a pipe, and in several encodings."""
+
+import gzip
+import io
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from phonebook.imports import files
+from phonebook.imports.readers.base import UNDECODED, UnreadableFile
+
+TEXT = "number,name\n12125550142,José\n"
+
+
+def read(path: Path, encoding: str | None = None) -> str:
+    with files.open_text(str(path), encoding=encoding) as file:
+        return "".join(file.lines)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        TEXT.encode(),
+        b"\xef\xbb\xbf" + TEXT.encode(),
+        TEXT.encode("utf-16"),
+        b"\xfe\xff" + TEXT.encode("utf-16-be"),
+        TEXT.replace("\n", "\r\n").encode(),
+        TEXT.replace("\n", "\r").encode(),
+        gzip.compress(TEXT.encode()),
+        gzip.compress(b"\xef\xbb\xbf" + TEXT.encode()),
+        gzip.compress(TEXT[:12].encode()) + gzip.compress(TEXT[12:].encode()),
+    ],
+    ids=["utf-8", "mark", "utf-16", "utf-16-be", "crlf", "cr", "gzip", "gzip with mark", "two gzips"],
+)
+def test_text_is_the_same_in_every_encoding(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "named without an ending"
+    path.write_bytes(raw)
+    assert read(path) == TEXT
+
+
+def test_bytes_that_are_not_utf8_are_read_with_an_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "outlook.csv"
+    path.write_bytes(TEXT.encode("cp1252"))
+    assert UNDECODED.search(read(path))
+    assert read(path, "cp1252") == TEXT
+
+
+@pytest.mark.parametrize("keep", [1, 15, -1])
+def test_truncated_gzip_is_refused(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "contacts.csv.gz"
+    path.write_bytes(gzip.compress((TEXT * 1000).encode())[:keep] if keep > 1 else b"\x1f\x8b")
+    if keep == -1:
+        path.write_bytes(gzip.compress((TEXT * 1000).encode())[:-5])
+    with pytest.raises(UnreadableFile, match="damaged"):
+        read(path)
+
+
+def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
+    raw = bytearray(gzip.compress(os.urandom(10_000)))
+    raw[5000] ^= 0xFF
+    path = tmp_path / "contacts.csv.gz"
+    path.write_bytes(raw)
+    with pytest.raises(UnreadableFile, match="damaged"):
+        read(path)
+
+
+def test_truncated_utf_16_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "contacts.csv"
+    path.write_bytes(TEXT.encode("utf-16")[:-1])
+    with pytest.raises(UnreadableFile, match="damaged"):
+        read(path)
+
+
+def test_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_LINE", 1000)
+    path = tmp_path / "image.iso"
+    path.write_bytes(b"x" * 5000)
+    with pytest.raises(UnreadableFile, match="longer than"):
+        read(path)
+
+
+def test_first_line_is_known_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "contacts.csv"
+    path.write_text("\n  \n" + TEXT, encoding="utf-8")
+    with files.open_text(str(path)) as file:
+        assert file.first_line == "number,name"
+        assert "".join(file.lines) == "\n  \n" + TEXT
+
+
+def test_empty_file_has_no_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "contacts.csv"
+    path.write_bytes(b"")
+    with files.open_text(str(path)) as file:
+        assert (file.first_line, list(file.lines), file.size) == ("", [], 0)
+
+
+def test_size_and_position_are_those_of_the_stored_file(tmp_path: Path) -> None:
+    path = tmp_path / "contacts.csv.gz"
+    path.write_bytes(gzip.compress(TEXT.encode()))
+    with files.open_text(str(path)) as file:
+        list(file.lines)
+        assert file.size == file.position == path.stat().st_size
+
+
+def test_files_with_the_same_content_have_the_same_digest(tmp_path: Path) -> None:
+    digests = []
+    for name, text in (("a", TEXT), ("b", TEXT), ("c", TEXT + "\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        with files.open_text(str(tmp_path / name)) as file:
+            list(file.lines)
+            digests.append(file.digest)
+    assert digests[0] == digests[1] != digests[2]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_standard_input_is_streamed(monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+    reading, writing = os.pipe()
+    raw = (TEXT * 50_000).encode()
+
+    def feed() -> None:
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(gzip.compress(raw) if packed else raw)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    with io.TextIOWrapper(os.fdopen(reading, "rb")) as piped:
+        monkeypatch.setattr("sys.stdin", piped)
+        with files.open_text("-") as file:
+            assert (file.name, file.size) == ("<stdin>", None)
+            assert sum(1 for _ in file.lines) == 100_000
+    feeder.join()

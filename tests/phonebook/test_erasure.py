@@ -1,0 +1,222 @@
+"""A forgotten number is nowhere any more, and everything else is as it was."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from accounts import audit, tokens
+from accounts.models import CreditEntry, IdempotencyRecord
+from core import write_buffer
+from monitoring.models import RequestLogEntry
+from phonebook import cache_versions, erasure, suppression
+from phonebook.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
+from tests import connectors, plugin
+from tests.api import NUMBER, Integrator
+from tests.awaited import search
+from tests.phonebook.rows import cache_version_of
+
+OTHER = "493023125043"
+COUNTED = (
+    *("contacts", "address_book_contacts", "complaint_days", "rules", "ledger_entries", "stored_answers"),
+    *("admin_entries", "requests", "subjects"),
+)
+NOTHING = {**dict.fromkeys(COUNTED, 0), "overwritten": None}
+T = "tests.connectors."
+
+
+def known(number: str) -> None:
+    """Everything that there can be about a number."""
+    Contact.objects.create(number=int(number), name="Alice Example", location="Berlin")
+    NumberRule.objects.create(number=int(number), name="Alice Example", note="asked us")
+    for day in (1, 2):
+        ComplaintDay.objects.create(number=int(number), source="desk", day=date(2026, 1, day), total=1)
+
+
+def rows() -> list[int]:
+    return [model._default_manager.count() for model in (Contact, NumberRule, ComplaintDay)]
+
+
+def test_erase_deletes_everything_about_that_number_only(integrator: Integrator) -> None:
+    for number in (NUMBER, OTHER):
+        known(number)
+        integrator.search(number, Idempotency_Key=number)
+    write_buffer.process_buffer.flush()
+    assert erasure.erase([NUMBER]) == {
+        **NOTHING,
+        "contacts": 1,
+        "complaint_days": 2,
+        "rules": 1,
+        "ledger_entries": 1,
+        "stored_answers": 1,
+        "requests": 1,
+    }
+    logged = RequestLogEntry.objects.order_by("pk").values_list("number_mask", "number_hash")
+    assert [(mask, bool(number_hash)) for mask, number_hash in logged] == [("", False), ("49********43", True)]
+    assert rows() == [1, 1, 2]
+    assert CreditEntry.objects.filter(kind="search", number_hash=None).count() == 1
+    assert [bool(answer) for answer in IdempotencyRecord.objects.order_by("pk").values_list("answer", flat=True)] == (
+        [False, True]
+    )
+    assert audit.audit() == []
+
+
+def test_a_repeated_erase_deletes_nothing_and_bumps_again(db: None) -> None:
+    known(NUMBER)
+    erasure.erase([NUMBER])
+    mark = cache_version_of(NUMBER)
+    assert erasure.erase([NUMBER, NUMBER]) == NOTHING
+    assert cache_version_of(NUMBER) != mark
+
+
+def test_erase_invalidates_cached_vendor_answers(db: None, settings: Any) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "KnowsNothing"
+    search(NUMBER)
+    erasure.erase([NUMBER])
+    search(NUMBER)
+    assert connectors.RemoteKnows.calls == [NUMBER, NUMBER]
+
+
+@pytest.mark.parametrize("block", [True, False])
+def test_erase_without_block_does_not_unsuppress(db: None, block: bool) -> None:
+    erasure.erase([NUMBER], block=block)
+    assert (cache_versions.hash_of(NUMBER) in suppression.suppressed_hashes()) is block
+    erasure.erase([NUMBER])
+    assert (cache_versions.hash_of(NUMBER) in suppression.suppressed_hashes()) is block
+
+
+def test_erase_removes_the_number_from_history_entries(admin_client: Client) -> None:
+    forms: dict[str, dict[str, Any]] = {
+        "contact": {"name": "x", "location": ""},
+        "numberrule": {"spam": "true", "name": "", "note": ""},
+        "complaintday": {"source": "desk", "day": "2026-01-02", "total": 1, "robocalls": 0},
+    }
+    for number in (NUMBER, OTHER):
+        for model, fields in forms.items():
+            admin_client.post(f"/admin/phonebook/{model}/add/", {"number": number, **fields})
+    contact = Contact.objects.get(number=NUMBER).pk
+    admin_client.post(f"/admin/phonebook/contact/{contact}/change/", {"name": "y", "location": ""})
+    admin_client.post(
+        "/admin/phonebook/contact/", {"action": "delete_selected", "_selected_action": contact, "post": "yes"}
+    )
+    LogEntry.objects.filter(content_type__model="contact", object_id=contact).update(
+        change_message=f"Changed {NUMBER} and {OTHER}, not 1{NUMBER}."
+    )
+    entries = LogEntry.objects.order_by("pk")
+    before = list(entries.values_list("user_id", "action_flag", "action_time", "content_type_id"))
+    assert len(before) == 8
+    assert erasure.erase([NUMBER])["admin_entries"] == 5
+    assert list(entries.values_list("user_id", "action_flag", "action_time", "content_type_id")) == before
+    others = entries.exclude(object_id=None)
+    assert sorted(others.values_list("object_repr", flat=True)) == [OTHER, OTHER, f"{OTHER} 2026-01-02"]
+    forgotten = entries.filter(object_id=None)
+    assert set(forgotten.values_list("object_repr", flat=True)) == {"(erased)", "(erased) 2026-01-02"}
+    messages = forgotten.filter(change_message__startswith="Changed").values_list("change_message", flat=True)
+    assert set(messages) == {f"Changed (erased) and {OTHER}, not 1{NUMBER}."}
+    assert admin_client.get("/admin/").status_code == 200  # the page of recent actions
+    assert erasure.erase([NUMBER]) == NOTHING
+
+
+def test_an_interrupted_erase_completes_when_repeated(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
+    known(NUMBER)
+    integrator.search()
+    with monkeypatch.context() as patch:
+        patch.setattr("accounts.erasure.erase", lambda numbers: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            erasure.erase([NUMBER])
+    assert erasure.erase([NUMBER])["ledger_entries"] == 1
+    assert rows() == [0, 0, 0]
+
+
+@pytest.fixture
+def sqlite_keeps_deleted(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """SQLite as some systems build it: what is deleted stays in the file, unless a connection says otherwise."""
+    connect = sqlite3.connect
+
+    def connect_as_built(*args: Any, **options: Any) -> sqlite3.Connection:
+        opened = connect(*args, **options)
+        opened.execute("PRAGMA secure_delete = OFF")
+        return opened
+
+    monkeypatch.setattr("django.db.backends.sqlite3.base.Database.connect", connect_as_built)
+    connection.close()
+    yield
+    connection.close()
+
+
+def remaining(*texts: str) -> list[str]:
+    """Which of `texts` stand in SQLite's files."""
+    files = [Path(f"{connection.settings_dict['NAME']}{end}") for end in ("", "-wal")]
+    content = b"".join(file.read_bytes() for file in files)
+    return [text for text in texts if text.encode() in content]
+
+
+@pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
+@pytest.mark.usefixtures("sqlite_keeps_deleted")
+def test_on_sqlite_erase_leaves_nothing_in_the_file() -> None:
+    texts = ("A Most Memorable Name", "a most memorable note")
+    Contact.objects.create(number=int(NUMBER), name=texts[0], location="Berlin")
+    NumberRule.objects.create(number=int(NUMBER), note=texts[1])
+    assert remaining(*texts) == [*texts]
+    assert erasure.erase([NUMBER])["overwritten"]
+    assert remaining(*texts) == []
+
+
+@pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
+@pytest.mark.usefixtures("sqlite_keeps_deleted")
+def test_on_sqlite_forget_leaves_no_pruned_row_in_the_file() -> None:
+    token = tokens.issue(name="pruned", initial_credits=0, actor="test").token
+    for text, created_at in (("a pruned answer", "2000-01-01T00:00:00Z"), ("a kept answer", timezone.now())):
+        IdempotencyRecord.objects.create(
+            token=token, key_hash=text.encode(), number_hash=b"", answer=text, created_at=created_at
+        )
+    call_command("prune", stdout=StringIO())
+    assert erasure.erase([NUMBER])["overwritten"]
+    assert remaining("a pruned answer", "a kept answer") == ["a kept answer"]
+
+
+@pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
+@pytest.mark.usefixtures("sqlite_keeps_deleted")
+def test_on_sqlite_without_secure_delete_traces_remain() -> None:
+    """So that the two tests above can fail."""
+    Contact.objects.create(number=int(NUMBER), name="A Most Memorable Name", location="Berlin")
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA secure_delete = OFF")
+    assert erasure.erase([NUMBER])["overwritten"]
+    assert remaining("A Most Memorable Name") == ["A Most Memorable Name"]
+
+
+def test_erase_deletes_only_unshared_complaint_subjects(db: None) -> None:
+    known(NUMBER)
+    known(OTHER)
+    own, shared = (ComplaintSubject.objects.create(text=text) for text in (f"Alice {NUMBER} calls at night", "Other"))
+    ComplaintDay.objects.filter(number=int(NUMBER), day=date(2026, 1, 1)).update(subject=own)
+    ComplaintDay.objects.exclude(number=int(NUMBER), day=date(2026, 1, 1)).update(subject=shared)
+    assert erasure.erase([NUMBER])["subjects"] == 1
+    assert ComplaintSubject.objects.get() == shared
+
+
+@pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
+@pytest.mark.django_db(transaction=True)
+def test_erase_reports_a_reader_that_prevents_overwriting() -> None:
+    known(NUMBER)
+    assert erasure.erase([NUMBER])["overwritten"]
+    known(OTHER)
+    with closing(sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM phonebook_contact").fetchall()
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA busy_timeout = 1")
+        assert not erasure.erase([OTHER])["overwritten"]
+    assert erasure.erase([OTHER])["overwritten"]
+    connection.close()
