@@ -5,6 +5,9 @@ from datetime import datetime
 
 from core import db
 
+#: How the runs are recorded: of the whole ledger, and of its newest entries.
+TASK, TASK_SINCE = "audit_credits", "audit_credits --since"
+
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:

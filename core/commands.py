@@ -5,6 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
+from django.dispatch import Signal
+
+#: A maintenance command has ended. `task`: its name; `succeeded`: None if it is no longer run.
+task_ended = Signal()
 
 
 class JSONCommand(BaseCommand):

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from django.conf import settings
 
 from core import admission
-from lookup import pauses
+from lookup import pauses, signals
 from lookup.answers import Answer, Failed, Found
 from lookup.connectors.base import call_connector, checked
 from lookup.connectors.registry import Member, bind
@@ -19,7 +19,6 @@ from lookup.outcomes import MemberCall
 from lookup.slot import Slot
 from lookup.vendors import cache
 from lookup.vendors.guard import LATE
-from monitoring import source_statistics
 from phonebook import cache_versions, rules
 from phonebook.number_query import NumberQuery, NumberRows
 
@@ -91,7 +90,8 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     if rows is None:
         rows = await NumberRows.read(number, queries())
     rule, paused = await rules.find(rows), await pauses.process_pauses.names()
-    slots = {name: Slot(bound[name], fields, number, rule) for name, (_, fields) in SLOTS.items()}
+    ruled = Found(name=rule.name, spam=rule.spam) if rule else None
+    slots = {name: Slot(bound[name], fields, number, ruled) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
         await _call_local(slot, number, rows, paused)
     if waiting := [slot for slot in slots.values() if slot.needs_vendor()]:
@@ -100,8 +100,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
         with admission.searches.paused():
             await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
-    for name, result in results.items():
-        source_statistics.count(name, result.calls)
+    signals.searched.send(SearchResult, slots=results)
     return SearchResult(number, results)
 
 

@@ -1,21 +1,27 @@
-"""The request log: a row for each request with a valid token, kept for REQUEST_LOG_DAYS. lookup.recording adds them.
+"""The request log: a row for each request with a valid token, kept for REQUEST_LOG_DAYS.
 
 A row has the masked number and its keyed hash; no number in clear, no name, no answer.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import msgspec
 from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from core import write_buffer
 from core.database_errors import describe
 from core.hashing import keyed_hash
 from core.retention import PRUNE_ROWS, delete_batch, delete_in_batches, update_in_batches
 from core.write_buffer import BufferedTable
+from lookup.answers import Failed
+from lookup.recording import SearchRecord
+from lookup.search import SLOTS, SlotResult
 from monitoring.models import RequestLogEntry
 
 log = logging.getLogger(__name__)
@@ -65,6 +71,50 @@ TABLE = BufferedTable(
     ),
     after_insert=_delete_overdue,
 )
+
+
+_NOT_ASKED = ("", None, "", None, "", "")
+
+
+def add(record: SearchRecord, number_mask: str) -> None:
+    """Add a row, in memory; a thread writes it. `number_mask`: the masked number, or an empty string."""
+    token = record.token
+    now = datetime.now(UTC)
+    if token is None or not settings.REQUEST_LOG_DAYS:
+        return
+    if record.status == 429 and not admits_rate_limited(token.pk, now):
+        return
+    charge = record.charge
+    row = (
+        *(now, token.pk, record.request_id, record.status, record.outcome, charge is not None, record.replayed),
+        *(charge.entry_id if charge else None, number_mask, record.number_hash, _us(record.elapsed_s)),
+        *(_slots(record.slots) if record.slots else _NOT_ASKED),
+    )
+    write_buffer.process_buffer.add((TABLE, row, ()))
+
+
+def _slots(slots: Mapping[str, SlotResult]) -> tuple[Any, ...]:
+    """Status and duration of each slot; the failures; all calls as JSON."""
+    calls: dict[str, list[Any]] = {}
+    failures: list[str] = []
+    for slot, result in slots.items():
+        calls[slot], failed = [], []
+        for call in result.calls:
+            outcome = call.outcome
+            elapsed_us = None if call.elapsed_s is None else _us(call.elapsed_s)
+            calls[slot].append((call.connector, outcome, elapsed_us, call.hint))
+            if isinstance(call.answer, Failed):
+                failed.append(f"{slot}:{call.connector}:{outcome.removeprefix('shared_')}")
+        if isinstance(result.answer, Failed) and not failed:  # in test mode, or a field that could not be read
+            failed = [f"{slot}:-:{result.answer.reason}"]
+        failures += failed
+    a, b = (slots[slot] for slot in SLOTS)
+    times = a.status, _us(a.elapsed_s), b.status, _us(b.elapsed_s)
+    return *times, " ".join(failures), msgspec.json.encode(calls).decode()
+
+
+def _us(elapsed_s: float) -> int:
+    return round(elapsed_s * 1_000_000)
 
 
 def prune() -> int:

@@ -8,20 +8,19 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import F, Q
 from django.utils import timezone
 
+from accounts import audit
 from core import metrics
 from monitoring.models import TaskRun
 
 log = logging.getLogger(__name__)
 
-#: The names of the runs. AUDIT: of the whole ledger; AUDIT_SINCE: of its newest entries.
-PRUNE, AUDIT, AUDIT_SINCE = "prune", "audit_credits", "audit_credits --since"
-#: Succeeds if all address books were synchronized. Only where there are any.
-SYNC_CONTACTS = "sync_contacts"
+#: The names of the runs. (Others: accounts.audit and phonebook.address_books.sync.)
+PRUNE = "prune"
 #: The check of all conditions that alerts report, by `send_notices`. Only where alerts are on.
 ALERTS = "alerts"
 
 #: `prune` runs daily, the audit of the whole ledger weekly. As in deploy/prometheus/alerts.yml.
-OVERDUE = {PRUNE: timedelta(days=2), AUDIT: timedelta(days=9)}
+OVERDUE = {PRUNE: timedelta(days=2), audit.TASK: timedelta(days=9)}
 #: `send_notices` runs every minute.
 ALERTS_OVERDUE = timedelta(minutes=15)
 
@@ -29,13 +28,13 @@ LAST_SUCCESS = metrics.Gauge(
     "callerid_task_last_success_timestamp_seconds",
     "When the command last succeeded, on any host; 0: never.",
     ("task",),
-    zeros=[(PRUNE,), (AUDIT,), (AUDIT_SINCE,)],
+    zeros=[(PRUNE,), (audit.TASK,), (audit.TASK_SINCE,)],
 )
 LAST_FAILURE = metrics.Gauge(
     "callerid_task_last_failure_timestamp_seconds",
     "When the command last found something wrong, on any host; 0: never.",
     ("task",),
-    zeros=[(AUDIT,), (AUDIT_SINCE,)],
+    zeros=[(audit.TASK,), (audit.TASK_SINCE,)],
 )
 INSTALLED = metrics.Gauge(
     "callerid_installed_timestamp_seconds",
@@ -74,7 +73,7 @@ def alerts_are_overdue(checked_at: datetime | None, now: datetime) -> bool:
 
 def failed_audits() -> dict[str, datetime]:
     """The audits whose last run failed, and when."""
-    audits = TaskRun.objects.filter(name__in=(AUDIT, AUDIT_SINCE)).order_by("name")
+    audits = TaskRun.objects.filter(name__in=(audit.TASK, audit.TASK_SINCE)).order_by("name")
     failed = audits.filter(Q(succeeded_at=None) | Q(failed_at__gt=F("succeeded_at")))
     return {name: at for name, at in failed.values_list("name", "failed_at") if at}
 

@@ -1,15 +1,11 @@
-"""Erasure of numbers everywhere in this service. docs/personal-data.md says what it does not reach."""
+"""Erasing what is known about numbers."""
 
 import re
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Sequence
 
 from django.contrib.admin.models import LogEntry
-from django.db import connection, transaction
+from django.db import transaction
 
-from accounts import erasure as accounts_erasure
-from core import db
-from monitoring import request_log
 from phonebook import cache_versions, suppression
 from phonebook.address_books import store as address_books
 from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
@@ -22,15 +18,11 @@ ERASED = "(erased)"
 _NUMBER = re.compile(r"(?<![0-9])[1-9][0-9]{6,14}(?![0-9])")
 
 
-def erase(numbers: Iterable[str], *, block: bool = False) -> dict[str, int | bool | None]:
-    """Delete what is known about `numbers`, and remove them from what has to be kept.
-
-    `block`: imports skip them from now on. Can be repeated at any time, also after an interruption. Returns how many
-    rows were deleted, and how many ledger entries, stored answers, history entries and requests of the request log were
-    changed. `subjects`: those that no other number has; they may be free text about this one. `overwritten`: on SQLite,
-    whether nothing is left in the database's files, which a concurrent reader may prevent; otherwise None.
+def erase(numbers: Sequence[str], *, block: bool = False) -> dict[str, int]:
+    """Delete what is known about `numbers`, and remove them from the admin's history. Returns how many rows were
+    deleted, and how many history entries were changed (`admin_entries`). `block`: imports skip them from now on.
+    `subjects`: those that no other number has; they may be free text about this one.
     """
-    numbers = list(dict.fromkeys(numbers))
     stored = [int(number) for number in numbers]
     # Waits for an import that is writing; one that is still reading sees the suppressed numbers when it writes.
     with Tables.lock(CONTACTS), Tables.lock(COMPLAINTS), transaction.atomic():
@@ -44,11 +36,8 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> dict[str, int | boo
         }
     return {
         **deleted,
-        **asdict(accounts_erasure.erase(numbers)),
         "admin_entries": _erase_from_history(frozenset(numbers)),
-        "requests": request_log.erase(numbers),
         "subjects": drop_unused_subjects() if deleted["complaint_days"] else 0,
-        "overwritten": _truncate_wal(),
     }
 
 
@@ -72,12 +61,3 @@ def _erase_from_history(numbers: frozenset[str]) -> int:
     for pk, values in changed.items():
         LogEntry.objects.filter(pk=pk).update(**values)
     return len(changed)
-
-
-def _truncate_wal() -> bool | None:
-    """Truncate SQLite's write-ahead log, which still has the old pages; in the database file SQLite overwrites what
-    it deletes (PRAGMA secure_delete, in the settings). Returns whether it succeeded. PostgreSQL has VACUUM: None.
-    """
-    if db.VENDOR != "sqlite" or connection.in_atomic_block:
-        return None
-    return not db.fetch_one("PRAGMA wal_checkpoint(TRUNCATE)")[0]

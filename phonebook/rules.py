@@ -1,10 +1,11 @@
 """Operator rules: what the operator says about a number. A rule overrides every connector, in both slots."""
 
+from typing import NamedTuple
+
 from django.db import transaction
 from django.utils import timezone
 
 from core.text import clean_text
-from lookup.answers import Found
 from phonebook.models import NumberRule
 from phonebook.number_query import NumberQuery, NumberRows
 
@@ -15,12 +16,19 @@ class EmptyRule(ValueError):
     """A rule with neither a spam value nor a name."""
 
 
-async def find(rows: NumberRows) -> Found | None:
+class Rule(NamedTuple):
+    """What a search needs of a rule: `name` and `spam`, at least one of which is not None."""
+
+    name: str | None
+    spam: bool | None
+
+
+async def find(rows: NumberRows) -> Rule | None:
     """The rule for the rows' number, or None."""
     spam, name = await rows.get(QUERY) or (None, "")
     if spam is None and not name:
         return None
-    return Found(name=name or None, spam=None if spam is None else bool(spam))
+    return Rule(name or None, None if spam is None else bool(spam))
 
 
 def set_rule(number: str, **fields: str | bool | None) -> NumberRule:

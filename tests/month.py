@@ -19,6 +19,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
+from accounts import audit
 from accounts.models import (
     ApiToken,
     CreditDay,
@@ -403,7 +404,7 @@ def fill(*, source_a: str = "twilio", source_b: str = "complaints") -> dict[str,
     Notice.objects.create(
         token=low, threshold=500, balance=500, sent_at=month.now - timedelta(days=4), attempts=1, outcome="sent"
     )
-    for name in (task_runs.ALERTS, task_runs.AUDIT, task_runs.PRUNE):
+    for name in (task_runs.ALERTS, audit.TASK, task_runs.PRUNE):
         task_runs.record(name, succeeded=True)
     made["incident"] = month.incidents(low)
     made["token"] = tokens[0].pk

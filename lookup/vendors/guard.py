@@ -11,11 +11,11 @@ import time
 from django.conf import settings
 
 from core import metrics, tracing
+from lookup import signals
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector, call_connector
 from lookup.vendors import cache
 from lookup.vendors.circuit_breaker import CircuitBreaker, Event
-from monitoring import source_statistics
 
 log = logging.getLogger(__name__)
 
@@ -153,4 +153,4 @@ class Guard:
     def _breaker_changed(self, event: Event) -> None:
         log.warning("%s: connector=%s", event.replace("_", " "), self.name)
         BREAKERS_OPEN.set(self.breaker.is_open, self.name)
-        source_statistics.count_event(self.name, event)
+        signals.breaker_changed.send(Guard, connector=self.name, event=event)

@@ -181,10 +181,10 @@ def _audits(context: Context) -> Findings:
             subject=name,
             title="Balances and the ledger disagree",
             summary=f"{name} found it at {periods.shown(failed_at)}.",
-            hint=f"Run manage.py {task_runs.AUDIT}, which lists the tokens.",
+            hint=f"Run manage.py {audit.TASK}, which lists the tokens.",
         )
     if not failed:
-        at = task_runs.succeeded_at(task_runs.AUDIT)
+        at = task_runs.succeeded_at(audit.TASK)
         yield f"The whole ledger agreed at {periods.shown(at)}." if at else NEVER_AUDITED
 
 

@@ -13,6 +13,9 @@ from phonebook.address_books.configuration import Book, InvalidBook
 from phonebook.address_books.store import NotMerged, SyncResult
 from phonebook.imports.reading import OnReject
 
+#: How the runs are recorded: each succeeds if all address books were synchronized.
+TASK = "sync_contacts"
+
 
 def sync(
     names: Iterable[str], *, on_reject: OnReject, full: bool = False, allow_loss: bool = False, dry_run: bool = False

@@ -14,7 +14,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import tokens
+from accounts import audit, tokens
 from accounts.models import ApiToken, SearchHour
 from core.redis import RedisUnavailable
 from lookup.models import SourcePause
@@ -344,11 +344,11 @@ def test_days_of_zero_turn_alerts_about_tokens_off(settings: Any) -> None:
 
 def test_audit_that_disagrees_opens_an_incident_until_one_agrees(clock: Time) -> None:
     clock.now += MINUTE
-    task_runs.record(task_runs.AUDIT, succeeded=False)
+    task_runs.record(audit.TASK, succeeded=False)
     alerts.check()
-    assert (only().kind, only().subject) == ("audit.failed", task_runs.AUDIT)
+    assert (only().kind, only().subject) == ("audit.failed", audit.TASK)
     clock.now += MINUTE
-    task_runs.record(task_runs.AUDIT, succeeded=True)
+    task_runs.record(audit.TASK, succeeded=True)
     alerts.check()
     assert list(open_incidents()) == []
 
@@ -384,7 +384,7 @@ def test_address_book_that_fails_for_hours_opens_an_incident(settings: Any) -> N
 
 def test_overdue_maintenance_opens_an_incident() -> None:
     TaskRun.objects.filter(name=task_runs.PRUNE).update(succeeded_at=NOW - 3 * DAY)
-    TaskRun.objects.filter(name=task_runs.AUDIT).update(succeeded_at=NOW - 8 * DAY)
+    TaskRun.objects.filter(name=audit.TASK).update(succeeded_at=NOW - 8 * DAY)
     alerts.check()
     assert (only().kind, only().subject) == ("task.overdue", "prune")
 

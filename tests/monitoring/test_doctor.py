@@ -12,6 +12,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Min
 from django.utils import timezone
 
+from accounts import audit
 from accounts.models import CreditEntry
 from core import metrics, redis, write_buffer
 from lookup.answers import Failed
@@ -76,10 +77,10 @@ def test_a_wrong_balance_is_found(sound: Integrator) -> None:
 
 
 def test_an_audit_that_failed_before_is_a_problem(sound: Integrator) -> None:
-    task_runs.record(task_runs.AUDIT, succeeded=True)
-    task_runs.record(task_runs.AUDIT, succeeded=False)
+    task_runs.record(audit.TASK, succeeded=True)
+    task_runs.record(audit.TASK, succeeded=False)
     assert list(problems()) == ["Audits"]
-    task_runs.record(task_runs.AUDIT, succeeded=True)
+    task_runs.record(audit.TASK, succeeded=True)
     assert problems() == {}
 
 
@@ -160,7 +161,7 @@ def test_redis_that_does_not_answer_is_a_problem(sound: Integrator, settings: An
 @pytest.mark.django_db(transaction=True)
 def test_metrics_show_when_tasks_ended(transactional_db: None) -> None:
     call_command("audit_credits", stdout=StringIO())
-    task_runs.record(task_runs.AUDIT_SINCE, succeeded=False)
+    task_runs.record(audit.TASK_SINCE, succeeded=False)
     before = timezone.now().timestamp() - 600
     metrics.sample()
     figures = here()

@@ -215,7 +215,7 @@ def test_rate_limited_requests_are_logged_up_to_a_limit(
     settings.RATE_LIMIT = (1, 3600)
     began = timezone.now().replace(second=0)
     for moment in (began, began + timedelta(minutes=1)):
-        monkeypatch.setattr(recording, "datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
+        monkeypatch.setattr(request_log, "datetime", SimpleNamespace(now=lambda _, moment=moment: moment))
         for caller in (integrator, other):
             for _ in range(4):
                 caller.search()

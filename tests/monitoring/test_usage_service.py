@@ -58,7 +58,9 @@ def search_and_end(service: Service, end: Callable[[Service], int], *others: Ser
         assert response.status_code == HTTPStatus.OK
     assert [end(instance) for instance in instances] == [0] * len(instances)
     assert counted(service) == {f"{slot} {KNOWS}": SEARCHES for slot in ("source_a", "source_b")}
-    logged = "from monitoring.models import RequestLogEntry; print(RequestLogEntry.objects.filter(charged=True).count())"
+    logged = (
+        "from monitoring.models import RequestLogEntry; print(RequestLogEntry.objects.filter(charged=True).count())"
+    )
     assert int(shell(service, logged)) == SEARCHES
     assert not [instance.log() for instance in instances if "Traceback" in instance.log()]
 

@@ -7,7 +7,8 @@ from phonebook.number_query import NumberRows
 
 
 def rule_of(number: str) -> Found | None:
-    return loop.run(rules.find(NumberRows(number)))
+    rule = loop.run(rules.find(NumberRows(number)))
+    return Found(name=rule.name, spam=rule.spam) if rule else None
 
 
 def cache_version_of(number: str) -> str:

@@ -18,7 +18,7 @@ from django.core.management import call_command  # noqa: E402
 
 from accounts import audit, credits, tokens  # noqa: E402
 from accounts.models import ApiToken, CreditEntry  # noqa: E402
-from phonebook import erasure  # noqa: E402
+from callerid_project import erasure  # noqa: E402
 
 REFUSALS = (credits.NotRefundable, credits.ChangeRefused, tokens.TokenRevoked)
 

@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from accounts import audit, unknown_charges
 from accounts.management.commands._output import TokenCommand
 from accounts.models import UnknownCharge
-from monitoring import task_runs
+from core.commands import task_ended
 
 
 class Command(TokenCommand):
@@ -32,7 +32,7 @@ class Command(TokenCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         since = options["since"]
         disagreements = audit.audit(since=since)
-        task_runs.record(task_runs.AUDIT_SINCE if since else task_runs.AUDIT, succeeded=not disagreements)
+        task_ended.send(Command, task=audit.TASK_SINCE if since else audit.TASK, succeeded=not disagreements)
         checked = f"ledger entries since {since:%Y-%m-%d}" if since else "ledger"
         text = "\n".join(map(_described, disagreements)) or f"Every balance agrees with its {checked}."
         result: dict[str, Any] = {"disagreements": [asdict(row) for row in disagreements]}

@@ -2,9 +2,10 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
+from callerid_project import erasure
 from core import history
 from core.commands import JSONCommand
-from phonebook import cache_versions, erasure, numbers, suppression
+from phonebook import cache_versions, numbers, suppression
 
 MAX_NAMED = 5
 

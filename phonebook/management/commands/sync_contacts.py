@@ -5,10 +5,10 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from core import history
-from monitoring import task_runs
+from core.commands import task_ended
 from phonebook.address_books import store
 from phonebook.address_books.store import SyncResult
-from phonebook.address_books.sync import sync
+from phonebook.address_books.sync import TASK, sync
 from phonebook.imports.readers.base import Rejected
 from phonebook.management.import_command import BackgroundCommand, RejectList, counts_text
 from phonebook.models import AddressBook, Contact
@@ -66,7 +66,7 @@ class Command(BackgroundCommand):
                 raise CommandError("Interrupted. The next run does the rest.") from error
         failed = [name for name, result in results.items() if result.error]
         if not options["dry_run"] and names == settings.ADDRESS_BOOKS:
-            task_runs.record(task_runs.SYNC_CONTACTS, succeeded=not failed)
+            task_ended.send(Command, task=TASK, succeeded=not failed)
         if options["json"]:
             self.write_json({name: asdict(result) for name, result in results.items()})
         elif options["dry_run"]:
@@ -99,7 +99,7 @@ class Command(BackgroundCommand):
         if count is None:
             raise CommandError(f"There is no address book {name}.")
         if not AddressBook.objects.exists():
-            task_runs.forget(task_runs.SYNC_CONTACTS)
+            task_ended.send(Command, task=TASK, succeeded=None)
         message = f"Removed the address book {name} with {count:,} contacts."
         history.record(action=history.Action.DELETION, model=Contact, name=name, message=message)
         self.stdout.write(message)

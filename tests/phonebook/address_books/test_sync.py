@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from callerid_project import erasure
 from core import db
-from phonebook import erasure
 from phonebook.address_books import carddav, store
 from phonebook.address_books.changes import Card, Changes
 from phonebook.address_books.configuration import read

@@ -16,6 +16,7 @@ from lookup.connectors.directory import Directory
 from monitoring import task_runs
 from monitoring.health import dependencies
 from monitoring.health.base import Context, result
+from phonebook.address_books.sync import TASK
 from phonebook.models import AddressBook, AddressBookCard, Contact
 from tests import awaited
 from tests.directories import CardDAVBook, vcard
@@ -42,7 +43,7 @@ def test_books_are_synchronized_and_counted(book: CardDAVBook) -> None:
     assert Ran("sync_contacts").out == "office: nothing new.\n"
     (entry,) = LogEntry.objects.all()
     assert entry.change_message.startswith("Synchronized (office): 1 added, 0 changed,")
-    assert task_runs.all_runs()[task_runs.SYNC_CONTACTS].succeeded_at
+    assert task_runs.all_runs()[TASK].succeeded_at
 
 
 def test_failed_book_fails_the_command(books: Callable[..., CardDAVBook], tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_failed_book_fails_the_command(books: Callable[..., CardDAVBook], tmp_pa
     assert (said["office"]["error"], said["office"]["added"]) == ("the server answered 503", 0)
     assert (said["sales"]["error"], said["sales"]["added"], said["sales"]["cards"]) == ("", 1, 1)
     assert (tmp_path / "rejects").read_text().startswith(f"sales {sales.path}a.vcf:7: ")
-    assert task_runs.all_runs()[task_runs.SYNC_CONTACTS].failed_at
+    assert task_runs.all_runs()[TASK].failed_at
 
 
 def test_dry_run_says_so_and_records_nothing(book: CardDAVBook) -> None:

@@ -17,9 +17,10 @@ from django.utils import timezone
 
 from accounts import audit, tokens
 from accounts.models import CreditEntry, IdempotencyRecord
+from callerid_project import erasure
 from core import write_buffer
 from monitoring.models import RequestLogEntry
-from phonebook import cache_versions, erasure, suppression
+from phonebook import cache_versions, suppression
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
 from tests import connectors, plugin
 from tests.api import NUMBER, Integrator

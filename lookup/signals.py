@@ -1,0 +1,11 @@
+"""What happens in searches, for those who keep it: monitoring.receivers."""
+
+from django.dispatch import Signal
+
+#: A search has asked its sources, for a client or not. Sent by SearchResult. `slots`: name → lookup.search.SlotResult.
+searched = Signal(use_caching=True)
+#: A request to the search was answered. Sent by SearchRecord. `record`: the lookup.recording.SearchRecord;
+#: `number_mask`: the number as logs show it, or an empty string.
+answered = Signal(use_caching=True)
+#: Sent by Guard. `connector`: the name. `event`: `breaker_opened` or `breaker_closed`.
+breaker_changed = Signal()
