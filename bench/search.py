@@ -7,7 +7,7 @@ alike; CPU time is that of both, memory that of the larger one.
 A search does the same in all of them: verify the JWT and look up its token, count the request in Redis, read a contact
 and the sum of complaints, charge one credit durably with a ledger entry, answer JSON.
 
-Needs PostgreSQL's and Redis's server binaries, and requirements-bench.lock. Compare the ratios only: load generator and
+Needs PostgreSQL's and Redis's server binaries, and requirements/bench.lock. Compare the ratios only: load generator and
 servers share the machine.
 """
 

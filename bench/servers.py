@@ -1,7 +1,7 @@
 """Compares ASGI servers: uvicorn with uvloop, as the service uses it, uvicorn with asyncio's loop, and granian.
 
 `python -m bench.servers`. One process each, in alternating rounds, on the production profile. Needs
-requirements-bench.lock: the service itself does not depend on granian. Compare the ratios only: load generator and
+requirements/bench.lock: the service itself does not depend on granian. Compare the ratios only: load generator and
 server share the machine.
 """
 

@@ -84,7 +84,7 @@ def require_packages(targets: Iterable[Target]) -> None:
     missing = {name for target in targets for name in target.needs if importlib.util.find_spec(name) is None}
     if missing:
         raise BenchError(
-            f"The peers need {', '.join(sorted(missing))}: pip install --require-hashes -r requirements-bench.lock"
+            f"The peers need {', '.join(sorted(missing))}: pip install --require-hashes -r requirements/bench.lock"
         )
 
 

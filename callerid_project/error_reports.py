@@ -21,7 +21,7 @@ def configure() -> None:
     except ImportError:
         raise ImproperlyConfigured(
             "SENTRY_DSN is set, but sentry-sdk is not installed: "
-            ".venv/bin/pip install --require-hashes -r requirements-telemetry.lock"
+            ".venv/bin/pip install --require-hashes -r requirements/telemetry.lock"
         ) from None
     try:
         sentry_sdk.init(

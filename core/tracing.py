@@ -35,7 +35,7 @@ def configure() -> None:
     except ImportError:
         raise ImproperlyConfigured(
             "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry is not installed: "
-            ".venv/bin/pip install --require-hashes -r requirements-telemetry.lock"
+            ".venv/bin/pip install --require-hashes -r requirements/telemetry.lock"
         ) from None
     os.environ.setdefault("OTEL_SERVICE_NAME", "callerid")
     provider = TracerProvider(shutdown_on_exit=False)

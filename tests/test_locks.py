@@ -12,12 +12,12 @@ from tests.plugin import ROOT
 
 pytestmark = pytest.mark.once
 
-RUNTIME, DEV = ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
-ORACLES, BENCH = ROOT / "requirements-oracles.lock", ROOT / "requirements-bench.lock"
-TELEMETRY = ROOT / "requirements-telemetry.lock"
-LINTERS = ROOT / "requirements-linters.lock"
-DOCS = ROOT / "requirements-docs.lock"
-DOTNET = ROOT / "requirements-dotnet.lock"
+RUNTIME, DEV = ROOT / "requirements/base.lock", ROOT / "requirements/dev.lock"
+ORACLES, BENCH = ROOT / "requirements/oracles.lock", ROOT / "requirements/bench.lock"
+TELEMETRY = ROOT / "requirements/telemetry.lock"
+LINTERS = ROOT / "requirements/linters.lock"
+DOCS = ROOT / "requirements/docs.lock"
+DOTNET = ROOT / "requirements/dotnet.lock"
 ENTRY = re.compile(
     r"^([a-z0-9._-]+)(?:\[[a-z,]+\])?==(\S+)( ; [^\\]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
 )

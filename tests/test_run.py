@@ -350,7 +350,7 @@ def test_a_venv_that_cannot_be_created_gets_one_sentence(copy: Path) -> None:
 
 def test_venv_matches_the_lock_and_an_incomplete_is_recreated(copy: Path) -> None:
     """With empty lock files and a manage.py without imports, so without network."""
-    for lock in ("requirements.lock", "requirements-dev.lock"):
+    for lock in ("requirements/base.lock", "requirements/dev.lock"):
         (copy / lock).write_text("# nothing\n")
     (copy / "manage.py").write_text("import sys; print(sys.argv[1:])\n")
 
@@ -365,10 +365,10 @@ def test_venv_matches_the_lock_and_an_incomplete_is_recreated(copy: Path) -> Non
 
     stray = copy / ".venv" / "stray"
     stray.touch()
-    (copy / "requirements-dev.lock").write_text("# nothing else\n")
+    (copy / "requirements/dev.lock").write_text("# nothing else\n")
     assert manage() == "", "the service does not need the development tools"
-    (copy / "requirements.lock").write_text("# nothing more\n")
-    assert "Installing requirements.lock" in manage()
+    (copy / "requirements/base.lock").write_text("# nothing more\n")
+    assert "Installing requirements/base.lock" in manage()
     assert not stray.exists()
 
     (copy / ".venv" / "installed" / "python").unlink()

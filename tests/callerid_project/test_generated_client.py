@@ -1,6 +1,6 @@
 """Outside oracle: openapi-generator's Python client, made from `docs/openapi.yaml`, reads every documented answer.
 
-The generator brings its own Java; requirements-oracles.lock has both. With CALLERID_REQUIRE_CLIENTS set, their absence
+The generator brings its own Java; requirements/oracles.lock has both. With CALLERID_REQUIRE_CLIENTS set, their absence
 is a failure.
 """
 

@@ -109,7 +109,7 @@ def test_missing_package_is_named_at_start(setting: dict[str, str], sentence: st
     command = [sys.executable, "-c", f"{MISSING} callerid_project.asgi"]
     ended = subprocess.run(command, cwd=ROOT, env=serving_env | setting, capture_output=True, text=True, check=False)
     assert sentence in ended.stderr
-    assert "requirements-telemetry.lock" in ended.stderr
+    assert "requirements/telemetry.lock" in ended.stderr
 
 
 def test_invalid_dsn_is_reported_at_start(serving_env: dict[str, str]) -> None:

@@ -1,6 +1,6 @@
 """Outside oracle: the client of Standard Webhooks verifies what the service sends.
 
-It is no dependency of ours: requirements-oracles.lock has it. With CALLERID_REQUIRE_CLIENTS set, its absence is a
+It is no dependency of ours: requirements/oracles.lock has it. With CALLERID_REQUIRE_CLIENTS set, its absence is a
 failure.
 """
 

@@ -112,12 +112,12 @@ static class EntryPoint { static int Main(string[] args) { return Program.Main(a
 def csharp(directory: Path) -> list[str]:
     """Compiled by Mono with the assemblies of .NET Core 3.1 (it cannot read those of .NET 8), and run on .NET 8."""
     if platform.machine() != "x86_64":
-        pytest.skip("requirements-dotnet.lock has packages for x86-64 only")
+        pytest.skip("requirements/dotnet.lock has packages for x86-64 only")
     installed = Path(os.environ.get("TEST_DOTNET", "/nonexistent"))
     assemblies = installed / "dotnetcore2" / "bin" / "shared" / "Microsoft.NETCore.App"
     dotnet = installed / "dnv" / "net" / "runtime" / ".net" / "dotnet"
     if not dotnet.exists() or not assemblies.exists():
-        raise Unavailable("TEST_DOTNET is no directory with what requirements-dotnet.lock lists")
+        raise Unavailable("TEST_DOTNET is no directory with what requirements/dotnet.lock lists")
     references = [f"-r:{path}" for path in assemblies.glob("*/System*.dll") if "WindowsRuntime" not in path.name]
     entry_point, assembly = directory / "EntryPoint.cs", directory / "callerid.dll"
     entry_point.write_text(CSHARP_ENTRY_POINT)

@@ -1,6 +1,6 @@
 """Outside oracles: the vendors' own Python clients read the same from the same bytes as our presets do.
 
-The clients are no dependency of ours: `pip install --require-hashes -r requirements-oracles.lock`, in an environment of
+The clients are no dependency of ours: `pip install --require-hashes -r requirements/oracles.lock`, in an environment of
 its own, installs them. With CALLERID_REQUIRE_CLIENTS set, one that is missing is a failure.
 """
 
@@ -85,7 +85,7 @@ def client_of(name: str) -> Any:
     except ImportError:
         if os.environ.get("CALLERID_REQUIRE_CLIENTS"):
             raise
-        pytest.skip(f"the vendor's client {module} is not installed: see requirements-oracles.lock")
+        pytest.skip(f"the vendor's client {module} is not installed: see requirements/oracles.lock")
 
 
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)
