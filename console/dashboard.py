@@ -34,21 +34,21 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Unfold's DASHBOARD_CALLBACK: `context` and the blocks that this operator may view."""
     now, period = timezone.now(), periods.from_query(request.GET)
     since = period.since(now)
-    can_view_usage, can_view_ledger, can_view_tokens = map(
-        request.user.has_perm, ("monitoring.view_usage", "accounts.view_creditentry", "accounts.view_apitoken")
+    can_view_sources, can_view_ledger, can_view_tokens = map(
+        request.user.has_perm, ("monitoring.view_source", "accounts.view_creditentry", "accounts.view_apitoken")
     )
     blocks: dict[str, Any] = {}
-    if can_view_usage or can_view_ledger:
+    if can_view_sources or can_view_ledger:
         hours = request_statistics.by_hour(since)
         total = sum(map(Counter, hours.values()), Counter[str]())
-    if can_view_usage:
+    if can_view_sources:
         blocks["searches"] = _searches(total)
         by_hour = period is periods.DAY or (period is periods.WEEK and request.GET.get("by") == "hour")
         blocks["chart"] = _chart(hours, period, now, by_hour=by_hour)
         blocks["report"] = source_report.report(since)
     if can_view_ledger:
         blocks["credits"] = figures = _credits(total, since)
-        cost = blocks["report"].cost if can_view_usage else None
+        cost = blocks["report"].cost if can_view_sources else None
         refunded = figures["refunded"] - figures["lost"]  # lost answers are not in `spent`
         blocks["money"] = _money(sales.of_all_tokens(since), figures["spent"] - refunded, cost)
     if can_view_tokens:

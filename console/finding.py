@@ -26,7 +26,7 @@ from core.admin import page_url
 from core.long_lists import EVER
 from lookup.search import SLOTS, members
 from monitoring.admin.request_queries import RequestLogForm
-from monitoring.models import RequestLogEntry, Usage
+from monitoring.models import RequestLogEntry, Source
 from phonebook import numbers
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
@@ -206,7 +206,7 @@ def _sources(search: _Search) -> Iterator[Result]:
             slots.setdefault(member.name, []).append(slot)
     for name, of in slots.items():
         if search.text.casefold() in name.casefold():
-            yield Result(name, reverse("admin:monitoring_usage_change", args=[name]), ", ".join(of))
+            yield Result(name, reverse("admin:monitoring_source_change", args=[name]), ", ".join(of))
 
 
 def _users(search: _Search) -> Iterator[Result]:
@@ -224,6 +224,6 @@ _KINDS = (
     _Kind("Rules", "number", NumberRule, _rules),
     _Kind("Contacts", "number", Contact, _contacts),
     _Kind("Complaints", "number", ComplaintDay, _complaints),
-    _Kind("Sources", "name", Usage, _sources),
+    _Kind("Sources", "name", Source, _sources),
     _Kind("Users", "name or e-mail address", User, _users),
 )

@@ -24,8 +24,8 @@ _SIDEBAR: dict[str, list[tuple[str, str, str, str | None]]] = {
         ("Notices", "mail", "monitoring_notice_changelist", "monitoring.view_notice"),
     ],
     "Numbers": [
-        ("Sources", "speed", "monitoring_usage_changelist", "monitoring.view_usage"),
-        ("Test a number", "phone_in_talk", "monitoring_usage_test", "monitoring.test_lookup"),
+        ("Sources", "speed", "monitoring_source_changelist", "monitoring.view_source"),
+        ("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup"),
         ("Rules", "gavel", "phonebook_numberrule_changelist", "phonebook.view_numberrule"),
         ("Contacts", "contacts", "phonebook_contact_changelist", "phonebook.view_contact"),
         ("Complaints", "report", "phonebook_complaintday_changelist", "phonebook.view_complaintday"),

@@ -17,7 +17,7 @@ _VIEWER = {
     "accounts.view_apitoken",
     "accounts.view_customer",
     "monitoring.view_incident",
-    "monitoring.view_usage",
+    "monitoring.view_source",
 }
 _SUPPORT = _VIEWER | {
     "accounts.view_creditentry",

@@ -13,7 +13,7 @@ class SourcePause(models.Model):
     paused_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
-        default_permissions = ()  # `Usage` has the permission to pause
+        default_permissions = ()  # `Source` has the permission to pause
         verbose_name = "source"
 
     def __str__(self) -> str:

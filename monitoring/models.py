@@ -121,7 +121,7 @@ class SourceHour(models.Model):
     ms_more = models.IntegerField("more", default=0)
 
     class Meta:
-        default_permissions = ()  # no page shows single rows; `Usage` has the permission to view the totals
+        default_permissions = ()  # no page shows single rows; `Source` has the permission to view the totals
         constraints = [
             models.UniqueConstraint(
                 fields=["hour", "slot", "connector", "outcome"], name="sourcehour_hour_slot_connector_outcome"
@@ -129,7 +129,7 @@ class SourceHour(models.Model):
         ]
 
 
-class Usage(SourceHour):
+class Source(SourceHour):
     """The console's Sources page, and the permission to view it."""
 
     class Meta:

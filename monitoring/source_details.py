@@ -12,7 +12,7 @@ from lookup.models import SourceCheck, SourcePause
 from lookup.search import SLOTS, members
 from lookup.vendors.preset import Preset
 from monitoring import source_report, source_statistics
-from monitoring.source_report import Source
+from monitoring.source_report import SourceRow
 from monitoring.source_statistics import SourceUsage
 
 MAX_FAILURES = 20
@@ -41,7 +41,7 @@ def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> dict
     own = [failure for failure in failures if failure.connector == name]
     if not (member or pause or usages or own):
         return None
-    slots = [Source(usages[slot], member if member in members(slot) else None) for slot in SLOTS if slot in usages]
+    slots = [SourceRow(usages[slot], member if member in members(slot) else None) for slot in SLOTS if slot in usages]
     costs = [slot.cost for slot in slots]
     state = now_state.name if now_state else "paused" if pause else "unused"
     if state == "healthy" and not (total.calls or total.cached or name in answered):

@@ -27,7 +27,7 @@ MIN_FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceRow:
     """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `breaker`:
     events of all processes. `pause`: None unless an operator has paused it."""
 
@@ -70,7 +70,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    sources: list[Source]
+    sources: list[SourceRow]
     currency: str
 
     @property
@@ -98,7 +98,7 @@ def report(since: datetime) -> Report:
         rules = [name for name in used if name == RULES_SOURCE]
         for name in dict.fromkeys([*rules, *configured, *used]):
             usage = usages.sources.get((slot, name)) or SourceUsage(slot, name)
-            sources.append(Source(usage, configured.get(name), usages.breakers.get(name), paused.get(name)))
+            sources.append(SourceRow(usage, configured.get(name), usages.breakers.get(name), paused.get(name)))
     return Report(sources, settings.CURRENCY)
 
 

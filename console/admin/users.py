@@ -37,7 +37,7 @@ Group._meta.verbose_name, Group._meta.verbose_name_plural = "role", "roles"
 
 #: Permissions that Django creates and that have no effect here: these pages are read-only or for superusers.
 _WITHOUT_EFFECT = (
-    r"^(add|change|delete)_(creditentry|usage|logentry|user|group)$|^(add|delete)_notice$|^delete_apitoken$"
+    r"^(add|change|delete)_(creditentry|source|logentry|user|group)$|^(add|delete)_notice$|^delete_apitoken$"
 )
 
 # Django's pages are replaced below. django-otp's pages would show the secrets of other users.

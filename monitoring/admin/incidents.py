@@ -51,10 +51,10 @@ def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | 
         if subject.isdigit():
             return reverse("admin:accounts_apitoken_change", args=[subject]), f"API token #{subject}"
         return reverse("admin:accounts_apitoken_changelist"), "API tokens"
-    if area == "source" and request.user.has_perm("monitoring.view_usage"):
-        return reverse("admin:monitoring_usage_change", args=[subject]), f"Source {subject}"
-    if area in ("searches", "data", "address_book") and request.user.has_perm("monitoring.view_usage"):
-        return reverse("admin:monitoring_usage_changelist"), "Sources"
+    if area == "source" and request.user.has_perm("monitoring.view_source"):
+        return reverse("admin:monitoring_source_change", args=[subject]), f"Source {subject}"
+    if area in ("searches", "data", "address_book") and request.user.has_perm("monitoring.view_source"):
+        return reverse("admin:monitoring_source_changelist"), "Sources"
     return None
 
 

@@ -21,12 +21,12 @@ from lookup import source_actions
 from lookup.models import SourcePause
 from monitoring import source_details, source_report, source_statistics
 from monitoring.admin import source_charts, tester
-from monitoring.models import Usage
+from monitoring.models import Source
 from phonebook.address_books import status as address_books
 from phonebook.imports import data_sets
 
 MAX_FAILURES = 100
-VIEW = "monitoring.view_usage"
+VIEW = "monitoring.view_source"
 #: State → its text and the type of its label.
 STATES = {
     "paused": ("paused", "warning"),
@@ -52,18 +52,18 @@ class ResumeForm(PauseForm):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PageObject:
     """The object of a source's page. `pk`: its name. `pause`: None if no operator has paused it."""
 
     pk: str
     pause: SourcePause | None
-    _meta: ClassVar[Any] = Usage._meta  # for unfold's header
+    _meta: ClassVar[Any] = Source._meta  # for unfold's header
 
     def __str__(self) -> str:
         return self.pk
 
 
-@admin.register(Usage)
+@admin.register(Source)
 class SourcesAdmin(ReadOnlyAdmin):
     """Totals by source instead of a list of rows. The object of a page is a source: its name is the key."""
 
@@ -71,16 +71,16 @@ class SourcesAdmin(ReadOnlyAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(partial(tester.respond, self))
-        return [path("test/", view, name="monitoring_usage_test"), *super().get_urls()]
+        return [path("test/", view, name="monitoring_source_test"), *super().get_urls()]
 
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Source | None:
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> PageObject | None:
         """The source of this name, if it is configured or paused."""
         if not object_id.isprintable():  # PostgreSQL would refuse it
             return None
         pause = SourcePause.objects.filter(pk=object_id).first()
-        return Source(object_id, pause) if pause or object_id in source_actions.configured() else None
+        return PageObject(object_id, pause) if pause or object_id in source_actions.configured() else None
 
-    def offers(self, request: HttpRequest, url_path: str, obj: Source) -> bool:
+    def offers(self, request: HttpRequest, url_path: str, obj: PageObject) -> bool:
         if url_path == "resume":
             return obj.pause is not None
         return obj.pk in source_actions.configured() and not (url_path == "pause" and obj.pause)
@@ -135,7 +135,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             currency=settings.CURRENCY,
         )
 
-    def action_context(self, request: HttpRequest, url_path: str, obj: Source) -> dict[str, Any]:
+    def action_context(self, request: HttpRequest, url_path: str, obj: PageObject) -> dict[str, Any]:
         if url_path == "resume":
             state = f"paused {source_actions.described(obj.pause)}" if obj.pause else "not paused"
             return {"explanation": f"It is {state}."}
@@ -156,12 +156,12 @@ class SourcesAdmin(ReadOnlyAdmin):
             "as failed, and the sources after it in its slot are called."
         ),
     )
-    def pause(self, request: HttpRequest, obj: Source, data: dict[str, Any]) -> str:
+    def pause(self, request: HttpRequest, obj: PageObject, data: dict[str, Any]) -> str:
         source_actions.pause(name=obj.pk, reason=data["reason"], user=cast(User, request.user))
         return f"Paused {obj}. All processes stop calling it within a few seconds."
 
     @form_action("Resume", VIEW, "monitoring.pause_source", form=ResumeForm, variant=ActionVariant.PRIMARY)
-    def resume(self, request: HttpRequest, obj: Source, data: dict[str, Any]) -> str:
+    def resume(self, request: HttpRequest, obj: PageObject, data: dict[str, Any]) -> str:
         source_actions.resume(name=obj.pk, reason=data["reason"], user=cast(User, request.user))
         return f"Resumed {obj}."
 
@@ -175,7 +175,7 @@ class SourcesAdmin(ReadOnlyAdmin):
         ),
         atomic=False,
     )
-    def check_now(self, request: HttpRequest, obj: Source, data: dict[str, Any]) -> HttpResponse | str:
+    def check_now(self, request: HttpRequest, obj: PageObject, data: dict[str, Any]) -> HttpResponse | str:
         try:
             result = source_actions.check(name=obj.pk, user=cast(User, request.user))
         except source_actions.CheckedRecently:

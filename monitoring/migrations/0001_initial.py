@@ -71,7 +71,7 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='Usage',
+            name='Source',
             fields=[
             ],
             options={

@@ -99,14 +99,14 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
         ("console-ledger-entry", f"accounts/creditentry/{made['search']}/change/", "Check a number", 1020),
         ("console-requests", "monitoring/requestlogentry/", "both sources matched", 860),
         ("console-request", f"monitoring/requestlogentry/{made['request']}/change/", "Source A: found", 700),
-        ("console-sources", "monitoring/usage/", "twilio", 720),
-        ("console-source", "monitoring/usage/twilio/change/", "twilio", 980),
+        ("console-sources", "monitoring/source/", "twilio", 720),
+        ("console-source", "monitoring/source/twilio/change/", "twilio", 980),
         ("console-alerts", "monitoring/incident/", "Source slow", 620),
     ):
         page.goto(f"/admin/{path}")
         expect(page.get_by_role("main")).to_contain_text(text)
         take(page, name, height)
-    page.goto("/admin/monitoring/usage/test/")
+    page.goto("/admin/monitoring/source/test/")
     page.get_by_label("Number", exact=True).fill("+49 30 23125555")
     page.get_by_role("button", name="Test", exact=True).click()
     expect(page.get_by_role("group", name="As a phone shows it")).to_contain_text("Spam")

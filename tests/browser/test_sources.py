@@ -6,11 +6,11 @@ from tests.browser.pages import Page, expect
 
 pytestmark = pytest.mark.once
 
-URL = "/admin/monitoring/usage/directory/change/"
+URL = "/admin/monitoring/source/directory/change/"
 
 
 def test_source_is_paused_and_resumed(admin_page: Page) -> None:
-    admin_page.goto("/admin/monitoring/usage/")
+    admin_page.goto("/admin/monitoring/source/")
     admin_page.get_by_role("link", name="directory").first.click()
     admin_page.get_by_role("link", name="Pause").click()
     admin_page.get_by_label("Reason").fill("The contacts are being replaced")

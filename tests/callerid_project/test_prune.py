@@ -24,7 +24,7 @@ from lookup.answers import Found, NotFound
 from lookup.connectors.complaints import Complaints
 from lookup.outcomes import MemberCall
 from monitoring import source_statistics
-from monitoring.models import RequestLogEntry, Usage
+from monitoring.models import RequestLogEntry, Source
 from phonebook import cache_versions
 from phonebook.imports import complaints as complaint_imports
 from phonebook.models import CacheVersion, ComplaintDay
@@ -55,7 +55,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     RequestLogEntry.objects.update(created_at=timezone.now() - timedelta(days=7, minutes=1))
     IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
     monkeypatch.setattr(source_statistics, "PRUNE_ROWS", 1)
-    Usage.objects.update(hour=timezone.now() - timedelta(days=KEPT_DAYS, hours=1))
+    Source.objects.update(hour=timezone.now() - timedelta(days=KEPT_DAYS, hours=1))
     source_statistics.count("source_a", [MemberCall("x", NotFound(), elapsed_s=0.1)])
     write_buffer.process_buffer.flush()
     complaint(timezone.now().date() - timedelta(days=400))
@@ -77,7 +77,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         "sessions": 1,
     }
     assert Session.objects.get().session_key == "going on"
-    assert Usage.objects.get().connector == "x"
+    assert Source.objects.get().connector == "x"
     out = StringIO()
     call_command("prune", stdout=out)
     assert out.getvalue() == (

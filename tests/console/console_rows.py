@@ -15,7 +15,7 @@ from accounts import customers, tokens
 from console.models import Invitation
 from lookup.models import SourcePause
 from monitoring import notices
-from monitoring.models import Incident, Notice, RequestLogEntry, Usage
+from monitoring.models import Incident, Notice, RequestLogEntry, Source
 from phonebook.models import ComplaintDay, Contact, NumberRule
 from tests import awaited
 
@@ -59,7 +59,7 @@ def one_of_each() -> dict[str, Model]:
             last_seen_at=now,
             opened_at=now,
         ),
-        "monitoring.usage": Usage.objects.create(hour=now, connector="x", outcome="found", count=1),
+        "monitoring.source": Source.objects.create(hour=now, connector="x", outcome="found", count=1),
         "monitoring.requestlogentry": request,
         "phonebook.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.contact": Contact.objects.create(number=NUMBER, name="Example Bakery"),

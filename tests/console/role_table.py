@@ -65,16 +65,16 @@ monitoring.incident change         -      -       -        -         -        -
 monitoring.incident delete         -      -       -        -         -        -
 monitoring.incident send_test      -      -       -        yes       -        yes
 
-monitoring.usage list                -      yes     yes      yes       yes      yes
-monitoring.usage view                -      yes     yes      yes       yes      yes
-monitoring.usage history             -      -       -        -         yes      yes
-monitoring.usage add                 -      -       -        -         -        -
-monitoring.usage change              -      -       -        -         -        -
-monitoring.usage delete              -      -       -        -         -        -
-monitoring.usage check_now              -      -       -        yes       -        yes
-monitoring.usage pause               -      -       -        yes       -        yes
-monitoring.usage resume              -      -       -        yes       -        yes
-monitoring.usage test                -      -       yes      yes       -        yes
+monitoring.source list                -      yes     yes      yes       yes      yes
+monitoring.source view                -      yes     yes      yes       yes      yes
+monitoring.source history             -      -       -        -         yes      yes
+monitoring.source add                 -      -       -        -         -        -
+monitoring.source change              -      -       -        -         -        -
+monitoring.source delete              -      -       -        -         -        -
+monitoring.source check_now              -      -       -        yes       -        yes
+monitoring.source pause               -      -       -        yes       -        yes
+monitoring.source resume              -      -       -        yes       -        yes
+monitoring.source test                -      -       yes      yes       -        yes
 
 monitoring.requestlogentry list      -      -       yes      yes       yes      yes
 monitoring.requestlogentry view      -      -       yes      yes       yes      yes
@@ -156,11 +156,11 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("monitoring.notice", "change"): {"threshold": 5, "outcome": "x"},
     ("monitoring.incident", "add"): {"kind": "x", "title": "x"},
     ("monitoring.incident", "change"): {"title": "x"},
-    ("monitoring.usage", "add"): {"connector": "x", "outcome": "found"},
-    ("monitoring.usage", "test"): {"number": "+1 212 555 0100"},
-    ("monitoring.usage", "check_now"): {},
-    ("monitoring.usage", "pause"): {"reason": "invoice"},
-    ("monitoring.usage", "resume"): {"reason": "paid"},
+    ("monitoring.source", "add"): {"connector": "x", "outcome": "found"},
+    ("monitoring.source", "test"): {"number": "+1 212 555 0100"},
+    ("monitoring.source", "check_now"): {},
+    ("monitoring.source", "pause"): {"reason": "invoice"},
+    ("monitoring.source", "resume"): {"reason": "paid"},
     ("monitoring.requestlogentry", "add"): {"status": 200},
     ("monitoring.requestlogentry", "change"): {"status": 500},
     ("phonebook.numberrule", "add"): {"number": "493023125043", "spam": "true"},
@@ -239,10 +239,10 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         case "export":
             yield Request("POST", url(verb))
         case "view":
-            yield Request("GET", url("change", "complaints" if model == "monitoring.usage" else str(row.pk)))
+            yield Request("GET", url("change", "complaints" if model == "monitoring.source" else str(row.pk)))
         case "history":
             yield Request("GET", url(verb, str(row.pk)))
-        case "change" if model == "monitoring.usage":  # its page is a source's
+        case "change" if model == "monitoring.source":  # its page is a source's
             yield Request("POST", url("delete", str(row.pk)), {"post": "yes"})
         case "change":
             yield list(form(url("change", str(row.pk))))[-1]

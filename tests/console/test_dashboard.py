@@ -229,7 +229,7 @@ def test_margin_is_revenue_less_the_cost_of_sources(admin_client: Client, settin
 
 
 def test_margin_is_for_those_who_may_view_ledger_and_sources(seen: Callable[..., str]) -> None:
-    assert "Sales and margin" not in seen("accounts.view_apitoken", "monitoring.view_usage")
+    assert "Sales and margin" not in seen("accounts.view_apitoken", "monitoring.view_source")
     ledger = seen("accounts.view_creditentry")
     assert "<dt>Revenue</dt>" in ledger
     assert "<dt>Margin</dt>" not in ledger
@@ -291,7 +291,7 @@ SOURCES, RUNNING_OUT, HEALTH = 'aria-label="Sources"', "Running out within 7 day
 @pytest.mark.parametrize(
     ("permission", "blocks"),
     [
-        ("monitoring.view_usage", {SEARCHES, SOURCES, HEALTH}),
+        ("monitoring.view_source", {SEARCHES, SOURCES, HEALTH}),
         ("accounts.view_creditentry", {CREDITS, HEALTH}),
         ("accounts.view_apitoken", {OUTSTANDING, RUNNING_OUT, HEALTH}),
         ("phonebook.view_contact", set()),
@@ -400,7 +400,7 @@ def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: 
     text = admin_client.get(URL).text
     assert set(re.findall(r"Source failing: (\w+)", text)) == {f"s{n}" for n in range(2, 12)}
     assert "Check the key." in text
-    assert "/admin/monitoring/usage/s11/change/" in text
+    assert "/admin/monitoring/source/s11/change/" in text
     assert "All open alerts" in text
 
 

@@ -62,7 +62,7 @@ def test_single_result_opens_at_once(boss: Client, rows: dict[str, Model]) -> No
     assert opened(boss, "somebody@") == change("auth_user", rows["auth.user"].pk)
     assert opened(boss, "ledger") == reverse("admin:accounts_creditentry_changelist")
     assert opened(boss, "two-factor") == reverse("admin:second_factor")
-    assert opened(boss, "geogr") == reverse("admin:monitoring_usage_change", args=["geography"])
+    assert opened(boss, "geogr") == reverse("admin:monitoring_source_change", args=["geography"])
     customer = change("accounts_customer", rows["accounts.customer"].pk)
     assert (opened(boss, "example LTD"), opened(boss, "owner@")) == (customer, customer)
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import CreditEntry
 from monitoring.admin.request_queries import RequestLogForm
-from monitoring.models import RequestLogEntry, Usage
+from monitoring.models import RequestLogEntry, Source
 from tests.console.console_rows import one_of_each
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
@@ -59,7 +59,7 @@ def test_lists_reject_filters_that_they_do_not_offer(admin_client: Client, model
     for name in set(conditions(model)) - set(allowed(model)):
         with CaptureQueriesContext(connection) as ran:
             answer = admin_client.get(address(model), {name: "(a+)+$"})
-        if model is Usage:  # sums, and no list
+        if model is Source:  # sums, and no list
             assert answer.status_code == 200
         else:
             assert answer.status_code == 400, name
@@ -85,7 +85,7 @@ def test_every_choice_of_a_list_filter_works(admin_client: Client, model: type[M
 
 
 @pytest.mark.parametrize(
-    "model", [model for model in MODELS if model is not Usage], ids=lambda model: model._meta.label
+    "model", [model for model in MODELS if model is not Source], ids=lambda model: model._meta.label
 )
 def test_no_list_shows_facet_counts_on_request(admin_client: Client, model: type[Model]) -> None:
     admin_client.get(address(model))

@@ -72,7 +72,7 @@ def test_page_shows_what_was_sent_and_where_to_look(admin_client: Client, token:
         "Correct it.",
         "ops@example.org",
         "hooks.example.org (",
-        "/monitoring/usage/twilio/change/",
+        "/monitoring/source/twilio/change/",
     ):
         assert shown in text
     assert "path-is-secret" not in text
@@ -88,7 +88,7 @@ def test_page_shows_only_what_the_user_may_view(staff: Staff) -> None:
     report("twilio")
     text = page(staff("view_incident"), Incident.objects.get())
     assert "It fails." in text
-    assert not any(hidden in text for hidden in ("ops@example.org", "/monitoring/usage/", NOTICES))
+    assert not any(hidden in text for hidden in ("ops@example.org", "/monitoring/source/", NOTICES))
 
 
 def test_notices_show_their_alert_and_message(admin_client: Client) -> None:

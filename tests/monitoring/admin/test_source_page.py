@@ -30,7 +30,7 @@ REMOTE = "tests.connectors.RemoteKnows"
 
 
 def url(name: str, action: str = "") -> str:
-    return f"/admin/monitoring/usage/{name}/{action or 'change/'}"
+    return f"/admin/monitoring/source/{name}/{action or 'change/'}"
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_source_that_is_no_longer_configured_has_a_page(frozen: None, admin_clie
 def test_sources_page_links_each_source(frozen: None, admin_client: Client) -> None:
     add("found", 1, connector="operator rules")
     SourcePause.objects.create(connector=REMOTE, reason="invoice", paused_by="olga", paused_at=NOW)
-    for page in ("/admin/", "/admin/monitoring/usage/"):
+    for page in ("/admin/", "/admin/monitoring/source/"):
         text = admin_client.get(page).text
         assert f'href="{url(REMOTE)}"' in text
         assert "source/operator" not in text

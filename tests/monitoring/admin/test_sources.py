@@ -11,13 +11,13 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from monitoring.models import SourceHour, SourceResult, Usage
+from monitoring.models import Source, SourceHour, SourceResult
 from monitoring.templatetags.figures import milliseconds, money
 from phonebook.models import Dataset
 from tests.console_pages import table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quiet_sources")]
-URL = "/admin/monitoring/usage/"
+URL = "/admin/monitoring/source/"
 NOW = datetime(2026, 3, 9, 14, 20, 30, tzinfo=UTC)
 
 
@@ -188,11 +188,11 @@ def test_times_below_10_ms_have_one_decimal(value: float | None, written: str) -
 
 
 def test_statistics_cannot_be_changed(admin_client: Client) -> None:
-    row = Usage.objects.create(hour=NOW, slot="source_a", connector="x", outcome="found", count=1)
+    row = Source.objects.create(hour=NOW, slot="source_a", connector="x", outcome="found", count=1)
     for path, status in (("add/", 403), (f"{row.pk}/change/", 404), (f"{row.pk}/delete/", 403)):
         assert admin_client.post(URL + path, {"count": 5, "post": "yes"}).status_code == status
     admin_client.post(URL, {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"})
-    assert Usage.objects.get().count == 1
+    assert Source.objects.get().count == 1
 
 
 def test_page_needs_the_view_permission(client: Client) -> None:
@@ -200,7 +200,7 @@ def test_page_needs_the_view_permission(client: Client) -> None:
     user = User.objects.create_user("limited", password="x", is_staff=True)
     client.force_login(user)
     assert client.get(URL).status_code == 403
-    user.user_permissions.set(Permission.objects.filter(codename="view_usage"))
+    user.user_permissions.set(Permission.objects.filter(codename="view_source"))
     assert client.get(URL).status_code == 200
 
 

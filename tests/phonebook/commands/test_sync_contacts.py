@@ -134,13 +134,13 @@ def test_health_reports_what_an_operator_must_do(book: CardDAVBook, monkeypatch:
 
 
 def test_console_shows_age_counts_and_errors(books: Callable[..., CardDAVBook], admin_client: Client) -> None:
-    assert "Address books" not in admin_client.get("/admin/monitoring/usage/").content.decode()
+    assert "Address books" not in admin_client.get("/admin/monitoring/source/").content.decode()
     office, sales = books("office"), books("sales")
     office.put(a=vcard("Alice Example", "+12125550142", "646 555 0100"))
     sales.faults = [raw(b"", 503)]
     Ran("sync_contacts")
     AddressBook.objects.filter(name="office").update(synced_at=timezone.now() - timedelta(hours=3, seconds=5))
-    page = " ".join(admin_client.get("/admin/monitoring/usage/").content.decode().split())
+    page = " ".join(admin_client.get("/admin/monitoring/source/").content.decode().split())
     assert '<th scope="row">office</th><td class="number">1</td><td class="number">1</td>' in page
     assert "3 hours" in page
     assert "the server answered 503" in page
