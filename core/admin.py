@@ -35,6 +35,17 @@ MAX_SEARCH = 200
 MAX_SELECTED = 900
 
 
+class RelatedPage(NamedTuple):
+    """A page of an app above about an object. `permission`: to view it. `url`: its URL, of the object."""
+
+    permission: str
+    url: Callable[[Any], str]
+
+
+#: By model of the object. The app above registers its page with the page's ModelAdmin.
+RELATED_PAGES: dict[type[Model], RelatedPage] = {}
+
+
 def html_link(url: str, text: object) -> str:
     """A link that is legible in the light and in the dark theme."""
     return format_html('<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>', url, text)

@@ -10,7 +10,7 @@ from django.db.models import Prefetch, QuerySet
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path, reverse
+from django.urls import URLPattern, path
 
 from accounts import credits
 from accounts.admin import ledger_export
@@ -18,20 +18,18 @@ from accounts.admin.base import TokenListAdmin, require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
 from accounts.models import CreditEntry
 from core import history, throttling
-from core.admin import change_link, column, html_link, page_url, require, submitted
+from core.admin import RELATED_PAGES, change_link, column, html_link, page_url, require, submitted
 from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
 COMPARE_RATE = (10, 60)
-#: Redirects to the request of a search's entry (lookup.admin).
-REQUEST_URL = "admin:monitoring_requestlogentry_charge"
 
 
 def _request_link(entry: CreditEntry) -> str:
     """A link to the request's page, or the request id of an entry that has none."""
     if entry.kind != CreditEntry.Kind.SEARCH or not entry.request_id:
         return entry.request_id or "-"
-    return html_link(reverse(REQUEST_URL, args=[entry.pk]), entry.request_id)
+    return html_link(RELATED_PAGES[CreditEntry].url(entry), entry.request_id)
 
 
 @admin.register(CreditEntry)

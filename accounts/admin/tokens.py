@@ -40,7 +40,7 @@ from accounts.admin.token_forms import (
     TopUpForm,
 )
 from accounts.models import ApiToken, CreditEntry
-from core.admin import Secret, Unchanged, column, form_action, require, submitted
+from core.admin import RELATED_PAGES, Secret, Unchanged, column, form_action, require, submitted
 
 log = logging.getLogger(__name__)
 
@@ -140,6 +140,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
         now = timezone.now()
         token = request_statistics.with_activity(ApiToken.objects.select_related("customer"), now).get(pk=obj.pk)
         days = request_statistics.by_day([token.pk], now)
+        requests = RELATED_PAGES[ApiToken]
         return {
             "show_save_and_add_another": False,
             "token": token,
@@ -147,6 +148,7 @@ class ApiTokenAdmin(TokenSearchAdmin):
             "state": token_list.state_label(token),
             "runs_out": self.runs_out(token),
             "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
+            "requests_url": requests.url(token) if request.user.has_perm(requests.permission) else "",
             "entries": token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES],
         }
 

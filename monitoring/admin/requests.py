@@ -3,6 +3,7 @@
 import json
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import admin, messages
@@ -12,9 +13,9 @@ from django.urls import URLPattern, path
 from django.utils.html import format_html
 
 from accounts.admin.base import TokenListAdmin
-from accounts.models import CreditEntry
+from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
-from core.admin import change_link, column, require
+from core.admin import RELATED_PAGES, RelatedPage, change_link, column, page_url, require
 from core.long_lists import in_range
 from lookup.search import SLOTS
 from monitoring.admin.request_queries import RequestLogForm
@@ -23,6 +24,17 @@ from monitoring.models import RequestLogEntry
 #: The answer is logged after the ledger entry is written.
 MAX_WRITE_DELAY = timedelta(minutes=1)
 _SHARED, _CACHED = "shared_", "cached_"
+
+
+def _requests_of(token: ApiToken) -> str:
+    parameters = urlencode({"token": f"#{token.pk}", "since": f"{token.created_at:%Y-%m-%d}"})
+    return f"{page_url(RequestLogEntry, 'changelist')}?{parameters}"
+
+
+RELATED_PAGES[ApiToken] = RelatedPage("monitoring.view_requestlogentry", _requests_of)
+RELATED_PAGES[CreditEntry] = RelatedPage(
+    "monitoring.view_requestlogentry", lambda entry: page_url(RequestLogEntry, "charge", entry.pk)
+)
 
 
 def _ms(us: int | None) -> str:
