@@ -5,7 +5,7 @@ triggers in the initial migration (the ledger refuses UPDATE and DELETE, except 
 """
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from django.db import models
 from django.db.models import Q
@@ -141,6 +141,12 @@ class ActiveToken(NamedTuple):
 
 class CreditEntry(models.Model):
     """One entry of the append-only ledger. A token's balance is the sum of its entries, at every moment."""
+
+    #: Those of the initial migration, by database (core.schema_state). Without them the ledger could be changed.
+    TRIGGERS: ClassVar = {
+        "postgresql": ("accounts_creditentry_append_only", "accounts_creditentry_no_truncate"),
+        "sqlite": ("accounts_creditentry_no_update", "accounts_creditentry_no_delete"),
+    }
 
     class Kind(models.TextChoices):
         ISSUE = "issue"

@@ -26,6 +26,7 @@ from accounts import unknown_charges
 from callerid_project import error_reports, errors, middleware
 from core import admission, background, database, loop, metrics, tracing
 from lookup.search import SLOTS, members
+from monitoring.health import probes
 from monitoring.health.base import Context, result
 from monitoring.health.dependencies import REDIS_MEMORY
 from monitoring.http_metrics import observe_request
@@ -216,6 +217,9 @@ async def _lifespan(state: dict[str, Any], receive: Any, send: Any) -> None:
 
         database.backend = pool = Pool(settings.DB_POOL_SIZE, settings.DB_MAX_WAIT_S)
         await pool.open()
+    if problem := await probes.incompatibility():
+        await send({"type": "lifespan.startup.failed", "message": problem})
+        return
     metrics.start()
     unknown_charges.settler.start_thread()  # settles what ended processes have left
     log.info(

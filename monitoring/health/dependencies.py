@@ -7,9 +7,8 @@ from datetime import timedelta
 from django.conf import settings
 from django.core import checks as system_checks
 
-from core import db, periods, redis
+from core import db, periods, redis, schema_state
 from core.postgresql import replication, server_log
-from core.schema_state import NOT_MIGRATED, missing_migrations
 from lookup.search import SLOTS, members
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report
@@ -53,7 +52,8 @@ def _key_files(context: Context) -> Findings:
 
 
 def _database(context: Context) -> Findings:
-    yield problem(NOT_MIGRATED) if missing_migrations() else "Reachable; schema up to date."
+    found = schema_state.problem()
+    yield problem(found) if found else "Reachable; schema up to date."
 
 
 def _commits(context: Context) -> Findings:

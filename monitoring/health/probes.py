@@ -1,5 +1,5 @@
-"""Health checks of one process. `/livez`: it responds. `/readyz`: its database responds, has every migration, and
-completes commits."""
+"""Health checks of one process. `/livez`: it responds. `/readyz`: its database responds, has every migration and the
+schema that this version needs, and completes commits."""
 
 import logging
 import time
@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from core import database
 from core.database_errors import describe
 from core.postgresql import replication
-from core.schema_state import APPLIED, NOT_MIGRATED, missing_from
+from core.schema_state import APPLIED, NOT_MIGRATED, SCHEMA, mismatch, missing_from
 from core.views import AsyncAPIView
 
 log = logging.getLogger(__name__)
@@ -60,11 +60,26 @@ class Readiness:
 readiness = Readiness()
 
 
+async def schema_problem() -> str | None:
+    """NOT_MIGRATED, `schema_state.mismatch` or None. Raises django.db's errors."""
+    if missing_from(await database.fetch(APPLIED)):
+        return NOT_MIGRATED
+    return mismatch(await database.fetch(SCHEMA))
+
+
+async def incompatibility() -> str | None:
+    """Why this version can never serve this database, or None, also while the database does not answer or lacks
+    migrations: /readyz reports these."""
+    try:
+        found = await schema_problem()
+    except (DatabaseError, InterfaceError):
+        return None
+    return None if found == NOT_MIGRATED else found
+
+
 async def _problem() -> str | None:
     try:
-        if missing_from(await database.fetch(APPLIED)):
-            return NOT_MIGRATED
-        problem = await replication.find_commit_problem()
+        problem = await schema_problem() or await replication.find_commit_problem()
     except (DatabaseError, InterfaceError) as error:
         log.warning("not ready: database: %s", describe(error))
         return "The database cannot be reached"

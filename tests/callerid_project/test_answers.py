@@ -188,6 +188,7 @@ def test_concurrent_readyz_requests_do_not_wait(monkeypatch: pytest.MonkeyPatch)
 
         monkeypatch.setattr(database, "fetch", fetch_slowly)
         monkeypatch.setattr(probes, "missing_from", lambda rows: frozenset())
+        monkeypatch.setattr(probes, "mismatch", lambda rows: None)
         monkeypatch.setattr(replication, "find_commit_problem", no_problem)
         first = asyncio.create_task(probes.readiness.problem())
         await asyncio.sleep(0)
