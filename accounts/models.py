@@ -12,8 +12,6 @@ from django.db.models import Q
 from django.utils import timezone
 
 #: The first characters of every JWT of this service: the base64 of `{"alg"`.
-
-
 JWT_PREFIX = "eyJhbGci"
 
 
@@ -70,7 +68,7 @@ class ApiToken(models.Model):
     jti = models.CharField(max_length=32, unique=True, editable=False)
     previous_jti = models.CharField(max_length=32, unique=True, null=True, editable=False)
     previous_until = models.DateTimeField(null=True, editable=False, help_text="The previous token works until then.")
-    # Of the current JWT; empty for one that was signed before this column existed.
+    # Of the current JWT.
     last_four = models.CharField(max_length=4, default="", db_default="", editable=False)
     credits = models.BigIntegerField(default=0, editable=False)
     # A debit names it and changes nothing once it has increased: accounts.debit.close_debit.
@@ -281,7 +279,7 @@ class CreditDay(models.Model):
 
 
 class SearchHour(models.Model):
-    """Requests of all tokens with one outcome within one hour. Written only by statistics.py."""
+    """Requests of all tokens with one outcome within one hour. Written only by request_statistics.py."""
 
     hour = models.DateTimeField(help_text="Start of the hour (UTC).")
     outcome = models.CharField(max_length=16)
@@ -292,7 +290,7 @@ class SearchHour(models.Model):
 
 
 class TokenDay(models.Model):
-    """Requests of one token with one outcome on one UTC day. Written only by statistics.py."""
+    """Requests of one token with one outcome on one UTC day. Written only by request_statistics.py."""
 
     # No constraint: counts are written even if the token is gone.
     token = models.ForeignKey(

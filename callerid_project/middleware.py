@@ -151,7 +151,7 @@ def encoded(response: HttpResponse) -> tuple[tuple[bytes, bytes], ...]:
 
 
 class PolicyMiddleware(CSPMiddleware):
-    """The Content-Security-Policy. pages.py relaxes it for its pages; everything below the admin's index, its error
+    """The Content-Security-Policy. Pages outside the console relax it; everything below the admin's index, its error
     pages too, gets ADMIN_POLICY."""
 
     def get_policy_parts(

@@ -342,7 +342,7 @@ SPECTACULAR_SETTINGS = {
 
 # --- Security ----------------------------------------------------------------------------------------------------
 
-# The strictest one, for JSON. pages.py and middleware.py relax it for pages.
+# The strictest one, for JSON. Pages relax it (PolicyMiddleware).
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {"default-src": [NONE], "base-uri": [NONE], "form-action": [NONE], "frame-ancestors": [NONE]}
 }

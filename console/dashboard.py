@@ -114,7 +114,7 @@ def _money(sold: Sales, spent: int, cost: Decimal | None) -> dict[str, Any]:
 
 
 def _tokens(now: datetime) -> dict[str, Any]:
-    """`outstanding` (statistics.outstanding) and `running_out` are None if their query timed out: both grow with the
+    """`outstanding` and `running_out` are None if their query timed out: both grow with the
     number of tokens, and the rest of the page is needed most then."""
     block: dict[str, Any] = {"outstanding": None, "running_out": None}
     with suppress(OperationalError):

@@ -1,7 +1,4 @@
-"""What may be shown or logged about a database error: never a message that may quote a row or a statement.
-
-Without Django, for the main process of the server, which logs without it.
-"""
+"""What may be shown or logged about a database error: never a message that may quote a row or a statement."""
 
 from typing import Any
 

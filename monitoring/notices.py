@@ -111,8 +111,8 @@ def claim_next(now: datetime, unavailable: Collection[tuple[str, str]] = ()) -> 
 
 
 def _write_low_balance_webhooks() -> None:
-    """Write the notices to webhooks of each low balance whose e-mail is pending, once, also if the version before wrote
-    that. Apart from sending the e-mail, so that they do not wait for an unavailable mail server."""
+    """Write the notices to webhooks of each low balance whose e-mail is pending, once: apart from the e-mail, so that
+    they do not wait for an unavailable mail server."""
     if not (settings.LOW_BALANCE_NOTICES and settings.ALERT_WEBHOOK_URLS):
         return
     emails = Notice.objects.filter(due_at__isnull=False, token__isnull=False, has_webhooks=False)

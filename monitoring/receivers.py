@@ -1,4 +1,4 @@
-"""Keeps what searches and commands report. Receivers never raise and never wait for the database."""
+"""Keeps what searches and commands report. Those of searches never raise and never wait for the database."""
 
 from collections.abc import Mapping
 from typing import Any

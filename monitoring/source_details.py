@@ -71,7 +71,7 @@ def _configuration(member: Member) -> list[tuple[str, str]]:
         kind = f"preset ({loaded.title})"
     rows = [("Kind", kind), ("Fields", ", ".join(sorted(connector.fields)))]
     if not connector.remote:
-        return [*rows, ("Called", f"in the request's thread, within {settings.SEARCH_DEADLINE_S:g} s")]
+        return [*rows, ("Called", f"by the search itself, within {settings.SEARCH_DEADLINE_S:g} s")]
     wait_s = min(connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
     found, not_found = map(periods.duration, (connector.hit_ttl_s, connector.miss_ttl_s))
     rows += [

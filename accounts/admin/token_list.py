@@ -42,7 +42,7 @@ def state_label(token: ApiToken) -> dict[str, str]:
 
 
 def runs_out(token: Any, now: datetime) -> str:
-    """When the token runs out. `token` must come from statistics.with_activity."""
+    """When the token runs out. `token` must come from request_statistics.with_activity."""
     if token.is_test or not token.is_usable_at(now):
         return "-"
     return end_of_credits(request_statistics.runs_out(token, token.charged, now), now)

@@ -35,7 +35,7 @@ class Connector(ABC):
     #: Seconds for which Found and NotFound are cached. 0: not at all; at most a year.
     hit_ttl_s: float = 3600
     miss_ttl_s: float = 300
-    #: The number of calls at the same time; further ones fail without being made.
+    #: The number of calls at the same time. Further ones wait for a third of SEARCH_DEADLINE_S at most, then fail.
     concurrency: int = 16
     #: How long a search waits, within its deadline. None: until the deadline.
     max_wait_s: float | None = None
@@ -51,8 +51,8 @@ class Connector(ABC):
         """Look `number` up (digits with country code). An exception counts as Failed.
 
         `timeout_s`: of a local connector, what is left of the search's deadline; of a remote one, how long the call may
-        take (CALL_LIFETIME_S). Remote connectors may define it as `async def`: it runs on the event loop of vendor
-        calls, which it must not block, and is cancelled after `timeout_s`.
+        take (CALL_LIFETIME_S). Remote connectors may define it as `async def`: it runs on the event loop of all
+        searches, which it must not block, and is cancelled after `timeout_s`.
         """
 
     async def close(self) -> None:

@@ -360,7 +360,7 @@ def test_statement_count_is_fixed_and_skips_ledger_searches(admin_client: Client
 
 def test_empty_installation_shows_empty_figures(admin_client: Client) -> None:
     text = admin_client.get(URL).text
-    assert "No requests recorded in this period. Figures are up to 10 seconds behind." in text
+    assert "No requests recorded in this period. Figures are up to 2 seconds behind." in text
     assert "<canvas" not in text
     assert "No tokens, estimated from the last 7 days." in text
     shown = figures(text)

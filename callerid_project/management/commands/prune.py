@@ -1,4 +1,4 @@
-"""Delete expired rows of both apps, and expired sessions."""
+"""Delete expired rows of all apps, and expired sessions."""
 
 from typing import Any
 
