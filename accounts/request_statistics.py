@@ -13,9 +13,9 @@ from typing import Any
 from django.db.models import BigIntegerField, Count, F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from accounts.models import ApiToken, CreditDay, CreditEntry, Customer, SearchHour, TokenDay
+from accounts.models import ApiToken, Customer, SearchHour, TokenDay
 from core import metrics, write_buffer
-from core.periods import day_of, hour_of, midnight
+from core.periods import day_of, hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
 
@@ -207,28 +207,3 @@ def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:
         if (at := runs_out(token, token.charged, now)) and at <= last
     ]
     return sorted(found, key=lambda one: one.at)
-
-
-def booked(since: datetime) -> QuerySet[Any]:
-    """Rows with the `kind`, `amount` and `price` of ledger entries from `since` (UTC) on, without searches.
-
-    Whole days have stored sums. A period that begins within a day is read from the ledger, by the index of all entries
-    but searches.
-    """
-    if since == midnight(since):
-        return CreditDay.objects.filter(day__gte=since.date())
-    return CreditEntry.objects.filter(created_at__gte=since).exclude(kind=CreditEntry.Kind.SEARCH)
-
-
-def ledger_sums(since: datetime) -> dict[str, int]:
-    """The sums of `booked` rows by kind (CreditEntry.Kind). One statement."""
-    return dict(booked(since).values_list("kind").annotate(Sum("amount")).order_by())
-
-
-def outstanding(now: datetime) -> tuple[int, int]:
-    """The credits on usable tokens, and those on revoked or expired tokens. One statement."""
-    usable = Q(revoked_at=None, expires_at__gt=now)
-    sums = ApiToken.objects.aggregate(
-        usable=Sum("credits", filter=usable, default=0), unusable=Sum("credits", filter=~usable, default=0)
-    )
-    return sums["usable"], sums["unusable"]

@@ -1,4 +1,4 @@
-"""What customers paid for credits, and what the credits that they spent were worth.
+"""Sums of the ledger: what customers paid for credits, what the credits that they spent were worth, and what is left.
 
 Sales are the prices of ledger entries in a period. Revenue is recognized when credits are spent: the credits spent,
 less those refunded, times the average price of all credits sold so far (the weighted average cost method). A search
@@ -10,12 +10,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from django.conf import settings
-from django.db.models import Q, Sum
+from django.db.models import Q, QuerySet, Sum
 
-from accounts.models import CreditDay, CreditEntry
-from accounts.request_statistics import booked
+from accounts.models import ApiToken, CreditDay, CreditEntry
+from core.periods import midnight
 
 _CENT = Decimal("0.01")
 #: Of an average price. Revenue is calculated with the rounded average, so that it can be checked by hand.
@@ -73,3 +74,31 @@ def _average(price: Decimal | None, amount: int | None) -> Decimal | None:
     if price is None or not amount or amount < 0:
         return settings.CREDIT_PRICE
     return (price / amount).quantize(_AVERAGE_STEP).normalize()
+
+
+# --- Credits ----------------------------------------------------------------------------------------------------------
+
+
+def booked(since: datetime) -> QuerySet[Any]:
+    """Rows with the `kind`, `amount` and `price` of ledger entries from `since` (UTC) on, without searches.
+
+    Whole days have stored sums. A period that begins within a day is read from the ledger, by the index of all entries
+    but searches.
+    """
+    if since == midnight(since):
+        return CreditDay.objects.filter(day__gte=since.date())
+    return CreditEntry.objects.filter(created_at__gte=since).exclude(kind=CreditEntry.Kind.SEARCH)
+
+
+def ledger_sums(since: datetime) -> dict[str, int]:
+    """The sums of `booked` rows by kind (CreditEntry.Kind). One statement."""
+    return dict(booked(since).values_list("kind").annotate(Sum("amount")).order_by())
+
+
+def outstanding(now: datetime) -> tuple[int, int]:
+    """The credits on usable tokens, and those on revoked or expired tokens. One statement."""
+    usable = Q(revoked_at=None, expires_at__gt=now)
+    sums = ApiToken.objects.aggregate(
+        usable=Sum("credits", filter=usable, default=0), unusable=Sum("credits", filter=~usable, default=0)
+    )
+    return sums["usable"], sums["unusable"]

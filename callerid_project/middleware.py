@@ -27,7 +27,7 @@ from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from core.throttling import client_address
 from monitoring import http_metrics, proxies
 
-request_log = logging.getLogger("callerid.request")
+access_log = logging.getLogger("callerid.request")
 
 #: Characters of a parameter or form field of the console.
 MAX_FIELD = 10_000
@@ -94,7 +94,7 @@ def observe(request: HttpRequest) -> Iterator[Callable[[HttpResponse], HttpRespo
         )
         # These come every few seconds.
         level = logging.DEBUG if view_name in ("livez", "readyz", "metrics") else logging.INFO
-        request_log.log(level, facts)
+        access_log.log(level, facts)
         return response
 
     if request.META.get("HTTP_COOKIE", "").count("\\") > MAX_COOKIE_ESCAPES:

@@ -22,7 +22,7 @@ class AdminConfig(SimpleAdminConfig):
     """The console's pages are imported with the URLs (console/site.py), not by every command."""
 
     verbose_name = "Operators"  # the sidebar's section of the history
-    default_site = "console.site.ThrottledAdminSite"
+    default_site = "console.site.ConsoleSite"
 
     def ready(self) -> None:
         checks.register(check_dependencies, checks.Tags.admin)

@@ -88,7 +88,7 @@ def _searches(total: Counter[str]) -> dict[str, Any]:
 def _credits(total: Counter[str], since: datetime) -> dict[str, Any]:
     """`spent` is from the statistics of searches, the rest from the ledger. `lost` of the refunds are for searches that
     were answered with 500; `unknown`: searches of which it is not known yet whether they were charged, of any time."""
-    amounts, lost = Counter(request_statistics.ledger_sums(since)), Counter(unknown_charges.count(since))
+    amounts, lost = Counter(sales.ledger_sums(since)), Counter(unknown_charges.count(since))
     return {
         "issued": amounts[CreditEntry.Kind.ISSUE] + amounts[CreditEntry.Kind.TOP_UP],
         "refunded": amounts[CreditEntry.Kind.REFUND],
@@ -118,7 +118,7 @@ def _tokens(now: datetime) -> dict[str, Any]:
     number of tokens, and the rest of the page is needed most then."""
     block: dict[str, Any] = {"outstanding": None, "running_out": None}
     with suppress(OperationalError):
-        block["outstanding"] = request_statistics.outstanding(now)
+        block["outstanding"] = sales.outstanding(now)
     with suppress(OperationalError):
         running_out = request_statistics.running_out(now, within_days=RUNNING_OUT_DAYS)
         block["running_out"] = running_out[:MAX_RUNNING_OUT]

@@ -22,8 +22,7 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from console.models import Invitation
-from core import history
-from monitoring import notices
+from core import history, mail
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +128,7 @@ def send(invitation: Invitation, url: str) -> bool:
         to=[user.email],
     )
     try:
-        notices.send_email(message, timeout_s=TIMEOUT_S)
+        mail.send_email(message, timeout_s=TIMEOUT_S)
     except Exception as error:  # its text may contain the address, so only its type is logged
         log.warning("invitation not sent: user=%s %s", user.username, type(error).__name__)
         return False

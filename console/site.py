@@ -81,7 +81,7 @@ class ConfirmForm(forms.Form):
     )
 
 
-class ThrottledAdminSite(UnfoldAdminSite):
+class ConsoleSite(UnfoldAdminSite):
     index_title = "Dashboard"
 
     @property

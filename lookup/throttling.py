@@ -141,7 +141,7 @@ def create_log() -> InProcessLog | RedisLog:
 
 
 #: This process's. Tests replace it.
-request_log = create_log()
+token_log = create_log()
 
 
 def rate_limit_header(remaining: int, wait_s: int) -> str:
@@ -158,7 +158,7 @@ class TokenThrottle(BaseThrottle):
         token = cast(ActiveToken, request.auth)
         limit, window_s = settings.TEST_RATE_LIMIT if token.is_test else settings.RATE_LIMIT
         with tracing.span("rate limit"):
-            self.decision = await request_log.hit(token.pk, limit, window_s)
+            self.decision = await token_log.hit(token.pk, limit, window_s)
         # Structured fields as in draft-ietf-httpapi-ratelimit-headers.
         view.headers["RateLimit-Policy"] = f'"token";q={limit};w={window_s}'
         view.headers["RateLimit"] = rate_limit_header(self.decision.remaining, self.decision.whole_wait_s)

@@ -15,13 +15,13 @@ from smtplib import SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused
 from typing import Any
 
 from django.conf import settings
-from django.core.mail import EmailMessage, get_connection
+from django.core.mail import EmailMessage
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from accounts.models import ApiToken, CustomerContact
-from core import webhooks
+from core import mail, webhooks
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
 from monitoring.models import Incident, Notice
@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 CLAIM = timedelta(minutes=10)
 #: The wait after the n-th failure; the failure after the last one is final.
 BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 240, 720, 1440))
-#: The timeout of the mail server. That of a webhook is webhooks.TIMEOUT_S.
-TIMEOUT_S = 20
 #: How a mail server refuses one message. Its other errors, which are OSErrors too, concern every message.
 _REFUSALS = (SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused)
 #: The `outcome` while a sender has claimed it; for CLAIM at most, if that sender dies.
@@ -155,21 +153,15 @@ def _sender(notice: Notice) -> Callable[[], None] | None:
         token = ApiToken.objects.get(pk=notice.token_id)
         to = recipients(token)
         is_obsolete = token.revoked_at is not None or token.credits > (notice.threshold or 0)
-        return None if not to or is_obsolete else lambda: send_email(message(token, notice, to))
+        return None if not to or is_obsolete else lambda: mail.send_email(message(token, notice, to))
     # Once the incident has ended, only the notice of its end is sent: the other must not arrive after it.
     opened = notice.event == Notice.Event.INCIDENT_OPENED
     if opened and notice.incident is not None and notice.incident.closed_at is not None:
         return None
     if notice.channel == Notice.Channel.EMAIL:
-        return (lambda: send_email(alert_message(notice))) if notice.target in settings.ALERT_EMAILS else None
+        return (lambda: mail.send_email(alert_message(notice))) if notice.target in settings.ALERT_EMAILS else None
     urls = {webhooks.label(url): url for url in settings.ALERT_WEBHOOK_URLS}
     return partial(_post, notice, urls[notice.target]) if notice.target in urls else None
-
-
-def send_email(email: EmailMessage, *, timeout_s: int = TIMEOUT_S) -> None:
-    """Raises smtplib's errors, and others of OSError."""
-    with get_connection(timeout=timeout_s) as server:  # closed even when the login fails
-        server.send_messages([email])
 
 
 def _post(notice: Notice, url: str) -> None:

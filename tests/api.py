@@ -86,7 +86,7 @@ def _fresh_counters() -> Iterator[None]:
     NumberRows.separate_until = 0.0
     pauses.process_pauses = pauses.PausedSources()
     cache.answers = cache.AnswerCache()
-    throttling.request_log = throttling.create_log()
+    throttling.token_log = throttling.create_log()
     write_buffer.process_buffer = write_buffer.WriteBuffer(flush_interval_s=None)
     request_log.rate_limited.clear()
     redis.availability = redis.Availability()

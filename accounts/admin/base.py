@@ -66,7 +66,7 @@ def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[Cred
             raise
 
 
-class TokenSearchAdmin(LargeTableAdmin):
+class TokenRefusingAdmin(LargeTableAdmin):
     """A list whose search refuses a whole token, so that neither the page nor the address shows it."""
 
     def search_problem(self, text: str) -> str:

@@ -18,7 +18,7 @@ from unfold.enums import ActionVariant
 
 from accounts import customer_links, customers, request_statistics, sales, tokens, unknown_charges
 from accounts.admin import base, token_list
-from accounts.admin.base import TokenSearchAdmin
+from accounts.admin.base import TokenRefusingAdmin
 from accounts.admin.charts import requests_chart
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
@@ -103,7 +103,7 @@ class CustomerList(base.NewestRowsList):
 
 
 @admin.register(Customer)
-class CustomerAdmin(TokenSearchAdmin):
+class CustomerAdmin(TokenRefusingAdmin):
     form = CustomerForm
     inlines = (ContactInline,)
     changelist_class = CustomerList

@@ -27,7 +27,7 @@ from unfold.enums import ActionVariant
 
 from accounts import credits, request_statistics, tokens
 from accounts.admin import base, token_list
-from accounts.admin.base import TokenSearchAdmin, require_allowance
+from accounts.admin.base import TokenRefusingAdmin, require_allowance
 from accounts.admin.charts import requests_chart
 from accounts.admin.token_forms import (
     MAX_AT_ONCE,
@@ -62,7 +62,7 @@ def _not_topped_up(token: ApiToken) -> str:
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(TokenSearchAdmin):
+class ApiTokenAdmin(TokenRefusingAdmin):
     form = ApiTokenForm
     changelist_class = token_list.TokenList
     fields = ("name", "customer", "note", "contact", "low_balance_at")

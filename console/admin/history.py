@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from accounts.admin.base import TokenSearchAdmin
+from accounts.admin.base import TokenRefusingAdmin
 from core.admin import ReadOnlyAdmin, column, html_link
 from core.history import Action
 
@@ -16,7 +16,7 @@ _ACTIONS = dict(Action.choices)
 
 
 @admin.register(LogEntry)
-class HistoryAdmin(ReadOnlyAdmin, TokenSearchAdmin):
+class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     list_display = ("when", "user", "action", "target", "message")
     fields = ("when", "user", "action", "target_type", "target", "message")
     list_select_related = ("user", "content_type")

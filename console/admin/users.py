@@ -26,7 +26,7 @@ from unfold.widgets import (
     UnfoldBooleanWidget,
 )
 
-from accounts.admin.base import TokenSearchAdmin
+from accounts.admin.base import TokenRefusingAdmin
 from console import invitations, login_log, second_factor
 from console.models import Invitation
 from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, require
@@ -44,7 +44,7 @@ _WITHOUT_EFFECT = (
 admin.site.unregister([Group, User, StaticDevice, TOTPDevice])
 
 
-class SuperuserOnlyAdmin(TokenSearchAdmin):
+class SuperuserOnlyAdmin(TokenRefusingAdmin):
     """Only superusers can make changes: a permission to change users or roles would allow its holder to become one."""
 
     # In a multiple select, one click without Ctrl deselects everything else.

@@ -51,7 +51,7 @@ class AlreadyRunning(Exception):
 
 
 @dataclass(slots=True)
-class SourceResult(Counts):
+class RefreshResult(Counts):
     """What one source's refresh did: the imported `files`, counts of their rows, and sentences about what failed.
     Without files and errors there was nothing new."""
 
@@ -85,7 +85,7 @@ def refresh(
     full: bool = False,
     allow_loss: bool = False,
     make_progress: Callable[[], ImportProgress] = ImportProgress,
-) -> Iterator[tuple[str, SourceResult]]:
+) -> Iterator[tuple[str, RefreshResult]]:
     """Refresh the sources (names in data_sets.PUBLISHED) one after the other, and yield each one's result.
 
     `today`: in UTC. `full`: get PhoneBlock's whole list instead of its changes. `allow_loss`: as for import_complaints.
@@ -105,9 +105,9 @@ class _Refresher:
     full: bool
     allow_loss: bool
     make_progress: Callable[[], ImportProgress]
-    result: SourceResult = field(default_factory=SourceResult)
+    result: RefreshResult = field(default_factory=RefreshResult)
 
-    def run(self) -> SourceResult:
+    def run(self) -> RefreshResult:
         steps = {"ftc": self._ftc, "fcc": self._fcc, "phoneblock": self._phoneblock}
         try:
             steps[self.source]()

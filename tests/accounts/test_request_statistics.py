@@ -9,8 +9,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from accounts import credits, request_statistics, tokens
-from accounts.models import ApiToken, CreditDay, CreditEntry, SearchHour, TokenDay
+from accounts import request_statistics, tokens
+from accounts.models import ApiToken, SearchHour, TokenDay
 from core import retention
 from core.write_buffer import WriteBuffer
 
@@ -199,67 +199,3 @@ def test_running_out_is_one_statement() -> None:
     for balance in range(5):
         spent(issued(balance), 65)
     assert statements() == 1
-
-
-# --- Sums of credits ---------------------------------------------------------------------------------------------
-
-
-MIDNIGHT = NOON.replace(hour=0)
-
-
-def test_ledger_sums_by_kind_from_a_day_on() -> None:
-    for day, kind, amount in (
-        (TODAY, "top-up", 5),
-        (TODAY - timedelta(days=1), "top-up", 7),
-        (TODAY - timedelta(days=2), "top-up", 11),
-        (TODAY, "adjustment", -3),
-    ):
-        CreditDay.objects.create(day=day, kind=kind, amount=amount)
-    assert request_statistics.ledger_sums(MIDNIGHT - timedelta(days=1)) == {"top-up": 12, "adjustment": -3}
-    assert request_statistics.ledger_sums(MIDNIGHT + timedelta(days=1)) == {}
-
-
-def entry(token: ApiToken, kind: str, amount: int, at: datetime) -> None:
-    CreditEntry.objects.create(token=token, kind=kind, amount=amount, balance_after=1, created_at=at)
-
-
-def test_ledger_sums_from_within_a_day_are_exact(token: ApiToken) -> None:
-    second = timedelta(seconds=1)
-    for kind, amount, at in (
-        ("top-up", 5, NOON),
-        ("top-up", 7, NOON + timedelta(days=1)),
-        ("top-up", 11, NOON - second),
-        ("refund", 1, NOON + second),
-        ("search", -1, NOON + second),
-    ):
-        entry(token, kind, amount, at)
-    with CaptureQueriesContext(connection) as captured:
-        assert request_statistics.ledger_sums(NOON) == {"issue": 30, "top-up": 12, "refund": 1}
-    (query,) = captured
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{query['sql']}")
-        assert "creditentry_booked_created" in str(cursor.fetchall())
-
-
-def test_every_change_is_in_the_daily_sums(token: ApiToken) -> None:
-    credits.top_up(token=token, amount=5, actor="test", reason="x")
-    credits.adjust(token=token, amount=-2, actor="test", reason="x")
-    assert request_statistics.ledger_sums(datetime(2000, 1, 1, tzinfo=UTC)) == {
-        "issue": 30,
-        "top-up": 5,
-        "adjustment": -2,
-    }
-
-
-def test_outstanding_separates_unusable_tokens() -> None:
-    issued(100)
-    revoked, expired = issued(20), issued(3)
-    tokens.revoke(token=revoked, reason="test")
-    ApiToken.objects.filter(pk=expired.pk).update(expires_at=NOON)
-    assert request_statistics.outstanding(NOON) == (100, 23)
-
-
-def test_nothing_is_outstanding_without_tokens() -> None:
-    assert request_statistics.outstanding(NOON) == (0, 0)

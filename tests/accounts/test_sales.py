@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts import credits, customers, sales, tokens, unknown_charges
@@ -216,3 +217,68 @@ def test_top_up_of_several_tokens_says_what_the_price_is_for(
     settings.CREDIT_PRICE = None
     text = select(admin_client, token, issue_token("other")).text
     assert "Paid for the credits of each token, in USD. Leave empty if it is unknown; 0" in text
+
+
+# --- Sums of credits ---------------------------------------------------------------------------------------------
+
+
+NOON = datetime(2026, 3, 9, 12, tzinfo=UTC)
+MIDNIGHT, TODAY = NOON.replace(hour=0), NOON.date()
+
+
+def test_ledger_sums_by_kind_from_a_day_on() -> None:
+    for day, kind, amount in (
+        (TODAY, "top-up", 5),
+        (TODAY - timedelta(days=1), "top-up", 7),
+        (TODAY - timedelta(days=2), "top-up", 11),
+        (TODAY, "adjustment", -3),
+    ):
+        CreditDay.objects.create(day=day, kind=kind, amount=amount)
+    assert sales.ledger_sums(MIDNIGHT - timedelta(days=1)) == {"top-up": 12, "adjustment": -3}
+    assert sales.ledger_sums(MIDNIGHT + timedelta(days=1)) == {}
+
+
+def entry(token: ApiToken, kind: str, amount: int, at: datetime) -> None:
+    CreditEntry.objects.create(token=token, kind=kind, amount=amount, balance_after=1, created_at=at)
+
+
+def test_ledger_sums_from_within_a_day_are_exact(token: ApiToken) -> None:
+    second = timedelta(seconds=1)
+    for kind, amount, at in (
+        ("top-up", 5, NOON),
+        ("top-up", 7, NOON + timedelta(days=1)),
+        ("top-up", 11, NOON - second),
+        ("refund", 1, NOON + second),
+        ("search", -1, NOON + second),
+    ):
+        entry(token, kind, amount, at)
+    with CaptureQueriesContext(connection) as captured:
+        assert sales.ledger_sums(NOON) == {"issue": 30, "top-up": 12, "refund": 1}
+    (query,) = captured
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{query['sql']}")
+        assert "creditentry_booked_created" in str(cursor.fetchall())
+
+
+def test_every_change_is_in_the_daily_sums(token: ApiToken) -> None:
+    credits.top_up(token=token, amount=5, actor="test", reason="x")
+    credits.adjust(token=token, amount=-2, actor="test", reason="x")
+    assert sales.ledger_sums(datetime(2000, 1, 1, tzinfo=UTC)) == {
+        "issue": 30,
+        "top-up": 5,
+        "adjustment": -2,
+    }
+
+
+def test_outstanding_separates_unusable_tokens() -> None:
+    issue_token("pbx", 100)
+    revoked, expired = issue_token("lost", 20), issue_token("old", 3)
+    tokens.revoke(token=revoked, reason="test")
+    ApiToken.objects.filter(pk=expired.pk).update(expires_at=NOON)
+    assert sales.outstanding(NOON) == (100, 23)
+
+
+def test_nothing_is_outstanding_without_tokens() -> None:
+    assert sales.outstanding(NOON) == (0, 0)

@@ -104,7 +104,7 @@ def on_redis(redis_server: RedisServer, settings: Any, monkeypatch: pytest.Monke
     """This process uses `redis_server`, with short timeouts and no pause."""
     settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = redis_server.url, 0.2, 0
     monkeypatch.setattr(core_redis, "availability", core_redis.Availability())
-    monkeypatch.setattr(throttling, "request_log", RedisLog(InProcessLog()))
+    monkeypatch.setattr(throttling, "token_log", RedisLog(InProcessLog()))
     return redis.Redis.from_url(redis_server.url)
 
 
@@ -149,6 +149,6 @@ def test_a_redis_that_cannot_be_written_is_paused(
         on_redis.replicaof("127.0.0.1", "1")
     else:
         on_redis.config_set("maxmemory", 1)
-    assert awaited.hit(throttling.request_log, 1, 30, 60).allowed
+    assert awaited.hit(throttling.token_log, 1, 30, 60).allowed
     assert core_redis.availability.paused
     assert "Redis is unavailable" in caplog.text

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from accounts import credits, tokens
 from accounts.models import ApiToken
+from core import mail
 from core.retention import KEPT_DAYS
 from monitoring import notices
 from monitoring.models import Notice
@@ -101,7 +102,7 @@ def test_refused_notice_is_retried_later(mailbox: Mailbox, clock: Clock, verb: s
 
 
 def test_mail_server_timeout_is_a_failure(mailbox: Mailbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(mail, "TIMEOUT_S", 0.2)
     mailbox.hang = True
     search(account(4, 3))
     assert sent() == ["failed"]

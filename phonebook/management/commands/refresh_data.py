@@ -10,7 +10,7 @@ from core import history
 from core.progress_bar import ProgressBar
 from phonebook.imports import data_sets
 from phonebook.imports.progress import ImportProgress
-from phonebook.imports.refresh import DEFAULT_SOURCES, AlreadyRunning, SourceResult, refresh
+from phonebook.imports.refresh import DEFAULT_SOURCES, AlreadyRunning, RefreshResult, refresh
 from phonebook.management.import_command import BackgroundCommand, counts_text
 from phonebook.models import ComplaintDay
 
@@ -40,7 +40,7 @@ class Command(BackgroundCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         sources = dict.fromkeys(options["source"] or settings.REFRESH_SOURCES or DEFAULT_SOURCES)
-        results: dict[str, SourceResult] = {}
+        results: dict[str, RefreshResult] = {}
         try:
             for source, result in refresh(
                 sources,
@@ -62,7 +62,7 @@ class Command(BackgroundCommand):
         if failed := sum(bool(result.errors) for result in results.values()):
             raise CommandError(f"{failed} of {len(results)} sources failed.")
 
-    def _report(self, source: str, result: SourceResult, options: dict[str, Any]) -> None:
+    def _report(self, source: str, result: RefreshResult, options: dict[str, Any]) -> None:
         for error in result.errors:
             self.stderr.write(f"{source}: {error}.")
         if result.files:

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 
 from core import db
 from phonebook.imports import refresh as refresh_module
-from phonebook.imports.refresh import AlreadyRunning, SourceResult, refresh, refresh_lock
+from phonebook.imports.refresh import AlreadyRunning, RefreshResult, refresh, refresh_lock
 from phonebook.models import ComplaintDay, Dataset
 from tests.phonebook.refreshing import FCC_PATH, LIST_PATH, TOKEN, Publishers, publishers, stored
 from tests.publisher import chunked, gzipped, truncated
@@ -32,11 +32,11 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
-def run(*sources: str, today: date = TODAY, **options: Any) -> list[SourceResult]:
+def run(*sources: str, today: date = TODAY, **options: Any) -> list[RefreshResult]:
     return [result for _, result in refresh(sources, today=today, **options)]
 
 
-def run_one(source: str, **options: Any) -> SourceResult:
+def run_one(source: str, **options: Any) -> RefreshResult:
     """A source's result without errors."""
     (result,) = run(source, **options)
     assert result.errors == []
@@ -61,7 +61,7 @@ def test_ftc_files_are_fetched_for_weekdays_not_yet_imported(publishers: Publish
     assert (again.files, again.added) == (1, 20)
     assert not {f"/{FRIDAY}.csv", f"/{MONDAY}.csv"} & set(publishers.ftc.requests[len(asked) :])
     assert stored("ftc") == {FRIDAY: 20, MONDAY: 20, TUESDAY: 20}
-    assert run_one("ftc") == SourceResult()
+    assert run_one("ftc") == RefreshResult()
 
 
 def test_ftc_files_are_forgotten_when_they_are_no_longer_kept(publishers: Publishers) -> None:
@@ -92,7 +92,7 @@ def test_rate_limit_stops_a_source_but_not_the_others(publishers: Publishers) ->
     publishers.publish_fcc(TODAY)
     publishers.ftc.faults = [LIMITED]
     ftc, fcc = run("ftc", "fcc")
-    assert ftc == SourceResult(errors=["the server answered 429 and asks to wait 86,400 s"])
+    assert ftc == RefreshResult(errors=["the server answered 429 and asks to wait 86,400 s"])
     assert len(publishers.ftc.requests) == 1
     assert (fcc.files, fcc.errors) == (1, [])
 
@@ -123,7 +123,7 @@ def test_much_smaller_ftc_file_is_refused_unless_allowed(publishers: Publishers)
 def test_fcc_table_is_imported_only_if_it_changed(publishers: Publishers) -> None:
     publishers.publish_fcc(TODAY - timedelta(days=1))
     assert run_one("fcc").added == 20
-    assert run_one("fcc") == SourceResult()
+    assert run_one("fcc") == RefreshResult()
     publishers.publish_fcc(TODAY - timedelta(days=1), TODAY, etag='"2"')
     result = run_one("fcc")
     assert (result.added, result.unchanged) == (20, 20)
@@ -227,7 +227,7 @@ def test_shrunken_block_list_is_refused_unless_allowed(publishers: Publishers) -
 def test_phoneblock_without_a_token_is_not_asked(publishers: Publishers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PHONEBLOCK_TOKEN", " ")
     assert run("phoneblock") == [
-        SourceResult(errors=["set PHONEBLOCK_TOKEN to a token that may download the block list"])
+        RefreshResult(errors=["set PHONEBLOCK_TOKEN to a token that may download the block list"])
     ]
     assert publishers.phoneblock.requests == []
 
