@@ -15,7 +15,7 @@ from typing import Any, cast
 from core import admission, loop
 from core.database_errors import describe
 from lookup.answers import Answer, Failed
-from lookup.vendors.blocking import watched
+from lookup.connectors.blocking import watched
 
 log = logging.getLogger(__name__)
 

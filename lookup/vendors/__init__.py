@@ -1,6 +1,5 @@
 """Vendors (providers): remote APIs, and all that leaves the process.
 
-blocking         notices connectors that block the event loop
 guard            around every remote connector: single flight, concurrency limit, circuit breaker, caching
 cache            cached answers, in Redis or in this process
 circuit_breaker  stops calls to a vendor that fails

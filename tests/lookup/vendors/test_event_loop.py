@@ -13,8 +13,9 @@ import pytest
 
 from core import loop
 from lookup.answers import Answer, Failed, Found
+from lookup.connectors import blocking
 from lookup.connectors.base import Connector, call_connector
-from lookup.vendors import blocking, json_api
+from lookup.vendors import json_api
 from tests import connectors, upstream
 from tests.api import NUMBER
 from tests.awaited import search
