@@ -217,7 +217,9 @@ async def _lifespan(state: dict[str, Any], receive: Any, send: Any) -> None:
 
         database.backend = pool = Pool(settings.DB_POOL_SIZE, settings.DB_MAX_WAIT_S)
         await pool.open()
-    if problem := await probes.incompatibility():
+    if problem := await probes.reason_to_refuse_start():
+        if pool is not None:
+            pool.close()
         await send({"type": "lifespan.startup.failed", "message": problem})
         return
     metrics.start()

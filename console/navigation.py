@@ -20,12 +20,14 @@ _SIDEBAR: dict[str, list[tuple[str, str, str, str | None]]] = {
         ("Customers", "groups", "accounts_customer_changelist", "accounts.view_customer"),
         ("API tokens", "key", "accounts_apitoken_changelist", "accounts.view_apitoken"),
         ("Ledger", "receipt_long", "accounts_creditentry_changelist", "accounts.view_creditentry"),
+    ],
+    "Monitoring": [
         ("Request log", "list_alt", "monitoring_requestlogentry_changelist", "monitoring.view_requestlogentry"),
+        ("Sources", "speed", "monitoring_source_changelist", "monitoring.view_source"),
+        ("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup"),
         ("Notices", "mail", "monitoring_notice_changelist", "monitoring.view_notice"),
     ],
     "Numbers": [
-        ("Sources", "speed", "monitoring_source_changelist", "monitoring.view_source"),
-        ("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup"),
         ("Rules", "gavel", "phonebook_numberrule_changelist", "phonebook.view_numberrule"),
         ("Contacts", "contacts", "phonebook_contact_changelist", "phonebook.view_contact"),
         ("Complaints", "report", "phonebook_complaintday_changelist", "phonebook.view_complaintday"),

@@ -9,7 +9,7 @@ from typing import Any
 from django.apps import apps
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
-from django.db import connections
+from django.db import connections, transaction
 
 _NUMBERS = ("contact", "complaintday", "numberrule")
 
@@ -48,6 +48,8 @@ _AUDITOR = _VIEWER | {
     "auth.view_user",
     "auth.view_group",
 }
+#: Only permissions that are new with a version reach roles that exist. To give an older one to another role takes a
+#: migration.
 ROLES = {"viewer": _VIEWER, "support": _SUPPORT, "operator": _OPERATOR, "auditor": _AUDITOR}
 
 #: By database, the permissions before `migrate`.
@@ -61,8 +63,12 @@ def note_permissions(using: str, **kwargs: Any) -> None:
 
 def write_roles(using: str, **kwargs: Any) -> None:
     """Receives post_migrate."""
-    if not _has_tables(using):  # only some app was migrated
-        return
+    if _has_tables(using):  # otherwise only some app was migrated
+        with transaction.atomic(using=using):  # an interrupted run leaves no role without its permissions
+            _write_roles(using)
+
+
+def _write_roles(using: str) -> None:
     for label in sorted({name.partition(".")[0] for name in set().union(*ROLES.values())}):
         create_permissions(apps.get_app_config(label), verbosity=0, using=using)  # Django makes some later
     permissions = {_name(each): each for each in Permission.objects.using(using).select_related("content_type")}

@@ -36,7 +36,8 @@ MAX_SELECTED = 900
 
 
 class RelatedPage(NamedTuple):
-    """A page of an app above about an object. `permission`: to view it. `url`: its URL, of the object."""
+    """A link from the page of an object to a page of an app above. `permission`: to view that page. `url`: returns its
+    URL for an object."""
 
     permission: str
     url: Callable[[Any], str]

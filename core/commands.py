@@ -7,7 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.dispatch import Signal
 
-#: A maintenance command has ended. `task`: its name; `succeeded`: None if it is no longer run.
+#: A maintenance command has ended. `task`: its name; `succeeded`: None to forget the task, which is not
+#: configured any more.
 task_ended = Signal()
 
 

@@ -3,9 +3,11 @@ database may have more than the code."""
 
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
@@ -14,18 +16,18 @@ from django.db.models import UniqueConstraint
 from core import db
 
 NOT_MIGRATED = "Migrations are not applied: run manage.py migrate"
-#: Begins the sentence of `mismatch`.
-MISMATCH = "The database was created by an incompatible version"
+TOO_OLD = "The database was created before version 0.1.0 and cannot be upgraded (docs/upgrading.md)"
 #: The migrations that are applied, by app and name.
 APPLIED = "SELECT app, name FROM django_migrations"
-#: One row for each column (`table.column`), constraint (not on SQLite) and trigger.
+#: One row for each column (`table.column`), constraint (not on SQLite) and trigger of the tables that statements find.
 SCHEMA = {
     "postgresql": """
         SELECT relname || '.' || attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
-        WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+        WHERE pg_table_is_visible(attrelid) AND relkind IN ('r', 'p') AND NOT relispartition
         AND attnum > 0 AND NOT attisdropped
-        UNION ALL SELECT conname FROM pg_constraint WHERE connamespace = current_schema()::regnamespace
-        UNION ALL SELECT tgname FROM pg_trigger WHERE NOT tgisinternal
+        UNION ALL SELECT conname FROM pg_constraint WHERE conrelid <> 0 AND pg_table_is_visible(conrelid)
+        UNION ALL SELECT tgname FROM pg_trigger
+        WHERE NOT tgisinternal AND tgenabled <> 'D' AND pg_table_is_visible(tgrelid)
     """,
     "sqlite": """
         SELECT tables.name || '.' || columns.name
@@ -34,47 +36,48 @@ SCHEMA = {
     """,
 }[db.VENDOR]
 
-
-def missing_from(applied: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
-    """Those that are not among `applied`, the rows of APPLIED."""
-    return _known_migrations() - {(app, name) for app, name in applied}
+Applied = Iterable[tuple[str, str]]
 
 
-def missing_migrations() -> frozenset[tuple[str, str]]:
-    """Those that are not applied. Raises DatabaseError."""
-    return _known_migrations() - _applied()
+def migration_problem(applied: Applied) -> str | None:
+    """TOO_OLD, NOT_MIGRATED or None. `applied`: the rows of APPLIED."""
+    applied = {(app, name) for app, name in applied}
+    if not _known_migrations() - applied:
+        return None
+    unknown = {app for app, _ in applied - _known_migrations()}
+    return TOO_OLD if unknown & _our_apps() else NOT_MIGRATED
 
 
-def mismatch(schema: Iterable[tuple[str]]) -> str | None:
+def schema_problem(schema: Iterable[tuple[str]]) -> str | None:
     """A sentence about what the database lacks although its migrations are applied, or None. `schema`: the rows of
-    SCHEMA. Before 0.1.0, migrations were made anew, under the same names."""
+    SCHEMA. Until 0.1.0 initial migrations were rewritten, so a database may have all the names and another schema."""
     if not (missing := sorted(_needed_schema() - {name for (name,) in schema})):
         return None
     more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-    return f"{MISMATCH}: it lacks {', '.join(missing[:3])}{more}. Create it again (docs/upgrading.md)."
+    return f"The database's schema lacks {', '.join(missing[:3])}{more} (docs/upgrading.md)"
+
+
+def applied_migrations() -> Applied:
+    """Also before the first `migrate`. Raises DatabaseError."""
+    return MigrationRecorder(connection).applied_migrations()
 
 
 def problem() -> str | None:
-    """NOT_MIGRATED, `mismatch` or None. Raises DatabaseError."""
-    return NOT_MIGRATED if missing_migrations() else mismatch(db.fetch(SCHEMA))
+    """What `migration_problem` or `schema_problem` finds. Raises DatabaseError."""
+    return migration_problem(applied_migrations()) or schema_problem(db.fetch(SCHEMA))
 
 
 def explanation() -> str:
     """A sentence about why a command may have failed in the database, or an empty string."""
     try:
-        applied = _applied()
+        applied = set(applied_migrations())
     except DatabaseError:
         return ""
-    if _known_migrations() - applied:
-        return "Run `./run manage migrate`."
-    apps = {app for app, _ in _known_migrations()}
-    if newer := sorted(f"{app}.{name}" for app, name in applied - _known_migrations() if app in apps):
+    if found := migration_problem(applied):
+        return "Run `./run manage migrate`." if found == NOT_MIGRATED else f"{found}."
+    if newer := sorted(f"{app}.{name}" for app, name in applied - _known_migrations() if app in _our_apps()):
         return f"The database was migrated by a newer version ({', '.join(newer)}): run the command with that version."
     return ""
-
-
-def _applied() -> frozenset[tuple[str, str]]:
-    return frozenset(MigrationRecorder(connection).applied_migrations())
 
 
 @lru_cache(maxsize=1)
@@ -83,13 +86,18 @@ def _known_migrations() -> frozenset[tuple[str, str]]:
 
 
 @lru_cache(maxsize=1)
+def _our_apps() -> frozenset[str]:
+    return frozenset(each.label for each in apps.get_app_configs() if Path(each.path).parent == settings.BASE_DIR)
+
+
+@lru_cache(maxsize=1)
 def _needed_schema() -> frozenset[str]:
-    """The names that SCHEMA must have: of columns, of triggers, and of the constraints by which rows are added or
-    changed (ON CONFLICT). An installation may replace others (docs/scale.md)."""
+    """The names that SCHEMA must have, of our tables: of columns, of triggers, and of the constraints by which rows are
+    added or changed (ON CONFLICT). An installation may replace others (docs/scale.md)."""
     needed = set[str]()
-    for model in apps.get_models(include_auto_created=True):
+    for model in apps.get_models():
         meta: Any = model._meta
-        if meta.managed and not meta.proxy:
+        if meta.app_label in _our_apps() and not meta.proxy:
             needed |= {f"{meta.db_table}.{field.column}" for field in meta.local_concrete_fields}
             needed |= set(getattr(model, "TRIGGERS", {}).get(db.VENDOR, ()))
             if db.VENDOR == "postgresql":

@@ -49,5 +49,5 @@ def record(search: SearchRecord) -> dict[str, Any]:
     if search.number is not None:
         facts["number"] = numbers.mask(search.number)
     facts |= {slot: result.status for slot, result in search.slots.items()}
-    signals.answered.send(SearchRecord, record=search, number_mask=facts.get("number", ""))
+    signals.answered.send_robust(None, record=search, number_mask=facts.get("number", ""))
     return facts

@@ -100,7 +100,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
         with admission.searches.paused():
             await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
-    signals.searched.send(SearchResult, slots=results)
+    signals.searched.send_robust(None, slots=results)
     return SearchResult(number, results)
 
 

@@ -2,10 +2,10 @@
 
 from django.dispatch import Signal
 
-#: A search has asked its sources, for a client or not. Sent by SearchResult. `slots`: name → lookup.search.SlotResult.
-searched = Signal(use_caching=True)
-#: A request to the search was answered. Sent by SearchRecord. `record`: the lookup.recording.SearchRecord;
+#: A search has asked its sources, for a client or not. `slots`: name → lookup.search.SlotResult.
+searched = Signal()
+#: A request to the search was answered. `record`: the lookup.recording.SearchRecord;
 #: `number_mask`: the number as logs show it, or an empty string.
-answered = Signal(use_caching=True)
-#: Sent by Guard. `connector`: the name. `event`: `breaker_opened` or `breaker_closed`.
+answered = Signal()
+#: `connector`: the name. `event`: `breaker_opened` or `breaker_closed`.
 breaker_changed = Signal()

@@ -153,4 +153,4 @@ class Guard:
     def _breaker_changed(self, event: Event) -> None:
         log.warning("%s: connector=%s", event.replace("_", " "), self.name)
         BREAKERS_OPEN.set(self.breaker.is_open, self.name)
-        signals.breaker_changed.send(Guard, connector=self.name, event=event)
+        signals.breaker_changed.send_robust(None, connector=self.name, event=event)

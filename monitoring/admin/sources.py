@@ -52,7 +52,7 @@ class ResumeForm(PauseForm):
 
 
 @dataclass(frozen=True, slots=True)
-class PageObject:
+class SourcePage:
     """The object of a source's page. `pk`: its name. `pause`: None if no operator has paused it."""
 
     pk: str
@@ -73,14 +73,14 @@ class SourcesAdmin(ReadOnlyAdmin):
         view = self.admin_site.admin_view(partial(tester.respond, self))
         return [path("test/", view, name="monitoring_source_test"), *super().get_urls()]
 
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> PageObject | None:
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> SourcePage | None:
         """The source of this name, if it is configured or paused."""
         if not object_id.isprintable():  # PostgreSQL would refuse it
             return None
         pause = SourcePause.objects.filter(pk=object_id).first()
-        return PageObject(object_id, pause) if pause or object_id in source_actions.configured() else None
+        return SourcePage(object_id, pause) if pause or object_id in source_actions.configured() else None
 
-    def offers(self, request: HttpRequest, url_path: str, obj: PageObject) -> bool:
+    def offers(self, request: HttpRequest, url_path: str, obj: SourcePage) -> bool:
         if url_path == "resume":
             return obj.pause is not None
         return obj.pk in source_actions.configured() and not (url_path == "pause" and obj.pause)
@@ -135,7 +135,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             currency=settings.CURRENCY,
         )
 
-    def action_context(self, request: HttpRequest, url_path: str, obj: PageObject) -> dict[str, Any]:
+    def action_context(self, request: HttpRequest, url_path: str, obj: SourcePage) -> dict[str, Any]:
         if url_path == "resume":
             state = f"paused {source_actions.described(obj.pause)}" if obj.pause else "not paused"
             return {"explanation": f"It is {state}."}
@@ -156,12 +156,12 @@ class SourcesAdmin(ReadOnlyAdmin):
             "as failed, and the sources after it in its slot are called."
         ),
     )
-    def pause(self, request: HttpRequest, obj: PageObject, data: dict[str, Any]) -> str:
+    def pause(self, request: HttpRequest, obj: SourcePage, data: dict[str, Any]) -> str:
         source_actions.pause(name=obj.pk, reason=data["reason"], user=cast(User, request.user))
         return f"Paused {obj}. All processes stop calling it within a few seconds."
 
     @form_action("Resume", VIEW, "monitoring.pause_source", form=ResumeForm, variant=ActionVariant.PRIMARY)
-    def resume(self, request: HttpRequest, obj: PageObject, data: dict[str, Any]) -> str:
+    def resume(self, request: HttpRequest, obj: SourcePage, data: dict[str, Any]) -> str:
         source_actions.resume(name=obj.pk, reason=data["reason"], user=cast(User, request.user))
         return f"Resumed {obj}."
 
@@ -175,7 +175,7 @@ class SourcesAdmin(ReadOnlyAdmin):
         ),
         atomic=False,
     )
-    def check_now(self, request: HttpRequest, obj: PageObject, data: dict[str, Any]) -> HttpResponse | str:
+    def check_now(self, request: HttpRequest, obj: SourcePage, data: dict[str, Any]) -> HttpResponse | str:
         try:
             result = source_actions.check(name=obj.pk, user=cast(User, request.user))
         except source_actions.CheckedRecently:

@@ -8,10 +8,9 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpResponse, JsonResponse
 from rest_framework.request import Request
 
-from core import database
+from core import database, schema_state
 from core.database_errors import describe
 from core.postgresql import replication
-from core.schema_state import APPLIED, NOT_MIGRATED, SCHEMA, mismatch, missing_from
 from core.views import AsyncAPIView
 
 log = logging.getLogger(__name__)
@@ -61,20 +60,18 @@ readiness = Readiness()
 
 
 async def schema_problem() -> str | None:
-    """NOT_MIGRATED, `schema_state.mismatch` or None. Raises django.db's errors."""
-    if missing_from(await database.fetch(APPLIED)):
-        return NOT_MIGRATED
-    return mismatch(await database.fetch(SCHEMA))
+    """As core.schema_state.problem, on the loop. Raises django.db's errors."""
+    found = schema_state.migration_problem(await database.fetch(schema_state.APPLIED))
+    return found or schema_state.schema_problem(await database.fetch(schema_state.SCHEMA))
 
 
-async def incompatibility() -> str | None:
-    """Why this version can never serve this database, or None, also while the database does not answer or lacks
-    migrations: /readyz reports these."""
+async def reason_to_refuse_start() -> str | None:
+    """None also while the database is down or not migrated yet: /readyz says so."""
     try:
         found = await schema_problem()
     except (DatabaseError, InterfaceError):
         return None
-    return None if found == NOT_MIGRATED else found
+    return None if found == schema_state.NOT_MIGRATED else found
 
 
 async def _problem() -> str | None:

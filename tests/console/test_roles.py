@@ -136,3 +136,15 @@ def test_migrate_leaves_roles_as_operators_have_made_them() -> None:
     call_command("migrate", verbosity=0)
     assert codenames("support") == before
     assert len(codenames("auditor")) == len(roles.ROLES["auditor"])
+
+
+def test_an_interrupted_migrate_leaves_no_role_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    Permission.objects.all().delete()
+    Group.objects.all().delete()
+    with monkeypatch.context() as patch:
+        patch.setitem(roles.ROLES, "auditor", roles.ROLES["auditor"] | {"accounts.no_such"})
+        with pytest.raises(KeyError):
+            call_command("migrate", verbosity=0)
+    assert not Group.objects.exists()
+    call_command("migrate", verbosity=0)
+    assert all(len(codenames(role)) == len(granted) for role, granted in roles.ROLES.items())

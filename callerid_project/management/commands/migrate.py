@@ -5,6 +5,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 
+from core import schema_state
+
 LOCK_NOT_AVAILABLE = "55P03"
 
 
@@ -20,6 +22,8 @@ class Command(migrate.Command):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if schema_state.migration_problem(schema_state.applied_migrations()) == schema_state.TOO_OLD:
+            raise CommandError(f"{schema_state.TOO_OLD}.")
         connection = connections[options["database"]]
         # Nothing may be set in a session that a pooler shares (DB_PREPARE).
         if connection.vendor != "postgresql" or not settings.DB_PREPARE:

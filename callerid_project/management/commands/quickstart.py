@@ -16,9 +16,8 @@ from django.db import DatabaseError, transaction
 from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer
 from callerid_project.announce import demo_token_file
-from core import db, loop
+from core import db, loop, schema_state
 from core.database_errors import describe
-from core.schema_state import missing_migrations
 from phonebook.imports.numbering_plan import load_numbering_plan
 from phonebook.imports.sample_data import load_sample_data
 
@@ -57,9 +56,12 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def migrate(self) -> None:
-        if missing_migrations():
+        found = schema_state.problem()
+        if found == schema_state.NOT_MIGRATED:
             call_command("migrate", verbosity=0, interactive=False)
             self.report("Applied the migrations.")
+        elif found:
+            raise CommandError(f"{found}.")
 
     def load_numbering_plan(self) -> None:
         plan = load_numbering_plan()
