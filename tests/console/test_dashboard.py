@@ -31,9 +31,9 @@ from tests.console_pages import figures, table
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 #: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, unknown
 #: charges, sales (2), outstanding, running out, open alerts and their last check; and for health the tables, the
-#: migrations, this hour's sums, those of two hours, the sources' results, the pauses, and on PostgreSQL replication and
-#: its log's settings.
-STATEMENTS = 3 + 18 + 2 * (connection.vendor == "postgresql")
+#: migrations, the schema, this hour's sums, those of two hours, the sources' results, the pauses, and on PostgreSQL
+#: replication and its log's settings.
+STATEMENTS = 3 + 19 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture
