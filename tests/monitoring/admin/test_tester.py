@@ -2,8 +2,11 @@
 
 import json
 import re
+import time
+from types import SimpleNamespace
 from typing import Any
 
+import django_ratelimit.core
 import pytest
 from django.apps import apps
 from django.contrib.admin.models import LogEntry
@@ -136,7 +139,9 @@ def test_sidebar_marks_only_this_page(admin_client: Client) -> None:
     assert active == ["Test a number"]
 
 
-def test_user_may_test_30_numbers_a_minute(admin_client: Client) -> None:
+def test_user_may_test_30_numbers_a_minute(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()  # 31 pages may take longer than what is left of a window
+    monkeypatch.setattr(django_ratelimit.core, "time", SimpleNamespace(time=lambda: now))
     for _ in range(tester.RATE[0]):
         assert submit(admin_client).status_code == 200
     called = len(connectors.KnowsName.calls)
