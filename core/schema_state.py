@@ -23,8 +23,8 @@ APPLIED = "SELECT app, name FROM django_migrations"
 SCHEMA = {
     "postgresql": """
         SELECT relname || '.' || attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
-        WHERE pg_table_is_visible(attrelid) AND relkind IN ('r', 'p') AND NOT relispartition
-        AND attnum > 0 AND NOT attisdropped
+        WHERE pg_table_is_visible(attrelid) AND relnamespace <> 'pg_catalog'::regnamespace
+        AND relkind IN ('r', 'p') AND NOT relispartition AND attnum > 0 AND NOT attisdropped
         UNION ALL SELECT conname FROM pg_constraint WHERE conrelid <> 0 AND pg_table_is_visible(conrelid)
         UNION ALL SELECT tgname FROM pg_trigger
         WHERE NOT tgisinternal AND tgenabled <> 'D' AND pg_table_is_visible(tgrelid)
@@ -87,7 +87,9 @@ def _known_migrations() -> frozenset[tuple[str, str]]:
 
 @lru_cache(maxsize=1)
 def _our_apps() -> frozenset[str]:
-    return frozenset(each.label for each in apps.get_app_configs() if Path(each.path).parent == settings.BASE_DIR)
+    """The apps that stand beside manage.py."""
+    paths = {each.label: Path(each.path).resolve() for each in apps.get_app_configs()}
+    return frozenset(label for label, path in paths.items() if path.parent == settings.BASE_DIR)
 
 
 @lru_cache(maxsize=1)
