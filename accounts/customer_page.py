@@ -21,13 +21,13 @@ from accounts import customer_links, request_statistics
 from accounts.models import CreditEntry, Customer
 from accounts.newest import newest
 from core import throttling
+from core.numbers import EXAMPLE_NUMBER
 
 #: Content-Security-Policy: no script, and nothing from elsewhere.
 POLICY = {"style-src": [SELF], "img-src": [SELF]}
 NEWEST_CHARGES = 20
 #: How many tokens are listed, those that can be used first.
 MAX_TOKENS = 50
-EXAMPLE_NUMBER = "493023125042"  # reserved for fiction
 #: Of the chart, in units of its viewBox.
 CHART_HEIGHT, BAR_STEP = 100, 20
 _PROBLEMS: dict[type[Exception], tuple[int, str]] = {

@@ -15,9 +15,8 @@ from django.views import csrf, defaults
 from rest_framework import exceptions
 
 from accounts import charging, idempotency
-from core import admission, request_body, throttling
+from core import admission, numbers, request_body, throttling
 from lookup import parsers, search
-from phonebook import numbers
 
 log = logging.getLogger(__name__)
 

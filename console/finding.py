@@ -22,12 +22,12 @@ from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_list import shown_state
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact
 from console import navigation
+from core import numbers
 from core.admin import page_url
 from core.long_lists import EVER
 from lookup.search import SLOTS, members
 from monitoring.admin.request_queries import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
-from phonebook import numbers
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 MAX_SHOWN = 10

@@ -11,10 +11,9 @@ from rest_framework.request import Request
 
 from accounts import tokens
 from accounts.models import ActiveToken
-from core import database, loop, throttling
+from core import database, loop, numbers, throttling
 from core.database import Row
 from lookup import search
-from phonebook import numbers
 from phonebook.number_query import NumberRows
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from accounts.charging import ChargedAnswer
 from accounts.models import ActiveToken
+from core import numbers
 from core.hashing import keyed_hash
 from lookup import signals
 from lookup.search import SlotResult
-from phonebook import numbers
 
 
 @dataclass(slots=True)

@@ -5,9 +5,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from core import numbers
 from lookup.answers import Found
 from lookup.search import SearchResult
-from phonebook import numbers
 
 
 class SearchRequest(serializers.Serializer):

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 
 from accounts import charging, idempotency, request_statistics
 from accounts.models import ActiveToken
+from core import numbers
 from core.views import AsyncAPIView
 from lookup import test_mode, throttling
 from lookup.authentication import SearchAuthentication
@@ -22,7 +23,6 @@ from lookup.recording import SearchRecord, record
 from lookup.schema import SearchSchema, search_schema
 from lookup.search import AllSourcesFailed, SearchResult, search
 from lookup.serializers import search_data
-from phonebook import numbers
 
 
 class SearchView(AsyncAPIView):

@@ -29,10 +29,10 @@ from accounts.models import (
     SearchHour,
     TokenDay,
 )
+from core import numbers
 from core.hashing import keyed_hash
 from monitoring import task_runs
 from monitoring.models import Incident, Notice, RequestLogEntry, SourceHour, SourceResult
-from phonebook import numbers
 from phonebook.imports.numbering_plan import installed_version
 from phonebook.models import Contact, Country, Dataset, NumberPrefix, NumberRule
 

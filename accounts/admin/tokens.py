@@ -41,10 +41,10 @@ from accounts.admin.token_forms import (
 )
 from accounts.models import ApiToken, CreditEntry
 from core.admin import RELATED_PAGES, Secret, Unchanged, column, form_action, require, submitted
+from core.numbers import EXAMPLE_NUMBER
 
 log = logging.getLogger(__name__)
 
-EXAMPLE_NUMBER = "493023125042"  # reserved for fiction
 TEST_EXAMPLE_NUMBER = "12125550100"  # one of lookup.test_mode.CASES
 NEWEST_ENTRIES = 20
 

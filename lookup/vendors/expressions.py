@@ -10,7 +10,7 @@ import jmespath
 from jmespath.functions import Functions
 from jmespath.visitor import TreeInterpreter
 
-from phonebook import numbers
+from core import numbers
 
 #: The placeholder of a secret in a path.
 KEY = "key"

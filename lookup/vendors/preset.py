@@ -16,11 +16,11 @@ import msgspec
 from django.core.exceptions import ImproperlyConfigured
 from msgspec import Meta, Struct
 
+from core import numbers
 from core.addresses import LOOPBACK
 from lookup.answers import FIELDS
 from lookup.vendors import proxy_bodies
 from lookup.vendors.expressions import Expression, JsonTemplate, Template, Templates
-from phonebook import numbers
 
 SHIPPED = Path(__file__).with_name("presets")
 NAME = re.compile(r"[a-z][a-z0-9_]*")

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 
-from core import history, loop, throttling
+from core import history, loop, numbers, throttling
 from core.admin import ConsoleAdmin, require
 from core.forms import PhoneNumberField
 from lookup.answers import Answer, Failed, Found
@@ -16,7 +16,6 @@ from lookup.outcomes import MemberCall
 from lookup.search import SearchResult, members, search
 from lookup.serializers import search_data
 from lookup.slot import RULES_SOURCE
-from phonebook import numbers
 from phonebook.models import Contact, NumberRule
 
 #: Numbers that one user may test, and in how many seconds: as many as a token may search by default.

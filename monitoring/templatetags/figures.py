@@ -5,8 +5,8 @@ from decimal import Decimal
 
 from django import template
 
+from core import numbers
 from monitoring.source_statistics import BOUNDS_MS
-from phonebook import numbers
 
 register = template.Library()
 

@@ -11,10 +11,10 @@ from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
+from core import numbers
 from core.admin import IndexedChangeList, LargeTableAdmin, column
 from core.forms import PhoneNumberField
 from core.text import clean_text
-from phonebook import numbers
 
 SEARCH_TERM, NEW_NUMBER = "search_term", "new_number"
 _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")

@@ -3,9 +3,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from callerid_project import erasure
-from core import history
+from core import history, numbers
 from core.commands import JSONCommand
-from phonebook import cache_versions, numbers, suppression
+from phonebook import cache_versions, suppression
 
 MAX_NAMED = 5
 

@@ -4,13 +4,13 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
+from core import numbers
 from core.commands import JSONCommand
 from lookup import source_actions
 from lookup.connectors import registry
 from lookup.search import SLOTS, members
 from lookup.source_actions import NUMBER
 from lookup.vendors import preset, preset_samples
-from phonebook import numbers
 
 
 class Command(JSONCommand):

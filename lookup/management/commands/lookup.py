@@ -7,14 +7,13 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
-from core import loop
+from core import loop, numbers
 from core.commands import JSONCommand
 from core.progress_bar import ProgressBar
 from lookup.answers import Failed
 from lookup.management.commands.check_sources import shown
 from lookup.search import SLOTS, SearchResult, members, search
 from lookup.serializers import search_data
-from phonebook import numbers
 
 
 class Command(JSONCommand):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 
+from core import numbers
 from core.text import clean_text
-from phonebook import numbers
 
 #: Line, number, name, location. Name or location may be empty, not both.
 ContactRow = tuple[int, int, str, str]

@@ -8,8 +8,8 @@ from datetime import date
 from functools import lru_cache
 from typing import Any
 
+from core import numbers
 from core.text import clean_text
-from phonebook import numbers
 from phonebook.imports.readers import base, csv_rows
 from phonebook.imports.readers.base import InvalidCell, UnreadableFile
 from phonebook.models import MAX_COUNT

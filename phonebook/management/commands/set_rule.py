@@ -3,9 +3,9 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
-from core import history
+from core import history, numbers
 from core.commands import JSONCommand
-from phonebook import numbers, rules
+from phonebook import rules
 from phonebook.models import NumberRule
 
 _SPAM = {"yes": True, "no": False, "unknown": None}

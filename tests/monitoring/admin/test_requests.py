@@ -12,13 +12,12 @@ from django.utils import timezone
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, CreditEntry
-from core import write_buffer
+from core import numbers, write_buffer
 from core.hashing import keyed_hash
 from core.long_lists import Position
 from monitoring import request_log
 from monitoring.admin.request_queries import RequestLogForm
 from monitoring.models import RequestLogEntry
-from phonebook import numbers
 from tests.api import Integrator
 from tests.console_pages import table, words
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.db import models
 
+from core import numbers
 from lookup.answers import Found, NotFound
 from lookup.connectors.complaints import Complaints
-from phonebook import numbers
 from phonebook.imports import sample_data
 from phonebook.imports.contacts import import_contacts
 from phonebook.imports.files import open_text

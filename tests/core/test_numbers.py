@@ -6,8 +6,8 @@ import phonenumbers
 import pytest
 from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, NumberParseException
 
-from phonebook import numbers
-from phonebook.numbers import InvalidNumber, in_plan, parse_listed
+from core import numbers
+from core.numbers import InvalidNumber, in_plan, parse_listed
 
 pytestmark = pytest.mark.once
 
