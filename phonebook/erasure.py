@@ -7,11 +7,10 @@ from django.contrib.admin.models import LogEntry
 from django.db import transaction
 
 from phonebook import cache_versions, suppression
-from phonebook.address_books import store as address_books
 from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
 from phonebook.imports.contacts import CONTACTS
 from phonebook.imports.staging import Tables
-from phonebook.models import ComplaintDay, Contact, NumberRule
+from phonebook.models import AddressBookContact, ComplaintDay, Contact, NumberRule
 
 #: Replaces a number in the admin's history.
 ERASED = "(erased)"
@@ -30,7 +29,7 @@ def erase(numbers: Sequence[str], *, block: bool = False) -> dict[str, int]:
         (suppression.suppress if block else cache_versions.bump)(numbers)
         deleted = {
             "contacts": Contact.objects.filter(number__in=stored).delete()[0],
-            "address_book_contacts": address_books.erase(stored),
+            "address_book_contacts": AddressBookContact.objects.filter(number__in=stored).delete()[0],
             "complaint_days": ComplaintDay.objects.filter(number__in=stored).delete()[0],
             "rules": NumberRule.objects.filter(number__in=stored).delete()[0],
         }

@@ -32,7 +32,6 @@ class AddressBook(models.Model):
     """An address book that `sync_contacts` synchronizes (ADDRESS_BOOKS), and what its last run did."""
 
     name = models.CharField(max_length=32, primary_key=True)
-    position = models.PositiveSmallIntegerField(help_text="The first book that has a number wins.")
     settings_digest = models.CharField(max_length=32, blank=True, help_text="Of its settings without the password.")
     sync_token = models.TextField(blank=True, help_text="RFC 6578; empty if the server has none.")
     revision = models.IntegerField(default=0, help_text="Changes with each synchronization.")

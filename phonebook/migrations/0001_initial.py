@@ -18,7 +18,6 @@ class Migration(migrations.Migration):
             name='AddressBook',
             fields=[
                 ('name', models.CharField(max_length=32, primary_key=True, serialize=False)),
-                ('position', models.PositiveSmallIntegerField(help_text='The first book that has a number wins.')),
                 ('settings_digest', models.CharField(blank=True, help_text='Of its settings without the password.', max_length=32)),
                 ('sync_token', models.TextField(blank=True, help_text='RFC 6578; empty if the server has none.')),
                 ('revision', models.IntegerField(default=0, help_text='Changes with each synchronization.')),

@@ -370,7 +370,7 @@ def test_stale_and_missing_data_open_incidents(settings: Any) -> None:
 
 def test_address_book_that_fails_for_hours_opens_an_incident(settings: Any) -> None:
     settings.ADDRESS_BOOKS = ["office"]
-    book = AddressBook.objects.create(name="office", position=0, synced_at=NOW - MINUTE, error="HTTP 500")
+    book = AddressBook.objects.create(name="office", synced_at=NOW - MINUTE, error="HTTP 500")
     alerts.check()
     assert list(open_incidents()) == []
     AddressBook.objects.filter(pk=book.pk).update(synced_at=NOW - timedelta(hours=4))

@@ -94,7 +94,7 @@ def use_everything(service: Service, token: str) -> str:
         "-c",
         "from phonebook.models import AddressBook, Contact; from django.contrib.auth.models import User\n"
         f"Contact.objects.create(number={NUMBER}, name='{CONTACT}')\n"
-        "card = AddressBook.objects.create(name='office', position=0).addressbookcard_set.create(key='1')\n"
+        "card = AddressBook.objects.create(name='office').addressbookcard_set.create(key='1')\n"
         f"card.addressbookcontact_set.create(number={NUMBER}, name='{CONTACT}')\n"
         f"User.objects.create_superuser('root', password='{PASSWORD}')",
     )
