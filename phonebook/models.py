@@ -50,7 +50,7 @@ class AddressBookCard(models.Model):
 
     book = models.ForeignKey(AddressBook, on_delete=models.CASCADE)
     key = models.CharField(max_length=32, help_text="Hash of its path or id on the server, which may have a name.")
-    version = models.CharField(max_length=32, blank=True, help_text="Hash of its ETag or change number.")
+    version = models.CharField(max_length=32, blank=True, help_text="Hash of its ETag or values.")
     rejected = models.PositiveIntegerField(default=0)
 
     class Meta:

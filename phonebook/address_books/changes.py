@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
+from core.hashing import keyed_hash
 from phonebook.imports.readers.base import ContactRow, Rejected
 
 NO_CARD = "the server did not return the card"
@@ -44,8 +44,8 @@ class Changes:
 
 
 def digest(text: str) -> str:
-    """A key or version as it is stored: paths and ids may be long, and contain names."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    """A key or version as it is stored: it may be long, and contain names and numbers."""
+    return keyed_hash("address book", text).hex()[:32]
 
 
 def label(text: str) -> str:

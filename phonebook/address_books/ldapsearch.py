@@ -1,7 +1,7 @@
-"""Gets what has changed in an LDAP directory, with OpenLDAP's program `ldapsearch`.
+"""Gets the entries of an LDAP directory, with OpenLDAP's program `ldapsearch`.
 
-LDAP has no change log that all servers share. So each run lists the ids and change numbers of all entries, in pages
-(RFC 2696), and reads the attributes of those that are new or changed. An entry is gone when a complete list lacks it.
+LDAP has no change log that all servers share. So each run reads all entries, in pages (RFC 2696), with the attributes
+that are used; those whose values are as before are skipped. An entry is gone when a complete list lacks it.
 """
 
 import base64
@@ -33,12 +33,9 @@ SEARCH_TIMEOUT_S = 600.0
 MAX_RESULT_BYTES = 256 * 2**20
 PAGE = 500
 _CHUNK_BYTES = 256 * 1024
-#: Up to so many changed entries are read by their ids, more by another search for all.
-MAX_BY_ID = 200
 
-# entryUUID: RFC 4530; entryCSN: OpenLDAP; modifyTimestamp: RFC 4512; objectGUID and uSNChanged: Active Directory.
+# RFC 4530; Active Directory.
 _IDS = ("entryUUID", "objectGUID")
-_VERSIONS = ("entryCSN", "uSNChanged", "modifyTimestamp")
 # In the assertion value of a filter (RFC 4515).
 _UNESCAPED = frozenset(b"-0123456789abcdefABCDEF")
 _NAMES = ("displayName", "cn", "o")
@@ -68,31 +65,16 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
     """`known` (key → version): of the last run, empty for the first. Raises FetchFailed."""
     query = book.query
     assert query is not None  # noqa: S101 (configuration.read)
-    keys: set[str] = set()
-
-    def changed(filter_: str, *attributes: str) -> Iterator[tuple[str, str, str, Entry]]:
-        """The entries that are new or have changed: key, version and filter of each. `keys` gets those of all."""
-        for entry in _search(book, query, filter_, (*_IDS, *_VERSIONS, *attributes)):
-            attribute, id_ = _id(entry)
-            key, version = digest(f"{attribute}={id_!r}"), _version(entry)
-            keys.add(key)
-            if not version or known.get(key) != version:
-                escaped = "".join(chr(byte) if byte in _UNESCAPED else f"\\{byte:02x}" for byte in id_)
-                yield key, version, f"({attribute}={escaped})", entry
-
-    filter_ = query.filter
-    if known:
-        filters = [own_filter for _, _, own_filter, _ in changed(filter_)]
-        if not filters:
-            return Changes(removed=set(known) - keys)
-        if len(filters) <= MAX_BY_ID:
-            filter_ = f"(&{filter_}(|{''.join(filters)}))"
-    changes = Changes()
-    for key, version, own_filter, entry in changed(filter_, *query.attributes, *_NAMES, *_PLACES):
-        # The filter with which ldapsearch finds the entry: unlike its DN, it has no name.
-        changes.cards[key] = card = Card(label(own_filter), version)
-        card.add(_rows(entry, query, book.region))
-    changes.removed = set(known) - keys
+    changes = Changes(removed=set(known))
+    for entry in _search(book, query, (*_IDS, *query.attributes, *_NAMES, *_PLACES)):
+        attribute, id_ = _id(entry)
+        key, version = digest(f"{attribute}={id_!r}"), digest(repr(sorted(entry.items())))
+        changes.removed.discard(key)
+        if known.get(key) != version:
+            # The filter with which ldapsearch finds the entry: unlike its DN, it has no name.
+            escaped = "".join(chr(byte) if byte in _UNESCAPED else f"\\{byte:02x}" for byte in id_)
+            changes.cards[key] = card = Card(label(f"({attribute}={escaped})"), version)
+            card.add(_rows(entry, query, book.region))
     return changes
 
 
@@ -128,24 +110,18 @@ def _id(entry: Entry) -> tuple[str, bytes]:
     raise FetchFailed("the server returns entries without an entryUUID or objectGUID")
 
 
-def _version(entry: Entry) -> str:
-    """Empty if the server has none: such an entry is read by each run."""
-    versions = [entry.get(attribute.lower()) for attribute in _VERSIONS]
-    return digest(repr(versions)) if any(versions) else ""
-
-
 # --- The program -----------------------------------------------------------------------------------------------------
 
 
-def _search(book: Book, query: LDAPQuery, filter_: str, attributes: tuple[str, ...]) -> Iterator[Entry]:
+def _search(book: Book, query: LDAPQuery, attributes: tuple[str, ...]) -> Iterator[Entry]:
     """All entries, if the list is complete; attributes' names are in lower case."""
     program = shutil.which(PROGRAM)
     if program is None:
         raise FetchFailed("there is no ldapsearch on PATH: install OpenLDAP's clients (Debian: ldap-utils)")
-    return _entries(_run([program, *_arguments(book, query, filter_, attributes)], book))
+    return _entries(_run([program, *_arguments(book, query, attributes)], book))
 
 
-def _arguments(book: Book, query: LDAPQuery, filter_: str, attributes: tuple[str, ...]) -> Iterator[str]:
+def _arguments(book: Book, query: LDAPQuery, attributes: tuple[str, ...]) -> Iterator[str]:
     yield from ("-LLL", "-x", "-o", "ldif_wrap=no", "-o", f"nettimeout={CONNECT_TIMEOUT_S}")
     yield from ("-E", f"pr={PAGE}/noprompt", "-z", "none", "-l", str(int(SEARCH_TIMEOUT_S)))
     yield from ("-H", book.url, "-b", query.base, "-s", query.scope)
@@ -153,7 +129,7 @@ def _arguments(book: Book, query: LDAPQuery, filter_: str, attributes: tuple[str
         yield "-ZZ"  # StartTLS, or no connection
     if book.user:
         yield from ("-D", book.user, "-y", "/dev/stdin")  # other users of the machine can read arguments
-    yield from (filter_, *attributes)
+    yield from (query.filter, *attributes)
 
 
 def _run(command: list[str], book: Book) -> bytes:

@@ -102,7 +102,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('key', models.CharField(help_text='Hash of its path or id on the server, which may have a name.', max_length=32)),
-                ('version', models.CharField(blank=True, help_text='Hash of its ETag or change number.', max_length=32)),
+                ('version', models.CharField(blank=True, help_text='Hash of its ETag or values.', max_length=32)),
                 ('rejected', models.PositiveIntegerField(default=0)),
                 ('book', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='phonebook.addressbook')),
             ],
