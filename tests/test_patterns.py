@@ -48,7 +48,7 @@ WORST = {
     "phonebook.address_books.carddav._STATUS": "HTTP/",
     "phonebook.address_books.configuration._ATTRIBUTE": "a-",
     "phonebook.admin.base._PREFIX": "1",
-    "phonebook.erasure._NUMBER": "1",
+    "callerid_project.erasure._NUMBER": "1",
     "phonebook.imports.readers.base.UNDECODED": "\udc80a",
     "phonebook.imports.readers.google_csv._CITY": "address 1",
     "phonebook.imports.readers.google_csv._PHONE": "phone 1",

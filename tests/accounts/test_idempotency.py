@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from accounts import charging, erasure, idempotency, tokens
+from accounts import charging, idempotency, tokens
 from accounts.models import IdempotencyRecord
+from callerid_project import erasure
 from core.hashing import keyed_hash
 from tests import awaited
 from tests.api import NUMBER, Integrator, claim

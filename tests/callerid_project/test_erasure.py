@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import date
 from io import StringIO
@@ -13,17 +14,18 @@ from django.contrib.admin.models import LogEntry
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from accounts import audit, tokens
-from accounts.models import CreditEntry, IdempotencyRecord
+from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
 from callerid_project import erasure
-from core import write_buffer
+from core import retention, write_buffer
 from monitoring.models import RequestLogEntry
 from phonebook import cache_versions, suppression
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact, NumberRule
-from tests import connectors, plugin
-from tests.api import NUMBER, Integrator
+from tests import awaited, connectors, plugin
+from tests.api import NUMBER, Integrator, claim
 from tests.awaited import search
 from tests.phonebook.rows import cache_version_of
 
@@ -48,11 +50,19 @@ def rows() -> list[int]:
     return [model._default_manager.count() for model in (Contact, NumberRule, ComplaintDay)]
 
 
+def searches() -> dict[str, int]:
+    """How many ledger entries tell for which number they are."""
+    rows = CreditEntry.objects.filter(kind="search")
+    return {"known": rows.exclude(number_hash=None).count(), "erased": rows.filter(number_hash=None).count()}
+
+
 def test_erase_deletes_everything_about_that_number_only(integrator: Integrator) -> None:
     for number in (NUMBER, OTHER):
         known(number)
         integrator.search(number, Idempotency_Key=number)
     write_buffer.process_buffer.flush()
+    kept = ("pk", "amount", "balance_after", "request_id", "created_at")
+    ledger = list(CreditEntry.objects.order_by("pk").values(*kept))
     assert erasure.erase([NUMBER]) == {
         **NOTHING,
         "contacts": 1,
@@ -65,10 +75,10 @@ def test_erase_deletes_everything_about_that_number_only(integrator: Integrator)
     logged = RequestLogEntry.objects.order_by("pk").values_list("number_mask", "number_hash")
     assert [(mask, bool(number_hash)) for mask, number_hash in logged] == [("", False), ("49********43", True)]
     assert rows() == [1, 1, 2]
-    assert CreditEntry.objects.filter(kind="search", number_hash=None).count() == 1
-    assert [bool(answer) for answer in IdempotencyRecord.objects.order_by("pk").values_list("answer", flat=True)] == (
-        [False, True]
-    )
+    assert searches() == {"known": 1, "erased": 1}
+    records = IdempotencyRecord.objects.order_by("pk").values_list("answer", "number_hash")
+    assert [(bool(answer), number_hash is None) for answer, number_hash in records] == [(False, True), (True, False)]
+    assert list(CreditEntry.objects.order_by("pk").values(*kept)) == ledger
     assert audit.audit() == []
 
 
@@ -132,11 +142,71 @@ def test_an_interrupted_erase_completes_when_repeated(integrator: Integrator, mo
     known(NUMBER)
     integrator.search()
     with monkeypatch.context() as patch:
-        patch.setattr("accounts.erasure.erase", lambda numbers: 1 / 0)
+        patch.setattr(erasure, "_erase_from_ledger", lambda numbers: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             erasure.erase([NUMBER])
     assert erasure.erase([NUMBER])["ledger_entries"] == 1
     assert rows() == [0, 0, 0]
+
+
+def test_claim_in_progress_loses_the_number_hash(token: ApiToken) -> None:
+    claim(token, "a")
+    assert erasure.erase([NUMBER])["stored_answers"] == 1
+    assert IdempotencyRecord.objects.get().number_hash is None
+
+
+def test_many_numbers_take_one_scan_and_batched_updates(token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasure, "BATCH_ROWS", 2)
+    numbers = [f"49302312500{n}" for n in range(5)]
+    for number in numbers:
+        awaited.charge(token=token, request_id="r", number=number, answer={})
+    with CaptureQueriesContext(connection) as ran:
+        assert erasure.erase(numbers)["ledger_entries"] == 5
+    statements = [query["sql"].split()[0] for query in ran.captured_queries if "accounts_" in query["sql"]]
+    assert statements == ["SELECT", *["UPDATE"] * 3, "SELECT"]
+
+
+def test_searches_are_charged_between_erasure_statements(
+    transactional_db: None, token: ApiToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds no lock, neither while it scans nor between two batches."""
+    monkeypatch.setattr(erasure, "BATCH_ROWS", 1)
+    for _ in range(3):
+        awaited.charge(token=token, request_id="r", number=NUMBER, answer={})
+    ran: list[str] = []
+
+    def after_a_search(execute: Any, sql: str, *rest: Any) -> Any:
+        if "accounts_" in sql:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(charge).result(30)
+            ran.append(sql.partition(" ")[0])
+        return execute(sql, *rest)
+
+    def charge() -> None:
+        awaited.charge(token=token, request_id="r", number=OTHER, answer={})
+        connection.close()
+
+    with connection.execute_wrapper(after_a_search):
+        assert erasure.erase([NUMBER])["ledger_entries"] == 3
+    assert ran == ["SELECT", "UPDATE", "UPDATE", "UPDATE", "SELECT"]
+    assert searches() == {"known": 5, "erased": 3}
+    assert audit.audit() == []
+
+
+def test_record_reused_for_another_number_keeps_its_answer(token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
+    awaited.charge(token=token, request_id="r", number=NUMBER, answer={"name": "x"}, claim=claim(token, "k"))
+    real = list
+
+    def reused_after_the_scan(rows: Any) -> Any:
+        keys = real(rows)
+        if rows.model is IdempotencyRecord:
+            assert keys
+            rows.model.objects.update(number_hash=b"x" * 32)
+        return keys
+
+    monkeypatch.setattr(retention, "list", reused_after_the_scan, raising=False)
+    assert erasure.erase([NUMBER])["stored_answers"] == 0
+    assert IdempotencyRecord.objects.get().answer
 
 
 @pytest.fixture

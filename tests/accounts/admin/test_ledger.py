@@ -11,8 +11,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import audit, credits, erasure, tokens
+from accounts import audit, credits, tokens
 from accounts.models import ApiToken, CreditEntry
+from callerid_project import erasure
 from tests import awaited
 from tests.accounts.admin.pages import (
     LEDGER,
