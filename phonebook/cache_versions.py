@@ -1,14 +1,14 @@
 """Invalidates the cached vendor answers of one number when its data is corrected or erased.
 
 A number's cache version is part of the key of its cached answers and of its in-flight calls. `bump` changes it, so a
-search that reads the new version never uses an older answer, whatever the hosts' clocks say.
+search that reads the new version never uses an older answer. It is random, whatever the hosts' clocks say.
 """
 
+import secrets
 from collections.abc import Iterable
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
 
 from core.hashing import keyed_hash
@@ -21,12 +21,12 @@ KEPT = timedelta(seconds=settings.ANSWER_KEPT_AT_MOST_S) + timedelta(days=30)
 
 
 def hash_of(number: int | str) -> bytes:
-    """The keyed hash under which the table holds `number`. "mark" is part of stored hashes."""
-    return keyed_hash("mark", str(number))
+    """The keyed hash under which the table holds `number`."""
+    return keyed_hash("cache version", str(number))
 
 
 QUERY = NumberQuery(
-    "SELECT changed_at FROM phonebook_cacheversion WHERE number_hash = %s",
+    "SELECT version FROM phonebook_cacheversion WHERE number_hash = %s",
     1,
     parameters=lambda number: [hash_of(number)],
 )
@@ -40,20 +40,15 @@ async def find(rows: NumberRows) -> str:
 
 def bump(numbers: Iterable[int | str]) -> None:
     """Give each of the numbers a cache version that differs from its current one."""
+    now = timezone.now()
+    # Sorted, so that concurrent bumps never deadlock.
     hashes = sorted({hash_of(number) for number in numbers})
-    with transaction.atomic():
-        now = timezone.now()
-        # Created first, then locked, always in this order: two concurrent bumps never end with the same version.
-        CacheVersion.objects.bulk_create(
-            [CacheVersion(number_hash=h, changed_at=now) for h in hashes], ignore_conflicts=True
-        )
-        rows = list(CacheVersion.objects.select_for_update().filter(pk__in=hashes).order_by("pk"))
-        for row in rows:
-            # The clock may stand still or go back.
-            row.changed_at = max(now, row.changed_at + timedelta(microseconds=1))
-        CacheVersion.objects.bulk_create(
-            rows, update_conflicts=True, unique_fields=["number_hash"], update_fields=["changed_at"]
-        )
+    CacheVersion.objects.bulk_create(
+        [CacheVersion(number_hash=each, version=secrets.randbits(63), changed_at=now) for each in hashes],
+        update_conflicts=True,
+        unique_fields=["number_hash"],
+        update_fields=["version", "changed_at"],
+    )
 
 
 def prune() -> int:

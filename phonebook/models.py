@@ -148,6 +148,7 @@ class CacheVersion(models.Model):
     (core.hashing)."""
 
     number_hash = models.BinaryField(max_length=32, primary_key=True)
+    version = models.BigIntegerField()
     changed_at = models.DateTimeField(db_index=True)
     suppressed = models.BooleanField(default=False, help_text="Imports skip this number.")
 

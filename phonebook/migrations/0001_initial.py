@@ -35,6 +35,7 @@ class Migration(migrations.Migration):
             name='CacheVersion',
             fields=[
                 ('number_hash', models.BinaryField(max_length=32, primary_key=True, serialize=False)),
+                ('version', models.BigIntegerField()),
                 ('changed_at', models.DateTimeField(db_index=True)),
                 ('suppressed', models.BooleanField(default=False, help_text='Imports skip this number.')),
             ],

@@ -85,9 +85,9 @@ def test_erase_deletes_everything_about_that_number_only(integrator: Integrator)
 def test_a_repeated_erase_deletes_nothing_and_bumps_again(db: None) -> None:
     known(NUMBER)
     erasure.erase([NUMBER])
-    mark = cache_version_of(NUMBER)
+    before = cache_version_of(NUMBER)
     assert erasure.erase([NUMBER, NUMBER]) == NOTHING
-    assert cache_version_of(NUMBER) != mark
+    assert cache_version_of(NUMBER) != before
 
 
 def test_erase_invalidates_cached_vendor_answers(db: None, settings: Any) -> None:

@@ -16,7 +16,8 @@ from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
 RESULT = (
     "Deleted {requests} requests of the request log, {idempotency_records} idempotency records, {usage_rows} rows of "
     "statistics, {notices} settled notices, {alerts} alerts, {unknown_charges} settled charges, {complaint_days} days "
-    "of complaints, {subjects} unused complaint subjects, {marks} cache versions and {sessions} expired sessions."
+    "of complaints, {subjects} unused complaint subjects, {cache_versions} cache versions and {sessions} expired "
+    "sessions."
 )
 
 
@@ -40,7 +41,7 @@ class Command(JSONCommand):
             "unknown_charges": unknown_charges.prune(),
             "complaint_days": prune_complaints(),
             "subjects": drop_unused_subjects(),
-            "marks": cache_versions.prune(),
+            "cache_versions": cache_versions.prune(),
             "sessions": Session.objects.filter(expire_date__lt=timezone.now()).delete()[0],
         }
         task_runs.record(task_runs.PRUNE, succeeded=True)
