@@ -46,7 +46,7 @@ WORST = {
     "core.redis_sentinel._URL": "sentinel://a@",
     "core.webhooks: \\s": "a",
     "phonebook.address_books.carddav._STATUS": "HTTP/",
-    "phonebook.address_books.configuration._ATTRIBUTE": "a-",
+    "phonebook.address_books.books._ATTRIBUTE": "a-",
     "phonebook.admin.base._PREFIX": "1",
     "callerid_project.erasure._NUMBER": "1",
     "phonebook.imports.readers.base.UNDECODED": "\udc80a",

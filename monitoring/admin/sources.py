@@ -22,7 +22,7 @@ from lookup.models import SourcePause
 from monitoring import source_details, source_report, source_statistics
 from monitoring.admin import source_charts, tester
 from monitoring.models import Source
-from phonebook.address_books import status as address_books
+from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
 
 MAX_FAILURES = 100

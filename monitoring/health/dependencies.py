@@ -16,8 +16,7 @@ from monitoring.health.base import STAYS_OPEN, Check, Context, Findings, problem
 from monitoring.incidents import Condition, Severity
 from monitoring.source_report import FAILING_PERCENT, State
 from monitoring.source_statistics import BOUNDS_MS
-from phonebook.address_books import configuration
-from phonebook.address_books import status as address_books_status
+from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 
@@ -185,9 +184,9 @@ def _complaint_data(context: Context) -> Findings:
 
 def _address_books(context: Context) -> Findings:
     """A book's settings are invalid, or it was not synchronized for long, or the last run failed."""
-    invalid = configuration.problems(os.environ)
+    invalid = address_books.problems(os.environ)
     yield from map(problem, invalid)
-    books = address_books_status.statuses(context.now)
+    books = address_books.statuses(context.now)
     failing = [book for book in books if book.is_configured and (book.is_stale or book.row.error)]
     for book in failing:
         row = book.row

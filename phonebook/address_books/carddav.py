@@ -19,8 +19,7 @@ import requests
 
 from core import http
 from core.addresses import policy_for
-from phonebook.address_books.changes import NO_CARD, Card, Changes, FetchFailed, digest, label
-from phonebook.address_books.configuration import Book
+from phonebook.address_books.books import Book, BookFailed, Card, Changes, digest, label
 from phonebook.imports.readers import vcard
 from phonebook.imports.readers.base import Rejected
 from phonebook.imports.staging import chunks
@@ -35,6 +34,7 @@ BATCH = 50
 #: A server may answer a sync-collection in pages, each with a token for the next.
 MAX_PAGES = 10_000
 
+NO_CARD = "the server did not return the card"
 _CHUNK_BYTES = 256 * 1024
 _DAV, _CARDDAV = "{DAV:}", "{urn:ietf:params:xml:ns:carddav}"
 _STATUS = re.compile(r"HTTP/\S+ ([0-9]{3})\b")
@@ -53,7 +53,7 @@ _MULTIGET = (
 
 
 def fetch(book: Book, *, sync_token: str, known: Mapping[str, str]) -> Changes:
-    """`sync_token` and `known` (key → version): of the last run; both are empty for the first. Raises FetchFailed."""
+    """`sync_token` and `known` (key → version): of the last run; both are empty for the first. Raises BookFailed."""
     policy = policy_for(book.url, private_network=True)
     # It follows no redirects: they may lead to another host, without the credentials or with them.
     with http.Session(book.url, policy, timeout_s=RESPONSE_TIMEOUT_S) as session:
@@ -102,7 +102,7 @@ class _Member:
         return (element.text or "").strip() if element is not None else ""
 
 
-class _Refused(FetchFailed):
+class _Refused(BookFailed):
     """The server answered with an error to which there is an alternative."""
 
 
@@ -116,7 +116,7 @@ class _Client:
         collection = next(iter(self._ask("PROPFIND", _COLLECTION_PROPERTIES, depth="0")[0]), None)
         types = collection.properties.get(f"{_DAV}resourcetype") if collection else None
         if collection is None or types is None or types.find(f"{_CARDDAV}addressbook") is None:
-            raise FetchFailed("the URL is not that of a CardDAV address book")
+            raise BookFailed("the URL is not that of a CardDAV address book")
         reports = collection.properties.get(f"{_DAV}supported-report-set")
         if reports is not None and reports.find(f".//{_DAV}sync-collection") is not None:
             with suppress(_Refused):  # such as 507: it does not list that many
@@ -124,7 +124,7 @@ class _Client:
         listing = _Listing()
         for member in self._ask("PROPFIND", _LIST, depth="1")[0]:
             if member.status == 507:
-                raise FetchFailed("the server does not list all cards")
+                raise BookFailed("the server does not list all cards")
             types = member.properties.get(f"{_DAV}resourcetype")
             if types is None or types.find(f"{_DAV}collection") is None:
                 self._add(listing, member)
@@ -149,7 +149,7 @@ class _Client:
                 changes.cards[key] = card
 
     def sync(self, sync_token: str) -> _Listing:
-        """The changes since `sync_token`; empty: all cards. Raises FetchFailed, and _Refused as `_ask`."""
+        """The changes since `sync_token`; empty: all cards. Raises BookFailed, and _Refused as `_ask`."""
         listing = _Listing(sync_token=sync_token)
         for _ in range(MAX_PAGES):
             members, token = self._ask("REPORT", _SYNC.format(escape(listing.sync_token)), depth="0")
@@ -168,7 +168,7 @@ class _Client:
             listing.sync_token = token
             if not truncated:
                 return listing
-        raise FetchFailed("the server does not end its list of changes")
+        raise BookFailed("the server does not end its list of changes")
 
     def _add(self, listing: _Listing, member: _Member) -> None:
         path = _path(member.href)
@@ -176,7 +176,7 @@ class _Client:
             listing.found[member.key] = (member.href, member.text(f"{_DAV}getetag"))
 
     def _ask(self, method: str, body: str, *, depth: str) -> tuple[list[_Member], str]:
-        """The responses of the multistatus, and its sync token. Raises FetchFailed, and _Refused for 4xx and 507."""
+        """The responses of the multistatus, and its sync token. Raises BookFailed, and _Refused for 4xx and 507."""
         headers = {"Content-Type": 'application/xml; charset="utf-8"', "Depth": depth, "Accept-Encoding": "identity"}
         try:
             with self._session.request(
@@ -185,7 +185,7 @@ class _Client:
                 _require_multistatus(response)
                 content = _read(response)
         except http.RequestFailed as error:
-            raise FetchFailed(str(error)) from None
+            raise BookFailed(str(error)) from None
         root = _parse(content)
         return list(map(_Member, root.findall(f"{_DAV}response"))), (root.findtext(f"{_DAV}sync-token") or "").strip()
 
@@ -195,13 +195,13 @@ def _require_multistatus(response: requests.Response) -> None:
     if status == 207:
         return
     if 300 <= status < 400:
-        raise FetchFailed(f"the server redirects ({status}): set the URL of the address book itself")
+        raise BookFailed(f"the server redirects ({status}): set the URL of the address book itself")
     if status == 401:
-        raise FetchFailed("the server rejected the user or the password (401)")
+        raise BookFailed("the server rejected the user or the password (401)")
     if status in (404, 410):
-        raise FetchFailed(f"the server has no address book at this URL ({status})")
+        raise BookFailed(f"the server has no address book at this URL ({status})")
     if status == 429 or (status >= 500 and status != 507):
-        raise FetchFailed(f"the server answered {status}")
+        raise BookFailed(f"the server answered {status}")
     raise _Refused(f"the server refused the request ({status})")
 
 
@@ -210,7 +210,7 @@ def _read(response: requests.Response) -> bytes:
     for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
         content += chunk
         if len(content) > MAX_RESPONSE_BYTES:
-            raise FetchFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+            raise BookFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
     return bytes(content)
 
 
@@ -218,21 +218,21 @@ class _NoDoctype(ElementTree.TreeBuilder):
     """WebDAV has no document types, which may declare entities that expand without limit."""
 
     def doctype(self, name: str, public_id: str | None, system_id: str | None) -> None:
-        raise FetchFailed("the server sent XML with a document type")
+        raise BookFailed("the server sent XML with a document type")
 
 
 def _parse(content: bytes) -> Element:
     if sum(map(content.count, (b"<", b'"', b"'"))) > MAX_MARKUP:
-        raise FetchFailed("a response has too many elements or attributes")
+        raise BookFailed("a response has too many elements or attributes")
     # No entity can be declared, and the parser never loads an external one.
     parser = ElementTree.XMLParser(target=_NoDoctype())  # noqa: S314
     try:
         parser.feed(content)
         root = parser.close()
     except (ElementTree.ParseError, ValueError, LookupError):
-        raise FetchFailed("the server sent invalid XML") from None
+        raise BookFailed("the server sent invalid XML") from None
     if not isinstance(root, Element) or root.tag != f"{_DAV}multistatus":
-        raise FetchFailed("the server sent XML that is not a list (DAV:multistatus)")
+        raise BookFailed("the server sent XML that is not a list (DAV:multistatus)")
     return root
 
 
@@ -246,4 +246,4 @@ def _path(href: str) -> str:
     try:
         return unquote(urlsplit(href).path)
     except ValueError:
-        raise FetchFailed("the server sent an invalid address of a card") from None
+        raise BookFailed("the server sent an invalid address of a card") from None

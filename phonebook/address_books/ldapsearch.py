@@ -21,8 +21,7 @@ import certifi
 from django.conf import settings
 
 from core.text import clean_text
-from phonebook.address_books.changes import Card, Changes, FetchFailed, digest, label
-from phonebook.address_books.configuration import Book, LDAPQuery
+from phonebook.address_books.books import Book, BookFailed, Card, Changes, LDAPQuery, digest, label
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ContactRow, InvalidCell, Rejected
 
@@ -62,9 +61,9 @@ Entry = dict[str, list[bytes]]
 
 
 def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
-    """`known` (key → version): of the last run, empty for the first. Raises FetchFailed."""
+    """`known` (key → version): of the last run, empty for the first. Raises BookFailed."""
     query = book.query
-    assert query is not None  # noqa: S101 (configuration.read)
+    assert query is not None  # noqa: S101 (books.read)
     changes = Changes(removed=set(known))
     for entry in _search(book, query, (*_IDS, *query.attributes, *_NAMES, *_PLACES)):
         attribute, id_ = _id(entry)
@@ -107,7 +106,7 @@ def _id(entry: Entry) -> tuple[str, bytes]:
     for attribute in _IDS:
         if values := entry.get(attribute.lower()):
             return attribute, values[0]
-    raise FetchFailed("the server returns entries without an entryUUID or objectGUID")
+    raise BookFailed("the server returns entries without an entryUUID or objectGUID")
 
 
 # --- The program -----------------------------------------------------------------------------------------------------
@@ -117,7 +116,7 @@ def _search(book: Book, query: LDAPQuery, attributes: tuple[str, ...]) -> Iterat
     """All entries, if the list is complete; attributes' names are in lower case."""
     program = shutil.which(PROGRAM)
     if program is None:
-        raise FetchFailed("there is no ldapsearch on PATH: install OpenLDAP's clients (Debian: ldap-utils)")
+        raise BookFailed("there is no ldapsearch on PATH: install OpenLDAP's clients (Debian: ldap-utils)")
     return _entries(_run([program, *_arguments(book, query, attributes)], book))
 
 
@@ -133,7 +132,7 @@ def _arguments(book: Book, query: LDAPQuery, attributes: tuple[str, ...]) -> Ite
 
 
 def _run(command: list[str], book: Book) -> bytes:
-    """The output of ldapsearch. Raises FetchFailed unless the list is complete."""
+    """The output of ldapsearch. Raises BookFailed unless the list is complete."""
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
         "LDAPTLS_REQCERT": "demand",  # whatever ldap.conf says
@@ -154,15 +153,15 @@ def _run(command: list[str], book: Book) -> bytes:
             while chunk := process.stdout.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
                 output += chunk
                 if len(output) > MAX_RESULT_BYTES:
-                    raise FetchFailed(f"the result is larger than {MAX_RESULT_BYTES >> 20} MiB")
+                    raise BookFailed(f"the result is larger than {MAX_RESULT_BYTES >> 20} MiB")
             code = process.wait()
         finally:
             timer.cancel()
             process.kill()
     if time.monotonic() - started >= SEARCH_TIMEOUT_S:
-        raise FetchFailed(f"the result did not arrive within {SEARCH_TIMEOUT_S:,.0f} s")
+        raise BookFailed(f"the result did not arrive within {SEARCH_TIMEOUT_S:,.0f} s")
     if code:
-        raise FetchFailed(_EXPLAINED.get(code, f"ldapsearch ended with the result code {code}"))
+        raise BookFailed(_EXPLAINED.get(code, f"ldapsearch ended with the result code {code}"))
     return bytes(output)
 
 
@@ -180,6 +179,6 @@ def _entries(ldif: bytes) -> Iterator[Entry]:
         try:
             value = base64.b64decode(value[1:]) if value.startswith(b":") else value.removeprefix(b" ")
         except InvalidBase64:
-            raise FetchFailed("ldapsearch returned invalid LDIF") from None
+            raise BookFailed("ldapsearch returned invalid LDIF") from None
         name = attribute.decode("ascii", "replace").partition(";")[0].lower()
         entry.setdefault(name, []).append(value)

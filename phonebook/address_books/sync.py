@@ -2,19 +2,41 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 
+from django.conf import settings
 from django.db import Error as DatabaseFailure
-from django.db import close_old_connections
+from django.db import close_old_connections, transaction
+from django.db.models import Case, Exists, OuterRef, Sum, When, Window
+from django.db.models.functions import RowNumber
+from django.utils import timezone
 
 from core.database_errors import describe
-from phonebook.address_books import carddav, configuration, ldapsearch, store
-from phonebook.address_books.changes import Changes, FetchFailed
-from phonebook.address_books.configuration import Book, InvalidBook
-from phonebook.address_books.store import NotMerged, SyncResult
-from phonebook.imports.reading import OnReject
+from core.db import yield_to_writers
+from phonebook import cache_versions, suppression
+from phonebook.address_books import books, carddav, ldapsearch
+from phonebook.address_books.books import Book, BookFailed, Card, Changes
+from phonebook.imports.contacts import CONTACTS
+from phonebook.imports.readers import base
+from phonebook.imports.reading import SUPPRESSED, OnReject, is_loss
+from phonebook.imports.staging import Counts, Tables, chunks
+from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
 
 #: How the runs are recorded: each succeeds if all address books were synchronized.
 TASK = "sync_contacts"
+#: Cards, or contacts, that are written at once: on SQLite in one transaction.
+PART = 500
+
+
+@dataclass(slots=True)
+class SyncResult(Counts):
+    """Counts of numbers. `read`: those of the `cards` that were transferred. `error`: why nothing was changed."""
+
+    cards: int = 0
+    error: str = ""
+    #: Cards that are gone; their numbers are `removed`.
+    removed_cards: int = 0
 
 
 def sync(
@@ -27,19 +49,20 @@ def sync(
     """
     for name in names:
         try:
-            book = configuration.read(name, os.environ)
+            book = books.read(name, os.environ)
             revision, changes = _fetch(book, full=full)
-            result = store.merge(
+            result = merge(
                 book, changes, revision=revision, on_reject=on_reject, allow_loss=allow_loss, dry_run=dry_run
             )
-        except (InvalidBook, FetchFailed, NotMerged) as error:
+        except BookFailed as error:
             result = SyncResult(error=str(error))
         except DatabaseFailure as error:
             result = SyncResult(error=f"database: {describe(error)}")
             close_old_connections()  # the next book may need a new one
         if result.error and not dry_run:
             try:
-                store.record_failure(name, result.error)
+                failure = {"failed_at": timezone.now(), "error": result.error[:200]}
+                AddressBook.objects.update_or_create(name=name, defaults=failure)
             except DatabaseFailure:
                 close_old_connections()  # the command prints the error itself
         yield name, result
@@ -47,10 +70,161 @@ def sync(
 
 def _fetch(book: Book, *, full: bool) -> tuple[int, Changes]:
     """What has changed since the revision of the book's row, and that revision."""
-    row, known = store.stored(book.name)
+    row = AddressBook.objects.filter(pk=book.name).first() or AddressBook(name=book.name)
+    known = dict(row.addressbookcard_set.values_list("key", "version").iterator())
     sync_token = row.sync_token
     if full or row.settings_digest != book.digest:
         sync_token, known = "", dict.fromkeys(known, "")
     if book.query:
         return row.revision, ldapsearch.fetch(book, known=known)
     return row.revision, carddav.fetch(book, sync_token=sync_token, known=known)
+
+
+def merge(
+    book: Book,
+    changes: Changes,
+    *,
+    revision: int,
+    on_reject: OnReject,
+    allow_loss: bool = False,
+    dry_run: bool = False,
+) -> SyncResult:
+    """Write the changes since the `revision` of the book's row. With `dry_run`, only count.
+
+    On PostgreSQL this is one transaction. On SQLite, where searches wait for it, a transaction has at most PART cards;
+    the last one has what is removed and the sync token, so that after an interruption the next run does the rest.
+    Raises BookFailed if another run was faster, or if the book would lose more than half of its numbers, unless
+    `allow_loss`.
+    """
+    if not allow_loss:
+        _require_no_loss(book, changes)
+    result = SyncResult(cards=len(changes.cards), removed_cards=len(changes.removed))
+    with nullcontext() if Tables.merges_in_parts and not dry_run else transaction.atomic():
+        for part in chunks(changes.cards.items(), PART):
+            with _locked(book, revision) as row:
+                _reject(book, [card for _, card in part], result, on_reject)
+                _merge_cards(row, dict(part), result)
+            revision = row.revision
+        with _locked(book, revision) as row:
+            _reject(book, changes.not_returned, result, on_reject)
+            for keys in chunks(changes.removed):
+                gone = AddressBookCard.objects.filter(book=row, key__in=keys)
+                result.removed += gone.delete()[1].get(AddressBookContact._meta.label, 0)
+            row.settings_digest, row.sync_token = book.digest, changes.sync_token
+            row.synced_at, row.error = timezone.now(), ""
+            row.contacts = AddressBookContact.objects.filter(card__book=row).values("number").distinct().count()
+            row.rejected = row.addressbookcard_set.aggregate(total=Sum("rejected", default=0))["total"]
+        if dry_run:
+            transaction.set_rollback(True)
+        else:
+            publish()
+    return result
+
+
+def publish() -> None:
+    """Write the contact of the first book into Contact, for each number that has no contact of its own there."""
+    books = settings.ADDRESS_BOOKS
+    position = Case(*(When(card__book=name, then=n) for n, name in enumerate(books)), default=len(books))
+    # Of a book's cards the one that it has had for longest.
+    nth = Window(RowNumber(), partition_by="number", order_by=[position, "card_id"])
+    with Tables.lock(CONTACTS):
+        own = Contact.objects.filter(number=OuterRef("number"), book=None)
+        first = AddressBookContact.objects.filter(~Exists(own)).annotate(nth=nth).filter(nth=1)
+        wanted = {row[0]: row for row in first.values_list("number", "name", "location", "card__book_id")}
+        published = Contact.objects.exclude(book=None).values_list("number", "name", "location", "book")
+        for numbers in chunks(sorted({number for number, *_ in {*wanted.values()} ^ {*published}}), PART):
+            contacts = [
+                Contact(number=number, name=name, location=location, book=book)
+                for number, name, location, book in (wanted[number] for number in numbers if number in wanted)
+            ]
+            with transaction.atomic():
+                Contact.objects.filter(number__in=numbers).exclude(book=None).delete()
+                # What was imported or entered in the console meanwhile is a conflict, and stays.
+                Contact.objects.bulk_create(contacts, ignore_conflicts=True)
+            yield_to_writers()
+
+
+def remove(name: str) -> int | None:
+    """Delete a book and publish what remains of its numbers. Returns how many it had; None if there is no such book."""
+    with Tables.lock(CONTACTS), transaction.atomic():
+        deleted, by_model = AddressBook.objects.filter(pk=name).delete()  # with its cards and their numbers
+    publish()
+    return by_model.get(AddressBookContact._meta.label, 0) if deleted else None
+
+
+@contextmanager
+def _locked(book: Book, revision: int) -> Iterator[AddressBook]:
+    """The row of the book, which is saved at the end of the transaction. Raises BookFailed."""
+    # Waits for an import that is writing; `forget` waits for this.
+    with Tables.lock(CONTACTS), transaction.atomic():
+        row, _ = AddressBook.objects.select_for_update().get_or_create(
+            name=book.name, defaults={"settings_digest": book.digest}
+        )
+        if row.revision != revision:
+            raise BookFailed("another run synchronized it at the same time")
+        row.revision += 1
+        yield row
+        row.save()
+    yield_to_writers()
+
+
+def _require_no_loss(book: Book, changes: Changes) -> None:
+    """Raises BookFailed if more than half of the book's numbers would go: more often a mistake than wanted, such as in
+    the rights of the user."""
+    stored = AddressBookContact.objects.filter(card__book=book.name).values_list("card__key", "number")
+    before, after = set[int](), {number for card in changes.cards.values() for number in card.contacts}
+    for key, number in stored.iterator():
+        before.add(number)
+        if key not in changes.removed and key not in changes.cards:
+            after.add(number)
+    if is_loss(len(before - after), len(before)):
+        lost = f"{len(before - after):,} of its {len(before):,} numbers"
+        raise BookFailed(f"the book would lose {lost}; if that is right, use --allow-loss")
+
+
+def _reject(book: Book, cards: Iterable[Card], result: SyncResult, on_reject: OnReject) -> None:
+    """Count and report what is rejected, also the numbers that are suppressed now."""
+    suppressed = suppression.suppressed_hashes()
+    for card in cards:
+        if suppressed:
+            for number in [number for number in card.contacts if cache_versions.hash_of(number) in suppressed]:
+                del card.contacts[number]
+                card.rejected.append(base.rejected(0, SUPPRESSED, number))
+        result.read += len(card.contacts) + len(card.rejected)
+        for row in card.rejected:
+            result.rejected[row.reason] = result.rejected.get(row.reason, 0) + 1
+            on_reject(f"{book.name} {card.label}", row)
+
+
+def _merge_cards(row: AddressBook, cards: dict[str, Card], result: SyncResult) -> None:
+    """Write the cards of one book, and their numbers in place of those before."""
+    saved = AddressBookCard.objects.bulk_create(
+        [
+            AddressBookCard(book=row, key=key, version=card.version, rejected=len(card.rejected))
+            for key, card in cards.items()
+        ],
+        update_conflicts=True,
+        unique_fields=["book", "key"],
+        update_fields=["version", "rejected"],
+    )
+    stored = AddressBookContact.objects.filter(card__in=saved)
+    before = {
+        (card_id, number): values
+        for card_id, number, *values in stored.values_list("card", "number", "name", "location")
+    }
+    after = {
+        (each.pk, number): [name, location]
+        for each in saved
+        for number, (name, location) in cards[each.key].contacts.items()
+    }
+    stored.delete()
+    AddressBookContact.objects.bulk_create(
+        AddressBookContact(card_id=card_id, number=number, name=name, location=location)
+        for (card_id, number), (name, location) in after.items()
+    )
+    known = before.keys() & after.keys()
+    unchanged = sum(before[each] == after[each] for each in known)
+    result.unchanged += unchanged
+    result.changed += len(known) - unchanged
+    result.added += len(after.keys() - known)
+    result.removed += len(before.keys() - known)

@@ -6,9 +6,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from core import history
 from core.commands import task_ended
-from phonebook.address_books import store
-from phonebook.address_books.store import SyncResult
-from phonebook.address_books.sync import TASK, sync
+from phonebook.address_books.sync import TASK, SyncResult, remove, sync
 from phonebook.imports.readers.base import Rejected
 from phonebook.management.import_command import BackgroundCommand, RejectList, counts_text
 from phonebook.models import AddressBook, Contact
@@ -95,7 +93,7 @@ class Command(BackgroundCommand):
     def _remove(self, name: str) -> None:
         if name in settings.ADDRESS_BOOKS:
             raise CommandError(f"{name} is in ADDRESS_BOOKS and would be added again: remove it there first.")
-        count = store.remove(name)
+        count = remove(name)
         if count is None:
             raise CommandError(f"There is no address book {name}.")
         if not AddressBook.objects.exists():

@@ -11,8 +11,7 @@ import trustme
 
 from core import http
 from phonebook.address_books import carddav
-from phonebook.address_books.changes import Changes, FetchFailed, digest
-from phonebook.address_books.configuration import Book
+from phonebook.address_books.books import Book, BookFailed, Changes, digest
 from tests.directories import CardDAVBook, Radicale, member, multistatus, status_of, vcard
 from tests.upstream import Behaviour, Conversation, Upstream, hangs, raw
 
@@ -41,7 +40,7 @@ def fetch(server: Upstream, *, sync_token: str = "token", **known: str) -> Chang
 
 def refusal(server: Upstream, behave: Behaviour, **options: Any) -> str:
     server.behave_as(behave)
-    with pytest.raises(FetchFailed) as error:
+    with pytest.raises(BookFailed) as error:
         fetch(server, **options)
     assert "secret-7" not in str(error.value)
     return str(error.value)
@@ -226,12 +225,12 @@ def test_certificate_is_verified(radicale: Radicale, tmp_path: Path, settings: A
     if trusted:
         assert len(carddav.fetch(configured, sync_token="", known={}).cards) == 1
     else:
-        with pytest.raises(FetchFailed, match="TLS certificate"):
+        with pytest.raises(BookFailed, match="TLS certificate"):
             carddav.fetch(configured, sync_token="", known={})
         assert book.proxy.heads == []
     book.proxy.stop()
 
 
 def test_cloud_metadata_is_never_asked() -> None:
-    with pytest.raises(FetchFailed, match="not allowed"):
+    with pytest.raises(BookFailed, match="not allowed"):
         carddav.fetch(Book("office", "https://169.254.169.254/book/"), sync_token="", known={})

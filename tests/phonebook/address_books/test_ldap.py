@@ -10,10 +10,8 @@ import pytest
 import trustme
 
 from phonebook.address_books import ldapsearch
-from phonebook.address_books.changes import Changes, FetchFailed
-from phonebook.address_books.configuration import Book, read
-from phonebook.address_books.store import SyncResult
-from phonebook.address_books.sync import sync
+from phonebook.address_books.books import Book, BookFailed, Changes, read
+from phonebook.address_books.sync import SyncResult, sync
 from phonebook.imports.readers.base import Rejected
 from phonebook.models import AddressBook, Contact
 from tests.directories import Slapd
@@ -129,7 +127,7 @@ def test_url_selects_attributes_scope_and_filter(slapd: Slapd) -> None:
 )
 def test_failures_are_explained(slapd: Slapd, more: dict[str, str], reason: str) -> None:
     changed = {name: value.replace("{url}", slapd.url) for name, value in more.items()}
-    with pytest.raises(FetchFailed) as error:
+    with pytest.raises(BookFailed) as error:
         fetch(slapd, None, **changed)
     assert str(error.value).startswith(reason)
 
@@ -154,7 +152,7 @@ def test_certificate_is_verified(
     if trusted:
         assert len(fetch(slapd, URL=url).cards) == 1
     else:
-        with pytest.raises(FetchFailed, match="TLS"):
+        with pytest.raises(BookFailed, match="TLS"):
             fetch(slapd, URL=url)
 
 
@@ -194,11 +192,11 @@ def test_password_is_neither_argument_nor_environment(program: Callable[[str], N
 def test_endless_and_late_results_are_cut_off(program: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ldapsearch, "MAX_RESULT_BYTES", 2**20)
     program("exec yes 'uid: a'")
-    with pytest.raises(FetchFailed, match="the result is larger than 1 MiB"):
+    with pytest.raises(BookFailed, match="the result is larger than 1 MiB"):
         ldapsearch.fetch(read("staff", STAFF), known={})
     monkeypatch.setattr(ldapsearch, "SEARCH_TIMEOUT_S", 0.3)
     program("exec sleep 60")
-    with pytest.raises(FetchFailed, match="the result did not arrive within 0 s"):
+    with pytest.raises(BookFailed, match="the result did not arrive within 0 s"):
         ldapsearch.fetch(read("staff", STAFF), known={})
 
 
@@ -220,12 +218,12 @@ def test_entries_of_active_directory_are_understood(program: Callable[[str], Non
 @pytest.mark.once
 def test_entries_without_an_id_are_refused(program: Callable[[str], None]) -> None:
     program("printf 'dn: cn=a\\ncn: a\\n\\n'")
-    with pytest.raises(FetchFailed, match="entries without an entryUUID"):
+    with pytest.raises(BookFailed, match="entries without an entryUUID"):
         ldapsearch.fetch(read("staff", STAFF), known={})
 
 
 @pytest.mark.once
 def test_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(FetchFailed, match="ldap-utils"):
+    with pytest.raises(BookFailed, match="ldap-utils"):
         ldapsearch.fetch(read("staff", STAFF), known={})

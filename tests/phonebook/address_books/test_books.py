@@ -2,7 +2,7 @@
 
 import pytest
 
-from phonebook.address_books.configuration import Book, InvalidBook, LDAPQuery, read
+from phonebook.address_books.books import Book, BookFailed, LDAPQuery, read
 
 pytestmark = pytest.mark.once
 
@@ -47,14 +47,14 @@ def test_ldap_url_is_read() -> None:
     ],
 )
 def test_invalid_settings_are_refused(given: dict[str, str], reason: str) -> None:
-    with pytest.raises(InvalidBook, match=reason) as error:
+    with pytest.raises(BookFailed, match=reason) as error:
         book(**given)
     assert "secret-7" not in str(error.value)
 
 
 def test_plain_http_is_allowed_on_loopback_only() -> None:
     assert book(URL="http://127.0.0.1:5232/desk/a/").is_loopback
-    with pytest.raises(InvalidBook):
+    with pytest.raises(BookFailed):
         book(URL="http://127.0.0.1.example.org/desk/a/")
 
 
