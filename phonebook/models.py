@@ -118,7 +118,9 @@ class ComplaintDay(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["number", "source", "day"], name="complaintday_number_source_day"),
             models.CheckConstraint(
-                condition=models.Q(robocalls__lte=models.F("total")), name="complaintday_robocalls_at_most_total"
+                condition=models.Q(robocalls__lte=models.F("total")),
+                name="complaintday_robocalls_at_most_total",
+                violation_error_message="Enter at most as many robocalls as complaints in total.",
             ),
         ]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.views.main import SEARCH_VAR, ChangeListSearchForm
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -18,6 +18,15 @@ from core.text import clean_text
 
 SEARCH_TERM, NEW_NUMBER = "search_term", "new_number"
 _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
+
+
+def number_prefix(text: str) -> str | None:
+    """The digits with which the numbers begin that `text` searches for; None if it is other text."""
+    try:
+        found = _PREFIX.fullmatch(numbers.without_separators(text))
+    except numbers.InvalidNumber:
+        return None
+    return found and found[1]
 
 
 def find_by_prefix(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
@@ -54,24 +63,12 @@ class PhoneNumberForm(forms.ModelForm):
         return data
 
 
-class NoSearchForm(ChangeListSearchForm):
-    """Refuses a search term in the URL."""
-
-    def clean(self) -> dict[str, Any]:
-        data = dict(super().clean() or self.cleaned_data)
-        if data.pop(SEARCH_VAR, ""):
-            self.add_error(None, "Use the search field: a number in a URL would be logged.")
-        return data
-
-
 class NumberChangeList(IndexedChangeList):
     """Searched by POST. The search term is in no URL, so a search lists one page, and actions take only rows of it."""
 
-    search_form_class = NoSearchForm
     is_cut = False
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
-        self.params.pop(SEARCH_VAR, None)
         if SEARCH_TERM in request.POST:
             self.query, self.page_num = request.POST[SEARCH_TERM].strip(), 1
         return super().get_queryset(request, exclude_parameters)
@@ -109,7 +106,10 @@ class NumberAdmin(LargeTableAdmin):
         return super().add_view(request, *args, **kwargs)
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        if problem := self.search_problem(request.POST.get(SEARCH_TERM, "")):
+        problem = self.search_problem(request.POST.get(SEARCH_TERM, ""))
+        if SEARCH_VAR in request.GET:
+            problem = "Use the search field: a number in a URL would be logged."
+        if problem:
             self.message_user(request, problem, messages.ERROR)
             return HttpResponseRedirect(request.path)
         return super().changelist_view(request, extra_context)
@@ -133,14 +133,7 @@ class NumberAdmin(LargeTableAdmin):
             return HttpResponseRedirect(request.get_full_path())
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
-        """Digits (`+49 3023-125042`, `4930*`) find numbers with this prefix, other text what `search_text` finds."""
-        try:
-            prefix = _PREFIX.fullmatch(numbers.without_separators(search_term))
-        except numbers.InvalidNumber:
-            prefix = None
-        if not prefix:
-            return self.search_text(request, queryset, search_term)
-        return queryset.filter(pk__in=find_by_prefix(prefix[1], queryset, self.list_per_page + 1)), False
-
-    def search_text(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        """Digits (`+49 3023-125042`, `4930*`) find numbers with this prefix, other text what Django's search finds."""
+        if prefix := number_prefix(search_term):
+            return queryset.filter(pk__in=find_by_prefix(prefix, queryset, self.list_per_page + 1)), False
         return super().get_search_results(request, queryset, search_term)

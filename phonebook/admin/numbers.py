@@ -1,10 +1,10 @@
 """The console's pages of contacts, complaints and rules."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django import forms
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from core.admin import column
 from phonebook import cache_versions
-from phonebook.admin.base import NumberAdmin, PhoneNumberForm
+from phonebook.admin.base import NumberAdmin, PhoneNumberForm, number_prefix
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 
@@ -32,13 +32,11 @@ class RuleForm(PhoneNumberForm):
 
 
 class ComplaintDayForm(PhoneNumberForm):
-    def clean(self) -> dict[str, Any]:
-        data = super().clean()
-        if (day := data.get("day")) and day > datetime.now(UTC).date() + timedelta(days=1):
-            self.add_error("day", "Enter a date that is not in the future.")
-        if data.get("robocalls") is not None and data.get("total") is not None and data["robocalls"] > data["total"]:
-            self.add_error("robocalls", "Enter at most as many robocalls as complaints in total.")
-        return data
+    def clean_day(self) -> date:
+        day: date = self.cleaned_data["day"]
+        if day > datetime.now(UTC).date() + timedelta(days=1):
+            raise forms.ValidationError("Enter a date that is not in the future.")
+        return day
 
 
 class ImportedAdmin(NumberAdmin):
@@ -52,12 +50,10 @@ class ImportedAdmin(NumberAdmin):
         "Rules override all sources and imports."
     )
 
-    def search_text(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
-        if not search_term.strip():
-            return queryset, False
-        message = "Only numbers can be searched here. Enter a number prefix with country code, e.g. 4930."
-        self.message_user(request, message, messages.WARNING)
-        return queryset.none(), False
+    def search_problem(self, text: str) -> str:
+        if text.strip() and not number_prefix(text):
+            return "Only numbers can be searched here. Enter a number prefix with country code, e.g. 4930."
+        return super().search_problem(text)
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         cache_versions.bump([obj.number])

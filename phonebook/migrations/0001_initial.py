@@ -158,6 +158,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name='complaintday',
-            constraint=models.CheckConstraint(condition=models.Q(('robocalls__lte', models.F('total'))), name='complaintday_robocalls_at_most_total'),
+            constraint=models.CheckConstraint(condition=models.Q(('robocalls__lte', models.F('total'))), name='complaintday_robocalls_at_most_total', violation_error_message='Enter at most as many robocalls as complaints in total.'),
         ),
     ]

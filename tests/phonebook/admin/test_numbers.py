@@ -139,7 +139,7 @@ def test_contact_needs_a_name_or_a_location(admin_client: Client) -> None:
 
 def test_complaint_count_keeps_its_key(admin_client: Client) -> None:
     day = {"number": str(NUMBER), "source": "desk", "day": "2026-01-02", "total": 3, "robocalls": 4}
-    assert "errorlist" in admin_client.post(f"{COMPLAINTS}add/", day).text
+    assert "Enter at most as many robocalls as complaints" in admin_client.post(f"{COMPLAINTS}add/", day).text
     assert admin_client.post(f"{COMPLAINTS}add/", {**day, "robocalls": 2}).status_code == 302
     assert "already exists" in admin_client.post(f"{COMPLAINTS}add/", {**day, "robocalls": 2}).text
     row = ComplaintDay.objects.get()
@@ -159,9 +159,6 @@ def test_complaint_count_keeps_its_key(admin_client: Client) -> None:
         ("4930231*", {4930231, 49302312, 493023125042, 493023125042999}),
         ("4", {4930231, 49302312, 493023125042, 493023125042999, 4940000}),
         ("493023125042999", {493023125042999}),
-        ("4930231250429991", set()),
-        ("04930231", set()),
-        ("٤٩", set()),
     ],
 )
 def test_search_by_digits_finds_numbers_with_this_prefix(admin_client: Client, text: str, expected: set[int]) -> None:
@@ -178,12 +175,12 @@ def test_search_by_text_finds_rules_ignoring_case(admin_client: Client) -> None:
 
 
 @pytest.mark.parametrize("url", [CONTACTS, COMPLAINTS])
-@pytest.mark.parametrize("text", ["Alice", "desk", "+49 (0)30", "0493", "%", "49302312504299999"])
+@pytest.mark.parametrize("text", ["Alice", "desk", "+49 (0)30", "0493", "%", "٤٩", "4930231250429991"])
 def test_text_search_in_large_tables_explains_number_search(admin_client: Client, url: str, text: str) -> None:
     Contact.objects.create(number=NUMBER, name="Alice Example")
     ComplaintDay.objects.create(number=NUMBER, source="desk", day="2026-01-02", total=1)
     response = searched(admin_client, url, text)
-    assert list(response.context["cl"].result_list) == []
+    assert response.redirect_chain == [(url, 302)]
     assert "Enter a number prefix with country code" in response.text
 
 

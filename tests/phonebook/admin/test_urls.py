@@ -76,7 +76,8 @@ def test_url_with_a_number_finds_nothing(admin_client: Client, url: str) -> None
         response = admin_client.get(f"{url}{NUMBER}/{page}/")
         assert response.status_code == 302
         assert "Alice" not in response.text
-    response = admin_client.get(url, {"q": str(NUMBER)})
+    response = admin_client.get(url, {"q": str(NUMBER)}, follow=True)
+    assert response.redirect_chain == [(url, 302)]
     assert "Use the search field" in response.text
     assert 'value=""' in response.text.partition('id="searchbar"')[0].rpartition("<input")[2]
 
