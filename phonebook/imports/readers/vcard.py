@@ -49,12 +49,13 @@ def read(lines: Iterator[str], *, region: str | None) -> Iterator[ContactRow | R
     card: _Card | None = None
     outside = False
     for line in _unfold(lines):
-        if line.ends_card and card is not None:
+        ends_card, begins_card = line.border
+        if ends_card and card is not None:
             yield from card.rows()
             card = None
-            if not line.begins_card:
+            if not begins_card:
                 continue
-        if line.begins_card:
+        if begins_card:
             if card is not None:
                 yield Rejected(card.line, NO_END)
             card, outside = _Card(line.number, region), False
@@ -73,8 +74,7 @@ def _unfold(lines: Iterator[str]) -> "Iterator[_Line]":
     for number, ended in enumerate(lines, start=1):
         text = ended.rstrip("\r\n")
         if line is not None:
-            if line.continues_with(text):
-                line.append(text)
+            if line.append(text):
                 continue
             yield line
         line = _Line(number, text) if text and not text.isspace() else None
@@ -87,29 +87,31 @@ class _Line:
 
     def __init__(self, number: int, text: str) -> None:
         self.number = number
-        self.ends_card, self.begins_card = _border(text)
+        self.border = _border(text)
         #: Each fold is still a line feed and a space or tab: whether the space is text depends on the version.
         self.text = text[:MAX_PROPERTY]
         self.too_long = len(text) > MAX_PROPERTY
-        self._head: _Head | None = None
-        self._soft_break = self._ends_with_soft_break(text)
+        self._ends_with_equals = text.rstrip().endswith("=")
 
-    def continues_with(self, text: str) -> bool:
-        if self.begins_card or self.ends_card:
+    def append(self, text: str) -> bool:
+        """Append the next line of the file, if it continues this one; returns whether it does."""
+        if any(self.border):
             return False
-        if text[:1] in (" ", "\t"):
-            return True
-        if self._soft_break:
-            return not any(_border(text))  # a value that ends with a soft break does not contain the next card
+        is_fold = text[:1] in (" ", "\t")
+        head = self._head() if self._ends_with_equals or not (is_fold or ":" in text) else None
+        soft_break = self._ends_with_equals and head is not None and head.quoted_printable
+        # A value that ends with a soft break does not contain the next card.
+        is_quoted = soft_break and not any(_border(text))
         # Old exports do not indent the lines of a picture.
-        return self._head is not None and self._head.base64 and text != "" and ":" not in text
-
-    def append(self, text: str) -> None:
+        is_picture = head is not None and head.base64 and text != "" and ":" not in text
+        if not (is_fold or is_quoted or is_picture):
+            return False
         if not self.too_long:
-            joined = self.text.rstrip()[:-1] + text if self._soft_break else f"{self.text}\n{text}"
+            joined = self.text.rstrip()[:-1] + text if soft_break else f"{self.text}\n{text}"
             self.text = joined[:MAX_PROPERTY]
             self.too_long = len(joined) > MAX_PROPERTY
-        self._soft_break = self._ends_with_soft_break(text)
+        self._ends_with_equals = text.rstrip().endswith("=")
+        return True
 
     def split(self) -> "tuple[_Head, str] | None":
         """The head and the raw value; None if the line is not a property."""
@@ -117,11 +119,10 @@ class _Line:
         value_at = match.end() if match else self.text.find(":") + 1  # the latter after an unclosed quotation mark
         return (_parse_head(self.text[: value_at - 1]), self.text[value_at:]) if value_at else None
 
-    def _ends_with_soft_break(self, text: str) -> bool:
-        # Matched again only where the head can have become complete: a picture has very many lines.
-        if self._head is None and ":" in text and (match := _HEAD.match(self.text)):
-            self._head = _parse_head(self.text[: match.end() - 1])
-        return self._head is not None and self._head.quoted_printable and text.rstrip().endswith("=")
+    def _head(self) -> "_Head | None":
+        """None if it is not complete."""
+        match = _HEAD.match(self.text)
+        return _parse_head(match[0][:-1]) if match else None
 
 
 def _border(text: str) -> tuple[bool, bool]:
@@ -300,8 +301,9 @@ def _has_undecoded(text: str) -> bool:
 # address book escape colons in 3.0.
 _ESCAPED_21 = re.compile(r"\\([;,])")
 _ESCAPED = re.compile(r"\\([\\;,:nN])")
-_SEPARATOR_21 = re.compile(r"\\[;,]|;")
-_SEPARATOR = re.compile(r"\\.|;", re.DOTALL)
+# Up to a semicolon that is not escaped.
+_COMPONENT_21 = re.compile(r"((?:\\[;,]|[^;])*+)(?:;|\Z)")
+_COMPONENT = re.compile(r"((?:\\.|[^;])*+)(?:;|\Z)", re.DOTALL)
 
 
 def _unescape(value: str, is_21: bool) -> str:
@@ -309,10 +311,5 @@ def _unescape(value: str, is_21: bool) -> str:
 
 
 def _components(value: str, is_21: bool) -> list[str]:
-    """The parts of a structured value: between the semicolons that are not escaped."""
-    parts, start = [], 0
-    for found in (_SEPARATOR_21 if is_21 else _SEPARATOR).finditer(value):
-        if found[0] == ";":
-            parts.append(value[start : found.start()])
-            start = found.end()
-    return [_unescape(part, is_21) for part in (*parts, value[start:])]
+    """The parts of a structured value, at least one."""
+    return [_unescape(part, is_21) for part in (_COMPONENT_21 if is_21 else _COMPONENT).findall(value)]
