@@ -35,7 +35,6 @@ BATCH = 50
 MAX_PAGES = 10_000
 
 NO_CARD = "the server did not return the card"
-_CHUNK_BYTES = 256 * 1024
 _DAV, _CARDDAV = "{DAV:}", "{urn:ietf:params:xml:ns:carddav}"
 _STATUS = re.compile(r"HTTP/\S+ ([0-9]{3})\b")
 
@@ -183,9 +182,11 @@ class _Client:
                 method, self._book.url, data=body.encode(), headers=headers, auth=self._auth
             ) as response:
                 _require_multistatus(response)
-                content = _read(response)
+                content = response.raw.read(MAX_RESPONSE_BYTES + 1, decode_content=False)
         except http.RequestFailed as error:
             raise BookFailed(str(error)) from None
+        if len(content) > MAX_RESPONSE_BYTES:
+            raise BookFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
         root = _parse(content)
         return list(map(_Member, root.findall(f"{_DAV}response"))), (root.findtext(f"{_DAV}sync-token") or "").strip()
 
@@ -203,15 +204,6 @@ def _require_multistatus(response: requests.Response) -> None:
     if status == 429 or (status >= 500 and status != 507):
         raise BookFailed(f"the server answered {status}")
     raise _Refused(f"the server refused the request ({status})")
-
-
-def _read(response: requests.Response) -> bytes:
-    content = bytearray()
-    for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
-        content += chunk
-        if len(content) > MAX_RESPONSE_BYTES:
-            raise BookFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
-    return bytes(content)
 
 
 class _NoDoctype(ElementTree.TreeBuilder):
