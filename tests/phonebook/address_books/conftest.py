@@ -6,10 +6,29 @@ from typing import Any
 import pytest
 import trustme
 
+from phonebook.address_books.sync import SyncResult, sync
+from phonebook.imports.readers.base import Rejected
+from phonebook.models import Contact
 from tests.directories import CardDAVBook, Radicale, Slapd
 from tests.servers import required
 
 Configure = Callable[[Mapping[str, str]], None]
+
+
+def run(*names: str, rejects: list[tuple[str, Rejected]] | None = None, **options: Any) -> SyncResult:
+    """The result of the last book."""
+    listed: list[tuple[str, Rejected]] = [] if rejects is None else rejects
+    results = list(sync(names or ["office"], on_reject=lambda *row: listed.append(row), **options))
+    return results[-1][1]
+
+
+def counts(result: SyncResult) -> tuple[int, int, int, int]:
+    assert result.error == ""
+    return result.cards, result.added, result.changed, result.removed
+
+
+def contacts() -> dict[int, tuple[str, str, str | None]]:
+    return {row.number: (row.name, row.location, row.book) for row in Contact.objects.all()}
 
 
 @pytest.fixture(scope="session")

@@ -11,28 +11,12 @@ import trustme
 
 from phonebook.address_books import ldapsearch
 from phonebook.address_books.books import Book, BookFailed, Changes, read
-from phonebook.address_books.sync import SyncResult, sync
 from phonebook.imports.readers.base import Rejected
-from phonebook.models import AddressBook, Contact
+from phonebook.models import AddressBook
 from tests.directories import Slapd
-from tests.phonebook.address_books.conftest import Configure
+from tests.phonebook.address_books.conftest import Configure, contacts, counts, run
 
 ALICE, BOB = 12125550142, 12125550143
-
-
-def run(rejects: list[tuple[str, Rejected]] | None = None, **options: Any) -> SyncResult:
-    listed: list[tuple[str, Rejected]] = [] if rejects is None else rejects
-    ((_, result),) = sync(["staff"], on_reject=lambda *row: listed.append(row), **options)
-    return result
-
-
-def counts(result: SyncResult) -> tuple[int, int, int, int]:
-    assert result.error == ""
-    return result.cards, result.added, result.changed, result.removed
-
-
-def contacts() -> dict[int, tuple[str, str, str | None]]:
-    return {row.number: (row.name, row.location, row.book) for row in Contact.objects.all()}
 
 
 def fetch(slapd: Slapd, known: Mapping[str, str] | None = None, **more: str) -> Changes:
@@ -45,16 +29,16 @@ def test_only_changes_are_transferred(slapd: Slapd, configure: Configure) -> Non
     slapd.add("a", "Alice Example", "+1 212 555 0142", place="Berlin")
     slapd.add("b", "Bob Example", "+1 212 555 0143")
     slapd.add("c", "Without Number")
-    assert counts(run()) == (2, 2, 0, 0)
+    assert counts(run("staff")) == (2, 2, 0, 0)
     assert contacts() == {ALICE: ("Alice Example", "Berlin", "staff"), BOB: ("Bob Example", "", "staff")}
-    assert counts(run()) == (0, 0, 0, 0)
+    assert counts(run("staff")) == (0, 0, 0, 0)
     slapd.replace("b", "displayName", "Bob Changed")
     slapd.delete("a")
-    assert counts(run()) == (1, 0, 1, 1)
+    assert counts(run("staff")) == (1, 0, 1, 1)
     assert contacts() == {BOB: ("Bob Changed", "", "staff")}
     slapd.replace("c", "mobile", "+1 212 555 0142")
-    assert counts(run()) == (1, 1, 0, 0)
-    assert counts(run(full=True)) == (2, 0, 0, 0)
+    assert counts(run("staff")) == (1, 1, 0, 0)
+    assert counts(run("staff", full=True)) == (2, 0, 0, 0)
 
 
 @pytest.mark.django_db
@@ -62,7 +46,7 @@ def test_bad_number_is_rejected_with_reason_and_id(slapd: Slapd, configure: Conf
     configure(slapd.environment())
     slapd.add("a", "Alice Example", "646 555 0100", "+1 212 555 0142")
     rejects: list[tuple[str, Rejected]] = []
-    result = run(rejects)
+    result = run("staff", rejects=rejects)
     assert (result.read, result.added, result.rejected) == (2, 1, {"number has no country code": 1})
     assert rejects[0][0].startswith("staff (entryUUID=")
     assert "Alice" not in rejects[0][0]
@@ -73,11 +57,11 @@ def test_bad_number_is_rejected_with_reason_and_id(slapd: Slapd, configure: Conf
 def test_incomplete_list_deletes_nothing(slapd: Slapd, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(slapd.environment())
     slapd.add("a", "Alice Example", "+1 212 555 0142")
-    run()
+    run("staff")
     people = (slapd.person(f"p{n}", f"Person {n}", f"+1 212 555 {n:04}") for n in range(100, 400))
     slapd.change("".join(people))
     monkeypatch.setattr(ldapsearch, "PAGE", 1_000)  # more than the server allows
-    assert run().error == "an administrative limit of the server ended the list"
+    assert run("staff").error == "an administrative limit of the server ended the list"
     assert contacts().keys() == {ALICE}
 
 

@@ -1,6 +1,5 @@
 """Synchronization with Radicale: only changes are transferred, priorities hold, and nothing is lost."""
 
-import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +10,10 @@ from callerid_project import erasure
 from core import db
 from phonebook.address_books import carddav
 from phonebook.address_books import sync as sync_module
-from phonebook.address_books.books import Card, Changes, read
-from phonebook.address_books.sync import SyncResult, sync
 from phonebook.imports.readers.base import Rejected
 from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
 from tests.directories import CardDAVBook, member, multistatus, status_of, vcard
+from tests.phonebook.address_books.conftest import contacts, counts, run
 from tests.upstream import raw, resets
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
@@ -26,22 +24,6 @@ ALICE, BOB, CAROL = 12125550142, 12125550143, 12125550144
 @pytest.fixture
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)
-
-
-def run(*names: str, rejects: list[tuple[str, Rejected]] | None = None, **options: Any) -> SyncResult:
-    """The result of the last book."""
-    listed: list[tuple[str, Rejected]] = [] if rejects is None else rejects
-    results = list(sync(names or ["office"], on_reject=lambda *row: listed.append(row), **options))
-    return results[-1][1]
-
-
-def counts(result: SyncResult) -> tuple[int, int, int, int]:
-    assert result.error == ""
-    return result.cards, result.added, result.changed, result.removed
-
-
-def contacts() -> dict[int, tuple[str, str, str | None]]:
-    return {row.number: (row.name, row.location, row.book) for row in Contact.objects.all()}
 
 
 def three(book: CardDAVBook) -> None:
@@ -210,27 +192,6 @@ def test_break_off_while_writing_leaves_the_rest_to_the_next_run(
     assert set(contacts()) == {ALICE, BOB}
 
 
-def test_order_is_published_after_a_run_in_which_a_book_failed(
-    books: Callable[..., CardDAVBook], settings: Any
-) -> None:
-    office, sales = books("office"), books("sales")
-    office.put(a=vcard("Alice Office", "+12125550142"))
-    sales.put(a=vcard("Alice Sales", "+12125550142"))
-    run("office", "sales")
-    settings.ADDRESS_BOOKS = ["sales", "office"]
-    sales.faults = [raw(b"", 503)]
-    run("sales", "office")
-    assert contacts()[ALICE] == ("Alice Sales", "", "sales")
-
-
-def test_failed_book_does_not_stop_the_others(books: Callable[..., CardDAVBook]) -> None:
-    office, sales = books("office"), books("sales")
-    office.faults = [raw(b"", 503)]
-    three(sales)
-    assert counts(run("office", "sales")) == (3, 2, 0, 0)
-    assert AddressBook.objects.get(name="office").error == "the server answered 503"
-
-
 def test_bad_card_is_rejected_with_reason_and_path(book: CardDAVBook) -> None:
     book.put(
         good=vcard("Alice Example", "+12125550142"),
@@ -329,16 +290,6 @@ def test_loss_of_more_than_half_is_refused(book: CardDAVBook) -> None:
     assert Contact.objects.count() == 11
 
 
-def test_refused_loss_writes_no_part_of_the_changes(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync_module, "PART", 1)
-    book.put(a=vcard("Example Bakery", *(f"+1212555{n:04}" for n in range(100, 124))))
-    run()
-    book.put(**{f"b{n}": vcard("Example Garage", f"+1212555{n:04}") for n in range(124, 130)})
-    book.delete("a")
-    assert run().error == "the book would lose 24 of its 24 numbers; if that is right, use --allow-loss"
-    assert AddressBookCard.objects.count() == 1
-
-
 def test_erased_numbers_are_no_loss(book: CardDAVBook) -> None:
     numbers = [f"1212555{n:04}" for n in range(100, 124)]
     book.put(a=vcard("Example Bakery", *(f"+{number}" for number in numbers)))
@@ -346,25 +297,6 @@ def test_erased_numbers_are_no_loss(book: CardDAVBook) -> None:
     erasure.erase(numbers[:14])
     assert counts(run()) == (0, 0, 0, 0)
     assert AddressBook.objects.get().contacts == 10
-
-
-def test_card_may_have_more_numbers_than_parameters_fit(book: CardDAVBook) -> None:
-    office = read("office", book.environment("office"))
-
-    def merge(name: str) -> SyncResult:
-        card = Card("a", name, {12120000000 + n: (name, "") for n in range(7_000)})
-        revision = AddressBook.objects.filter(pk="office").values_list("revision", flat=True).first() or 0
-        return sync_module.merge(office, Changes({"a": card}), revision=revision, on_reject=lambda *row: None)
-
-    assert merge("Example Bakery").added == 7_000
-    if connection.vendor == "sqlite":
-        limit, few = sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 6_000
-        usual = connection.connection.setlimit(limit, few)
-    try:
-        assert merge("Example Garage").changed == 7_000
-    finally:
-        if connection.vendor == "sqlite":
-            connection.connection.setlimit(limit, usual)
 
 
 def test_dry_run_counts_and_changes_nothing(book: CardDAVBook) -> None:
@@ -385,11 +317,6 @@ def test_run_that_another_has_overtaken_changes_nothing(book: CardDAVBook, befor
     assert run().error == "another run synchronized it at the same time"
     assert not AddressBookCard.objects.exists()
     assert contacts() == {}
-
-
-def test_wrong_password_is_reported(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADDRESS_BOOK_OFFICE_PASSWORD", "wrong")
-    assert run().error == "the server rejected the user or the password (401)"
 
 
 def test_url_that_is_no_address_book_is_refused(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from phonebook.models import Contact, NumberRule
-from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, MODELS, NUMBER, RULES, row_page, searched
+from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, MODELS, NUMBER, RULES, searched
 
 FIELDS = {"name": "x", "location": "", "spam": "true", "note": "", "source": "desk", "day": "2026-01-02", "total": 1}
 # Any six digits of it in a row.
@@ -98,13 +98,3 @@ def test_search_needs_the_view_permission(client: Client) -> None:
     Contact.objects.create(number=NUMBER, name="Alice Example")
     client.force_login(User.objects.create_user("limited", is_staff=True))
     assert client.post(CONTACTS, {"search_term": str(NUMBER)}, follow=True).status_code == 403
-
-
-@pytest.mark.django_db
-def test_history_of_a_row_has_its_entries(admin_client: Client) -> None:
-    admin_client.post(f"{CONTACTS}add/", {"number": str(NUMBER), "name": "x", "location": ""})
-    admin_client.post(f"{row_page(CONTACTS, NUMBER)}change/", {"name": "y", "location": ""})
-    response = admin_client.get(f"{row_page(CONTACTS, NUMBER)}history/")
-    assert [entry.action_flag for entry in response.context["action_list"]] == [1, 2]
-    history = admin_client.get("/admin/admin/logentry/").text
-    assert f"{row_page(CONTACTS, NUMBER)}change/" in history

@@ -180,17 +180,3 @@ END:VCARD
         Rejected(12, "number is no phone number"),
         (13, 12125550146, name, location),
     ]
-
-
-def test_company_has_its_own_name() -> None:
-    file = """\
-BEGIN:VCARD
-VERSION:3.0
-N:;;;;
-FN:
-ORG:Example Widgets\\, Inc.;Sales;East
-X-ABShowAs:COMPANY
-TEL;type=MAIN:+1 212 555 0142
-END:VCARD
-"""
-    assert read(file) == [(7, NUMBER, "Example Widgets, Inc.", "")]
