@@ -34,21 +34,12 @@ def respond(model_admin: ConsoleAdmin, request: HttpRequest) -> HttpResponse:
     number."""
     require(request.user.has_perm(_PERMISSION))
     context: dict[str, Any] = {"title": "Test a number", "form": TestForm()}
-    wait_s = None
     if request.method == "POST":
+        throttling.count_attempt(request, group="lookup-test", rate=RATE, key="user")
         context["form"] = form = TestForm(request.POST)
-        try:
-            throttling.count_attempt(request, group="lookup-test", rate=RATE, key="user")
-        except throttling.TooManyAttempts as error:
-            wait_s = error.wait_s
-            context["problem"] = f"Too many numbers tested. Try again in {wait_s} s."
-        else:
-            if form.is_valid():
-                context |= _result(request, form.cleaned_data["number"])
-    response = model_admin.render_page(request, "tester.html", **context)
-    if wait_s is not None:
-        response.status_code, response["Retry-After"] = 429, str(wait_s)
-    return response
+        if form.is_valid():
+            context |= _result(request, form.cleaned_data["number"])
+    return model_admin.render_page(request, "tester.html", **context)
 
 
 def _result(request: HttpRequest, number: str) -> dict[str, Any]:

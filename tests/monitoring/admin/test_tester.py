@@ -148,7 +148,7 @@ def test_user_may_test_30_numbers_a_minute(admin_client: Client, monkeypatch: py
     refused = submit(admin_client)
     assert refused.status_code == 429
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
-    assert "Too many numbers tested." in refused.text
+    assert "Too many attempts. Try again in" in refused.text
     assert len(connectors.KnowsName.calls) == called
 
 
