@@ -158,8 +158,14 @@ class CreditEntryAdmin(TokenListAdmin):
         context = {**self.page_context(request, entry), "title": "Check a number", "original": entry}
         if request.method != "POST":
             return self.render_page(request, "number.html", **context)
-        throttling.count_attempt(request, group="ledger-number", rate=COMPARE_RATE, key="user")
         form = CompareNumberForm(request.POST)
+        try:
+            throttling.count_attempt(request, group="ledger-number", rate=COMPARE_RATE, key="user")
+        except throttling.TooManyAttempts as error:
+            context["errors"] = [f"Too many numbers checked. Try again in {error.wait_s} s."]
+            response = self.render_page(request, "number.html", **context)
+            response.status_code, response["Retry-After"] = 429, str(error.wait_s)
+            return response
         if entry.number_hash is None:
             context["answer"] = "erased"
         elif form.is_valid():

@@ -148,7 +148,7 @@ def test_number_checks_are_rate_limited(
     limited = client.post(url, {"number": NUMBER})
     assert limited.status_code == 429
     assert 1 <= int(limited["Retry-After"]) <= 3600
-    assert "Too many attempts. Try again in" in limited.text
+    assert "Too many numbers checked. Try again in" in limited.text
     assert "this search was for" not in limited.text
     assert client.get(url).status_code == 200
     other_user = Client()
