@@ -53,10 +53,9 @@ class SlotResult:
 
     def suppliers(self) -> dict[str, str]:
         """Field → the member that supplied it (`operator rules` for a rule), for each field of the answer."""
-        known = self.answer.known() if isinstance(self.answer, Found) else {}
         found = [(call.connector, call.answer.known()) for call in self.calls if isinstance(call.answer, Found)]
-        first = {field: next((name for name, fields in found if field in fields), None) for field in known}
-        return {field: name for field, name in first.items() if name is not None}
+        known = self.answer.known() if isinstance(self.answer, Found) else {}
+        return {field: next(name for name, fields in found if field in fields) for field in known}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,21 +44,20 @@ def outcomes(response: Any) -> list[str]:
     return list(match.groups())
 
 
-def test_request_is_freed_without_the_garbage_collector(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    requests: list[Any] = []
-    initialize = SearchView.initialize_request
+def test_search_is_freed_without_the_garbage_collector(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    views: list[Any] = []
+    finalize = SearchView.finalize_response
 
-    def noted(self: SearchView, *args: Any, **kwargs: Any) -> Any:
-        request = initialize(self, *args, **kwargs)
-        requests.append(weakref.ref(request))
-        return request
+    def noted(self: SearchView, *args: Any) -> Any:
+        views.append(weakref.ref(self))
+        return finalize(self, *args)
 
     assert ask("Knows", "Knows").status_code == 200  # loads the rate limit's script into Redis, after an error
-    monkeypatch.setattr(SearchView, "initialize_request", noted)
+    monkeypatch.setattr(SearchView, "finalize_response", noted)
     gc.disable()
     try:
         assert ask("Knows", "Knows").status_code == 200
-        until(lambda: [request() for request in requests] == [None])  # the loop's thread ends its turn
+        until(lambda: [view() for view in views] == [None])  # the loop's thread ends its turn
     finally:
         gc.enable()
 
