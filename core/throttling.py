@@ -38,11 +38,12 @@ FALLBACKS = metrics.Counter(
 
 
 class TooManyAttempts(Ratelimited):
-    """The client address or the user name is over its limit; `wait_s` whole seconds until its window ends."""
+    """The client address or the user name is over its limit; `wait_s` whole seconds until its window ends. `group`:
+    what is limited, for the log."""
 
-    def __init__(self, wait_s: int) -> None:
+    def __init__(self, wait_s: int, group: str = "") -> None:
         super().__init__(wait_s)
-        self.wait_s = wait_s
+        self.wait_s, self.group = wait_s, group
 
 
 def count_attempt(
@@ -58,7 +59,7 @@ def count_attempt(
     """
     usage = get_usage(request, group=group, key=key, rate=rate, increment=True)
     if usage is not None and usage["should_limit"]:
-        raise TooManyAttempts(max(1, usage["time_left"]))
+        raise TooManyAttempts(max(1, usage["time_left"]), group)
 
 
 def user_name(group: str, request: HttpRequest) -> str:
