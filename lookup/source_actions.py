@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from core import history, loop
 from core.text import clean_text
-from lookup import outcomes, pauses
+from lookup import outcomes
 from lookup.answers import Answer, Failed, Found
 from lookup.connectors.base import Connector, call_connector, covers
 from lookup.connectors.registry import Member
@@ -77,7 +77,6 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
         if not is_new:
             raise AlreadyPaused(f"{name} is already paused: {described(row)}.")
         _record(name, f"Paused. {reason}", user)
-        transaction.on_commit(pauses.process_pauses.expire)
     return row
 
 
@@ -90,7 +89,6 @@ def resume(*, name: str, reason: str = "", user: AbstractBaseUser | None = None)
         if not SourcePause.objects.filter(pk=name).delete()[0]:
             raise NotPaused(f"{name} is not paused.")
         _record(name, f"Resumed. {clean_text(reason)}".strip(), user)
-        transaction.on_commit(pauses.process_pauses.expire)
 
 
 def _record(name: str, message: str, user: AbstractBaseUser | None) -> None:
@@ -133,9 +131,8 @@ def call(member: Member, number: str = NUMBER) -> CheckResult:
 
 
 async def _call(name: str, connector: Connector, number: str) -> Answer:
-    if not connector.remote:
-        return await call_connector(name, connector, number, timeout_s=settings.SEARCH_DEADLINE_S)
-    call = asyncio.create_task(call_connector(name, connector, number, timeout_s=settings.CALL_LIFETIME_S))
+    timeout_s = settings.CALL_LIFETIME_S if connector.remote else settings.SEARCH_DEADLINE_S
+    call = asyncio.create_task(call_connector(name, connector, number, timeout_s=timeout_s))
     await asyncio.wait([call], timeout=MAX_CALL_S)
     return call.result() if call.done() else Failed("unavailable", f"no answer within {MAX_CALL_S:g} s")
 

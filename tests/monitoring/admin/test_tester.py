@@ -191,7 +191,7 @@ def test_support_sees_only_links_that_it_may_use() -> None:
 
 def test_number_of_statements_does_not_depend_on_the_sources(admin_client: Client, settings: Any) -> None:
     def statements() -> int:
-        pauses.process_pauses.expire()  # they are read every two seconds: now each time
+        pauses.process_pauses = pauses.PausedSources()  # they are read every two seconds: now each time
         with CaptureQueriesContext(connection) as captured:
             submit(admin_client)
         return len(captured)
