@@ -11,11 +11,10 @@ from django.conf import settings
 
 from core import admission
 from lookup import pauses, signals
-from lookup.answers import Answer, Failed, Found
+from lookup.answers import Answer, Failed, Found, MemberCall
 from lookup.connectors.base import call_connector, checked
 from lookup.connectors.registry import Member, bind
-from lookup.connectors.table import TableConnector
-from lookup.outcomes import MemberCall
+from lookup.connectors.tables import TableConnector
 from lookup.slot import Slot
 from lookup.vendors import cache
 from lookup.vendors.guard import LATE

@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.answers import Answer, Failed, Found, MemberCall, NotFound
 from lookup.connectors.base import covers
 from lookup.connectors.registry import Member
-from lookup.outcomes import MemberCall
 
 #: The name of operator rules in the statistics. No connector can have it, because of the space.
 RULES_SOURCE = "operator rules"

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from core import history, loop
 from core.text import clean_text
-from lookup import outcomes
+from lookup import answers
 from lookup.answers import Answer, Failed, Found
 from lookup.connectors.base import Connector, call_connector, covers
 from lookup.connectors.registry import Member
@@ -160,11 +160,11 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
         raise CheckedRecently(name)
     result = call(member)
     kept = {
-        "outcome": outcomes.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),
+        "outcome": answers.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),
         "ok": result.ok,
         "ms": result.ms,
         "fields": sorted(result.answer),
-        "fix": outcomes.clean_hint(result.fix),
+        "fix": answers.clean_hint(result.fix),
         "samples": _samples(member),
     }
     with transaction.atomic():
@@ -183,4 +183,4 @@ def _samples(member: Member) -> list[dict[str, Any]]:
     from lookup.vendors import preset_samples  # imports an HTTP client, as in connectors.registry
 
     results = preset_samples.run(loaded)
-    return [{"title": each.sample.title, "problem": outcomes.clean_hint("; ".join(each.problems))} for each in results]
+    return [{"title": each.sample.title, "problem": answers.clean_hint("; ".join(each.problems))} for each in results]

@@ -11,8 +11,7 @@ from django.urls import reverse
 from core import history, loop, numbers, throttling
 from core.admin import ConsoleAdmin, require
 from core.forms import PhoneNumberField
-from lookup.answers import Answer, Failed, Found
-from lookup.outcomes import MemberCall
+from lookup.answers import Answer, Failed, Found, MemberCall
 from lookup.search import SearchResult, members, search
 from lookup.serializers import search_data
 from lookup.slot import RULES_SOURCE

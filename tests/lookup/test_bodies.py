@@ -9,7 +9,7 @@ import pytest
 from tests.api import NUMBER, Integrator
 
 HOW_MANY = 10_000
-JUNK = [
+JUNK: list[Any] = [
     *("", " ", "\x00", "\ud800", "\u202e", "٤٩", "1e999", "-0", "null", NUMBER, "+" + NUMBER, "x" * 300),
     *("<script>", "' OR 1=1 --", "%s%n{0}", "../../etc/passwd"),
     *(0, -1, 1.5, 10**30, True, None, [], {}, [[[]]], {"api_key": {"query": 1}}),
