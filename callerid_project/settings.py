@@ -296,17 +296,14 @@ CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"},
     # django-ratelimit's counters. Large enough for 100,000 addresses: culling would drop counters that still count.
     "rate_limits": {
-        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "BACKEND": "core.throttling.RedisOrLocalCache"
+        if REDIS_URL
+        else "django.core.cache.backends.locmem.LocMemCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "callerid",
         "OPTIONS": {"MAX_ENTRIES": 100_000},
     },
 }
-if REDIS_URL:
-    CACHES["rate_limits_local"] = CACHES["rate_limits"]
-    CACHES["rate_limits"] = {
-        "BACKEND": "core.throttling.RedisOrLocalCache",
-        "LOCATION": REDIS_URL,
-        "KEY_PREFIX": "callerid",
-    }
 RATELIMIT_USE_CACHE = "rate_limits"
 RATELIMIT_VIEW = "console.login_limits.too_many_attempts"
 RATELIMIT_IP_META_KEY = "core.throttling.client_address"
@@ -319,7 +316,7 @@ REDIS_PAUSE_S = 5.0
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["lookup.parsers.StrictJSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_CONTENT_NEGOTIATION_CLASS": "lookup.parsers.AlwaysJSON",
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "callerid_project.errors.exception_handler",

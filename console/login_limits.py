@@ -1,6 +1,10 @@
-"""Rate limits on guessing passwords, authentication codes and links in the console (ADMIN_LOGIN_RATE)."""
+"""Rate limits on guessing passwords, authentication codes and links in the console (ADMIN_LOGIN_RATE).
 
-from typing import Any, Literal
+Each function raises throttling.TooManyAttempts. Call it before what it counts is checked: the limits then hold for
+concurrent attempts too.
+"""
+
+from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
@@ -12,41 +16,35 @@ from core import throttling
 
 
 def count_login(request: HttpRequest) -> None:
-    """Count a login attempt by client address and by user name. Raises throttling.TooManyAttempts.
-
-    Call it before the password is checked: the limits then hold for concurrent attempts too. A name counts whether or
-    not such a user exists, so that the response does not tell.
-    """
-    _count(request, "password", "admin-login")
-    _count(request, "password", "admin-login-name", key=throttling.user_name)
+    """Count a login attempt by client address and by user name, whether or not such a user exists, so that the response
+    does not tell."""
+    _count(request, "admin-login")
+    _count(request, "admin-login-name", key=throttling.user_name)
 
 
 def count_password(request: HttpRequest) -> None:
-    """Count a password that a logged-in user enters again. Raises throttling.TooManyAttempts."""
-    _count(request, "password", "admin-password", key="user")
+    """Count a password that a logged-in user enters again."""
+    _count(request, "admin-password", key="user")
 
 
 def count_link(request: HttpRequest) -> None:
-    """Count a request with the link of an invitation. Raises throttling.TooManyAttempts."""
-    _count(request, "link", "admin-invitation")
+    """Count a request with the link of an invitation."""
+    _count(request, "admin-invitation")
 
 
 def count_code(request: HttpRequest) -> None:
-    """Count an authentication code by client address and by user. Raises throttling.TooManyAttempts."""
-    _count(request, "code", "admin-code")
-    _count(request, "code", "admin-code-user", key="user")
+    """Count an authentication code by client address and by user."""
+    _count(request, "admin-code")
+    _count(request, "admin-code-user", key="user")
 
 
-def _count(request: HttpRequest, what: Literal["password", "code", "link"], group: str, **key: Any) -> None:
-    try:
-        throttling.count_attempt(request, group=group, rate=settings.ADMIN_LOGIN_RATE, **key)
-    except throttling.TooManyAttempts:
-        login_log.log_throttled(request, what)
-        raise
+def _count(request: HttpRequest, group: str, **key: Any) -> None:
+    throttling.count_attempt(request, group=group, rate=settings.ADMIN_LOGIN_RATE, **key)
 
 
 def too_many_attempts(request: HttpRequest, error: throttling.TooManyAttempts) -> HttpResponse:
     """RATELIMIT_VIEW: the page with which django-ratelimit's middleware answers TooManyAttempts."""
+    login_log.log_throttled(request, error.group)
     context = {**admin.site.each_context(request), "title": "Too many attempts", "wait_s": error.wait_s}
     headers = {"Retry-After": str(error.wait_s)}
     return TemplateResponse(request, "admin/too_many_attempts.html", context, status=429, headers=headers)

@@ -6,7 +6,7 @@ A user name is logged only if such a user exists: an unknown one may be a passwo
 """
 
 import logging
-from typing import Any, Literal
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 UNKNOWN = "-"
 
 
-def log_throttled(request: HttpRequest, what: Literal["password", "code", "link"]) -> None:
+def log_throttled(request: HttpRequest, what: str) -> None:
     """Log an attempt that was refused before its password, code or link was checked."""
     name = request.user.get_username() or _existing(request.POST.get("username", ""))
     log.warning("too many attempts: user=%s address=%s what=%s", name, client_address(request), what)

@@ -11,8 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
-from django.core.cache import caches
-from django.core.cache.backends.base import BaseCache
+from django.core.cache.backends.locmem import LocMemCache
 from django.http import HttpRequest
 from django_ratelimit.core import get_usage
 from django_ratelimit.exceptions import Ratelimited
@@ -39,11 +38,12 @@ FALLBACKS = metrics.Counter(
 
 
 class TooManyAttempts(Ratelimited):
-    """The client address or the user name is over its limit; `wait_s` whole seconds until its window ends."""
+    """The client address or the user name is over its limit; `wait_s` whole seconds until its window ends. `group`:
+    what is limited, for the log."""
 
-    def __init__(self, wait_s: int) -> None:
+    def __init__(self, wait_s: int, group: str = "") -> None:
         super().__init__(wait_s)
-        self.wait_s = wait_s
+        self.wait_s, self.group = wait_s, group
 
 
 def count_attempt(
@@ -59,7 +59,7 @@ def count_attempt(
     """
     usage = get_usage(request, group=group, key=key, rate=rate, increment=True)
     if usage is not None and usage["should_limit"]:
-        raise TooManyAttempts(max(1, usage["time_left"]))
+        raise TooManyAttempts(max(1, usage["time_left"]), group)
 
 
 def user_name(group: str, request: HttpRequest) -> str:
@@ -109,24 +109,25 @@ return 1
 )
 
 
-class RedisOrLocalCache(BaseCache):
-    """The operations that django-ratelimit needs, on Redis; on the cache `rate_limits_local` while it is unavailable.
+class RedisOrLocalCache(LocMemCache):
+    """The operations that django-ratelimit needs, on Redis; in this process while that is unavailable.
 
-    Django's own Redis cache pickles what is not an integer, and raises when Redis is unavailable. A counter may be kept
-    longer than its timeout: django-ratelimit's keys contain the end of their window.
+    Django's own Redis cache pickles what is not an integer, sets a TTL, by which Redis may evict a limit, and raises
+    when Redis is unavailable. A counter may be kept longer than its timeout: django-ratelimit's keys contain the end of
+    their window.
     """
 
     def __init__(self, location: str, params: dict[str, Any]) -> None:
-        super().__init__(params)
+        super().__init__("rate_limits", params)
         self._client = redis.client(location)
-        self._add = self._client.register_script(_ADD)
+        self._add_script = self._client.register_script(_ADD)
 
     def add(self, key: str, value: int, timeout: float | None = None, version: int | None = None) -> bool:
         name, ttl_s = self.make_key(key, version), int(timeout or MAX_WINDOW_S)
         try:
-            return bool(redis.call(lambda: self._add([name, redis.LIMITS], [value, ttl_s])))
+            return bool(redis.call(lambda: self._add_script([name, redis.LIMITS], [value, ttl_s])))
         except redis.RedisUnavailable:
-            return caches["rate_limits_local"].add(key, value, ttl_s)
+            return super().add(key, value, ttl_s)
 
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
         name = self.make_key(key, version)
@@ -134,14 +135,13 @@ class RedisOrLocalCache(BaseCache):
             return int(redis.call(lambda: self._client.incrby(name, delta)))
         except redis.RedisUnavailable:
             FALLBACKS.inc("attempts")
-            local = caches["rate_limits_local"]
-            local.add(key, 0, MAX_WINDOW_S)  # where Redis failed between `add` and `incr`
-            return local.incr(key, delta)
+            super().add(key, 0, MAX_WINDOW_S)  # where Redis failed between `add` and `incr`
+            return super().incr(key, delta)
 
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
         name = self.make_key(key, version)
         try:
             value = redis.call(lambda: self._client.get(name))
         except redis.RedisUnavailable:
-            value = caches["rate_limits_local"].get(key)
+            value = super().get(key)
         return default if value is None else int(value)

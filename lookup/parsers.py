@@ -2,14 +2,12 @@
 most 16 KiB and complete."""
 
 import json
-from collections.abc import Mapping
-from typing import IO, Any
+from typing import Any
 
 from django.conf import settings
 from django.http.request import HttpRequest
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
 from rest_framework.negotiation import BaseContentNegotiation
-from rest_framework.parsers import BaseParser
 from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.utils.json import strict_constant
@@ -31,51 +29,25 @@ _QUOTABLE_MEDIA_TYPES = {
 }
 
 
-def require_json(request: HttpRequest) -> None:
-    """Read the body. Raises UnsupportedMediaType unless the content type is application/json (parameters allowed) and
-    there is no Content-Encoding, what `read_body` raises, and ParseError for an empty body, which DRF would parse as
-    `{}`."""
+def read_json(request: HttpRequest) -> dict[str, Any]:
+    """The object in the body. Raises UnsupportedMediaType unless the content type is application/json (parameters
+    allowed) and there is no Content-Encoding, what `read_body` raises, and ParseError with one of the messages above.
+
+    Integers become floats: none is used, and Python refuses to parse an integer of 5,000 digits.
+    """
     media_type = request.content_type or ""
-    if media_type != StrictJSONParser.media_type:
+    if media_type != "application/json" or request.META.get("HTTP_CONTENT_ENCODING"):
         raise UnsupportedMediaType(media_type, None if media_type in _QUOTABLE_MEDIA_TYPES else UNSUPPORTED)
-    if request.META.get("HTTP_CONTENT_ENCODING"):
-        raise UnsupportedMediaType(media_type, UNSUPPORTED)
-    if not read_body(request, settings.MAX_BODY_BYTES):
-        raise ParseError(MALFORMED)
-
-
-class AlwaysJSON(BaseContentNegotiation):
-    """Whatever `Accept` or `?format=` say."""
-
-    def select_parser(self, request: Request, parsers: Any) -> BaseParser:
-        return parsers[0]
-
-    def select_renderer(
-        self, request: Request, renderers: Any, format_suffix: str | None = None
-    ) -> tuple[BaseRenderer, str]:
-        return renderers[0], renderers[0].media_type
-
-
-class StrictJSONParser(BaseParser):
-    media_type = "application/json"
-
-    def parse(
-        self, stream: IO[bytes], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """The object in `stream`, which `require_json` has read. Raises ParseError with one of the messages above.
-
-        Integers become floats: none is used, and Python refuses to parse an integer of 5,000 digits.
-        """
-        try:
-            parameters = (parser_context or {})["request"]._request.content_params or {}
-            if parameters.get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
-                raise ValueError("the body's charset is not UTF-8")
-            value = _decoder.decode(stream.read().decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ParseError(MALFORMED) from error
-        if not isinstance(value, dict):
-            raise ParseError(NOT_AN_OBJECT)
-        return value
+    body = read_body(request, settings.MAX_BODY_BYTES)
+    try:
+        if (request.content_params or {}).get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
+            raise ValueError("the body's charset is not UTF-8")
+        value = _decoder.decode(body.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ParseError(MALFORMED) from error
+    if not isinstance(value, dict):
+        raise ParseError(NOT_AN_OBJECT)
+    return value
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -86,3 +58,12 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_int=float, parse_constant=strict_constant)
+
+
+class AlwaysJSON(BaseContentNegotiation):
+    """Whatever `Accept` or `?format=` say."""
+
+    def select_renderer(
+        self, request: Request, renderers: Any, format_suffix: str | None = None
+    ) -> tuple[BaseRenderer, str]:
+        return renderers[0], renderers[0].media_type

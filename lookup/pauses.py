@@ -51,10 +51,6 @@ class PausedSources:
             self._failing = True
         return self._names
 
-    def expire(self) -> None:
-        """Have the next search read the names: this process has changed them."""
-        self._read_again_at = 0.0
-
 
 #: This process's. Tests replace it.
 process_pauses = PausedSources()

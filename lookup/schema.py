@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.conf import settings
-from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
@@ -112,13 +111,6 @@ _SENT_HEADERS = [
         "is replaced by a new id.",
     ),
 ]
-
-
-class SearchSchema(AutoSchema):
-    """Without a security scheme: the token is in the body."""
-
-    def get_auth(self) -> list[dict[str, Any]]:
-        return []
 
 
 search_schema = extend_schema(

@@ -11,11 +11,10 @@ from django.conf import settings
 
 from core import admission
 from lookup import pauses, signals
-from lookup.answers import Answer, Failed, Found
+from lookup.answers import Answer, Failed, Found, MemberCall
 from lookup.connectors.base import call_connector, checked
 from lookup.connectors.registry import Member, bind
-from lookup.connectors.table import TableConnector
-from lookup.outcomes import MemberCall
+from lookup.connectors.tables import TableConnector
 from lookup.slot import Slot
 from lookup.vendors import cache
 from lookup.vendors.guard import LATE
@@ -53,10 +52,9 @@ class SlotResult:
 
     def suppliers(self) -> dict[str, str]:
         """Field → the member that supplied it (`operator rules` for a rule), for each field of the answer."""
-        known = self.answer.known() if isinstance(self.answer, Found) else {}
         found = [(call.connector, call.answer.known()) for call in self.calls if isinstance(call.answer, Found)]
-        first = {field: next((name for name, fields in found if field in fields), None) for field in known}
-        return {field: name for field, name in first.items() if name is not None}
+        known = self.answer.known() if isinstance(self.answer, Found) else {}
+        return {field: next(name for name, fields in found if field in fields) for field in known}
 
 
 @dataclass(frozen=True, slots=True)

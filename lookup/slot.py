@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.answers import Answer, Failed, Found, MemberCall, NotFound
 from lookup.connectors.base import covers
 from lookup.connectors.registry import Member
-from lookup.outcomes import MemberCall
 
 #: The name of operator rules in the statistics. No connector can have it, because of the space.
 RULES_SOURCE = "operator rules"
@@ -26,10 +25,8 @@ class Slot:
         self._covered: dict[int, bool] = {}
         #: By index of the member; -1 is the operator rule.
         self._calls: dict[int, MemberCall] = {}
-        #: Of each known field, the index of the first one that knows it, and its value.
-        self._known: dict[str, tuple[int, Any]] = {}
         if rule and rule.known().keys() & fields:
-            self._keep(-1, MemberCall(RULES_SOURCE, rule, None))
+            self._calls[-1] = MemberCall(RULES_SOURCE, rule, None)
 
     def due(self, *, remote: bool) -> Iterator[tuple[int, Member]]:
         """Yield the members to be called, each with its index. Those that cannot add a field are left out: it is known
@@ -46,7 +43,7 @@ class Slot:
         self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
     ) -> None:
         """Keep an answer, one for each index. `cached` and `joined`: as in MemberCall."""
-        self._keep(index, MemberCall(self._members[index].name, answer, elapsed_s, cached, joined))
+        self._calls[index] = MemberCall(self._members[index].name, answer, elapsed_s, cached, joined)
 
     def calls(self) -> tuple[MemberCall, ...]:
         """The operator rule, then the members that were called, in the configured order."""
@@ -54,24 +51,21 @@ class Slot:
 
     def answer(self) -> Answer:
         """Found when any field is known, Failed when none is known and a member failed, otherwise NotFound."""
-        if self._known:
-            return Found(**{field: value for field, (_, value) in self._known.items()})
         answers = [call.answer for call in self.calls()]
+        known: dict[str, Any] = {}
+        for answer in reversed(answers):
+            if isinstance(answer, Found):
+                known |= answer.known()
+        if supplied := {field: value for field, value in known.items() if field in self._fields}:
+            return Found(**supplied)
         failures = [answer for answer in answers if isinstance(answer, Failed)]
         if any(isinstance(answer, Found) and answer.unreadable & self._fields for answer in answers):
             failures.append(UNREADABLE)
         return failures[0] if failures else NotFound()
 
-    def _keep(self, index: int, call: MemberCall) -> None:
-        self._calls[index] = call
-        if isinstance(call.answer, Found):
-            for field, value in call.answer.known().items():
-                if field in self._fields and not self._is_known(field, before=index):
-                    self._known[field] = index, value
-
     def _can_add(self, index: int) -> bool:
         member = self._members[index]
-        if self._known and all(self._is_known(field, before=index) for field in member.connector.fields & self._fields):
+        if all(self._is_known(field, before=index) for field in member.connector.fields & self._fields):
             return False
         if index not in self._covered:
             self._covered[index] = covers(member.name, member.connector, self._number)
@@ -79,4 +73,4 @@ class Slot:
 
     def _is_known(self, field: str, *, before: int) -> bool:
         """Whether the operator rule or a member before this index knows it."""
-        return field in self._known and self._known[field][0] < before
+        return any(i < before and getattr(call.answer, field, None) is not None for i, call in self._calls.items())

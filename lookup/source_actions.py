@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from core import history, loop
 from core.text import clean_text
-from lookup import outcomes, pauses
+from lookup import answers
 from lookup.answers import Answer, Failed, Found
 from lookup.connectors.base import Connector, call_connector, covers
 from lookup.connectors.registry import Member
@@ -77,7 +77,6 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
         if not is_new:
             raise AlreadyPaused(f"{name} is already paused: {described(row)}.")
         _record(name, f"Paused. {reason}", user)
-        transaction.on_commit(pauses.process_pauses.expire)
     return row
 
 
@@ -90,7 +89,6 @@ def resume(*, name: str, reason: str = "", user: AbstractBaseUser | None = None)
         if not SourcePause.objects.filter(pk=name).delete()[0]:
             raise NotPaused(f"{name} is not paused.")
         _record(name, f"Resumed. {clean_text(reason)}".strip(), user)
-        transaction.on_commit(pauses.process_pauses.expire)
 
 
 def _record(name: str, message: str, user: AbstractBaseUser | None) -> None:
@@ -133,9 +131,8 @@ def call(member: Member, number: str = NUMBER) -> CheckResult:
 
 
 async def _call(name: str, connector: Connector, number: str) -> Answer:
-    if not connector.remote:
-        return await call_connector(name, connector, number, timeout_s=settings.SEARCH_DEADLINE_S)
-    call = asyncio.create_task(call_connector(name, connector, number, timeout_s=settings.CALL_LIFETIME_S))
+    timeout_s = settings.CALL_LIFETIME_S if connector.remote else settings.SEARCH_DEADLINE_S
+    call = asyncio.create_task(call_connector(name, connector, number, timeout_s=timeout_s))
     await asyncio.wait([call], timeout=MAX_CALL_S)
     return call.result() if call.done() else Failed("unavailable", f"no answer within {MAX_CALL_S:g} s")
 
@@ -163,11 +160,11 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
         raise CheckedRecently(name)
     result = call(member)
     kept = {
-        "outcome": outcomes.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),
+        "outcome": answers.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),
         "ok": result.ok,
         "ms": result.ms,
         "fields": sorted(result.answer),
-        "fix": outcomes.clean_hint(result.fix),
+        "fix": answers.clean_hint(result.fix),
         "samples": _samples(member),
     }
     with transaction.atomic():
@@ -186,4 +183,4 @@ def _samples(member: Member) -> list[dict[str, Any]]:
     from lookup.vendors import preset_samples  # imports an HTTP client, as in connectors.registry
 
     results = preset_samples.run(loaded)
-    return [{"title": each.sample.title, "problem": outcomes.clean_hint("; ".join(each.problems))} for each in results]
+    return [{"title": each.sample.title, "problem": answers.clean_hint("; ".join(each.problems))} for each in results]

@@ -4,34 +4,32 @@ callerid_project.errors maps each exception to the response's status and detail 
 """
 
 import time
-from typing import Any, cast
+from functools import partial
+from typing import Any
 
 import msgspec
 from django.conf import settings
-from django.http import HttpResponse
-from rest_framework.exceptions import MethodNotAllowed, Throttled
-from rest_framework.request import Request
+from django.http import HttpRequest, HttpResponse
+from rest_framework.exceptions import AuthenticationFailed, Throttled
 
-from accounts import charging, idempotency, request_statistics
+from accounts import charging, idempotency, request_statistics, tokens
 from accounts.models import ActiveToken
-from core import numbers
+from core import database, loop, numbers, throttling, tracing
 from core.views import AsyncAPIView
-from lookup import test_mode, throttling
-from lookup.authentication import SearchAuthentication
-from lookup.parsers import require_json
+from lookup import rate_limit, test_mode
+from lookup.parsers import read_json
 from lookup.recording import SearchRecord, record
-from lookup.schema import SearchSchema, search_schema
-from lookup.search import AllSourcesFailed, SearchResult, search
+from lookup.schema import search_schema
+from lookup.search import AllSourcesFailed, SearchResult, queries, search
 from lookup.serializers import search_data
+from phonebook.number_query import NumberRows
 
 
 class SearchView(AsyncAPIView):
     """Look up a phone number. A new answer costs one credit, unless the token is a test token."""
 
     http_method_names = ["post"]
-    authentication_classes = [SearchAuthentication]
-    throttle_classes = [throttling.TokenThrottle]
-    schema = SearchSchema()
+    permission_classes = []  # the schema then has no security scheme: the token is in the body
 
     #: One of accounts.request_statistics.OUTCOMES: `post` sets an answer's, the error table that of an exception.
     outcome = "failed"
@@ -42,24 +40,14 @@ class SearchView(AsyncAPIView):
     charge: charging.ChargedAnswer | None = None
     replayed = False
 
-    async def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
-        """Check method (405), content type (415), body (400, 413); then, as DRF does, token (401), rate limit (429)."""
-        method = request.META["REQUEST_METHOD"]  # request.method is in capitals, but methods are case-sensitive
-        if method != "POST":
-            raise MethodNotAllowed(method)
-        require_json(request._request)
-        request.data  # noqa: B018  (parsed here, so that a malformed body is reported before a missing token)
-        await super().initial(request, *args, **kwargs)
-
-    async def perform_authentication(self, request: Request) -> None:  # type: ignore[override]
-        await super().perform_authentication(request)
-        self.token = cast(ActiveToken, request.auth)
-
     @search_schema
-    async def post(self, request: Request) -> HttpResponse:
-        """Check the number, the Idempotency-Key and the balance; search; charge."""
-        token = cast(ActiveToken, request.auth)
-        self.number = number = numbers.parse(cast(dict[str, Any], request.data).get("query"))
+    async def post(self, request: HttpRequest) -> HttpResponse:
+        """Check body, token, rate limit, number, Idempotency-Key and balance; search; charge."""
+        body = read_json(request)
+        rows = _number_rows(body.get("query"))
+        self.token = token = await _authenticate(request, body.get("api_key"), rows)
+        await self._throttle(token)
+        self.number = number = numbers.parse(body.get("query"))
         can_pay = token.is_test or token.credits >= 1
         claim = None
         if key := idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY")):
@@ -69,32 +57,58 @@ class SearchView(AsyncAPIView):
             claim = begun
         if claim is None and not can_pay:
             raise charging.NoCreditsLeft
-        deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
         try:
-            if token.is_test:
-                self.result = result = await self._search_in_test_mode(number)
-            else:
-                self.result = result = await search(number, request.number_rows)  # type: ignore[attr-defined]
-            if result.failed:
-                self.headers["Server-Timing"] = server_timing(result)
-                raise AllSourcesFailed
-            charged = not token.is_test and (settings.CHARGE_EMPTY or result.found > 0)
-            body = {"success": True, "data": search_data(result)}
-            if charged:
-                answer = await charging.charge(
-                    token=token,
-                    request_id=request._request.request_id,  # type: ignore[attr-defined]
-                    number=number,
-                    answer=body,
-                    claim=claim,
-                    deadline=deadline,
-                )
-            else:
-                answer = await charging.answer_without_charge(token=token, answer=body, claim=claim)
+            return await self._search(request, token, number, rows, claim)
         except BaseException:
             if claim is not None:
                 await idempotency.release_after_failure(claim)
             raise
+
+    async def _throttle(self, token: ActiveToken) -> None:
+        """Count the request, whatever its outcome will be. Raises Throttled."""
+        limit, window_s = settings.TEST_RATE_LIMIT if token.is_test else settings.RATE_LIMIT
+        with tracing.span("rate limit"):
+            decision = await rate_limit.token_log.hit(token.pk, limit, window_s)
+        # Structured fields as in draft-ietf-httpapi-ratelimit-headers.
+        self.headers["RateLimit-Policy"] = f'"token";q={limit};w={window_s}'
+        self._set_rate_limit(decision.remaining, decision.wait_s)
+        if not decision.allowed:
+            raise Throttled(decision.wait_s)
+
+    def _set_rate_limit(self, remaining: int, wait_s: int) -> None:
+        self.headers["RateLimit"] = f'"token";r={remaining};t={wait_s}'
+
+    async def _search(
+        self,
+        request: HttpRequest,
+        token: ActiveToken,
+        number: str,
+        rows: NumberRows | None,
+        claim: idempotency.Claim | None,
+    ) -> HttpResponse:
+        """The answer, charged unless `token` is a test token."""
+        deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
+        try:
+            self.result = result = await (test_mode.search(number) if token.is_test else search(number, rows))
+        except Throttled:  # simulated
+            self._set_rate_limit(0, test_mode.RETRY_AFTER_S)
+            raise
+        if result.failed:
+            self.headers["Server-Timing"] = server_timing(result)
+            raise AllSourcesFailed
+        charged = not token.is_test and (settings.CHARGE_EMPTY or result.found > 0)
+        body = {"success": True, "data": search_data(result)}
+        if charged:
+            answer = await charging.charge(
+                token=token,
+                request_id=request.request_id,  # type: ignore[attr-defined]
+                number=number,
+                answer=body,
+                claim=claim,
+                deadline=deadline,
+            )
+        else:
+            answer = await charging.answer_without_charge(token=token, answer=body, claim=claim)
         if answer.replayed:
             return self._replay(answer.body)
         if charged:
@@ -104,23 +118,16 @@ class SearchView(AsyncAPIView):
         self.headers["Server-Timing"] = server_timing(result)
         return _json(answer.body)
 
-    async def _search_in_test_mode(self, number: str) -> SearchResult:
-        try:
-            return await test_mode.search(number)
-        except Throttled:
-            self.headers["RateLimit"] = throttling.rate_limit_header(0, test_mode.RETRY_AFTER_S)
-            raise
-
     def _replay(self, body: dict[str, Any]) -> HttpResponse:
         self.outcome, self.replayed = "replayed", True
         self.headers["Idempotent-Replayed"] = "true"
         return _json(body)
 
-    def finalize_response(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> Any:
+    def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Record the request, and hand its facts to the log line."""
         search = SearchRecord(
             token=self.token,
-            request_id=request._request.request_id,  # type: ignore[attr-defined]
+            request_id=request.request_id,
             status=response.status_code,
             outcome="test" if self.token and self.token.is_test else self.outcome,
             replayed=self.replayed,
@@ -129,10 +136,34 @@ class SearchView(AsyncAPIView):
             charge=self.charge,
             slots=self.result.slots if self.result else {},
         )
-        request._request.log_facts = record(search)  # type: ignore[attr-defined]
-        # DRF's request refers to itself there: the garbage collector would have to find each search's objects.
-        request.parser_context.clear()
-        return super().finalize_response(request, cast(Any, response), *args, **kwargs)
+        request.log_facts = record(search)
+        return super().finalize_response(request, response)
+
+    def get_authenticate_header(self, request: Any) -> str:
+        return 'JWT realm="callerid"'
+
+
+def _number_rows(query: object) -> NumberRows | None:
+    """What the tables know about the number, not read yet. None if it is invalid, which only a valid token is told."""
+    try:
+        return NumberRows(numbers.parse(query))
+    except numbers.InvalidNumber:
+        return None
+
+
+async def _authenticate(request: HttpRequest, api_key: object, rows: NumberRows | None) -> ActiveToken:
+    """The token, whose row is read together with `rows`.
+
+    Raises AuthenticationFailed, the same for every cause, and TooManyAttempts for a client that exceeds
+    AUTH_FAILURE_RATE.
+    """
+    try:
+        return await tokens.verify(api_key, partial(rows.read_with, queries()) if rows else database.fetch_one)
+    except tokens.InvalidToken as error:
+        throttling.FAILED_AUTHENTICATIONS.inc("token")
+        count = partial(throttling.count_attempt, request, group="api", rate=settings.AUTH_FAILURE_RATE)
+        await loop.run_in_thread(count)
+        raise AuthenticationFailed from error
 
 
 def _json(body: dict[str, Any]) -> HttpResponse:

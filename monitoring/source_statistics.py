@@ -20,7 +20,7 @@ from core.metrics import log_exceptions
 from core.periods import hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
-from lookup.outcomes import MemberCall
+from lookup.answers import MemberCall
 from monitoring.models import SourceHour, SourceResult
 
 #: Upper bounds of the histogram's buckets, without the last one, which has none.

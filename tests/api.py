@@ -15,7 +15,7 @@ from django.test import Client
 from accounts import idempotency, tokens
 from accounts.models import ApiToken, CreditEntry
 from core import redis, write_buffer
-from lookup import pauses, throttling
+from lookup import pauses, rate_limit
 from lookup.connectors import registry
 from lookup.vendors import cache
 from monitoring import request_log
@@ -86,15 +86,14 @@ def _fresh_counters() -> Iterator[None]:
     NumberRows.separate_until = 0.0
     pauses.process_pauses = pauses.PausedSources()
     cache.answers = cache.AnswerCache()
-    throttling.token_log = throttling.create_log()
+    rate_limit.token_log = rate_limit.TokenLog()
     write_buffer.process_buffer = write_buffer.WriteBuffer(flush_interval_s=None)
     request_log.rate_limited.clear()
     redis.availability = redis.Availability()
     probes.readiness = probes.Readiness()
     if settings.REDIS_URL:
         redis.client(settings.REDIS_URL).flushdb()
-    else:
-        caches["rate_limits"].clear()
+    caches["rate_limits"].clear()
     for value in vars(connectors).values():
         if isinstance(value, type) and "calls" in vars(value):
             value.calls.clear()  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from accounts import charging, idempotency, tokens
 from core import loop, redis
 from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.base import Connector
-from lookup.throttling import Decision, InProcessLog, RedisLog
+from lookup.rate_limit import Decision, TokenLog
 from lookup.vendors import cache
 from phonebook import number_query
 
@@ -38,7 +38,7 @@ release = _waiting(idempotency.release)
 fetch_rows = _waiting(number_query.fetch_rows)
 
 
-def hit(log: InProcessLog | RedisLog, token_id: int, limit: int, window_s: int) -> Decision:
+def hit(log: TokenLog, token_id: int, limit: int, window_s: int) -> Decision:
     return loop.run(log.hit(token_id, limit, window_s))
 
 

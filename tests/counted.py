@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from lookup.outcomes import MemberCall
+from lookup.answers import MemberCall
 from monitoring import source_statistics
 
 

@@ -18,8 +18,8 @@ from lookup.vendors import preset
 from lookup.vendors.guard import Guard
 
 BUILT_IN = {
-    "complaints": "lookup.connectors.complaints.Complaints",
-    "directory": "lookup.connectors.directory.Directory",
+    "complaints": "lookup.connectors.tables.Complaints",
+    "directory": "lookup.connectors.tables.Directory",
     "geography": "lookup.connectors.geography.Geography",
 }
 

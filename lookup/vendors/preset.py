@@ -58,11 +58,13 @@ class MissingEnvironment(ImproperlyConfigured):
 
 
 class InvalidPreset(ImproperlyConfigured):
-    """A file is not a valid preset. `key`: where it is wrong: `request.url`, `outcome[1].when` (of the first rule)."""
+    """A file is not a valid preset. `key`: where it is wrong: `request.url`, `outcome[1].when` (of the first rule).
+    `hint`: what to correct."""
 
     def __init__(self, file: Path, key: str, problem: str) -> None:
         super().__init__(f"{file.name}: {key}: {problem}" if key else f"{file.name}: {problem}")
         self.key = key
+        self.hint = f"Correct {key or 'it'} in {file}; docs/presets.md describes every key."
 
 
 class _Strict(Struct, frozen=True, forbid_unknown_fields=True):

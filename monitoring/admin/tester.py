@@ -11,8 +11,7 @@ from django.urls import reverse
 from core import history, loop, numbers, throttling
 from core.admin import ConsoleAdmin, require
 from core.forms import PhoneNumberField
-from lookup.answers import Answer, Failed, Found
-from lookup.outcomes import MemberCall
+from lookup.answers import Answer, Failed, Found, MemberCall
 from lookup.search import SearchResult, members, search
 from lookup.serializers import search_data
 from lookup.slot import RULES_SOURCE
@@ -34,21 +33,12 @@ def respond(model_admin: ConsoleAdmin, request: HttpRequest) -> HttpResponse:
     number."""
     require(request.user.has_perm(_PERMISSION))
     context: dict[str, Any] = {"title": "Test a number", "form": TestForm()}
-    wait_s = None
     if request.method == "POST":
+        throttling.count_attempt(request, group="lookup-test", rate=RATE, key="user")
         context["form"] = form = TestForm(request.POST)
-        try:
-            throttling.count_attempt(request, group="lookup-test", rate=RATE, key="user")
-        except throttling.TooManyAttempts as error:
-            wait_s = error.wait_s
-            context["problem"] = f"Too many numbers tested. Try again in {wait_s} s."
-        else:
-            if form.is_valid():
-                context |= _result(request, form.cleaned_data["number"])
-    response = model_admin.render_page(request, "tester.html", **context)
-    if wait_s is not None:
-        response.status_code, response["Retry-After"] = 429, str(wait_s)
-    return response
+        if form.is_valid():
+            context |= _result(request, form.cleaned_data["number"])
+    return model_admin.render_page(request, "tester.html", **context)
 
 
 def _result(request: HttpRequest, number: str) -> dict[str, Any]:

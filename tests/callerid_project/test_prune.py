@@ -20,9 +20,8 @@ from django.utils import timezone
 from accounts.models import IdempotencyRecord
 from core import write_buffer
 from core.retention import KEPT_DAYS
-from lookup.answers import Found, NotFound
-from lookup.connectors.complaints import Complaints
-from lookup.outcomes import MemberCall
+from lookup.answers import Found, MemberCall, NotFound
+from lookup.connectors.tables import Complaints
 from monitoring import source_statistics
 from monitoring.models import RequestLogEntry, Source
 from phonebook import cache_versions

@@ -22,7 +22,7 @@ from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from callerid_project import checks
-from lookup.checks import sources_can_be_bound
+from lookup.apps import sources_can_be_bound
 from tests.plugin import ROOT, generated_keys, our_settings
 
 pytestmark = pytest.mark.once

@@ -76,8 +76,8 @@ def test_throttled_attempts_are_logged(boss: User, caplog: pytest.LogCaptureFixt
     attempt()
     attempt(PASSWORD)
     assert lines(caplog)[1:] == [
-        "WARNING too many attempts: user=boss address=192.0.2.1 what=password",
-        "WARNING too many attempts: user=- address=192.0.2.1 what=password",
+        "WARNING too many attempts: user=boss address=192.0.2.1 what=admin-login",
+        "WARNING too many attempts: user=- address=192.0.2.1 what=admin-login",
     ]
 
 
@@ -87,7 +87,7 @@ def test_throttled_password_change_is_logged(boss: User, caplog: pytest.LogCaptu
     fields = {"old_password": "guess", "new_password1": "Another good one", "new_password2": "Another good one"}
     for _ in range(2):
         client.post(reverse("admin:password_change"), fields)
-    assert lines(caplog)[1:] == ["WARNING too many attempts: user=boss address=192.0.2.1 what=password"]
+    assert lines(caplog)[1:] == ["WARNING too many attempts: user=boss address=192.0.2.1 what=admin-password"]
 
 
 def test_logged_address_comes_from_trusted_proxies(boss: User, caplog: pytest.LogCaptureFixture, settings: Any) -> None:
@@ -189,4 +189,4 @@ def test_throttled_codes_are_logged_as_codes(secret: str, caplog: pytest.LogCapt
     client = attempt()
     for _ in range(2):
         client.post(VERIFY, {"code": "000000"})
-    assert lines(caplog)[-1] == f"WARNING too many attempts: {AT} what=code"
+    assert lines(caplog)[-1] == f"WARNING too many attempts: {AT} what=admin-code"

@@ -13,7 +13,7 @@ from core import loop
 from core import redis as core_redis
 from core.throttling import RedisOrLocalCache
 from lookup.answers import Found
-from lookup.throttling import InProcessLog, RedisLog
+from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache
 from monitoring.health.base import Context, result
 from monitoring.health.dependencies import REDIS_MEMORY
@@ -54,7 +54,7 @@ def server(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[redis.Red
 
 def accepted(server: redis.Redis, requests: int) -> list[int]:
     """How many requests of each token a process that has just started accepts."""
-    log = RedisLog(InProcessLog())
+    log = TokenLog()
     return [sum(awaited.hit(log, token, LIMIT, 3600).allowed for _ in range(requests)) for token in range(TOKENS)]
 
 
@@ -85,7 +85,7 @@ def test_cached_answers_evict_no_limit(server: redis.Redis) -> None:
 
 
 def test_limits_that_are_not_needed_are_deleted(server: redis.Redis) -> None:
-    log, attempts = RedisLog(InProcessLog()), RedisOrLocalCache(settings.REDIS_URL, {})
+    log, attempts = TokenLog(), RedisOrLocalCache(settings.REDIS_URL, {})
     for token in range(10):
         awaited.hit(log, token, LIMIT, 60)
         attempts.add(f"address {token}", 1, 60)

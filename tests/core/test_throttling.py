@@ -9,7 +9,7 @@ from django.test import RequestFactory
 
 from core import redis as core_redis
 from core import throttling
-from core.throttling import RedisOrLocalCache, client_address
+from core.throttling import client_address
 from tests.api import NUMBER, Integrator
 from tests.connectors import Knows
 from tests.servers import RedisServer
@@ -113,14 +113,10 @@ def test_console_login_is_limited(client: Any, db: None, settings: Any) -> None:
 
 @pytest.fixture
 def shared_cache(redis_server: RedisServer, settings: Any) -> Any:
-    settings.CACHES = {
-        "default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"},
-        "rate_limits": {"BACKEND": "core.throttling.RedisOrLocalCache", "LOCATION": redis_server.url},
-        "rate_limits_local": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "local-test"},
-    }
+    shared = {"BACKEND": "core.throttling.RedisOrLocalCache", "LOCATION": redis_server.url}
+    settings.CACHES = {**settings.CACHES, "rate_limits": shared}
     core_redis.client.cache_clear()
-    caches["rate_limits_local"].clear()
-    yield RedisOrLocalCache(redis_server.url, {})
+    yield caches["rate_limits"]
     core_redis.client.cache_clear()
 
 

@@ -9,51 +9,12 @@ import pytest
 from tests.api import NUMBER, Integrator
 
 HOW_MANY = 10_000
-JUNK = [
-    "",
-    " ",
-    "\x00",
-    "\ud800",
-    "\u202e",
-    "٤٩",
-    "1e999",
-    "-0",
-    "null",
-    NUMBER,
-    "+" + NUMBER,
-    "<script>",
-    "' OR 1=1 --",
-    "%s%n{0}",
-    "../../etc/passwd",
-    "x" * 300,
-    0,
-    -1,
-    1.5,
-    10**30,
-    True,
-    None,
-    [],
-    {},
-    [[[]]],
-    {"api_key": {"query": 1}},
+JUNK: list[Any] = [
+    *("", " ", "\x00", "\ud800", "\u202e", "٤٩", "1e999", "-0", "null", NUMBER, "+" + NUMBER, "x" * 300),
+    *("<script>", "' OR 1=1 --", "%s%n{0}", "../../etc/passwd"),
+    *(0, -1, 1.5, 10**30, True, None, [], {}, [[[]]], {"api_key": {"query": 1}}),
 ]
-FRAGMENTS = [
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b'"',
-    b",",
-    b":",
-    b"\\",
-    b"\\u",
-    b"\\ud800",
-    b"\x00",
-    b"\xff",
-    b"\xc3\x28",
-    b"NaN",
-    b"1e999",
-]
+FRAGMENTS = [*rb'{ } [ ] " , : \ \u \ud800 NaN 1e999'.split(), b"\x00", b"\xff", b"\xc3\x28"]
 CONTENT_TYPES = ["application/json"] * 12 + [
     "application/json; charset=utf-7",
     "text/plain",

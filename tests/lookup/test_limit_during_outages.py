@@ -11,8 +11,7 @@ import pytest
 import redis
 
 from core import redis as core_redis
-from lookup import throttling
-from lookup.throttling import InProcessLog, RedisLog
+from lookup import rate_limit
 from tests import awaited
 from tests.api import Integrator
 from tests.plugin import ROOT
@@ -27,8 +26,8 @@ import json, sys, threading, time
 import django
 django.setup()
 from core import loop
-from lookup.throttling import create_log
-log, limit, window_s, accepted = create_log(), int(sys.argv[1]), int(sys.argv[2]), []
+from lookup.rate_limit import TokenLog
+log, limit, window_s, accepted = TokenLog(), int(sys.argv[1]), int(sys.argv[2]), []
 stopped = threading.Event()
 def hammer():
     while not stopped.is_set():
@@ -104,7 +103,7 @@ def on_redis(redis_server: RedisServer, settings: Any, monkeypatch: pytest.Monke
     """This process uses `redis_server`, with short timeouts and no pause."""
     settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = redis_server.url, 0.2, 0
     monkeypatch.setattr(core_redis, "availability", core_redis.Availability())
-    monkeypatch.setattr(throttling, "token_log", RedisLog(InProcessLog()))
+    monkeypatch.setattr(rate_limit, "token_log", rate_limit.TokenLog())
     return redis.Redis.from_url(redis_server.url)
 
 
@@ -149,6 +148,6 @@ def test_a_redis_that_cannot_be_written_is_paused(
         on_redis.replicaof("127.0.0.1", "1")
     else:
         on_redis.config_set("maxmemory", 1)
-    assert awaited.hit(throttling.token_log, 1, 30, 60).allowed
+    assert awaited.hit(rate_limit.token_log, 1, 30, 60).allowed
     assert core_redis.availability.paused
     assert "Redis is unavailable" in caplog.text

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from lookup.answers import Answer, Failed, Found
+from lookup.answers import Answer, Failed, Found, MemberCall
 from lookup.connectors import registry
-from lookup.outcomes import MemberCall
 from phonebook.models import NumberRule
 from tests import connectors
 from tests.api import NUMBER

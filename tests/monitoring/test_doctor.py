@@ -15,8 +15,7 @@ from django.utils import timezone
 from accounts import audit
 from accounts.models import CreditEntry
 from core import metrics, redis, write_buffer
-from lookup.answers import Failed
-from lookup.outcomes import MemberCall
+from lookup.answers import Failed, MemberCall
 from monitoring import proxies, source_statistics, task_runs
 from monitoring.models import Notice, TaskRun
 from tests.api import Integrator

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from core import retention, write_buffer
 from core.retention import KEPT_DAYS
 from core.write_buffer import WriteBuffer
-from lookup.answers import Failed, Found, NotFound
-from lookup.outcomes import MemberCall
+from lookup.answers import Failed, Found, MemberCall, NotFound
 from lookup.slot import RULES_SOURCE
 from monitoring import source_statistics
 from monitoring.models import SourceHour, SourceResult

@@ -12,8 +12,7 @@ from django.utils import timezone
 
 from core import loop
 from lookup.answers import Failed, Found
-from lookup.connectors.complaints import Complaints
-from lookup.connectors.directory import Directory
+from lookup.connectors.tables import Complaints, Directory
 from phonebook import number_query, rules
 from phonebook.models import ComplaintDay, Contact, NumberRule
 from tests import awaited

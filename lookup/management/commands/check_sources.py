@@ -17,8 +17,8 @@ class Command(JSONCommand):
     help = (
         "Look up one number in every source of SOURCE_A and SOURCE_B, and print each answer, how long it took and what "
         "to fix. The calls are real, without cache and circuit breaker, and paused sources are called too: a vendor "
-        "may bill them. With --samples nothing is sent: every preset, shipped and yours, is tested with its own "
-        "samples, which must reach each of its rules. Fails if anything failed."
+        "may bill them. With --samples nothing is sent: every preset, shipped and yours, is validated and tested with "
+        "its own samples, which must reach each of its rules. Fails if anything failed."
     )
     json_help = "Print one JSON object per line."
 
@@ -30,7 +30,7 @@ class Command(JSONCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["samples"]:
             rows = self._samples()
-            cells = [[row["preset"], str(row["samples"]), row["problem"] or "ok"] for row in rows]
+            cells = [[row["preset"], str(row["samples"]), row["problem"] or f"ok{row['note']}"] for row in rows]
             header = ["PRESET", "SAMPLES", "RESULT"]
         else:
             rows = self._live(options["number"])
@@ -57,15 +57,21 @@ class Command(JSONCommand):
     def _samples(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         for name, file in registry.presets().items():
+            results, wrong, note = [], [], ""
+            if name in registry.BUILT_IN:
+                wrong.append(f"{name} is a built-in source: give {file} another name")
             try:
                 loaded = preset.load(file)
                 results = preset_samples.run(loaded)
-                wrong = [f"'{r.sample.title}' {problem}" for r in results for problem in r.problems]
+                wrong += [f"'{r.sample.title}' {problem}" for r in results for problem in r.problems]
                 if unreached := preset_samples.unreached_rules(loaded, results):
                     wrong.append(unreached)
+                alone = [str(number) for number, rule in enumerate(loaded.rules, start=1) if rule.status_alone]
+                note = f" (whatever the body: outcome {', '.join(alone)})" if alone else ""
             except ImproperlyConfigured as error:
-                results, wrong = [], [str(error)]
-            rows.append({"preset": name, "samples": len(results), "ok": not wrong, "problem": "; ".join(wrong)})
+                wrong.append(str(error))
+            row = {"preset": name, "samples": len(results), "ok": not wrong, "problem": "; ".join(wrong), "note": note}
+            rows.append(row)
         return rows
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trustme
 
-from lookup.outcomes import MemberCall
+from lookup.answers import MemberCall
 from monitoring import source_statistics
 from tests.api import Integrator
 from tests.lookup.vendors.searches import guard_of

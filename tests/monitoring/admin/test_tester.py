@@ -148,7 +148,7 @@ def test_user_may_test_30_numbers_a_minute(admin_client: Client, monkeypatch: py
     refused = submit(admin_client)
     assert refused.status_code == 429
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
-    assert "Too many numbers tested." in refused.text
+    assert "Too many attempts. Try again in" in refused.text
     assert len(connectors.KnowsName.calls) == called
 
 
@@ -191,7 +191,7 @@ def test_support_sees_only_links_that_it_may_use() -> None:
 
 def test_number_of_statements_does_not_depend_on_the_sources(admin_client: Client, settings: Any) -> None:
     def statements() -> int:
-        pauses.process_pauses.expire()  # they are read every two seconds: now each time
+        pauses.process_pauses = pauses.PausedSources()  # they are read every two seconds: now each time
         with CaptureQueriesContext(connection) as captured:
             submit(admin_client)
         return len(captured)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lookup.answers import Found, NotFound
-from lookup.connectors.complaints import Complaints
+from lookup.connectors.tables import Complaints
 from phonebook.models import ComplaintDay, ComplaintSubject
 from tests import awaited
 from tests.phonebook.commands.imports import JANE, TODAY, Ran

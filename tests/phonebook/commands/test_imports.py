@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from core import progress_bar
 from lookup.answers import Found
-from lookup.connectors.directory import Directory
+from lookup.connectors.tables import Directory
 from phonebook import suppression
 from phonebook.imports.staging import Tables, TargetTable
 from phonebook.management.commands import import_contacts

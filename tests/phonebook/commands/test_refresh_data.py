@@ -8,7 +8,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 
 from lookup.answers import Found
-from lookup.connectors.complaints import Complaints
+from lookup.connectors.tables import Complaints
 from phonebook.imports.refresh import refresh_lock
 from tests import awaited
 from tests.phonebook.commands.imports import TODAY, Ran

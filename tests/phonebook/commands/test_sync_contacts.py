@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from lookup.answers import Found, NotFound
-from lookup.connectors.directory import Directory
+from lookup.connectors.tables import Directory
 from monitoring import task_runs
 from monitoring.health import dependencies
 from monitoring.health.base import Context, result

@@ -9,7 +9,7 @@ from django.db import models
 
 from core import numbers
 from lookup.answers import Found, NotFound
-from lookup.connectors.complaints import Complaints
+from lookup.connectors.tables import Complaints
 from phonebook.imports import sample_data
 from phonebook.imports.contacts import import_contacts
 from phonebook.imports.files import open_text

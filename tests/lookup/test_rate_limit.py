@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -12,21 +11,15 @@ import redis
 
 from accounts import tokens
 from core import redis as core_redis
-from lookup.throttling import Decision, InProcessLog, RedisLog
+from lookup.rate_limit import TokenLog
 from tests import awaited
 from tests.api import Integrator
 from tests.servers import RedisServer
 
-Hit = Callable[..., Decision]
-SlidingLog = InProcessLog | RedisLog
 
-
-@pytest.fixture(params=["in process", "shared"])
-def log(request: pytest.FixtureRequest) -> SlidingLog:
-    if request.param == "in process":
-        return InProcessLog()
-    request.getfixturevalue("on_redis")
-    return RedisLog(InProcessLog())
+@pytest.fixture
+def in_process(settings: Any) -> None:
+    settings.REDIS_URL = ""
 
 
 @pytest.fixture
@@ -36,28 +29,35 @@ def on_redis(redis_server: RedisServer, settings: Any) -> RedisServer:
     return redis_server
 
 
-def test_the_limit_is_reached_and_not_passed(log: SlidingLog) -> None:
+@pytest.fixture(params=["in_process", "on_redis"])
+def log(request: pytest.FixtureRequest) -> TokenLog:
+    request.getfixturevalue(request.param)
+    return TokenLog()
+
+
+def test_the_limit_is_reached_and_not_passed(log: TokenLog) -> None:
     decisions = [awaited.hit(log, 1, 3, 60) for _ in range(5)]
     assert [decision.allowed for decision in decisions] == [True, True, True, False, False]
     assert [decision.remaining for decision in decisions] == [2, 1, 0, 0, 0]
     assert all(0 < decision.wait_s <= 60 for decision in decisions)
 
 
+@pytest.mark.usefixtures("in_process")
 def test_the_wait_is_never_longer_than_the_window() -> None:
     now = 0.1
-    log = InProcessLog(clock=lambda: now)
+    log = TokenLog(clock=lambda: now)
     for step in range(1_000):
         now = 0.1 + step * 777.7  # among them many whose sum with the window, less themselves, is more than the window
-        assert awaited.hit(log, 1, 1, 60).whole_wait_s == 60
+        assert awaited.hit(log, 1, 1, 60).wait_s == 60
 
 
-def test_tokens_do_not_share_a_window(log: SlidingLog) -> None:
+def test_tokens_do_not_share_a_window(log: TokenLog) -> None:
     assert awaited.hit(log, 1, 1, 60).allowed
     assert awaited.hit(log, 2, 1, 60).allowed
     assert not awaited.hit(log, 1, 1, 60).allowed
 
 
-def test_a_refused_request_does_not_extend_the_wait(log: SlidingLog) -> None:
+def test_a_refused_request_does_not_extend_the_wait(log: TokenLog) -> None:
     awaited.hit(log, 1, 1, 1)
     refused = [awaited.hit(log, 1, 1, 1) for _ in range(50)]
     assert not any(decision.allowed for decision in refused)
@@ -65,7 +65,7 @@ def test_a_refused_request_does_not_extend_the_wait(log: SlidingLog) -> None:
     assert awaited.hit(log, 1, 1, 1).allowed
 
 
-def test_any_window_holds_the_limit_whatever_its_edges(log: SlidingLog) -> None:
+def test_any_window_holds_the_limit_whatever_its_edges(log: TokenLog) -> None:
     accepted: list[float] = []
     end = time.monotonic() + 2.5
     while (before := time.monotonic()) < end:
@@ -76,7 +76,7 @@ def test_any_window_holds_the_limit_whatever_its_edges(log: SlidingLog) -> None:
     assert all(later - earlier >= 0.97 for earlier, later in zip(accepted, accepted[5:], strict=False))
 
 
-def test_concurrent_requests_do_not_slip_through(log: SlidingLog) -> None:
+def test_concurrent_requests_do_not_slip_through(log: TokenLog) -> None:
     barrier = threading.Barrier(16)
 
     def hammer(_: int) -> int:
@@ -87,7 +87,7 @@ def test_concurrent_requests_do_not_slip_through(log: SlidingLog) -> None:
         assert sum(pool.map(hammer, range(16))) == 30
 
 
-def test_a_lowered_limit_holds_at_once_and_its_wait_is_true(log: SlidingLog) -> None:
+def test_a_lowered_limit_holds_at_once_and_its_wait_is_true(log: TokenLog) -> None:
     for _ in range(4):
         awaited.hit(log, 1, 4, 1)
         time.sleep(0.1)
@@ -97,29 +97,23 @@ def test_a_lowered_limit_holds_at_once_and_its_wait_is_true(log: SlidingLog) -> 
     assert awaited.hit(log, 1, 2, 1).allowed
 
 
-def test_in_process_idle_tokens_are_forgotten() -> None:
+@pytest.mark.usefixtures("in_process")
+def test_idle_tokens_are_forgotten_and_no_others() -> None:
     now = 0.0
-    log = InProcessLog(clock=lambda: now)
+    log = TokenLog(clock=lambda: now)
     for token_id in range(1000):
         awaited.hit(log, token_id, 30, 60)
+    assert awaited.hit(log, 1001, 1, 3600).allowed
     now = 61.0
     awaited.hit(log, 1, 30, 60)
-    assert len(log._logs) == 1
+    assert set(log._ends) == {1, 1001}
+    assert not awaited.hit(log, 1001, 1, 3600).allowed
 
 
-def test_in_process_a_shorter_window_forgets_no_longer_one() -> None:
+@pytest.mark.usefixtures("in_process")
+def test_the_window_is_half_open() -> None:
     now = 0.0
-    log = InProcessLog(clock=lambda: now)
-    assert awaited.hit(log, 1, 1, 60).allowed
-    for later in (2.0, 30.0, 59.0):
-        now = later
-        assert awaited.hit(log, 2, 1, 1).allowed
-        assert not awaited.hit(log, 1, 1, 60).allowed
-
-
-def test_in_process_the_window_is_half_open() -> None:
-    now = 0.0
-    log = InProcessLog(clock=lambda: now)
+    log = TokenLog(clock=lambda: now)
     assert awaited.hit(log, 1, 1, 60).allowed
     now = 59.999
     assert not awaited.hit(log, 1, 1, 60).allowed
@@ -127,24 +121,18 @@ def test_in_process_the_window_is_half_open() -> None:
     assert awaited.hit(log, 1, 1, 60).allowed
 
 
-def test_a_refused_request_uncounts_only_itself() -> None:
-    """Of two concurrent ones, Redis refuses the first: the second counts from its own time on."""
-    now = 0.0
-    log = InProcessLog(clock=lambda: now)
-    refused = awaited.hit(log, 1, 2, 60)
-    now = 5.0
-    awaited.hit(log, 1, 2, 60)
-    log.cancel(1, refused.counted_at)
-    assert awaited.hit(log, 1, 2, 60).allowed
-    now = 64.999
-    assert not awaited.hit(log, 1, 2, 60).allowed
-    now = 65.0
-    assert awaited.hit(log, 1, 2, 60).allowed
+def test_a_request_that_redis_refuses_is_not_counted_here(on_redis: RedisServer) -> None:
+    here, elsewhere = TokenLog(), TokenLog()
+    for _ in range(2):
+        assert awaited.hit(elsewhere, 1, 2, 60).allowed
+    assert not awaited.hit(here, 1, 2, 60).allowed
+    redis.Redis.from_url(on_redis.url).flushall()
+    assert [awaited.hit(here, 1, 2, 60).allowed for _ in range(3)] == [True, True, False]
 
 
 def test_redis_log_is_one_round_trip_and_never_evicted(on_redis: RedisServer) -> None:
     client = redis.Redis.from_url(on_redis.url)
-    log = RedisLog(InProcessLog())
+    log = TokenLog()
     awaited.hit(log, 1, 30, 60)
     before = client.info("commandstats")
     awaited.hit(log, 1, 30, 60)
@@ -158,17 +146,9 @@ def test_redis_log_is_one_round_trip_and_never_evicted(on_redis: RedisServer) ->
     assert 59 < until_us / 1e6 - client.time()[0] <= 61
 
 
-def test_redis_log_of_an_earlier_version_loses_its_ttl(on_redis: RedisServer) -> None:
-    client = redis.Redis.from_url(on_redis.url)
-    client.rpush("callerid:rate:1", str(int(time.time()) * 1_000_000))
-    client.expire("callerid:rate:1", 60)
-    assert awaited.hit(RedisLog(InProcessLog()), 1, 3, 60).remaining == 1
-    assert client.ttl("callerid:rate:1") == -1
-
-
 def test_redis_log_survives_a_flushed_script_cache(on_redis: RedisServer) -> None:
     client = redis.Redis.from_url(on_redis.url)
-    log = RedisLog(InProcessLog())
+    log = TokenLog()
     awaited.hit(log, 7, 30, 60)
     client.script_flush()
     assert awaited.hit(log, 7, 30, 60).allowed
@@ -177,7 +157,7 @@ def test_redis_log_survives_a_flushed_script_cache(on_redis: RedisServer) -> Non
 def test_redis_log_recovers_when_the_clock_is_set_back(on_redis: RedisServer) -> None:
     client = redis.Redis.from_url(on_redis.url)
     client.rpush("callerid:rate:1", str((int(time.time()) + 3600) * 1_000_000))
-    assert awaited.hit(RedisLog(InProcessLog()), 1, 1, 60).allowed
+    assert awaited.hit(TokenLog(), 1, 1, 60).allowed
 
 
 @pytest.mark.parametrize("fault", ["stop", "pause"])
@@ -185,7 +165,7 @@ def test_without_redis_each_process_counts_alone_and_logs_it(
     on_redis: RedisServer, fault: str, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = 0.5, 3
-    log = RedisLog(InProcessLog())
+    log = TokenLog()
     try:
         assert awaited.hit(log, 1, 3, 60).remaining == 2
         getattr(on_redis, fault)()
@@ -206,7 +186,7 @@ def test_redis_unavailable_at_start_is_retried(
     settings.REDIS_PAUSE_S = 0
     on_redis.stop()
     try:
-        log = RedisLog(InProcessLog())
+        log = TokenLog()
         assert [awaited.hit(log, 1, 1, 60).allowed for _ in range(2)] == [True, False]
     finally:
         on_redis.start()
@@ -217,14 +197,14 @@ def test_redis_unavailable_at_start_is_retried(
 def test_an_error_of_one_key_is_no_outage(on_redis: RedisServer) -> None:
     client = redis.Redis.from_url(on_redis.url)
     client.set("callerid:rate:1", "not a list")
-    log = RedisLog(InProcessLog())
+    log = TokenLog()
     assert [awaited.hit(log, 1, 1, 60).allowed for _ in range(2)] == [True, False]
     assert not core_redis.availability.paused
 
 
 def test_redis_is_not_called_during_the_pause(on_redis: RedisServer) -> None:
     client = redis.Redis.from_url(on_redis.url)
-    log = RedisLog(InProcessLog())
+    log = TokenLog()
     core_redis.availability.record_failure(redis.ConnectionError())
     before = client.info("stats")["total_commands_processed"]
     awaited.hit(log, 1, 30, 60)
