@@ -115,12 +115,14 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         self, request: HttpRequest, queryset: QuerySet[ApiToken], search_term: str
     ) -> tuple[QuerySet[ApiToken], bool]:
         """`#12` is the token with this id; `12` also searches for text. tokens.find says how a JWT is searched."""
-        token_id = base.id_in(search_term)
-        if token_id is not None and search_term.strip().startswith("#"):
-            return queryset.filter(pk=token_id), False
-        found, duplicates = super().get_search_results(request, queryset, search_term)
-        ids = [token.pk for token in tokens.find(search_term)] + ([] if token_id is None else [token_id])
-        return (found | queryset.filter(pk__in=ids) if ids else found), duplicates
+        text = search_term.strip()
+        if not text:
+            return queryset, False
+        identified = queryset.filter(base.identified_tokens(text))
+        if base.is_only_id(text):
+            return identified, False
+        found, duplicates = super().get_search_results(request, queryset, text)
+        return found | identified, duplicates
 
     # --- The token's page ----------------------------------------------------------------------------------------
 

@@ -163,7 +163,7 @@ def test_common_beginning_of_tokens_is_explained(boss: Client, text: str, hint: 
     explanation = "Tokens begin alike"
     assert (explanation in find(boss, text).text) is hint
     for page in ("apitoken", "customer"):
-        assert (explanation in boss.get(f"/admin/accounts/{page}/", {"q": text}).text) is hint
+        assert (explanation in boss.get(f"/admin/accounts/{page}/", {"q": text}, follow=True).text) is hint
 
 
 def test_nothing_found(boss: Client) -> None:
