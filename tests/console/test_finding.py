@@ -76,7 +76,7 @@ def test_id_finds_a_customer_and_a_token(boss: Client) -> None:
 
 def test_reference_finds_the_top_up(boss: Client) -> None:
     token = tokens.issue(name="pbx", initial_credits=5, actor="boss").token
-    entry = credits.top_up(token=token, amount=5, actor="boss", reason="paid", reference="INV-17")
+    entry, _ = credits.top_up(token=token, amount=5, actor="boss", reason="paid", reference="INV-17")
     assert opened(boss, "INV-17") == change("accounts_creditentry", entry.pk)
 
 
