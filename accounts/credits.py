@@ -98,8 +98,9 @@ def change_balance(
 
 def top_up(
     *, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "", price: Decimal | None = None
-) -> CreditEntry:
-    """Add `amount` (1 or more) credits. A repeated `reference` adds nothing: the existing entry is returned.
+) -> tuple[CreditEntry, bool]:
+    """Add `amount` (1 or more) credits; returns the entry, and whether it is new. A repeated `reference` adds nothing:
+    the existing entry is returned.
 
     `price`: what the customer pays in total; by default the amount times CREDIT_PRICE, if that is set. Raises
     ChangeRefused, also for a reference of another amount, kind or price. Adjustments and refunds of a revoked token are
@@ -112,8 +113,8 @@ def top_up(
 
 def adjust(
     *, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "", price: Decimal | None = None
-) -> CreditEntry:
-    """Correct the balance by `amount`, up or down, but not below 0. References and errors as in `top_up`.
+) -> tuple[CreditEntry, bool]:
+    """Correct the balance by `amount`, up or down, but not below 0. References, result and errors as in `top_up`.
 
     `price`: the correction of what was paid, negative for a negative amount; by default none.
     """
@@ -196,25 +197,21 @@ def _change_once(
     reason: str,
     reference: str,
     price: Decimal | None,
-) -> CreditEntry:
+) -> tuple[CreditEntry, bool]:
     reason, reference = _clean_reason(reason), reference.strip()
     given = price is not None
     price = sale_price(amount, price) if kind == CreditEntry.Kind.TOP_UP else _clean_price(amount, price)
     if len(reference) > 100:
         raise ValueError("A reference has at most 100 characters.")
-
-    def existing() -> CreditEntry | None:
+    with transaction.atomic():
+        # Locked, so that the second of two concurrent calls with one reference sees the first one's entry.
+        ApiToken.objects.select_for_update().get(pk=token.pk)
         entry = CreditEntry.objects.filter(token_id=token.pk, reference=reference).first() if reference else None
-        if entry is not None and ((entry.amount, entry.kind) != (amount, kind) or (given and entry.price != price)):
-            raise ChangeRefused("This reference was used for another entry of this token.")
-        return entry
-
-    try:
-        return existing() or change_balance(
-            token=token, amount=amount, kind=kind, actor=actor, reason=reason, reference=reference, price=price
-        )
-    except IntegrityError:
-        # Two calls with one reference at once: the unique constraint admitted the other one.
-        if (entry := existing()) is None:
-            raise
-        return entry
+        if entry is None:
+            entry = change_balance(
+                token=token, amount=amount, kind=kind, actor=actor, reason=reason, reference=reference, price=price
+            )
+            return entry, True
+    if (entry.amount, entry.kind) != (amount, kind) or (given and entry.price != price):
+        raise ChangeRefused("This reference was used for another entry of this token.")
+    return entry, False

@@ -107,9 +107,9 @@ class ApiToken(models.Model):
 
     @property
     def hint(self) -> str:
-        """The first and the last characters of the JWT, `eyJhbGci…Wx4Q`; empty if unknown. All JWTs of this service
-        begin alike, with their header."""
-        return f"{JWT_PREFIX}…{self.last_four}" if self.last_four else ""
+        """The first and the last characters of the JWT, `eyJhbGci…Wx4Q`. All JWTs of this service begin alike, with
+        their header."""
+        return f"{JWT_PREFIX}…{self.last_four}"
 
     def state_at(self, now: datetime) -> str:
         """`revoked`, `expired`, `in grace` (rotated, and the previous token still works) or `active`."""

@@ -52,7 +52,7 @@ class InvalidToken(Exception):
     """Missing, malformed, forged, expired, revoked or unknown: clients get the same error for all."""
 
 
-class TokenRevoked(Exception):
+class TokenRevoked(ValueError):
     """A revoked token cannot be rotated."""
 
 
@@ -109,10 +109,16 @@ def _sign(jti: str, lifetime: timedelta, *, is_test: bool = False) -> str:
     return str(_backend(settings.JWT_SIGNING_KEY).encode(claims))
 
 
-def _lifetime(days: int) -> timedelta:
-    if not 1 <= days <= MAX_DAYS:
+def _new_jwt(token: ApiToken) -> str:
+    """A JWT for `token`, whose fields then identify it; the caller saves them. Raises ValueError for an invalid
+    lifetime."""
+    if not 1 <= token.lifetime_days <= MAX_DAYS:
         raise ValueError(f"A token is valid for 1 to {MAX_DAYS} days.")
-    return timedelta(days=days)
+    lifetime = timedelta(days=token.lifetime_days)
+    token.jti, token.expires_at = uuid4().hex, timezone.now() + lifetime
+    api_key = _sign(token.jti, lifetime, is_test=token.is_test)
+    token.last_four = api_key[-4:]
+    return api_key
 
 
 def issue(
@@ -134,40 +140,30 @@ def issue(
 
     A `reference` issues once, so that a form submitted twice creates one token. `contact`: an e-mail address, which
     gets a notice when the balance falls to `low_balance_at` credits. `is_test`: a test token, which has no balance, and
-    so no credits, contact or threshold. `price`: what the customer pays for the initial credits, as in credits.top_up.
-    Raises AlreadyIssued, and ValueError for an invalid name, amount, price, lifetime, contact or threshold, and for a
-    customer that was deleted or has customers.MAX_TOKENS.
+    so no credits, price, contact or threshold. `price`: as in credits.top_up. Raises AlreadyIssued, and ValueError for
+    an invalid value, and for a customer that was deleted or has customers.MAX_TOKENS.
     """
     name, contact = customers.clean_name(name, of="token"), clean_contact(contact)
     if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
         raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
-    if is_test and (contact or low_balance_at is not None):
-        raise ValueError("A test token has no balance, so nobody can be notified of it: omit contact and threshold.")
-    if is_test and price:
-        raise ValueError("A test token has no credits that could be paid for: omit the price.")
+    if is_test and (contact or price or low_balance_at is not None):
+        raise ValueError("A test token has no balance: omit price, contact and low-balance threshold.")
     price = credits.sale_price(initial_credits, price) if initial_credits > 0 or price else None
-    days = settings.TOKEN_DAYS if days is None else days
-    lifetime = _lifetime(days)
-    now = timezone.now()
-    jti = uuid4().hex
-    api_key = _sign(jti, lifetime, is_test=is_test)
+    token = ApiToken(
+        name=name,
+        customer=customer,
+        note=note,
+        is_test=is_test,
+        contact=contact,
+        low_balance_at=low_balance_at,
+        lifetime_days=settings.TOKEN_DAYS if days is None else days,
+    )
+    api_key = _new_jwt(token)
     try:
         with transaction.atomic():
             if customer is not None:
                 customers.lock_for_token(customer)
-            token = ApiToken.objects.create(
-                name=name,
-                customer=customer,
-                note=note,
-                is_test=is_test,
-                contact=contact,
-                low_balance_at=low_balance_at,
-                jti=jti,
-                last_four=api_key[-4:],
-                lifetime_days=days,
-                created_at=now,
-                expires_at=now + lifetime,
-            )
+            token.save()
             credits.change_balance(
                 token=token,
                 amount=initial_credits,
@@ -179,8 +175,8 @@ def issue(
             )
             token.refresh_from_db()
     except IntegrityError as error:
-        earlier = CreditEntry.objects.filter(kind=CreditEntry.Kind.ISSUE, reference=reference).exclude(reference="")
-        if (entry := earlier.first()) is None:
+        entry = CreditEntry.objects.filter(kind=CreditEntry.Kind.ISSUE, reference=reference).first()
+        if not reference or entry is None:
             raise
         raise AlreadyIssued(entry.token_id) from error
     return Issued(token, api_key)
@@ -245,14 +241,9 @@ def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
     with transaction.atomic():
         row = ApiToken.objects.select_for_update().get(pk=token.pk)
         if row.revoked_at is not None:
-            raise TokenRevoked
-        now = timezone.now()
-        lifetime = _lifetime(row.lifetime_days)
-        row.previous_jti, row.previous_until = (row.jti, now + grace) if grace else (None, None)
-        row.jti = uuid4().hex
-        row.expires_at = now + lifetime
-        api_key = _sign(row.jti, lifetime, is_test=row.is_test)
-        row.last_four = api_key[-4:]
+            raise TokenRevoked("A revoked token cannot be rotated. Issue a new one.")
+        row.previous_jti, row.previous_until = (row.jti, timezone.now() + grace) if grace else (None, None)
+        api_key = _new_jwt(row)
         row.save(update_fields=["jti", "previous_jti", "previous_until", "last_four", "expires_at"])
     return Issued(row, api_key)
 

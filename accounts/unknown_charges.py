@@ -11,8 +11,7 @@ import re
 import threading
 from collections.abc import Collection
 from contextlib import suppress
-from datetime import UTC, datetime
-from functools import lru_cache
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,8 +32,9 @@ log = logging.getLogger(__name__)
 FLUSH_INTERVAL_S = 1.0
 #: The reason of a refund that no operator made.
 ANSWER_LOST = "answer lost"
-_TIME = "%Y%m%dT%H%M%S.%fZ"
-_FILE_NAME = re.compile(r"([0-9]{1,18})_([0-9]{8}T[0-9]{6}\.[0-9]{6}Z)_([A-Za-z0-9._-]{1,64})")
+#: The token's id, microseconds since 1970, and the request id.
+_FILE_NAME = re.compile(r"([0-9]{1,18})_([0-9]{1,16})_([A-Za-z0-9._-]{1,64})")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LostDebit(NamedTuple):
@@ -73,44 +73,49 @@ class ChargeSettler(BackgroundWriter):
         """
         try:
             with self._lock:
-                pending = self._pending | _read_files()
-            if not pending and self._table_is_settled:
+                remembered = self._pending | _read_files()
+            if remembered:
+                _store(remembered)
+            elif self._table_is_settled:
                 return
-            if pending:
-                _store(pending)
-            self._table_is_settled = self.settle()
-            settled = _settled(pending) if pending else set()
+            self._table_is_settled = self.settle(remembered)
         except Exception as error:
             if not self._failing:
                 log.warning("charges with unknown outcome cannot be settled yet (%s)", describe(error))
             self._failing, self._table_is_settled = True, False
-            return
-        self._failing = False
-        with self._lock:
-            self._pending -= settled
-        for lost in settled:
-            with suppress(OSError):
-                _file(lost).unlink(missing_ok=True)
+        else:
+            self._failing = False
 
-    def settle(self) -> bool:
-        """Find the outcome of the searches in the table, the oldest first, and refund those that were charged. False
-        when some are left, because another process settles them or waits for the commit of its settlement, or because
-        a refund is refused.
+    def settle(self, remembered: Collection[LostDebit] = ()) -> bool:
+        """Find the outcome of the searches in the table, the oldest first, refund those that were charged, and forget
+        those of `remembered` whose settlement is durable. False when some are left, because another process settles
+        them or waits for the commit of its settlement, or because a refund is refused.
 
         Any number of processes may call it at the same time. Raises django.db's errors.
         """
-        unknown = UnknownCharge.objects.filter(outcome=UnknownCharge.Outcome.UNKNOWN).order_by("pk")
+        keys = {
+            "token_id__in": {lost.token_id for lost in remembered},
+            "charged_at__in": {lost.charged_at for lost in remembered},
+        }
+        unsettled = UnknownCharge.objects.filter(Q(outcome=UnknownCharge.Outcome.UNKNOWN) | Q(**keys)).order_by("pk")
         complete = True
-        for pk in unknown.values_list("pk", flat=True):
+        for pk, *key in unsettled.values_list("pk", *LostDebit._fields):
             try:
                 if not _settle(pk):
                     return False
+                self._forget(LostDebit(*key))
             except credits.ChangeRefused as error:
                 complete = False
                 if pk not in self._refused:
                     self._refused.add(pk)
                     log.error("unknown charge %d cannot be refunded yet: %s", pk, error)
         return complete
+
+    def _forget(self, lost: LostDebit) -> None:
+        with self._lock:
+            self._pending.discard(lost)
+        with suppress(OSError):
+            _file(lost).unlink(missing_ok=True)
 
 
 #: This process's. Tests replace it.
@@ -134,14 +139,14 @@ def prune() -> int:
 
 
 def _settle(pk: int) -> bool:
-    """False when another process has locked it, or has settled it since it was found. Raises credits.ChangeRefused."""
+    """False when another process has locked it; otherwise its settlement, perhaps another process's, is durable.
+    Raises credits.ChangeRefused."""
     with transaction.atomic():
         # skip_locked: while a standby hangs, the first settlement's COMMIT holds this lock, and each waiter would hold
-        # a connection.
-        unlocked = UnknownCharge.objects.select_for_update(skip_locked=True)
-        charge = unlocked.filter(pk=pk, outcome=UnknownCharge.Outcome.UNKNOWN).first()
-        if charge is None:
-            return False
+        # a connection. The lock also makes this COMMIT wait for a synchronous standby to have an earlier settlement.
+        charge = UnknownCharge.objects.select_for_update(skip_locked=True).filter(pk=pk).first()
+        if charge is None or charge.outcome != UnknownCharge.Outcome.UNKNOWN:
+            return charge is not None
         entry = debit.close_debit(charge.token_id, charge.charged_at, charge.request_id)
         charge.outcome = UnknownCharge.Outcome.NOT_CHARGED
         if entry is not None:
@@ -154,26 +159,10 @@ def _settle(pk: int) -> bool:
 
 
 def _store(debits: Collection[LostDebit]) -> None:
-    rows = [UnknownCharge(**lost._asdict()) for lost in debits]
-    with transaction.atomic():
-        if db.VENDOR == "postgresql":
-            # A commit that waits for a standby, as the lost one perhaps does, would keep its connection until that is
-            # back. This one needs none: the process remembers what is not settled.
-            db.run("SET LOCAL synchronous_commit TO local")
-        UnknownCharge.objects.bulk_create(rows, ignore_conflicts=True)
-
-
-def _settled(debits: Collection[LostDebit]) -> set[LostDebit]:
-    """Those of `debits` whose settlement is durable."""
-    keys = {
-        "token_id__in": {lost.token_id for lost in debits},
-        "charged_at__in": {lost.charged_at for lost in debits},
-    }
-    with transaction.atomic():
-        # Locked, so that the COMMIT waits for a synchronous standby to have the settlement, perhaps another process's.
-        rows = UnknownCharge.objects.filter(**keys).exclude(outcome=UnknownCharge.Outcome.UNKNOWN).select_for_update()
-        found = {LostDebit(*row) for row in rows.values_list("token_id", "charged_at", "request_id")}
-    return found & set(debits)
+    """A commit that waits for a standby, as the lost one perhaps does, would keep its connection until that is back.
+    This one does not wait (db.insert_statement): the process remembers what is not settled."""
+    rows = [(*lost, UnknownCharge.Outcome.UNKNOWN.value) for lost in debits]
+    db.run(*db.insert_statement(UnknownCharge, (*LostDebit._fields, "outcome"), rows, "ON CONFLICT DO NOTHING"))
 
 
 # --- Files -----------------------------------------------------------------------------------------------------------
@@ -185,8 +174,7 @@ def _directory() -> Path:
 
 
 def _file(lost: LostDebit) -> Path:
-    at = lost.charged_at.astimezone(UTC).strftime(_TIME)
-    return _directory() / f"{lost.token_id}_{at}_{lost.request_id}"
+    return _directory() / f"{lost.token_id}_{(lost.charged_at - _EPOCH) // timedelta(microseconds=1)}_{lost.request_id}"
 
 
 def _create_file(lost: LostDebit) -> None:
@@ -201,22 +189,11 @@ def _create_file(lost: LostDebit) -> None:
 
 
 def _read_files() -> set[LostDebit]:
+    """Without files of other kinds."""
     try:
-        names = [file.name for file in _directory().iterdir()]
+        matches = [_FILE_NAME.fullmatch(file.name) for file in _directory().iterdir()]
     except OSError:
         return set()
-    return {lost for name in names if (lost := _read_name(name))}
-
-
-@lru_cache(maxsize=1_000)  # reports each name once
-def _read_name(name: str) -> LostDebit | None:
-    """None for a file of another kind."""
-    match = _FILE_NAME.fullmatch(name)
-    if match is None:
-        return None
-    try:
-        charged_at = datetime.strptime(match[2], _TIME).replace(tzinfo=UTC)
-    except ValueError:
-        log.warning("the file %s of charges with unknown outcome is ignored: it has no valid time", name)
-        return None
-    return LostDebit(int(match[1]), charged_at, match[3])
+    return {
+        LostDebit(int(match[1]), _EPOCH + timedelta(microseconds=int(match[2])), match[3]) for match in matches if match
+    }

@@ -1,6 +1,5 @@
 """Deployment checks (`manage.py check --deploy`): what works, but should not be so in production."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -33,12 +32,3 @@ def check_two_factor_authentication(**kwargs: Any) -> list[CheckMessage]:
             id="callerid.W002",
         )
     ]
-
-
-@register(Tags.database, deploy=True)
-def check_postgresql_log(databases: Sequence[str] | None = None, **kwargs: Any) -> list[CheckMessage]:
-    """Runs only with `--database default`."""
-    from monitoring.health.dependencies import logged_values  # takes long to import, and few commands need it
-
-    found = logged_values() if databases else None
-    return [Warning(found.title, hint=found.hint, id="accounts.W001")] if found else []

@@ -20,7 +20,7 @@ from accounts import tokens
 from accounts.admin import base
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_list import shown_state
-from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact
+from accounts.models import ApiToken, CreditEntry, Customer
 from console import navigation
 from core import numbers
 from core.admin import page_url
@@ -133,14 +133,8 @@ def _pages(search: _Search) -> Iterator[Result]:
 
 
 def _customers(search: _Search) -> Iterator[Result]:
-    """By id; by name and contact among the newest."""
-    text = search.text
-    condition = Q(pk=base.id_in(text))
-    if not text.startswith("#"):
-        floor_id = base.scan_floor_id(Customer)
-        contacts = CustomerContact.objects.filter(email__icontains=text, customer_id__gt=floor_id)
-        condition |= Q(pk__gt=floor_id) & (Q(name__icontains=text) | Q(pk__in=contacts.values("customer")))
-    for customer in Customer.objects.filter(condition).order_by("name", "pk")[: MAX_SHOWN + 1]:
+    found = Customer.objects.filter(base.matching_customers(search.text))
+    for customer in found.order_by("name", "pk")[: MAX_SHOWN + 1]:
         yield _result(customer)
 
 
@@ -217,7 +211,7 @@ def _users(search: _Search) -> Iterator[Result]:
 
 _KINDS = (
     _Kind("Pages", "title", None, _pages),
-    _Kind("Customers", "name, #id or contact's e-mail address", Customer, _customers, _text),
+    _Kind("Customers", "name, #id or contact", Customer, _customers, _text),
     _Kind("API tokens", "name, #id or last four characters", ApiToken, _tokens, _text),
     _Kind("Ledger", "request id or reference", CreditEntry, _entries, _ledger_query),
     _Kind("Request log", "request id or number", RequestLogEntry, _requests),

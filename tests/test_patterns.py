@@ -26,7 +26,7 @@ WORST = {
     "accounts.tokens._JTI_CLAIM": '"jti": "0',
     "accounts.tokens._LAST_FOUR": "eyJhbGci…",
     "accounts.tokens._WHOLE": "eyJ",
-    "accounts.unknown_charges._FILE_NAME": "1_20260101T000000.000000Z_",
+    "accounts.unknown_charges._FILE_NAME": "1_1767225600000000_",
     "console.second_factor._TOTP_CODE": "0",
     "console.second_factor: ....": "a",
     "console.second_factor: [\\s-]": "- ",

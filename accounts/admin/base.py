@@ -5,7 +5,6 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth import get_user_model
 from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -13,7 +12,7 @@ from django.shortcuts import redirect
 from django.utils.html import format_html
 
 from accounts import credits, tokens
-from accounts.models import JWT_PREFIX, ApiToken, CreditEntry
+from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
 from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin, change_link, column
 from core.long_lists import Filter, ListForm, LongListAdmin, text_field
 
@@ -36,15 +35,44 @@ def id_in(text: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def is_only_id(text: str) -> bool:
+    """Whether `text` is an id such as `#12`, and no part of a name."""
+    return text.startswith("#") and id_in(text) is not None
+
+
+def identified_tokens(text: str) -> Q:
+    """The tokens with this id, or whose JWT `text` identifies (tokens.find)."""
+    return Q(pk=id_in(text)) | Q(pk__in=[token.pk for token in tokens.find(text)])
+
+
 def matching_tokens(text: str) -> tuple[QuerySet[ApiToken], bool]:
-    """Tokens with this id, with this text in their name, or whose JWT it identifies (tokens.find); and whether names
-    were only searched among the newest tokens."""
-    token_id, floor_id = id_in(text), 0
-    condition = Q(pk=token_id) | Q(pk__in=[token.pk for token in tokens.find(text)])
-    if token_id is None or not text.startswith("#"):
+    """The tokens that `text` identifies or that have it in their name; and whether names were only searched among the
+    newest tokens."""
+    condition, floor_id = identified_tokens(text), 0
+    if not is_only_id(text):
         floor_id = scan_floor_id(ApiToken)
         condition |= Q(name__icontains=text, pk__gt=floor_id)
     return ApiToken.objects.filter(condition), floor_id > 0
+
+
+def matching_customers(text: str) -> Q:
+    """The customers with this id, and among the newest those with this text in their name or a contact."""
+    condition = Q(pk=id_in(text))
+    if is_only_id(text):
+        return condition
+    floor_id = scan_floor_id(Customer)
+    named = Q(name__icontains=text) | Q(email__icontains=text)
+    contacts = CustomerContact.objects.filter(named, customer_id__gt=floor_id)
+    return condition | Q(name__icontains=text, pk__gt=floor_id) | Q(pk__in=contacts.values("customer"))
+
+
+def token_text_problem(text: str) -> str:
+    """Why no token can be found by `text`, which begins like a JWT or contains one; empty for other texts."""
+    try:
+        found = tokens.find(text)
+    except tokens.WholeToken as error:
+        return str(error)
+    return _BEGIN_ALIKE if text.startswith(JWT_PREFIX) and not found else ""
 
 
 def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[CreditEntry] | None = None) -> None:
@@ -70,17 +98,7 @@ class TokenRefusingAdmin(LargeTableAdmin):
     """A list whose search refuses a whole token, so that neither the page nor the address shows it."""
 
     def search_problem(self, text: str) -> str:
-        try:
-            tokens.require_no_token(text)
-        except tokens.WholeToken as error:
-            return str(error)
-        return super().search_problem(text)
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        text = request.GET.get(SEARCH_VAR, "")
-        if text.startswith(JWT_PREFIX) and not self.search_problem(text) and not tokens.find(text):
-            self.message_user(request, _BEGIN_ALIKE, messages.WARNING)
-        return super().changelist_view(request, extra_context)
+        return token_text_problem(text) or super().search_problem(text)
 
 
 class NewestRowsList(IndexedChangeList):
@@ -131,12 +149,8 @@ class TokenListForm(ListForm):
 
     def clean_token(self) -> str:
         text: str = self.cleaned_data["token"]
-        try:
-            tokens.require_no_token(text)
-        except tokens.WholeToken as error:
-            raise forms.ValidationError(str(error)) from error
-        if text.startswith(JWT_PREFIX) and not tokens.find(text):
-            raise forms.ValidationError(_BEGIN_ALIKE)
+        if problem := token_text_problem(text):
+            raise forms.ValidationError(problem)
         return text
 
 

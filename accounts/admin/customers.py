@@ -16,7 +16,7 @@ from unfold import widgets
 from unfold.admin import TabularInline
 from unfold.enums import ActionVariant
 
-from accounts import customer_links, customers, request_statistics, sales, tokens, unknown_charges
+from accounts import customer_links, customers, request_statistics, sales, unknown_charges
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenRefusingAdmin
 from accounts.admin.charts import requests_chart
@@ -123,20 +123,15 @@ class CustomerAdmin(TokenRefusingAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Customer], search_term: str
     ) -> tuple[QuerySet[Customer], bool]:
-        """By name, contact, id, or a token: its name, or what tokens.find knows of it."""
+        """By name, contact or id, or by a token."""
         text = search_term.strip()
         if not text:
             return queryset, False
-        customer_id = base.id_in(text)
-        if customer_id is not None and text.startswith("#"):
-            return queryset.filter(pk=customer_id), False
-        owners = {token.customer_id for token in tokens.find(text)}
-        owned = ApiToken.objects.filter(
-            name__icontains=text, customer__isnull=False, pk__gt=base.scan_floor_id(ApiToken)
-        )
-        contacts = CustomerContact.objects.filter(Q(email__icontains=text) | Q(name__icontains=text))
-        condition = Q(name__icontains=text) | Q(pk__in=contacts.values("customer")) | Q(pk__in=owned.values("customer"))
-        return queryset.filter(condition | Q(pk__in={customer_id, *owners} - {None})), False
+        condition = base.matching_customers(text)
+        if not base.is_only_id(text):
+            owners = base.matching_tokens(text)[0].exclude(customer=None)
+            condition |= Q(pk__in=owners.values("customer"))
+        return queryset.filter(condition), False
 
     def page_context(self, request: HttpRequest, obj: Customer) -> dict[str, Any]:
         now = timezone.now()

@@ -4,12 +4,13 @@ import hmac
 from typing import Any, cast
 
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
 from django.db.models import Prefetch, QuerySet
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.urls import URLPattern, path
 
 from accounts import credits
@@ -18,7 +19,7 @@ from accounts.admin.base import TokenListAdmin, require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
 from accounts.models import CreditEntry
 from core import history, throttling
-from core.admin import RELATED_PAGES, change_link, column, html_link, page_url, require, submitted
+from core.admin import RELATED_PAGES, Unchanged, change_link, column, form_action, html_link, page_url, require
 from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
@@ -40,13 +41,11 @@ class CreditEntryAdmin(TokenListAdmin):
         "reference_text",
     )
     list_display_links = ("when",)
+    actions_detail = ("refund", "check_number")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CreditEntry]:
         refunds = CreditEntry.objects.filter(refunds__isnull=False).only("refunds")
         return super().get_queryset(request).prefetch_related(Prefetch("refunded_by", refunds))
-
-    def has_refund_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perms(["accounts.view_creditentry", "accounts.refund_creditentry"])
 
     # --- Columns and fields ---------------------------------------------------------------------------------------
 
@@ -85,23 +84,11 @@ class CreditEntryAdmin(TokenListAdmin):
     # --- Pages ----------------------------------------------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
-        def page(route: str, view: Any, name: str) -> URLPattern:
-            return path(route, self.admin_site.admin_view(view), name=f"accounts_creditentry_{name}")
-
-        return [
-            page("export/", self.export_view, "export"),
-            page("<int:entry_id>/refund/", self.refund_view, "refund"),
-            page("<int:entry_id>/number/", self.number_view, "number"),
-            *super().get_urls(),
-        ]
+        export = self.admin_site.admin_view(self.export_view)
+        return [path("export/", export, name="accounts_creditentry_export"), *super().get_urls()]
 
     def page_context(self, request: HttpRequest, obj: CreditEntry) -> dict[str, Any]:
-        return {
-            "title": str(obj),
-            "subtitle": None,
-            "may_refund": self.has_refund_permission(request) and _not_refundable(obj) is None,
-            "number_form": CompareNumberForm() if obj.number_hash is not None else None,
-        }
+        return {"title": str(obj), "subtitle": None}
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Everything that the list selects with the same parameters, as CSV. By POST, because it writes the history."""
@@ -125,61 +112,41 @@ class CreditEntryAdmin(TokenListAdmin):
             headers={"Content-Disposition": f'attachment; filename="{name}"'},
         )
 
-    def refund_view(self, request: HttpRequest, entry_id: int) -> HttpResponse:
-        require(self.has_refund_permission(request))
-        entry = get_object_or_404(CreditEntry.objects.select_related("token"), pk=entry_id)
+    # --- Refund, check a number -----------------------------------------------------------------------------------
 
-        def perform(data: dict[str, Any]) -> HttpResponse:
-            actor, reason = request.user.get_username(), data["reason"]
-            try:
-                require_allowance(request, -entry.amount)
-                refund = credits.refund(entry=entry, actor=actor, reason=reason)
-            except (credits.NotRefundable, credits.AllowanceExceeded):
-                # A form that was submitted twice has succeeded, and the browser shows only the second response.
-                earlier = entry.refunded_by.filter(actor=actor, reason=reason).first()
-                if earlier is None:
-                    raise
-                refund = earlier
-            else:
-                self.log_change(request, entry, f"Refunded by ledger entry {refund.pk}. {refund.reason}")
-            self.message_user(request, f"Refunded; balance {refund.balance_after:,}.", messages.SUCCESS)
-            return redirect(page_url(CreditEntry, "change", refund.pk))
+    def offers(self, request: HttpRequest, url_path: str, obj: CreditEntry) -> bool:
+        if url_path == "refund":
+            return obj.kind == CreditEntry.Kind.SEARCH and not obj.refunded_by.all()
+        return obj.number_hash is not None
 
-        if request.method != "POST" and (problem := _not_refundable(entry)):
-            self.message_user(request, problem, messages.WARNING)
-            return redirect(page_url(CreditEntry, "change", entry.pk))
-        form = RefundForm(submitted(request))
-        return self.form_page(request, form, perform, title="Refund a search", button="Refund", original=entry)
+    @form_action("Refund this search", "view", "accounts.refund_creditentry", form=RefundForm)
+    def refund(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:
+        actor, reason = request.user.get_username(), data["reason"]
+        try:
+            require_allowance(request, -obj.amount)
+            refund = credits.refund(entry=obj, actor=actor, reason=reason)
+        except (credits.NotRefundable, credits.AllowanceExceeded):
+            # A form that was submitted twice has succeeded, and the browser shows only the second response.
+            earlier = CreditEntry.objects.filter(refunds=obj, actor=actor, reason=reason).first()
+            if earlier is None:
+                raise
+            refund = earlier
+        else:
+            self.log_change(request, obj, f"Refunded by ledger entry {refund.pk}. {refund.reason}")
+        return f"Refunded; balance {refund.balance_after:,}. {refund.reason}"
 
-    def number_view(self, request: HttpRequest, entry_id: int) -> HttpResponse:
-        """Whether the entry's search was for the submitted number, which is neither stored nor shown again."""
-        require(self.has_view_permission(request))
-        entry = get_object_or_404(CreditEntry.objects.select_related("token"), pk=entry_id, kind="search")
-        context = {**self.page_context(request, entry), "title": "Check a number", "original": entry}
-        if request.method != "POST":
-            return self.render_page(request, "number.html", **context)
-        form = CompareNumberForm(request.POST)
+    @form_action("Check a number", "view", form=CompareNumberForm, explanation="The number is not stored.")
+    def check_number(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:
+        """Whether the entry's search was for the submitted number."""
         try:
             throttling.count_attempt(request, group="ledger-number", rate=COMPARE_RATE, key="user")
         except throttling.TooManyAttempts as error:
-            context["errors"] = [f"Too many numbers checked. Try again in {error.wait_s} s."]
-            response = self.render_page(request, "number.html", **context)
-            response.status_code, response["Retry-After"] = 429, str(error.wait_s)
-            return response
-        if entry.number_hash is None:
-            context["answer"] = "erased"
-        elif form.is_valid():
-            number_hash = keyed_hash("number", form.cleaned_data["number"])
-            context["answer"] = "yes" if hmac.compare_digest(number_hash, bytes(entry.number_hash)) else "no"
-        else:
-            context["errors"] = form.errors["number"]
-        return self.render_page(request, "number.html", **context)
-
-
-def _not_refundable(entry: CreditEntry) -> str | None:
-    if entry.kind != CreditEntry.Kind.SEARCH:
-        return "Only a search can be refunded. Use Adjust on the token's page instead."
-    return "This search has already been refunded." if entry.refunded_by.exists() else None
+            raise ValidationError(f"Too many numbers checked. Try again in {error.wait_s} s.") from error
+        if obj.number_hash is None:
+            raise ValidationError("The number of this entry can no longer be checked.")
+        if hmac.compare_digest(keyed_hash("number", data["number"]), bytes(obj.number_hash)):
+            return "Yes, this search was for that number."
+        return Unchanged("No, this search was for another number.")
 
 
 def _entry_link(entry_id: int | None) -> str:

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import cached_property
 
-from accounts import request_statistics, tokens
+from accounts import request_statistics
 from accounts.admin import base
 from accounts.models import ApiToken
 from core.admin import MAX_LISTED, ConditionFilter
@@ -97,7 +97,7 @@ class TokenList(base.NewestRowsList):
     limit = "tokens; #id and the last 4 characters find any token"
 
     def identified(self) -> Q:
-        return super().identified() | Q(pk__in=[token.pk for token in tokens.find(self.query)])
+        return base.identified_tokens(self.query)
 
     def with_figures(self) -> QuerySet[ApiToken]:
         return request_statistics.with_activity(ApiToken.objects.select_related("customer"), timezone.now())

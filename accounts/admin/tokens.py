@@ -87,7 +87,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
 
     # --- The list ------------------------------------------------------------------------------------------------
 
-    hint = column(lambda token: token.hint or "–", "token")
+    hint = column(lambda token: token.hint, "token")
     name_and_customer = column(
         lambda token: (
             format_html('{}<small class="block">{}</small>', token.name, Truncator(token.customer.name).chars(40))
@@ -115,12 +115,14 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         self, request: HttpRequest, queryset: QuerySet[ApiToken], search_term: str
     ) -> tuple[QuerySet[ApiToken], bool]:
         """`#12` is the token with this id; `12` also searches for text. tokens.find says how a JWT is searched."""
-        token_id = base.id_in(search_term)
-        if token_id is not None and search_term.strip().startswith("#"):
-            return queryset.filter(pk=token_id), False
-        found, duplicates = super().get_search_results(request, queryset, search_term)
-        ids = [token.pk for token in tokens.find(search_term)] + ([] if token_id is None else [token_id])
-        return (found | queryset.filter(pk__in=ids) if ids else found), duplicates
+        text = search_term.strip()
+        if not text:
+            return queryset, False
+        identified = queryset.filter(base.identified_tokens(text))
+        if base.is_only_id(text):
+            return identified, False
+        found, duplicates = super().get_search_results(request, queryset, text)
+        return found | identified, duplicates
 
     # --- The token's page ----------------------------------------------------------------------------------------
 
@@ -206,7 +208,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         variant=ActionVariant.PRIMARY,
     )
     def top_up(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        return self._record(request, credits.top_up, obj.pk, data)
+        return self._record(request, credits.top_up, obj, data)
 
     @form_action(
         "Adjust",
@@ -216,7 +218,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         explanation="Corrects the balance with a ledger entry. For purchases, use Top up.",
     )
     def adjust(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        return self._record(request, credits.adjust, obj.pk, data)
+        return self._record(request, credits.adjust, obj, data)
 
     @form_action(
         "Rotate",
@@ -233,10 +235,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
             raise ValidationError(
                 "This token was rotated after you opened this page. Reload the page to rotate it again."
             )
-        try:
-            issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
-        except tokens.TokenRevoked as error:
-            raise ValidationError("A revoked token cannot be rotated. Issue a new one.") from error
+        issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
         grace = f"Rotated with a grace period of {data['grace_minutes']} minutes."
         self.log_change(request, token, f"{grace} {data['reason']}")
         return self._shown_once(request, issued, title="API token rotated")
@@ -257,14 +256,16 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         return message
 
     def _record(
-        self, request: HttpRequest, service: Callable[..., CreditEntry], token_id: int, data: dict[str, Any]
+        self,
+        request: HttpRequest,
+        service: Callable[..., tuple[CreditEntry, bool]],
+        token: ApiToken,
+        data: dict[str, Any],
     ) -> str:
         """Within a transaction: write a ledger entry by `service`, unless the reference has one. The message."""
-        repeated = CreditEntry.objects.filter(token_id=token_id, reference=data["reference"])
-        require_allowance(request, data["amount"], repeated)
-        token, is_new = _locked(token_id), not repeated.exists()
+        require_allowance(request, data["amount"], token.entries.filter(reference=data["reference"]))
         fields = {name: data[name] for name in ("amount", "price", "reason", "reference")}
-        entry = service(token=token, actor=request.user.get_username(), **fields)
+        entry, is_new = service(token=token, actor=request.user.get_username(), **fields)
         what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
         if data.get("own_reference"):
             what += f", reference {entry.reference}"
@@ -332,7 +333,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         for pk in sorted(rows.keys() - skipped.keys()):
             try:
                 with transaction.atomic():
-                    outcomes[pk] = self._record(request, credits.top_up, pk, data)
+                    outcomes[pk] = self._record(request, credits.top_up, rows[pk], data)
             except (ValueError, DatabaseError) as error:
                 failed += 1
                 log.warning("top-up failed: token=%d %s", pk, type(error).__name__)

@@ -11,7 +11,7 @@ import ssl
 from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 from django.conf import settings
@@ -36,6 +36,13 @@ _ERRORS = {"22": DataError, "23": IntegrityError}
 _FAILURES = (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
+class Host(NamedTuple):
+    """One host of DATABASE_URL. `options`: of asyncpg.connect; `timeout_s`: `connect_timeout`."""
+
+    options: dict[str, Any]
+    timeout_s: float
+
+
 class Pool:
     """At most `size` connections, made when they are needed; the server may be down when it is created.
 
@@ -46,7 +53,7 @@ class Pool:
     def __init__(self, size: int, max_wait_s: float | None) -> None:
         self._size = size
         self._max_wait_s = max_wait_s
-        self._hosts = [_Host(**target) for target in targets(connection.get_connection_params())]
+        self._hosts = targets(connection.get_connection_params())
         #: The one that was used last is used next.
         self._idle: list[asyncpg.Connection[Any]] = []
         self._open = 0
@@ -171,14 +178,6 @@ def _give_up(turn: "asyncio.Future[Any]") -> None:
         turn.set_exception(TimeoutError())
 
 
-class _Host:
-    """One host of DATABASE_URL. `options`: of asyncpg.connect; `timeout_s`: `connect_timeout`."""
-
-    def __init__(self, options: dict[str, Any], timeout_s: float) -> None:
-        self.options = options
-        self.timeout_s = timeout_s
-
-
 async def _limit_statements(connection: Any, timeout_s: float) -> None:
     """By SET, because PgBouncer refuses it in the startup packet. Not with DB_PREPARE=false, behind a pooler in
     transaction mode: what is set there stays with the server's connection, for whichever client gets it next."""
@@ -192,8 +191,8 @@ async def _limit_statements(connection: Any, timeout_s: float) -> None:
         raise
 
 
-def targets(parameters: dict[str, Any]) -> list[dict[str, Any]]:
-    """The options of asyncpg.connect for each host of libpq's `parameters` (PostgreSQL documentation, 34.1.2)."""
+def targets(parameters: dict[str, Any]) -> list[Host]:
+    """The hosts of libpq's `parameters` (PostgreSQL documentation, 34.1.2)."""
     known = conninfo.conninfo_to_dict(conninfo.make_conninfo("", **_libpq(parameters)))
     hosts = str(known.get("host", "")).split(",")
     ports = str(known.get("port", "") or "5432").split(",")
@@ -207,10 +206,7 @@ def targets(parameters: dict[str, Any]) -> list[dict[str, Any]]:
     }
     timeout_s = float(known.get("connect_timeout") or 2)
     return [
-        {
-            "options": {**common, "host": host or None, "port": int(port), "ssl": _tls(known)},
-            "timeout_s": timeout_s,
-        }
+        Host({**common, "host": host or None, "port": int(port), "ssl": _tls(known)}, timeout_s)
         for host, port in zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True)
     ]
 

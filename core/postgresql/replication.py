@@ -28,11 +28,11 @@ _NUMBER = re.compile(r"\s*(?:(?:FIRST|ANY)\s+)?([0-9]+)\s*\(", re.IGNORECASE)
 
 def commit_problem() -> str | None:
     """One sentence about why commits do not complete, or None. Raises django.db's errors."""
-    return _problem(*db.fetch_one(_STATE)) if db.VENDOR == "postgresql" else None
+    return _problem(*db.fetch_one(_STATE))
 
 
 async def find_commit_problem() -> str | None:
-    """As `commit_problem`, on the event loop."""
+    """As `commit_problem`, on the event loop; None on SQLite."""
     return _problem(*await database.fetch_one(_STATE)) if db.VENDOR == "postgresql" else None
 
 

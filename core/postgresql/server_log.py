@@ -20,11 +20,7 @@ SILENT = {
 
 
 def writes_values() -> list[str]:
-    """The names of the settings that make the database log values, for the connected role; none on SQLite.
-
-    Raises django.db's errors.
-    """
-    if db.VENDOR != "postgresql":
-        return []
+    """The names of the settings that make the database log values, for the connected role. Raises django.db's
+    errors."""
     rows = db.fetch("SELECT name, setting FROM pg_settings WHERE name = ANY(%s) ORDER BY name", [list(SILENT)])
     return [name for name, setting in rows if setting not in SILENT[name]]

@@ -27,7 +27,7 @@ def charge(token: ApiToken, **options: Any) -> charging.ChargedAnswer:
 
 
 def top_up(token: ApiToken, amount: int = 10, reference: str = "") -> CreditEntry:
-    return credits.top_up(token=token, amount=amount, actor="op", reason="invoice", reference=reference)
+    return credits.top_up(token=token, amount=amount, actor="op", reason="invoice", reference=reference)[0]
 
 
 def balance(token: ApiToken) -> int:
@@ -153,7 +153,7 @@ def test_adjustment_never_goes_below_zero(token: ApiToken, amount: int) -> None:
     with pytest.raises(credits.ChangeRefused):
         credits.adjust(token=token, amount=amount, actor="op", reason="x")
     assert balance(token) == 3
-    assert credits.adjust(token=token, amount=-3, actor="op", reason="x").balance_after == 0
+    assert credits.adjust(token=token, amount=-3, actor="op", reason="x")[0].balance_after == 0
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "x" * 201])

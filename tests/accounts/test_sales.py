@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 def top_up(token: ApiToken, amount: int, price: str | None = None, **options: Any) -> CreditEntry:
     paid = None if price is None else Decimal(price)
-    return credits.top_up(token=token, amount=amount, price=paid, actor="op", reason="paid", **options)
+    return credits.top_up(token=token, amount=amount, price=paid, actor="op", reason="paid", **options)[0]
 
 
 def month() -> datetime:

@@ -8,7 +8,6 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from accounts import tokens
-from accounts.models import ApiToken
 from tests.accounts.admin.pages import LEDGER, LIST, issue_token
 
 pytestmark = pytest.mark.django_db
@@ -53,14 +52,6 @@ def test_beginning_of_the_previous_jwt_finds_the_token(issued: tokens.Issued) ->
     tokens.rotate(token=issued.token, grace=timedelta(hours=1))
     assert tokens.find(issued.api_key.rpartition(".")[0]) == [issued.token]
     assert tokens.find(issued.api_key[-4:]) == []
-
-
-def test_token_from_before_hints_has_none_until_rotated(admin_client: Client, issued: tokens.Issued) -> None:
-    ApiToken.objects.filter(pk=issued.token.pk).update(last_four="")
-    issued.token.refresh_from_db()
-    assert issued.token.hint == ""
-    assert "unknown until it is rotated" in admin_client.get(f"{LIST}{issued.token.pk}/change/").text
-    assert tokens.rotate(token=issued.token).token.hint
 
 
 def test_whole_token_is_not_searched_for(issued: tokens.Issued) -> None:

@@ -155,19 +155,6 @@ def test_a_failed_settlement_is_repeated(
     ]
 
 
-def test_a_file_without_a_valid_time_is_skipped(
-    token: ApiToken, remembered: ChargeSettler, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    unknown_charges._read_name.cache_clear()
-    remembered.add(charge(token))
-    invalid = tmp_path / "unknown-charges" / "1_20261399T000000.000000Z_x"
-    invalid.touch()
-    for _ in range(2):
-        remembered.flush()
-    assert (balance(token), files(tmp_path)) == (30, [invalid])
-    assert [record.args for record in caplog.records if record.name == "accounts.unknown_charges"] == [(invalid.name,)]
-
-
 def test_a_refused_refund_delays_no_other(
     token: ApiToken, remembered: ChargeSettler, caplog: pytest.LogCaptureFixture
 ) -> None:

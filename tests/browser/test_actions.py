@@ -93,10 +93,10 @@ def test_search_is_found_by_request_id_and_refunded_once(
     page.locator("#result_list tbody th a").click()
     expect(page.get_by_text(f"Request id: call-{token.id}")).to_be_visible()
 
+    page.get_by_role("link", name="Check a number").click()
     page.get_by_label("Number").fill("493023125555")
-    page.get_by_role("button", name="Check").click()
-    expect(page.get_by_text("Yes", exact=False).first).to_be_visible()
-    page.go_back()
+    page.get_by_role("button", name="Check a number").click()
+    expect(page.get_by_text("Yes, this search was for that number.")).to_be_visible()
 
     page.get_by_role("link", name="Refund this search").click()
     page.get_by_label("Reason").fill("the line was dead")

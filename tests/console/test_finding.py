@@ -76,7 +76,7 @@ def test_id_finds_a_customer_and_a_token(boss: Client) -> None:
 
 def test_reference_finds_the_top_up(boss: Client) -> None:
     token = tokens.issue(name="pbx", initial_credits=5, actor="boss").token
-    entry = credits.top_up(token=token, amount=5, actor="boss", reason="paid", reference="INV-17")
+    entry, _ = credits.top_up(token=token, amount=5, actor="boss", reason="paid", reference="INV-17")
     assert opened(boss, "INV-17") == change("accounts_creditentry", entry.pk)
 
 
@@ -163,7 +163,7 @@ def test_common_beginning_of_tokens_is_explained(boss: Client, text: str, hint: 
     explanation = "Tokens begin alike"
     assert (explanation in find(boss, text).text) is hint
     for page in ("apitoken", "customer"):
-        assert (explanation in boss.get(f"/admin/accounts/{page}/", {"q": text}).text) is hint
+        assert (explanation in boss.get(f"/admin/accounts/{page}/", {"q": text}, follow=True).text) is hint
 
 
 def test_nothing_found(boss: Client) -> None:

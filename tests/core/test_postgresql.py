@@ -382,7 +382,7 @@ def test_a_standby_is_passed_over_for_the_primary(monkeypatch: pytest.MonkeyPatc
 )
 def test_hosts_and_ports_are_paired_as_libpq_does(parameters: dict[str, Any], options: list[tuple[str, int]]) -> None:
     found = pools.targets({**parameters, "dbname": "x", "user": "u", "prepare_threshold": None})
-    assert [(each["options"]["host"], each["options"]["port"]) for each in found] == options
+    assert [(each.options["host"], each.options["port"]) for each in found] == options
 
 
 def test_errors_of_the_pool_are_operational_errors() -> None:

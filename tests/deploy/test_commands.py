@@ -122,7 +122,7 @@ def test_the_shipped_files_make_an_installation(database: PostgresServer, tmp_pa
         contacts = tmp_path / "contacts.csv"
         contacts.write_text("number,name\n+493023125042,Example Bakery\n")
         callerid(tmp_path, "import_contacts", str(contacts))
-        check = callerid(tmp_path, "check", "--deploy", "--database", "default", "--fail-level", "WARNING")
+        check = callerid(tmp_path, "check", "--deploy", "--fail-level", "WARNING")
         assert "no issues" in check.stdout
     finally:
         pooler.close()

@@ -30,11 +30,12 @@ def issue(name: str, amount: int) -> dict[str, Any]:
 
 def top_up(token_id: int, amount: int, reference: str) -> int:
     token = ApiToken.objects.get(pk=token_id)
-    return credits.top_up(token=token, amount=amount, actor="model", reason="model", reference=reference).pk
+    return credits.top_up(token=token, amount=amount, actor="model", reason="model", reference=reference)[0].pk
 
 
 def adjust(token_id: int, amount: int) -> int:
-    return credits.adjust(token=ApiToken.objects.get(pk=token_id), amount=amount, actor="model", reason="model").pk
+    token = ApiToken.objects.get(pk=token_id)
+    return credits.adjust(token=token, amount=amount, actor="model", reason="model")[0].pk
 
 
 def refund(token_id: int, request_id: str) -> int:

@@ -1,10 +1,13 @@
-"""Base classes of the token commands: results go to standard output, messages to standard error."""
+"""Shared parts of the token commands: results go to standard output, messages to standard error."""
 
 from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.db import transaction
 
 from accounts.models import ApiToken, Customer
 from core.commands import JSONCommand
@@ -14,15 +17,24 @@ if TYPE_CHECKING:  # importing the JWT library would slow every other command's 
     from accounts.tokens import Issued
 
 
-class TokenCommand(JSONCommand):
-    def token(self, token_id: int) -> ApiToken:
-        try:
-            return ApiToken.objects.get(pk=token_id)
-        except (ApiToken.DoesNotExist, OverflowError):
-            raise CommandError(f"There is no token {token_id}. See: manage.py list_tokens") from None
+@contextmanager
+def change() -> Iterator[None]:
+    """A transaction, with its History entry. What the services refuse is the command's error."""
+    try:
+        with transaction.atomic():
+            yield
+    except (ValueError, OverflowError) as error:
+        raise CommandError(str(error)) from error
 
 
-class JWTCommand(TokenCommand):
+def find_token(token_id: int) -> ApiToken:
+    try:
+        return ApiToken.objects.get(pk=token_id)
+    except (ApiToken.DoesNotExist, OverflowError):
+        raise CommandError(f"There is no token {token_id}. See: manage.py list_tokens") from None
+
+
+class JWTCommand(JSONCommand):
     """A command whose result is a new JWT, which cannot be shown again."""
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,12 +6,11 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from accounts import audit, unknown_charges
-from accounts.management.commands._output import TokenCommand
 from accounts.models import UnknownCharge
-from core.commands import task_ended
+from core.commands import JSONCommand, task_ended
 
 
-class Command(TokenCommand):
+class Command(JSONCommand):
     help = (
         "Check that every balance is the sum of its ledger entries, equals the newest entry's balance and is not "
         "negative, and that each entry's balance is the previous one plus its amount. Counts the searches whose charge "

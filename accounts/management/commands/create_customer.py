@@ -1,10 +1,9 @@
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
-from django.db import transaction
+from django.core.management.base import CommandParser
 
 from accounts import customers
-from accounts.management.commands._output import customer_as_json
+from accounts.management.commands._output import change, customer_as_json
 from core import history
 from core.commands import JSONCommand
 
@@ -24,10 +23,7 @@ class Command(JSONCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            with transaction.atomic():
-                customer = customers.create(name=options["name"], note=options["note"], contacts=options["contact"])
-                history.record(action=history.Action.ADDITION, target=customer, message="Created.")
-        except ValueError as error:
-            raise CommandError(str(error)) from error
+        with change():
+            customer = customers.create(name=options["name"], note=options["note"], contacts=options["contact"])
+            history.record(action=history.Action.ADDITION, target=customer, message="Created.")
         self.write_result(options, customer_as_json(customer), f"Customer {customer.pk} '{customer.name}' is created.")

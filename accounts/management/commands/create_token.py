@@ -1,10 +1,9 @@
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
-from django.db import transaction
+from django.core.management.base import CommandParser
 
 from accounts import customers, tokens
-from accounts.management.commands._output import JWTCommand, price
+from accounts.management.commands._output import JWTCommand, change, price
 from core import history
 
 
@@ -30,25 +29,22 @@ class Command(JWTCommand):
         parser.add_argument("--low-balance-at", type=int, help="the balance, in credits, at which a notice is sent")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            with transaction.atomic():
-                issued = tokens.issue(
-                    name=options["name"],
-                    initial_credits=options["credits"] or 0,
-                    is_test=options["test"],
-                    price=options["price"],
-                    days=options["days"],
-                    actor=history.command_actor(),
-                    contact=options["contact"],
-                    low_balance_at=options["low_balance_at"],
-                    customer=customers.get_by_name_or_id(options["customer"]) if options["customer"] else None,
-                )
-                token = issued.token
-                kind = "no credits (a test token)" if token.is_test else f"{token.credits} credits"
-                message = f"Issued: {kind}, {token.lifetime_days} days."
-                history.record(action=history.Action.ADDITION, target=token, message=message)
-        except ValueError as error:
-            raise CommandError(str(error)) from error
+        with change():
+            issued = tokens.issue(
+                name=options["name"],
+                initial_credits=options["credits"] or 0,
+                is_test=options["test"],
+                price=options["price"],
+                days=options["days"],
+                actor=history.command_actor(),
+                contact=options["contact"],
+                low_balance_at=options["low_balance_at"],
+                customer=customers.get_by_name_or_id(options["customer"]) if options["customer"] else None,
+            )
+            token = issued.token
+            kind = "no credits (a test token)" if token.is_test else f"{token.credits} credits"
+            message = f"Issued: {kind}, {token.lifetime_days} days."
+            history.record(action=history.Action.ADDITION, target=token, message=message)
         message = (
             f"Token {token.pk} '{token.name}' with {kind}, valid until {token.expires_at:%Y-%m-%d}. "
             "It cannot be shown again:"

@@ -1,10 +1,11 @@
 from typing import Any
 
-from accounts.management.commands._output import TokenCommand, as_json
+from accounts.management.commands._output import as_json
 from accounts.models import ApiToken
+from core.commands import JSONCommand
 
 
-class Command(TokenCommand):
+class Command(JSONCommand):
     help = "List all API tokens with their balance (or `test`) and state (active, in grace, revoked, expired)."
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -14,6 +15,6 @@ class Command(TokenCommand):
             balance = "test" if token["test"] else token["credits"]
             lines.append(
                 f"{token['id']:>6}  {balance:>10}  {token['state']:<8}  {token['expires_at']:<20}  "
-                f"{token['hint'] or '–':<13}  {token['name']}"
+                f"{token['hint']:<13}  {token['name']}"
             )
         self.write_result(options, tokens, "\n".join(lines))

@@ -1,14 +1,14 @@
 from typing import Any
 
 from django.core.management.base import CommandParser
-from django.db import transaction
 
 from accounts import tokens
-from accounts.management.commands._output import TokenCommand, as_json
+from accounts.management.commands._output import as_json, change, find_token
 from core import history
+from core.commands import JSONCommand
 
 
-class Command(TokenCommand):
+class Command(JSONCommand):
     help = "Revoke an API token and its rotated predecessor. Both stop working at once. Cannot be undone."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -17,8 +17,8 @@ class Command(TokenCommand):
         parser.add_argument("--reason", default="", help="why, for operators")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        token = self.token(options["id"])
-        with transaction.atomic():
+        token = find_token(options["id"])
+        with change():
             now_revoked = tokens.revoke(token=token, reason=options["reason"])
             if now_revoked:
                 message = f"Revoked. {options['reason']}".strip()

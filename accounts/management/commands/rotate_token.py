@@ -1,11 +1,10 @@
 from datetime import timedelta
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
-from django.db import transaction
+from django.core.management.base import CommandParser
 
 from accounts import tokens
-from accounts.management.commands._output import JWTCommand
+from accounts.management.commands._output import JWTCommand, change, find_token
 from core import history
 
 
@@ -27,16 +26,11 @@ class Command(JWTCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        token, minutes = self.token(options["id"]), options["grace_minutes"]
-        try:
-            with transaction.atomic():
-                issued = tokens.rotate(token=token, grace=timedelta(minutes=minutes))
-                message = f"Rotated, with {minutes} minutes of grace for the earlier token."
-                history.record(action=history.Action.CHANGE, target=token, message=message)
-        except tokens.TokenRevoked:
-            raise CommandError(f"Token {options['id']} is revoked: issue a new one.") from None
-        except (ValueError, OverflowError):
-            raise CommandError(f"A grace period is 0 to {tokens.MAX_GRACE // timedelta(minutes=1)} minutes.") from None
+        token, minutes = find_token(options["id"]), options["grace_minutes"]
+        with change():
+            issued = tokens.rotate(token=token, grace=timedelta(minutes=minutes))
+            message = f"Rotated, with {minutes} minutes of grace for the earlier token."
+            history.record(action=history.Action.CHANGE, target=token, message=message)
         until = issued.token.previous_until
         message = (
             f"Token {issued.token.pk} '{issued.token.name}' is rotated; the old one "

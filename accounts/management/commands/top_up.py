@@ -1,15 +1,14 @@
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
-from django.db import transaction
+from django.core.management.base import CommandParser
 
 from accounts import credits
-from accounts.management.commands._output import TokenCommand, as_json, price
-from accounts.models import ApiToken
+from accounts.management.commands._output import as_json, change, find_token, price
 from core import history
+from core.commands import JSONCommand
 
 
-class Command(TokenCommand):
+class Command(JSONCommand):
     help = "Add credits to an API token, with a ledger entry. Refused for a revoked token and for a test token."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -21,29 +20,22 @@ class Command(TokenCommand):
         parser.add_argument("--reference", default="", help="invoice or order number; repeating it adds nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        token = self.token(options["id"])
-        reference = options["reference"].strip()
-        try:
-            with transaction.atomic():
-                # Locked, so that the second of two concurrent calls with one reference sees the first one's entry.
-                ApiToken.objects.select_for_update().get(pk=token.pk)
-                repeated = reference != "" and token.entries.filter(reference=reference).exists()
-                entry = credits.top_up(
-                    token=token,
-                    amount=options["amount"],
-                    actor=history.command_actor(),
-                    reason=options["note"],
-                    reference=reference,
-                    price=options["price"],
+        token = find_token(options["id"])
+        with change():
+            entry, is_new = credits.top_up(
+                token=token,
+                amount=options["amount"],
+                actor=history.command_actor(),
+                reason=options["note"],
+                reference=options["reference"],
+                price=options["price"],
+            )
+            if is_new:
+                message = (
+                    f"Added ledger entry {entry.pk}, top-up of {entry.amount:+d} credits, balance "
+                    f"{entry.balance_after}. {entry.reason}"
                 )
-                if not repeated:
-                    message = (
-                        f"Added ledger entry {entry.pk}, top-up of {entry.amount:+d} credits, balance "
-                        f"{entry.balance_after}. {entry.reason}"
-                    )
-                    history.record(action=history.Action.CHANGE, target=token, message=message)
-        except ValueError as error:
-            raise CommandError(str(error)) from error
+                history.record(action=history.Action.CHANGE, target=token, message=message)
         token.refresh_from_db()
         text = (
             f"Token {token.pk} '{token.name}' has {token.credits} credits (ledger entry {entry.pk}: {entry.amount:+d})."

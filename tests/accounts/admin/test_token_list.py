@@ -153,7 +153,7 @@ def test_page_shows_requests_by_day_and_outcome(admin_client: Client, token: Api
 
 
 def test_page_lists_the_latest_ledger_entries_with_links(admin_client: Client, token: ApiToken) -> None:
-    entries = [credits.top_up(token=token, amount=n, actor="op", reason=f"why {n}") for n in range(1, 23)]
+    entries = [credits.top_up(token=token, amount=n, actor="op", reason=f"why {n}")[0] for n in range(1, 23)]
     text = admin_client.get(page(token, "change")).text
     shown = [int(pk) for pk in re.findall(rf'href="{LEDGER}(\d+)/change/"', text)]
     assert shown == [entry.pk for entry in entries[:1:-1]]

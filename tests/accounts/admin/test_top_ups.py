@@ -195,7 +195,7 @@ def test_bulk_retry_tops_up_only_what_failed(
     monkeypatch.setattr(credits, "MAX_BALANCE", 2 * credits.MAX_AMOUNT + 30)
     really = credits.top_up
 
-    def top_up(**fields: Any) -> CreditEntry:
+    def top_up(**fields: Any) -> tuple[CreditEntry, bool]:
         if fields["token"].pk == busy.pk:
             really(**fields)  # must be rolled back
             raise OperationalError("canceling statement due to statement timeout")
