@@ -22,7 +22,6 @@ from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from callerid_project import checks
-from lookup.apps import sources_can_be_bound
 from tests.plugin import ROOT, generated_keys, our_settings
 
 pytestmark = pytest.mark.once
@@ -147,23 +146,6 @@ def test_an_invalid_setting_is_reported(tmp_path: Path, environment: dict[str, s
     message = str(raised.value)
     assert told in message
     assert not any(secret in message for secret in ("hunter2", "s" * 40, "j" * 50, "p" * 40))
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "told"),
-    [
-        ("SOURCE_A", "directory,nowhere", "there is no source 'nowhere'"),
-        ("SOURCE_B", "complaints,,directory", "SOURCE_B must name a source"),
-        ("SOURCE_A", "no.such.Thing", "cannot be imported"),
-        ("SOURCE_A", "json.JSONDecoder", "not a lookup.connectors.base.Connector"),
-    ],
-)
-def test_a_source_that_cannot_be_bound_is_an_error(settings: Any, setting: str, value: str, told: str) -> None:
-    setattr(settings, setting, value)
-    (error,) = sources_can_be_bound()
-    assert (error.id, error.is_serious()) == ("lookup.E001", True)
-    assert told in error.msg
-    assert error.hint == f"Correct {setting} in the environment."
 
 
 @pytest.mark.parametrize(
