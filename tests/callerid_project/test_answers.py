@@ -121,7 +121,7 @@ def test_the_admin_keeps_its_own_error_pages(admin_client: Client) -> None:
     assert response.headers["Content-Type"].startswith("text/html")
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/docs", "/schema"])
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/docs", "/schema", "/"])
 def test_another_method_is_json_405_on_every_path(db: None, path: str) -> None:
     response = Client(enforce_csrf_checks=True).post(path)
     assert response.status_code == 405

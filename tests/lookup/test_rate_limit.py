@@ -98,6 +98,16 @@ def test_a_lowered_limit_holds_at_once_and_its_wait_is_true(log: TokenLog) -> No
 
 
 @pytest.mark.usefixtures("in_process")
+def test_after_a_lowered_limit_all_but_one_must_leave() -> None:
+    now = 0.0
+    log = TokenLog(clock=lambda: now)
+    for now in (0.0, 10.0, 20.0, 30.0):  # noqa: B007  (the clock's)
+        awaited.hit(log, 1, 4, 60)
+    now = 40.0
+    assert awaited.hit(log, 1, 2, 60) == (False, 0, 40)
+
+
+@pytest.mark.usefixtures("in_process")
 def test_idle_tokens_are_forgotten_and_no_others() -> None:
     now = 0.0
     log = TokenLog(clock=lambda: now)
