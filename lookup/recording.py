@@ -2,7 +2,7 @@
 line. (What the sources of a search contributed is reported by lookup.search, also for searches without a client.)"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from accounts.charging import ChargedAnswer
@@ -17,20 +17,20 @@ from lookup.search import SlotResult
 class SearchRecord:
     """A request to the search and its answer.
 
-    `token`: None without a valid one. `outcome`: one of accounts.request_statistics.OUTCOMES. `replayed`: whether an
-    earlier request's answer was sent again. `elapsed_s`: since the request was received. `number`: None if it is
-    missing or invalid. `charge`: None unless a credit was taken. `slots`: empty when no source was asked.
+    `token`: None without a valid one. `number`: None if it is missing or invalid. `slots`: empty when no source was
+    asked. `charge`: None unless a credit was taken. `replayed`: whether an earlier request's answer was sent again.
+    `outcome`: one of accounts.request_statistics.OUTCOMES. `elapsed_s`: since the request was received.
     """
 
-    token: ActiveToken | None
     request_id: str
-    status: int
-    outcome: str
-    replayed: bool
-    elapsed_s: float
-    number: str | None
-    charge: ChargedAnswer | None
-    slots: Mapping[str, SlotResult]
+    token: ActiveToken | None = None
+    number: str | None = None
+    slots: Mapping[str, SlotResult] = field(default_factory=dict)
+    charge: ChargedAnswer | None = None
+    replayed: bool = False
+    outcome: str = ""
+    status: int = 0
+    elapsed_s: float = 0.0
 
     @property
     def number_hash(self) -> bytes | None:
@@ -38,16 +38,15 @@ class SearchRecord:
             return self.charge.number_hash
         return keyed_hash("number", self.number) if self.number is not None else None
 
-
-def record(search: SearchRecord) -> dict[str, Any]:
-    """Report an answered request to monitoring; returns the facts for its log line."""
-    facts: dict[str, Any] = {}
-    if search.token is not None:
-        facts["token"] = search.token.pk
-        if search.token.is_test:
-            facts["test"] = "yes"
-    if search.number is not None:
-        facts["number"] = numbers.mask(search.number)
-    facts |= {slot: result.status for slot, result in search.slots.items()}
-    signals.answered.send_robust(None, record=search, number_mask=facts.get("number", ""))
-    return facts
+    def report(self) -> dict[str, Any]:
+        """Report the answered request to monitoring; returns the facts for its log line."""
+        facts: dict[str, Any] = {}
+        if self.token is not None:
+            facts["token"] = self.token.pk
+            if self.token.is_test:
+                facts["test"] = "yes"
+        if self.number is not None:
+            facts["number"] = numbers.mask(self.number)
+        facts |= {slot: result.status for slot, result in self.slots.items()}
+        signals.answered.send_robust(None, record=self, number_mask=facts.get("number", ""))
+        return facts

@@ -18,7 +18,7 @@ from core import database, loop, numbers, throttling, tracing
 from core.views import AsyncAPIView
 from lookup import rate_limit, test_mode
 from lookup.parsers import read_json
-from lookup.recording import SearchRecord, record
+from lookup.recording import SearchRecord
 from lookup.schema import search_schema
 from lookup.search import AllSourcesFailed, SearchResult, queries, search
 from lookup.serializers import search_data
@@ -33,21 +33,19 @@ class SearchView(AsyncAPIView):
 
     #: One of accounts.request_statistics.OUTCOMES: `post` sets an answer's, the error table that of an exception.
     outcome = "failed"
-    token: ActiveToken | None = None
-    number: str | None = None
-    result: SearchResult | None = None
-    #: Set once a credit was taken.
-    charge: charging.ChargedAnswer | None = None
-    replayed = False
+
+    def setup(self, request: Any, *args: Any, **kwargs: Any) -> None:
+        super().setup(request, *args, **kwargs)
+        self.record = SearchRecord(request.request_id)
 
     @search_schema
     async def post(self, request: HttpRequest) -> HttpResponse:
         """Check body, token, rate limit, number, Idempotency-Key and balance; search; charge."""
         body = read_json(request)
         rows = _number_rows(body.get("query"))
-        self.token = token = await _authenticate(request, body.get("api_key"), rows)
+        self.record.token = token = await _authenticate(request, body.get("api_key"), rows)
         await self._throttle(token)
-        self.number = number = numbers.parse(body.get("query"))
+        self.record.number = number = numbers.parse(body.get("query"))
         can_pay = token.is_test or token.credits >= 1
         claim = None
         if key := idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY")):
@@ -89,10 +87,11 @@ class SearchView(AsyncAPIView):
         """The answer, charged unless `token` is a test token."""
         deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
         try:
-            self.result = result = await (test_mode.search(number) if token.is_test else search(number, rows))
+            result = await (test_mode.search(number) if token.is_test else search(number, rows))
         except Throttled:  # simulated
             self._set_rate_limit(0, test_mode.RETRY_AFTER_S)
             raise
+        self.record.slots = result.slots
         if result.failed:
             self.headers["Server-Timing"] = server_timing(result)
             raise AllSourcesFailed
@@ -112,31 +111,24 @@ class SearchView(AsyncAPIView):
         if answer.replayed:
             return self._replay(answer.body)
         if charged:
-            self.charge = answer
+            self.record.charge = answer
         self.outcome = request_statistics.answer_outcome(found=result.found, degraded=result.degraded, charged=charged)
         # A refused charge has none: it would disclose whether the number was found, which was not paid for.
         self.headers["Server-Timing"] = server_timing(result)
         return _json(answer.body)
 
     def _replay(self, body: dict[str, Any]) -> HttpResponse:
-        self.outcome, self.replayed = "replayed", True
+        self.outcome, self.record.replayed = "replayed", True
         self.headers["Idempotent-Replayed"] = "true"
         return _json(body)
 
     def finalize_response(self, request: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Record the request, and hand its facts to the log line."""
-        search = SearchRecord(
-            token=self.token,
-            request_id=request.request_id,
-            status=response.status_code,
-            outcome="test" if self.token and self.token.is_test else self.outcome,
-            replayed=self.replayed,
-            elapsed_s=time.perf_counter() - request.META["callerid.received_at"],
-            number=self.number,
-            charge=self.charge,
-            slots=self.result.slots if self.result else {},
-        )
-        request.log_facts = record(search)
+        record = self.record
+        record.status = response.status_code
+        record.outcome = "test" if record.token and record.token.is_test else self.outcome
+        record.elapsed_s = time.perf_counter() - request.META["callerid.received_at"]
+        request.log_facts = record.report()
         return super().finalize_response(request, response)
 
     def get_authenticate_header(self, request: Any) -> str:
