@@ -138,10 +138,7 @@ class CreditEntryAdmin(TokenListAdmin):
     @form_action("Check a number", "view", form=CompareNumberForm, explanation="The number is not stored.")
     def check_number(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:
         """Whether the entry's search was for the submitted number."""
-        try:
-            throttling.count_attempt(request, group="ledger-number", rate=COMPARE_RATE, key="user")
-        except throttling.TooManyAttempts as error:
-            raise ValidationError(f"Too many numbers checked. Try again in {error.wait_s} s.") from error
+        throttling.count_attempt(request, group="ledger-number", rate=COMPARE_RATE, key="user")
         if obj.number_hash is None:
             raise ValidationError("The number of this entry can no longer be checked.")
         if hmac.compare_digest(keyed_hash("number", data["number"]), bytes(obj.number_hash)):
