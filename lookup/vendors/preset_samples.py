@@ -1,4 +1,4 @@
-"""Checks a preset against its own samples, offline: for `check_sources --samples`, the system checks and the tests."""
+"""Checks a preset against its own samples, offline: for `check_sources --samples`, the console and the tests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
