@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from core.database_errors import describe
 from core.db import yield_to_writers
-from phonebook import cache_versions, suppression
+from phonebook import cache_versions
 from phonebook.address_books import books, carddav, ldapsearch
 from phonebook.address_books.books import Book, BookFailed, Card, Changes
 from phonebook.imports.contacts import CONTACTS
@@ -184,7 +184,7 @@ def _require_no_loss(book: Book, changes: Changes) -> None:
 
 def _reject(book: Book, cards: Iterable[Card], result: SyncResult, on_reject: OnReject) -> None:
     """Count and report what is rejected, also the numbers that are suppressed now."""
-    suppressed = suppression.suppressed_hashes()
+    suppressed = cache_versions.suppressed_hashes()
     for card in cards:
         if suppressed:
             for number in [number for number in card.contacts if cache_versions.hash_of(number) in suppressed]:
