@@ -110,13 +110,12 @@ def merge(
         row, _ = AddressBook.objects.get_or_create(name=book.name, defaults={"settings_digest": book.digest})
         if row.synced_at != last_synced_at:
             raise BookFailed("another run synchronized it at the same time")
+        _reject(book, [*changes.not_returned, *changes.cards.values()], result, on_reject)
         for part in chunks(changes.cards.items(), PART):
             with transaction.atomic():
-                _reject(book, [card for _, card in part], result, on_reject)
                 _merge_cards(row, dict(part), result)
             yield_to_writers()
         with transaction.atomic():
-            _reject(book, changes.not_returned, result, on_reject)
             for keys in chunks(changes.removed):
                 gone = AddressBookCard.objects.filter(book=row, key__in=keys)
                 result.removed += gone.delete()[1].get(AddressBookContact._meta.label, 0)
@@ -177,11 +176,11 @@ def _require_no_loss(book: Book, changes: Changes) -> None:
 
 
 def _reject(book: Book, cards: Iterable[Card], result: SyncResult, on_reject: OnReject) -> None:
-    """Count and report what is rejected, also the numbers that are suppressed now."""
+    """Count and report what is rejected, also the numbers that are suppressed."""
     suppressed = cache_versions.suppressed_hashes()
     for card in cards:
-        if suppressed:
-            for number in [number for number in card.contacts if cache_versions.hash_of(number) in suppressed]:
+        for number in list(card.contacts) if suppressed else ():
+            if cache_versions.hash_of(number) in suppressed:
                 del card.contacts[number]
                 card.rejected.append(base.rejected(0, SUPPRESSED, number))
         result.read += len(card.contacts) + len(card.rejected)
@@ -202,15 +201,9 @@ def _merge_cards(row: AddressBook, cards: dict[str, Card], result: SyncResult) -
         update_fields=["version", "rejected"],
     )
     stored = AddressBookContact.objects.filter(card__in=saved)
-    before = {
-        (card_id, number): values
-        for card_id, number, *values in stored.values_list("card", "number", "name", "location")
-    }
-    after = {
-        (each.pk, number): [name, location]
-        for each in saved
-        for number, (name, location) in cards[each.key].contacts.items()
-    }
+    rows = stored.values_list("card", "number", "name", "location")
+    before = {(card_id, number): (name, location) for card_id, number, name, location in rows}
+    after = {(card.pk, number): values for card in saved for number, values in cards[card.key].contacts.items()}
     stored.delete()
     AddressBookContact.objects.bulk_create(
         AddressBookContact(card_id=card_id, number=number, name=name, location=location)
