@@ -18,7 +18,7 @@ import requests
 
 from core import http
 from core.addresses import policy_for
-from phonebook.address_books.books import Book, BookFailed, Card, Changes, digest, label
+from phonebook.address_books.books import Book, BookFailed, Card, Changes, digest
 from phonebook.imports.readers import vcard
 from phonebook.imports.readers.base import Rejected
 from phonebook.imports.staging import chunks
@@ -155,7 +155,7 @@ class _Client:
         returned = {member.key: member for member in self._ask("REPORT", _MULTIGET.format(listed), depth="1")[0]}
         for href in hrefs:
             key = digest(_path(href))
-            card, member = Card(label(_path(href))), returned.get(key)
+            card, member = Card(_path(href)), returned.get(key)
             if member is None or not (text := member.text(f"{_CARDDAV}address-data")):
                 status = f"status {member.status}" if member and member.status != 200 else ""
                 card.rejected.append(Rejected(0, NO_CARD, detail=status))

@@ -21,7 +21,7 @@ import certifi
 from django.conf import settings
 
 from core.text import clean_text
-from phonebook.address_books.books import Book, BookFailed, Card, Changes, LDAPQuery, digest, label
+from phonebook.address_books.books import Book, BookFailed, Card, Changes, LDAPQuery, digest
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ContactRow, InvalidCell, Rejected
 
@@ -71,7 +71,7 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
         if known.get(key) != version:
             # The filter with which ldapsearch finds the entry: unlike its DN, it has no name.
             escaped = "".join(chr(byte) if byte in _UNESCAPED else f"\\{byte:02x}" for byte in id_)
-            changes.cards[key] = card = Card(label(f"({attribute}={escaped})"), version)
+            changes.cards[key] = card = Card(f"({attribute}={escaped})", version)
             card.add(_rows(entry, query, book.region))
     return changes
 

@@ -184,9 +184,10 @@ def _reject(book: Book, cards: Iterable[Card], result: SyncResult, on_reject: On
                 del card.contacts[number]
                 card.rejected.append(base.rejected(0, SUPPRESSED, number))
         result.read += len(card.contacts) + len(card.rejected)
+        shown = "".join(character if character.isprintable() else "?" for character in card.label[:200])
         for row in card.rejected:
             result.rejected[row.reason] = result.rejected.get(row.reason, 0) + 1
-            on_reject(f"{book.name} {card.label}", row)
+            on_reject(f"{book.name} {shown}", row)
 
 
 def _merge_cards(row: AddressBook, cards: dict[str, Card], result: SyncResult) -> None:
