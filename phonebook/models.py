@@ -34,7 +34,6 @@ class AddressBook(models.Model):
     name = models.CharField(max_length=32, primary_key=True)
     settings_digest = models.CharField(max_length=32, blank=True, help_text="Of its settings without the password.")
     sync_token = models.TextField(blank=True, help_text="RFC 6578; empty if the server has none.")
-    revision = models.IntegerField(default=0, help_text="Changes with each synchronization.")
     contacts = models.PositiveIntegerField(default=0, help_text="Different numbers of all cards.")
     rejected = models.PositiveIntegerField(default=0, help_text="Numbers that could not be used.")
     synced_at = models.DateTimeField(null=True)
@@ -145,9 +144,8 @@ class NumberRule(models.Model):
 
 
 class CacheVersion(models.Model):
-    """A number whose data was corrected or erased. The version is part of the key of its cached vendor answers
-    (cache_versions.py); imports skip a suppressed one (suppression.py). Holds the number's keyed hash only
-    (core.hashing)."""
+    """A number whose data was corrected or erased (cache_versions.py): the version is part of the key of its cached
+    vendor answers, and imports skip a suppressed one. Holds the number's keyed hash only (core.hashing)."""
 
     number_hash = models.BinaryField(max_length=32, primary_key=True)
     version = models.BigIntegerField()

@@ -155,7 +155,7 @@ def statuses(now: datetime) -> list[BookStatus]:
 
 @dataclass(slots=True)
 class Card:
-    """A card that is new or may have changed. `label`: where the operator finds it, for the list of rejected rows."""
+    """A card that is new or may have changed. `label`: its path or id on the server, for the list of rejected rows."""
 
     label: str
     version: str = ""
@@ -186,8 +186,3 @@ class Changes:
 def digest(text: str) -> str:
     """A key or version as it is stored: it may be long, and contain names and numbers."""
     return keyed_hash("address book", text).hex()[:32]
-
-
-def label(text: str) -> str:
-    """A path or id of the server as it may be shown in a terminal."""
-    return "".join(character if character.isprintable() else "?" for character in text)[:200]

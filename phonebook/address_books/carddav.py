@@ -9,7 +9,6 @@ import io
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -19,7 +18,7 @@ import requests
 
 from core import http
 from core.addresses import policy_for
-from phonebook.address_books.books import Book, BookFailed, Card, Changes, digest, label
+from phonebook.address_books.books import Book, BookFailed, Card, Changes, digest
 from phonebook.imports.readers import vcard
 from phonebook.imports.readers.base import Rejected
 from phonebook.imports.staging import chunks
@@ -40,7 +39,7 @@ _STATUS = re.compile(r"HTTP/\S+ ([0-9]{3})\b")
 
 _PROPFIND = '<?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:"><prop>{}</prop></propfind>'
 _COLLECTION_PROPERTIES = _PROPFIND.format("<resourcetype/><supported-report-set/>")
-_LIST = _PROPFIND.format("<resourcetype/><getetag/>")
+_LIST = _PROPFIND.format("<getetag/>")
 _SYNC = (
     '<?xml version="1.0" encoding="utf-8"?><sync-collection xmlns="DAV:"><sync-token>{}</sync-token>'
     "<sync-level>1</sync-level><prop><getetag/></prop></sync-collection>"
@@ -57,16 +56,14 @@ def fetch(book: Book, *, sync_token: str, known: Mapping[str, str]) -> Changes:
     # It follows no redirects: they may lead to another host, without the credentials or with them.
     with http.Session(book.url, policy, timeout_s=RESPONSE_TIMEOUT_S) as session:
         client = _Client(book, session)
-        listing = None
-        if sync_token:
-            with suppress(_Refused):  # the server does not accept the token (DAV:valid-sync-token)
-                listing = client.sync(sync_token)
-        if listing is None:
-            listing = client.list_all()
-            listing.removed = set(known) - set(listing.found)
-        changes = Changes(removed=listing.removed & set(known), sync_token=listing.sync_token)
-        found = listing.found.items()
-        wanted = (href for key, (href, etag) in found if not etag or known.get(key) != digest(etag))
+        members, new_token = _changed_members(client, sync_token, known)
+        changes = Changes(sync_token=new_token)
+        wanted = []
+        for key, member in members.items():
+            if member is None:
+                changes.removed |= {key} & known.keys()
+            elif not member[1] or known.get(key) != digest(member[1]):
+                wanted.append(member[0])
         for hrefs in chunks(wanted, BATCH):
             client.cards(hrefs, changes)
         if changes.not_returned:
@@ -74,13 +71,17 @@ def fetch(book: Book, *, sync_token: str, known: Mapping[str, str]) -> Changes:
         return changes
 
 
-@dataclass(slots=True)
-class _Listing:
-    """`found`: key → href and ETag."""
+#: The href and ETag of each card by its key; None: it is gone.
+_Members = dict[str, tuple[str, str] | None]
 
-    found: dict[str, tuple[str, str]] = field(default_factory=dict)
-    removed: set[str] = field(default_factory=set)
-    sync_token: str = ""
+
+def _changed_members(client: "_Client", sync_token: str, known: Mapping[str, str]) -> tuple[_Members, str]:
+    """The members since `sync_token`, or all of them, and the next token."""
+    if sync_token:
+        with suppress(_Refused):  # the server does not accept the token (DAV:valid-sync-token)
+            return client.sync(sync_token)
+    members, new_token = client.list_all()
+    return {**dict.fromkeys(known), **members}, new_token
 
 
 class _Member:
@@ -111,7 +112,8 @@ class _Client:
         self._path = _path(book.url)
         self._auth = book.credentials if book.user else None
 
-    def list_all(self) -> _Listing:
+    def list_all(self) -> tuple[_Members, str]:
+        """All cards, and the sync token, empty if the server has none. Raises BookFailed."""
         collection = next(iter(self._ask("PROPFIND", _COLLECTION_PROPERTIES, depth="0")[0]), None)
         types = collection.properties.get(f"{_DAV}resourcetype") if collection else None
         if collection is None or types is None or types.find(f"{_CARDDAV}addressbook") is None:
@@ -120,14 +122,32 @@ class _Client:
         if reports is not None and reports.find(f".//{_DAV}sync-collection") is not None:
             with suppress(_Refused):  # such as 507: it does not list that many
                 return self.sync("")
-        listing = _Listing()
-        for member in self._ask("PROPFIND", _LIST, depth="1")[0]:
-            if member.status == 507:
-                raise BookFailed("the server does not list all cards")
-            types = member.properties.get(f"{_DAV}resourcetype")
-            if types is None or types.find(f"{_DAV}collection") is None:
-                self._add(listing, member)
-        return listing
+        members: _Members = {}
+        if self._collect(self._ask("PROPFIND", _LIST, depth="1")[0], members):
+            raise BookFailed("the server does not list all cards")
+        return members, ""
+
+    def sync(self, sync_token: str) -> tuple[_Members, str]:
+        """The changes since `sync_token` (empty: all cards), and the next token. Raises BookFailed and _Refused."""
+        members: _Members = {}
+        for _ in range(MAX_PAGES):
+            page, token = self._ask("REPORT", _SYNC.format(escape(sync_token)), depth="0")
+            if not self._collect(page, members):
+                return members, token
+            if token in ("", sync_token):
+                break
+            sync_token = token
+        raise BookFailed("the server does not end its list of changes")
+
+    def _collect(self, page: list[_Member], members: _Members) -> bool:
+        """Add the cards of a list to `members`. Returns whether the server has cut the list."""
+        cards = [member for member in page if member.status != 507]
+        for member in cards:
+            path = _path(member.href)
+            if path.rstrip("/") != self._path.rstrip("/") and not path.endswith("/"):  # no collection
+                is_gone = member.status in (404, 410)
+                members[member.key] = None if is_gone else (member.href, member.text(f"{_DAV}getetag"))
+        return len(cards) < len(page)
 
     def cards(self, hrefs: list[str], changes: Changes) -> None:
         """Add the cards to `changes`."""
@@ -135,7 +155,7 @@ class _Client:
         returned = {member.key: member for member in self._ask("REPORT", _MULTIGET.format(listed), depth="1")[0]}
         for href in hrefs:
             key = digest(_path(href))
-            card, member = Card(label(_path(href))), returned.get(key)
+            card, member = Card(_path(href)), returned.get(key)
             if member is None or not (text := member.text(f"{_CARDDAV}address-data")):
                 status = f"status {member.status}" if member and member.status != 200 else ""
                 card.rejected.append(Rejected(0, NO_CARD, detail=status))
@@ -146,33 +166,6 @@ class _Client:
                 card.version = digest(etag) if etag else ""
                 card.add(vcard.read(io.StringIO(text, newline=None), region=self._book.region))
                 changes.cards[key] = card
-
-    def sync(self, sync_token: str) -> _Listing:
-        """The changes since `sync_token`; empty: all cards. Raises BookFailed, and _Refused as `_ask`."""
-        listing = _Listing(sync_token=sync_token)
-        for _ in range(MAX_PAGES):
-            members, token = self._ask("REPORT", _SYNC.format(escape(listing.sync_token)), depth="0")
-            truncated = False
-            for member in members:
-                if member.status == 507:
-                    truncated = True
-                elif member.status in (404, 410):
-                    listing.found.pop(member.key, None)
-                    listing.removed.add(member.key)
-                else:
-                    listing.removed.discard(member.key)
-                    self._add(listing, member)
-            if truncated and token in ("", listing.sync_token):
-                break
-            listing.sync_token = token
-            if not truncated:
-                return listing
-        raise BookFailed("the server does not end its list of changes")
-
-    def _add(self, listing: _Listing, member: _Member) -> None:
-        path = _path(member.href)
-        if path.rstrip("/") != self._path.rstrip("/") and not path.endswith("/"):
-            listing.found[member.key] = (member.href, member.text(f"{_DAV}getetag"))
 
     def _ask(self, method: str, body: str, *, depth: str) -> tuple[list[_Member], str]:
         """The responses of the multistatus, and its sync token. Raises BookFailed, and _Refused for 4xx and 507."""

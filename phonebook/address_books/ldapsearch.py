@@ -21,7 +21,7 @@ import certifi
 from django.conf import settings
 
 from core.text import clean_text
-from phonebook.address_books.books import Book, BookFailed, Card, Changes, LDAPQuery, digest, label
+from phonebook.address_books.books import Book, BookFailed, Card, Changes, LDAPQuery, digest
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ContactRow, InvalidCell, Rejected
 
@@ -31,7 +31,6 @@ CONNECT_TIMEOUT_S = 10
 SEARCH_TIMEOUT_S = 600.0
 MAX_RESULT_BYTES = 256 * 2**20
 PAGE = 500
-_CHUNK_BYTES = 256 * 1024
 
 # RFC 4530; Active Directory.
 _IDS = ("entryUUID", "objectGUID")
@@ -72,7 +71,7 @@ def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
         if known.get(key) != version:
             # The filter with which ldapsearch finds the entry: unlike its DN, it has no name.
             escaped = "".join(chr(byte) if byte in _UNESCAPED else f"\\{byte:02x}" for byte in id_)
-            changes.cards[key] = card = Card(label(f"({attribute}={escaped})"), version)
+            changes.cards[key] = card = Card(f"({attribute}={escaped})", version)
             card.add(_rows(entry, query, book.region))
     return changes
 
@@ -117,21 +116,19 @@ def _search(book: Book, query: LDAPQuery, attributes: tuple[str, ...]) -> Iterat
     program = shutil.which(PROGRAM)
     if program is None:
         raise BookFailed("there is no ldapsearch on PATH: install OpenLDAP's clients (Debian: ldap-utils)")
-    return _entries(_run([program, *_arguments(book, query, attributes)], book))
-
-
-def _arguments(book: Book, query: LDAPQuery, attributes: tuple[str, ...]) -> Iterator[str]:
-    yield from ("-LLL", "-x", "-o", "ldif_wrap=no", "-o", f"nettimeout={CONNECT_TIMEOUT_S}")
-    yield from ("-E", f"pr={PAGE}/noprompt", "-z", "none", "-l", str(int(SEARCH_TIMEOUT_S)))
-    yield from ("-H", book.url, "-b", query.base, "-s", query.scope)
+    command = [
+        *(program, "-LLL", "-x", "-o", "ldif_wrap=no", "-o", f"nettimeout={CONNECT_TIMEOUT_S}"),
+        *("-E", f"pr={PAGE}/noprompt", "-z", "none", "-l", str(int(SEARCH_TIMEOUT_S))),
+        *("-H", book.url, "-b", query.base, "-s", query.scope),
+    ]
     if urlsplit(book.url).scheme == "ldap" and not book.is_loopback:
-        yield "-ZZ"  # StartTLS, or no connection
+        command += ["-ZZ"]  # StartTLS, or no connection
     if book.user:
-        yield from ("-D", book.user, "-y", "/dev/stdin")  # other users of the machine can read arguments
-    yield from (query.filter, *attributes)
+        command += ["-D", book.user, "-y", "/dev/stdin"]  # other users of the machine can read arguments
+    return _entries(_run([*command, query.filter, *attributes], book.credentials[1]))
 
 
-def _run(command: list[str], book: Book) -> bytes:
+def _run(command: list[str], password: bytes) -> bytes:
     """The output of ldapsearch. Raises BookFailed unless the list is complete."""
     environment = {
         "PATH": os.environ.get("PATH", os.defpath),
@@ -139,7 +136,7 @@ def _run(command: list[str], book: Book) -> bytes:
         "LDAPTLS_CACERT": settings.CA_BUNDLE or certifi.where(),
         "LDAPREFERRALS": "off",
     }
-    started, output = time.monotonic(), bytearray()
+    started = time.monotonic()
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
@@ -149,11 +146,10 @@ def _run(command: list[str], book: Book) -> bytes:
         timer.start()
         try:
             with suppress(BrokenPipeError), process.stdin:
-                process.stdin.write(book.credentials[1])
-            while chunk := process.stdout.read1(_CHUNK_BYTES):  # type: ignore[attr-defined]
-                output += chunk
-                if len(output) > MAX_RESULT_BYTES:
-                    raise BookFailed(f"the result is larger than {MAX_RESULT_BYTES >> 20} MiB")
+                process.stdin.write(password)
+            output = process.stdout.read(MAX_RESULT_BYTES + 1)
+            if len(output) > MAX_RESULT_BYTES:
+                raise BookFailed(f"the result is larger than {MAX_RESULT_BYTES >> 20} MiB")
             code = process.wait()
         finally:
             timer.cancel()
@@ -162,7 +158,7 @@ def _run(command: list[str], book: Book) -> bytes:
         raise BookFailed(f"the result did not arrive within {SEARCH_TIMEOUT_S:,.0f} s")
     if code:
         raise BookFailed(_EXPLAINED.get(code, f"ldapsearch ended with the result code {code}"))
-    return bytes(output)
+    return output
 
 
 def _entries(ldif: bytes) -> Iterator[Entry]:

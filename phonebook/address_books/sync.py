@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.conf import settings
 from django.db import Error as DatabaseFailure
@@ -14,7 +15,7 @@ from django.utils import timezone
 
 from core.database_errors import describe
 from core.db import yield_to_writers
-from phonebook import cache_versions, suppression
+from phonebook import cache_versions
 from phonebook.address_books import books, carddav, ldapsearch
 from phonebook.address_books.books import Book, BookFailed, Card, Changes
 from phonebook.imports.contacts import CONTACTS
@@ -50,9 +51,14 @@ def sync(
     for name in names:
         try:
             book = books.read(name, os.environ)
-            revision, changes = _fetch(book, full=full)
+            last_synced_at, changes = _fetch(book, full=full)
             result = merge(
-                book, changes, revision=revision, on_reject=on_reject, allow_loss=allow_loss, dry_run=dry_run
+                book,
+                changes,
+                last_synced_at=last_synced_at,
+                on_reject=on_reject,
+                allow_loss=allow_loss,
+                dry_run=dry_run,
             )
         except BookFailed as error:
             result = SyncResult(error=str(error))
@@ -68,28 +74,28 @@ def sync(
         yield name, result
 
 
-def _fetch(book: Book, *, full: bool) -> tuple[int, Changes]:
-    """What has changed since the revision of the book's row, and that revision."""
+def _fetch(book: Book, *, full: bool) -> tuple[datetime | None, Changes]:
+    """When the last run was, and what has changed since."""
     row = AddressBook.objects.filter(pk=book.name).first() or AddressBook(name=book.name)
     known = dict(row.addressbookcard_set.values_list("key", "version").iterator())
     sync_token = row.sync_token
     if full or row.settings_digest != book.digest:
         sync_token, known = "", dict.fromkeys(known, "")
     if book.query:
-        return row.revision, ldapsearch.fetch(book, known=known)
-    return row.revision, carddav.fetch(book, sync_token=sync_token, known=known)
+        return row.synced_at, ldapsearch.fetch(book, known=known)
+    return row.synced_at, carddav.fetch(book, sync_token=sync_token, known=known)
 
 
 def merge(
     book: Book,
     changes: Changes,
     *,
-    revision: int,
+    last_synced_at: datetime | None,
     on_reject: OnReject,
     allow_loss: bool = False,
     dry_run: bool = False,
 ) -> SyncResult:
-    """Write the changes since the `revision` of the book's row. With `dry_run`, only count.
+    """Write the changes since the run at `last_synced_at` (None: all). With `dry_run`, only count.
 
     On PostgreSQL this is one transaction. On SQLite, where searches wait for it, a transaction has at most PART cards;
     the last one has what is removed and the sync token, so that after an interruption the next run does the rest.
@@ -99,14 +105,17 @@ def merge(
     if not allow_loss:
         _require_no_loss(book, changes)
     result = SyncResult(cards=len(changes.cards), removed_cards=len(changes.removed))
-    with nullcontext() if Tables.merges_in_parts and not dry_run else transaction.atomic():
+    # Waits for an import that is writing; `forget` waits for this. On PostgreSQL this is the transaction.
+    with Tables.lock(CONTACTS), transaction.atomic() if dry_run else nullcontext():
+        row, _ = AddressBook.objects.get_or_create(name=book.name, defaults={"settings_digest": book.digest})
+        if row.synced_at != last_synced_at:
+            raise BookFailed("another run synchronized it at the same time")
+        _reject(book, [*changes.not_returned, *changes.cards.values()], result, on_reject)
         for part in chunks(changes.cards.items(), PART):
-            with _locked(book, revision) as row:
-                _reject(book, [card for _, card in part], result, on_reject)
+            with transaction.atomic():
                 _merge_cards(row, dict(part), result)
-            revision = row.revision
-        with _locked(book, revision) as row:
-            _reject(book, changes.not_returned, result, on_reject)
+            yield_to_writers()
+        with transaction.atomic():
             for keys in chunks(changes.removed):
                 gone = AddressBookCard.objects.filter(book=row, key__in=keys)
                 result.removed += gone.delete()[1].get(AddressBookContact._meta.label, 0)
@@ -114,58 +123,42 @@ def merge(
             row.synced_at, row.error = timezone.now(), ""
             row.contacts = AddressBookContact.objects.filter(card__book=row).values("number").distinct().count()
             row.rejected = row.addressbookcard_set.aggregate(total=Sum("rejected", default=0))["total"]
+            row.save()
         if dry_run:
             transaction.set_rollback(True)
         else:
-            publish()
+            _publish()
     return result
 
 
-def publish() -> None:
+def remove(name: str) -> int | None:
+    """Delete a book and publish what remains of its numbers. Returns how many it had; None if there is no such book."""
+    with Tables.lock(CONTACTS):
+        deleted, by_model = AddressBook.objects.filter(pk=name).delete()  # with its cards and their numbers
+        _publish()
+    return by_model.get(AddressBookContact._meta.label, 0) if deleted else None
+
+
+def _publish() -> None:
     """Write the contact of the first book into Contact, for each number that has no contact of its own there."""
     books = settings.ADDRESS_BOOKS
     position = Case(*(When(card__book=name, then=n) for n, name in enumerate(books)), default=len(books))
     # Of a book's cards the one that it has had for longest.
     nth = Window(RowNumber(), partition_by="number", order_by=[position, "card_id"])
-    with Tables.lock(CONTACTS):
-        own = Contact.objects.filter(number=OuterRef("number"), book=None)
-        first = AddressBookContact.objects.filter(~Exists(own)).annotate(nth=nth).filter(nth=1)
-        wanted = {row[0]: row for row in first.values_list("number", "name", "location", "card__book_id")}
-        published = Contact.objects.exclude(book=None).values_list("number", "name", "location", "book")
-        for numbers in chunks(sorted({number for number, *_ in {*wanted.values()} ^ {*published}}), PART):
-            contacts = [
-                Contact(number=number, name=name, location=location, book=book)
-                for number, name, location, book in (wanted[number] for number in numbers if number in wanted)
-            ]
-            with transaction.atomic():
-                Contact.objects.filter(number__in=numbers).exclude(book=None).delete()
-                # What was imported or entered in the console meanwhile is a conflict, and stays.
-                Contact.objects.bulk_create(contacts, ignore_conflicts=True)
-            yield_to_writers()
-
-
-def remove(name: str) -> int | None:
-    """Delete a book and publish what remains of its numbers. Returns how many it had; None if there is no such book."""
-    with Tables.lock(CONTACTS), transaction.atomic():
-        deleted, by_model = AddressBook.objects.filter(pk=name).delete()  # with its cards and their numbers
-    publish()
-    return by_model.get(AddressBookContact._meta.label, 0) if deleted else None
-
-
-@contextmanager
-def _locked(book: Book, revision: int) -> Iterator[AddressBook]:
-    """The row of the book, which is saved at the end of the transaction. Raises BookFailed."""
-    # Waits for an import that is writing; `forget` waits for this.
-    with Tables.lock(CONTACTS), transaction.atomic():
-        row, _ = AddressBook.objects.select_for_update().get_or_create(
-            name=book.name, defaults={"settings_digest": book.digest}
-        )
-        if row.revision != revision:
-            raise BookFailed("another run synchronized it at the same time")
-        row.revision += 1
-        yield row
-        row.save()
-    yield_to_writers()
+    own = Contact.objects.filter(number=OuterRef("number"), book=None)
+    first = AddressBookContact.objects.filter(~Exists(own)).annotate(nth=nth).filter(nth=1)
+    wanted = {row[0]: row for row in first.values_list("number", "name", "location", "card__book_id")}
+    published = Contact.objects.exclude(book=None).values_list("number", "name", "location", "book")
+    for numbers in chunks(sorted({number for number, *_ in {*wanted.values()} ^ {*published}}), PART):
+        contacts = [
+            Contact(number=number, name=name, location=location, book=book)
+            for number, name, location, book in (wanted[number] for number in numbers if number in wanted)
+        ]
+        with transaction.atomic():
+            Contact.objects.filter(number__in=numbers).exclude(book=None).delete()
+            # What was imported or entered in the console meanwhile is a conflict, and stays.
+            Contact.objects.bulk_create(contacts, ignore_conflicts=True)
+        yield_to_writers()
 
 
 def _require_no_loss(book: Book, changes: Changes) -> None:
@@ -183,17 +176,18 @@ def _require_no_loss(book: Book, changes: Changes) -> None:
 
 
 def _reject(book: Book, cards: Iterable[Card], result: SyncResult, on_reject: OnReject) -> None:
-    """Count and report what is rejected, also the numbers that are suppressed now."""
-    suppressed = suppression.suppressed_hashes()
+    """Count and report what is rejected, also the numbers that are suppressed."""
+    suppressed = cache_versions.suppressed_hashes()
     for card in cards:
-        if suppressed:
-            for number in [number for number in card.contacts if cache_versions.hash_of(number) in suppressed]:
+        for number in list(card.contacts) if suppressed else ():
+            if cache_versions.hash_of(number) in suppressed:
                 del card.contacts[number]
                 card.rejected.append(base.rejected(0, SUPPRESSED, number))
         result.read += len(card.contacts) + len(card.rejected)
+        shown = "".join(character if character.isprintable() else "?" for character in card.label[:200])
         for row in card.rejected:
             result.rejected[row.reason] = result.rejected.get(row.reason, 0) + 1
-            on_reject(f"{book.name} {card.label}", row)
+            on_reject(f"{book.name} {shown}", row)
 
 
 def _merge_cards(row: AddressBook, cards: dict[str, Card], result: SyncResult) -> None:
@@ -208,15 +202,9 @@ def _merge_cards(row: AddressBook, cards: dict[str, Card], result: SyncResult) -
         update_fields=["version", "rejected"],
     )
     stored = AddressBookContact.objects.filter(card__in=saved)
-    before = {
-        (card_id, number): values
-        for card_id, number, *values in stored.values_list("card", "number", "name", "location")
-    }
-    after = {
-        (each.pk, number): [name, location]
-        for each in saved
-        for number, (name, location) in cards[each.key].contacts.items()
-    }
+    rows = stored.values_list("card", "number", "name", "location")
+    before = {(card_id, number): (name, location) for card_id, number, name, location in rows}
+    after = {(card.pk, number): values for card in saved for number, values in cards[card.key].contacts.items()}
     stored.delete()
     AddressBookContact.objects.bulk_create(
         AddressBookContact(card_id=card_id, number=number, name=name, location=location)

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from core.db import run
-from phonebook import cache_versions, suppression
+from phonebook import cache_versions
 from phonebook.imports import formats
 from phonebook.imports.files import TextFile
 from phonebook.imports.formats import Format
@@ -114,7 +114,7 @@ class FileReader:
         return valid
 
     def _drop_suppressed(self, tables: StagingTables) -> int:
-        suppressed = suppression.suppressed_hashes()
+        suppressed = cache_versions.suppressed_hashes()
         if not suppressed:
             return 0
         rows = tables.stream("SELECT position, number FROM staged ORDER BY position")

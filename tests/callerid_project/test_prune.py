@@ -20,14 +20,12 @@ from django.utils import timezone
 from accounts.models import IdempotencyRecord
 from core import write_buffer
 from core.retention import KEPT_DAYS
-from lookup.answers import Found, MemberCall, NotFound
-from lookup.connectors.tables import Complaints
+from lookup.answers import MemberCall, NotFound
 from monitoring import source_statistics
 from monitoring.models import RequestLogEntry, Source
 from phonebook import cache_versions
 from phonebook.imports import complaints as complaint_imports
 from phonebook.models import CacheVersion, ComplaintDay
-from tests import awaited
 from tests.api import NUMBER, Integrator
 from tests.callerid_project.test_settings import load
 
@@ -104,16 +102,6 @@ def test_complaints_are_kept_for_the_set_number_of_days(db: None, today: date) -
     ages = [(today - day).days for day in ComplaintDay.objects.order_by("-day").values_list("day", flat=True)]
     assert ages == [0, 19, 20, 29]
     assert prune() == NOTHING
-
-
-def test_complaints_that_still_count_are_kept_at_the_minimum(db: None, settings: Any, today: date) -> None:
-    settings.COMPLAINT_KEPT_DAYS = settings.COMPLAINT_WINDOW_DAYS
-    settings.COMPLAINT_THRESHOLD = 20
-    for age in range(25):
-        complaint(today - timedelta(days=age))
-    before = awaited.answer_of(Complaints(), NUMBER)
-    assert prune()["complaint_days"] == 5
-    assert awaited.answer_of(Complaints(), NUMBER) == before == Found(spam=True)
 
 
 def test_old_complaints_are_found_by_their_index(db: None, today: date, monkeypatch: pytest.MonkeyPatch) -> None:

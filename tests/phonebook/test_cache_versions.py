@@ -6,7 +6,7 @@ from threading import Barrier
 from django.db import connection
 from django.utils import timezone
 
-from phonebook import cache_versions, suppression
+from phonebook import cache_versions
 from phonebook.models import CacheVersion
 from tests.api import NUMBER
 from tests.phonebook.rows import cache_version_of
@@ -46,19 +46,19 @@ def test_the_table_holds_only_the_numbers_keyed_hash(db: None) -> None:
 
 
 def test_a_number_stays_suppressed_until_unsuppressed(db: None) -> None:
-    suppression.suppress([NUMBER])
+    cache_versions.bump([NUMBER], suppress=True)
     cache_versions.bump([NUMBER, OTHER])
-    blocked = suppression.suppressed_hashes()
+    blocked = cache_versions.suppressed_hashes()
     assert (cache_versions.hash_of(int(NUMBER)) in blocked, cache_versions.hash_of(OTHER) in blocked) == (True, False)
     before = cache_version_of(NUMBER)
-    assert (suppression.unsuppress([NUMBER, OTHER]), suppression.unsuppress([NUMBER, OTHER])) == (1, 0)
-    assert suppression.suppressed_hashes() == frozenset()
+    assert (cache_versions.unsuppress([NUMBER, OTHER]), cache_versions.unsuppress([NUMBER, OTHER])) == (1, 0)
+    assert cache_versions.suppressed_hashes() == frozenset()
     assert cache_version_of(NUMBER) == before
 
 
 def test_prune_keeps_recent_and_suppressed_rows(db: None) -> None:
     cache_versions.bump(["493023125001"])
-    suppression.suppress(["493023125002"])
+    cache_versions.bump(["493023125002"], suppress=True)
     CacheVersion.objects.update(changed_at=timezone.now() - cache_versions.KEPT)
     cache_versions.bump(["493023125003"])
     assert [cache_versions.prune(), cache_versions.prune()] == [1, 0]

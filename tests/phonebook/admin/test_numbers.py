@@ -12,8 +12,6 @@ from django.utils import timezone
 from lookup.answers import Found
 from phonebook import cache_versions
 from phonebook.models import CacheVersion, ComplaintDay, ComplaintSubject, Contact, NumberRule
-from tests import connectors
-from tests.awaited import search
 from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, NUMBER, RULES, row_page, searched
 from tests.phonebook.rows import cache_version_of, rule_of
 
@@ -239,24 +237,6 @@ def test_failed_bump_rolls_back_the_correction(
     fields = {**selected, "name": "new", "location": ""}
     assert admin_client.post(url, fields).status_code == 500
     assert Contact.objects.get().name == "old"
-
-
-def test_correction_invalidates_cached_vendor_answers(admin_client: Client, settings: Any) -> None:
-    settings.SOURCE_A, settings.SOURCE_B = f"{T}RemoteKnowsName,directory", f"{T}KnowsNothing"
-    calls = connectors.RemoteKnowsName.calls
-
-    def name_and_place() -> Any:
-        return search(str(NUMBER)).slots["source_a"].answer
-
-    Contact.objects.create(number=NUMBER, name="old", location="Berlin")
-    assert [name_and_place() for _ in range(2)] == [Found(name="Remote Only Name", location="Berlin")] * 2
-    assert len(calls) == 1
-    admin_client.post(f"{row_page(CONTACTS, NUMBER)}change/", {"name": "new", "location": "Hamburg"})
-    assert [name_and_place() for _ in range(2)] == [Found(name="Remote Only Name", location="Hamburg")] * 2
-    assert len(calls) == 2
-    admin_client.post(f"{row_page(CONTACTS, NUMBER)}delete/", {"post": "yes"})
-    assert name_and_place() == Found(name="Remote Only Name")
-    assert len(calls) == 3
 
 
 def test_complaint_from_the_future_is_refused(admin_client: Client) -> None:

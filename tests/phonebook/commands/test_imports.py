@@ -17,7 +17,7 @@ from tqdm import tqdm
 from core import progress_bar
 from lookup.answers import Found
 from lookup.connectors.tables import Directory
-from phonebook import suppression
+from phonebook import cache_versions
 from phonebook.imports.staging import Tables, TargetTable
 from phonebook.management.commands import import_contacts
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact
@@ -156,7 +156,7 @@ def test_numbers_without_country_code_need_the_region(file: Any) -> None:
 
 
 def test_suppressed_number_is_not_imported(file: Any) -> None:
-    suppression.suppress([JANE])
+    cache_versions.bump([JANE], suppress=True)
     ran = Ran("import_contacts", contact_file(file, GOOD, "441614960142,Other,"))
     assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
     assert Contact.objects.get().number == 441614960142
@@ -173,7 +173,7 @@ def test_number_suppressed_during_an_import_is_not_imported(
     lock = Tables.lock
 
     def suppress_first(table: TargetTable) -> Any:
-        suppression.suppress([JANE])
+        cache_versions.bump([JANE], suppress=True)
         return lock(table)
 
     monkeypatch.setattr(Tables, "lock", staticmethod(suppress_first))
@@ -185,7 +185,7 @@ def test_number_suppressed_during_an_import_is_not_imported(
 
 
 def test_subject_of_suppressed_numbers_only_is_not_stored(file: Any) -> None:
-    suppression.suppress([JANE])
+    cache_versions.bump([JANE], suppress=True)
     Ran("import_complaints", file(f"number,day,total,subject\n{JANE},{TODAY},1,Jane\n{JANE + 1},{TODAY},1,Sales\n"))
     assert ComplaintSubject.objects.get().text == "Sales"
 

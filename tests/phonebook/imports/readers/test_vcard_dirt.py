@@ -162,14 +162,6 @@ def test_no_pattern_backtracks(line: str) -> None:
     assert len(of_card(line, f"TEL:+{NUMBER}", "FN:Jane")) <= 2
 
 
-@pytest.mark.parametrize("charset", ["punycode", "idna", "base64", "undefined", "no-such", "x" * 900])
-def test_charset_that_is_none_costs_one_card(charset: str) -> None:
-    cards = f"BEGIN:VCARD\nFN;CHARSET={charset};ENCODING=QUOTED-PRINTABLE:M=FCller\nTEL:+12125550143\nEND:VCARD\n"
-    found = read(cards + f"BEGIN:VCARD\nFN:Jane\nTEL:+{NUMBER}\nEND:VCARD")
-    assert isinstance(found[0], Rejected)
-    assert found[-1] == (7, NUMBER, "Jane", "")
-
-
 def test_unknown_charsets_are_not_looked_up() -> None:
     """Python caches every name that it does not find."""
     looked_up: list[str] = []
