@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 import jmespath
 from jmespath.functions import Functions
@@ -21,11 +21,14 @@ _FORMAT = re.compile(r"([a-z0-9_]+?)(?:-([1-9]))?")
 
 
 class UnexpectedShape(Exception):
-    """The vendor's answer has another shape than the preset describes."""
+    """The vendor's answer has another shape than the preset describes. The message is for operators."""
+
+    def __init__(self, message: str = "its answer has another shape than the preset describes") -> None:
+        super().__init__(message)
 
 
 class NotBoolean(UnexpectedShape):
-    """An expression that must be true, false or null has another value. The message is for operators."""
+    """An expression that must be true, false or null has another value."""
 
 
 class Expression:
@@ -52,7 +55,7 @@ class Expression:
         """Whether the expression is true for `document`; null counts as false. Raises UnexpectedShape, NotBoolean."""
         value = self(document)
         if value is not None and not isinstance(value, bool):
-            raise NotBoolean(f"`{self.text}` is neither true, false nor null")
+            raise NotBoolean(f"the preset's `when`: `{self.text}` is neither true, false nor null")
         return value is True
 
     def applies_to_any(self, documents: Iterable[Any]) -> bool:
@@ -79,6 +82,13 @@ class Template:
         if set("{}") & set(_PLACEHOLDER.sub("", text)):
             raise ValueError("a brace that does not enclose the name of a format")
 
+    @classmethod
+    def constant(cls, text: str) -> Self:
+        """A template whose text is filled in as it is."""
+        template = cls("")
+        template.text = text
+        return template
+
     @property
     def has_key(self) -> bool:
         return f"{{{KEY}}}" in self.text
@@ -87,13 +97,11 @@ class Template:
         """Whether the number can be written in all the formats."""
         return all(write(number) is not None for write in self.formats.values())
 
-    def fill(self, number: str, *, key: str = "", encode: Callable[[str], str] = str) -> str:
+    def fill(self, number: str, *, encode: Callable[[str], str] = str) -> str:
         """`encode` is applied to what is filled in."""
-
-        def value(match: re.Match[str]) -> str:
-            return encode(key if match[1] == KEY else self.formats[match[1]](number) or "")
-
-        return _PLACEHOLDER.sub(value, self.text)
+        if not self.formats:
+            return self.text
+        return _PLACEHOLDER.sub(lambda match: encode(self.formats[match[1]](number) or ""), self.text)
 
 
 class Templates(tuple[Template, ...]):

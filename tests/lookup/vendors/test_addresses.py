@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from core.addresses import AddressNotAllowed, AddressPolicy, policy_for, require_allowed
-from lookup.vendors.transport import NoReply
+from core.http import RequestFailed
 from tests import upstream
 from tests.lookup.vendors.calls import close_clients, get, resolve_to
 from tests.upstream import Upstream, says
@@ -85,7 +85,7 @@ def test_name_of_a_private_address_is_not_connected_to(
     resolve_to(monkeypatch, "127.0.0.1")
     policies: tuple[AddressPolicy, ...] = ("public", "private")
     for policy in policies:
-        with pytest.raises(NoReply, match="address that is not allowed"):
+        with pytest.raises(RequestFailed, match="address that is not allowed"):
             get(f"http://vendor.example.com:{server.port}", policy=policy)
     assert (server.heads, server.connections) == ([], 0)
 
@@ -119,13 +119,13 @@ def test_only_trusted_certificates_are_accepted(vendor: Callable[..., Upstream],
     authority = trustme.CA()
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     server = vendor(says({}), server_context(authority, "127.0.0.1"))
-    with pytest.raises(NoReply, match="certificate"):
+    with pytest.raises(RequestFailed, match="certificate"):
         get(server.url)
     settings.CA_BUNDLE = str(tmp_path / "ca.pem")
     close_clients()
     assert get(server.url).status == 200
     elsewhere = vendor(says({}), server_context(authority, "vendor.example.com"))
-    with pytest.raises(NoReply, match="certificate"):
+    with pytest.raises(RequestFailed, match="certificate"):
         get(elsewhere.url)
     assert elsewhere.heads == []
 

@@ -46,6 +46,7 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("[request]", "[request]\njson = {}", "request", "a GET request has no body"),
         ("[request]", '[request]\nmethod = "POST"\njson = { n = "{e999}" }', "request", "{e999} is none of"),
         ("[request]", '[request]\nmethod = "POST"\njson = {}\nform = { a = "b" }', "request", "mutually exclusive"),
+        ("[request]", '[request]\nheaders = { X = "line\\nbreak" }', "request", "not printable ASCII"),
         ("[request]", '[request]\nheaders = { X = "{key}" }', "", "{key} is only allowed in the path"),
         ('["name", "place"]', "[1]", "request.query", "Expected `str`, got `int`"),
         ("MOCK_A_KEY", "OTHER_KEY", "auth", "must begin with MOCK_A_"),
