@@ -21,10 +21,7 @@ _FORMAT = re.compile(r"([a-z0-9_]+?)(?:-([1-9]))?")
 
 
 class UnexpectedShape(Exception):
-    """The vendor's answer has another shape than the preset describes. The message is for operators."""
-
-    def __init__(self, message: str = "its answer has another shape than the preset describes") -> None:
-        super().__init__(message)
+    """The vendor's answer has another shape than the preset describes. The message, if any, is for operators."""
 
 
 class NotBoolean(UnexpectedShape):

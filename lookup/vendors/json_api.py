@@ -136,7 +136,8 @@ class JsonApi(Connector):
                 known, unreadable = self._extract(document)
                 return Classification(Found(**known, unreadable=unreadable) if known else NotFound(), applied)
         except UnexpectedShape as error:
-            rule, fix, not_boolean = _status_rule(reply.status), str(error), isinstance(error, NotBoolean)
+            rule, not_boolean = _status_rule(reply.status), isinstance(error, NotBoolean)
+            fix = str(error) or "its answer has another shape than the preset describes"
         outcome = rule.outcome
         if outcome in ("not_found", "invalid_number"):
             return Classification(NotFound(outcome), applied)

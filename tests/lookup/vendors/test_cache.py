@@ -16,7 +16,7 @@ from phonebook import cache_versions
 from tests import upstream
 from tests.api import NUMBER
 from tests.awaited import cached, put, search
-from tests.lookup.vendors.searches import guard_of, until, words
+from tests.lookup.vendors.searches import guard_of, in_flight, until, words
 from tests.mock_vendors import PRESETS, Vendors
 from tests.upstream import raw, says
 
@@ -79,7 +79,7 @@ def test_a_late_answer_fills_the_cache(vendors: Vendors, settings: Any) -> None:
     vendors.a.behave_as(upstream.slow(2, says(upstream.GOOD_A)))
     settings.SEARCH_DEADLINE_S = 1
     assert words() == ("failed", "found")
-    until(lambda: not guard_of("mock_a").in_flight)
+    until(lambda: not in_flight(guard_of("mock_a")))
     settings.SEARCH_DEADLINE_S = 20
     assert words() == ("found", "found")
     assert len(vendors.a.heads) == 1

@@ -19,7 +19,7 @@ from tests import connectors, upstream
 from tests.api import NUMBER
 from tests.awaited import search
 from tests.counted import counted_calls
-from tests.lookup.vendors.searches import call, guard_of, numbers, until, words
+from tests.lookup.vendors.searches import call, guard_of, in_flight, numbers, until, words
 from tests.mock_vendors import PRESETS, Vendors
 from tests.upstream import hangs, raw, says
 
@@ -104,7 +104,7 @@ def test_calls_beyond_the_concurrency_limit_fail_as_busy(vendors: Vendors, monke
     guard = guard_of("mock_a")
     calls = [call(guard, number, wait_s=0.1) for number in numbers(20)]
     assert Counter(each.result(20)[0] for each in calls) == {guarding.LATE: 16, guarding.BUSY: 4}
-    until(lambda: not guard.in_flight)  # the calls have timed out
+    until(lambda: not in_flight(guard))  # the calls have timed out
     vendors.a.behave_as(says(upstream.GOOD_A))
     assert words("12025559999") == ("found", "found")
 
@@ -117,7 +117,7 @@ def test_a_call_beyond_the_concurrency_limit_waits_for_its_turn() -> None:
     guard = guard_of(f"{__name__}.One")
     answers = [each.result(20)[0] for each in [call(guard, number) for number in numbers(5)]]
     assert all(isinstance(answer, Found) for answer in answers), answers
-    assert guard.in_flight == 0
+    assert in_flight(guard) == 0
 
 
 class Joinable(connectors.RemoteKnows):
@@ -167,7 +167,7 @@ def test_a_thread_that_cannot_start_fails_one_call_only(monkeypatch: pytest.Monk
         patch.setattr(loop, "_threads", loop.DaemonThreads())
         patch.setattr(threading.Thread, "start", no_more)
         assert call(guard).result(20)[0] == Failed("error", "it raised RuntimeError")
-    assert guard.in_flight == 0
+    assert in_flight(guard) == 0
     assert isinstance(call(guard).result(20)[0], Found)
 
 
@@ -183,7 +183,7 @@ def test_call_refused_by_the_breaker_is_not_in_flight(vendors: Vendors) -> None:
     vendors.a.behave_as(raw(b"", 401))
     for number in numbers(20):
         words(number)
-    assert guard_of("mock_a").in_flight == 0
+    assert in_flight(guard_of("mock_a")) == 0
 
 
 @pytest.mark.parametrize(("key", "calls"), [("number_specific = true\n", 8), ("", circuit_breaker.FAILURES)])
@@ -275,7 +275,7 @@ def test_slot_recovers_after_its_limit_was_reached(vendors: Vendors, monkeypatch
     guard = guard_of("mock_a")
     calls = [call(guard, number, wait_s=0.3) for number in numbers(16)]
     assert {each.result(20)[0] for each in calls} == {guarding.LATE}
-    assert guard.in_flight == 16
+    assert in_flight(guard) == 16
     until(lambda: guard.breaker.is_open)
     vendors.a.behave_as(says(upstream.GOOD_A))
     fresh = iter(range(12025560000, 12025570000))
