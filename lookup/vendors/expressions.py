@@ -1,10 +1,10 @@
 """The strings of a preset: JMESPath expressions on the vendor's answer, templates with the number for the request."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Self
+from string import Formatter
+from typing import Any
 
 import jmespath
 from jmespath.functions import Functions
@@ -14,10 +14,9 @@ from core import numbers
 
 #: The placeholder of a secret in a path.
 KEY = "key"
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_DROPPED = {"", *map(str, range(1, 10))}
 # It has no state but a cache of its methods. `search` of a compiled expression creates one for each call.
 _interpreter = TreeInterpreter()
-_FORMAT = re.compile(r"([a-z0-9_]+?)(?:-([1-9]))?")
 
 
 class UnexpectedShape(Exception):
@@ -65,26 +64,19 @@ class Expression:
 
 
 class Template:
-    """Text with placeholders for the number, such as `{e164}`; `{e164-2}` omits the number's last two digits."""
+    """Text with placeholders for the number, such as `{e164}`; `{e164-2}` omits the number's last two digits. As in
+    Python's format strings, `{{` and `}}` are braces."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.formats: dict[str, Callable[[str], str | None]] = {}
-        for name in _PLACEHOLDER.findall(text):
-            match = _FORMAT.fullmatch(name)
-            if not match or match[1] not in {*numbers.FORMATS, KEY}:
+        for _, name, spec, conversion in Formatter().parse(text):
+            if name is None or name == KEY:
+                continue
+            form, _, dropped = name.partition("-")
+            if form not in numbers.FORMATS or spec or conversion or dropped not in _DROPPED:
                 raise ValueError(f"{{{name}}} is none of {', '.join(numbers.FORMATS)}, {KEY}")
-            if match[1] != KEY:
-                self.formats[name] = _shortened(match[1], int(match[2] or 0))
-        if set("{}") & set(_PLACEHOLDER.sub("", text)):
-            raise ValueError("a brace that does not enclose the name of a format")
-
-    @classmethod
-    def constant(cls, text: str) -> Self:
-        """A template whose text is filled in as it is."""
-        template = cls("")
-        template.text = text
-        return template
+            self.formats[name] = _shortened(form, int(dropped or 0))
 
     @property
     def has_key(self) -> bool:
@@ -96,9 +88,12 @@ class Template:
 
     def fill(self, number: str, *, encode: Callable[[str], str] = str) -> str:
         """`encode` is applied to what is filled in."""
-        if not self.formats:
-            return self.text
-        return _PLACEHOLDER.sub(lambda match: encode(self.formats[match[1]](number) or ""), self.text)
+        return self.text.format_map({name: encode(write(number) or "") for name, write in self.formats.items()})
+
+
+def literal(text: str) -> Template:
+    """A template that is always filled as `text`."""
+    return Template(text.replace("{", "{{").replace("}", "}}"))
 
 
 class Templates(tuple[Template, ...]):

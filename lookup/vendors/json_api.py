@@ -18,11 +18,12 @@ from core.text import clean_text
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector
 from lookup.vendors import capitals, transport
-from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape
+from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape, literal
 from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules, require_safe_scheme
 
+_JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
 # Those of each request, unless the preset has others. aiohttp's own Accept-Encoding depends on what is installed.
-_HEADERS = {"User-Agent": "callerid/1.0", "Accept": "application/json", "Accept-Encoding": "gzip"}
+_HEADERS = {"User-Agent": "callerid/1.0", "Accept": _JSON, "Accept-Encoding": "gzip"}
 # Larger replies are classified in a thread, or their expressions would delay all other calls.
 LARGE_BYTES = 16 * 1024
 # The outcome if no rule of the preset applies (RFC 9110, section 15; RFC 6585, section 4).
@@ -75,24 +76,23 @@ class JsonApi(Connector):
         template, auth, secret = self.preset.request, self.preset.auth, self._secrets
 
         def given(names: Mapping[str, str]) -> dict[str, Template]:
-            return {name: Template.constant(secret[value]) for name, value in names.items() if value in secret}
+            return {name: literal(secret[value]) for name, value in names.items() if value in secret}
 
         path = urlsplit(template.url.text).path
         self._path = Template(path.replace("{key}", quote(secret.get(auth.path or "", ""), safe="")))
         self._query = [(name, each) for name, repeated in template.query.items() for each in repeated]
         self._query += given(auth.query).items()
         self._form = {**template.form, **given(auth.form)}
-        headers = CIMultiDict({name: Template.constant(value) for name, value in _HEADERS.items()})
+        headers = CIMultiDict({name: Template(value) for name, value in _HEADERS.items()})
         if template.json or self._form:
-            media_type = "application/json" if template.json else "application/x-www-form-urlencoded"
-            headers["Content-Type"] = Template.constant(media_type)
+            headers["Content-Type"] = Template(_JSON if template.json else _FORM)
         headers.update(template.headers)
         headers.update(given(auth.headers))
         if auth.bearer in secret:
-            headers["Authorization"] = Template.constant(f"Bearer {secret[auth.bearer]}")
+            headers["Authorization"] = literal(f"Bearer {secret[auth.bearer]}")
         if auth.basic and secret:
             user, password = (secret[name] for name in auth.basic)
-            headers["Authorization"] = Template.constant(encode_basic_auth(user, password))
+            headers["Authorization"] = literal(encode_basic_auth(user, password))
         self._headers = headers
 
     def covers(self, number: str) -> bool:

@@ -35,7 +35,7 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ('evidence = "V"', 'evidence = "V"\nname = "x"', "name", "set by the service"),
         ('evidence = "V"', 'evidence = "V"\nfingerprint = "x"', "fingerprint", "set by the service"),
         ("{e164}", "{e165}", "request.url", "{e165} is none of e164, "),
-        ("{e164}", "{e164", "request.url", "a brace"),
+        ("{e164}", "{e164", "request.url", "expected '}'"),
         ("{e164}", "{key}", "", "{key} in request.url requires auth.path"),
         (URL, URL.replace("https", "http"), "request", "https:// is required"),
         (URL, 'url = "vendor.example.com', "request", "must begin with https://"),
