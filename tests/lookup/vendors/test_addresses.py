@@ -10,7 +10,6 @@ import trustme
 
 from core.addresses import AddressNotAllowed, AddressPolicy, policy_for, require_allowed
 from core.http import RequestFailed
-from tests import upstream
 from tests.lookup.vendors.calls import close_clients, get, resolve_to
 from tests.upstream import Upstream, says
 
@@ -128,12 +127,3 @@ def test_only_trusted_certificates_are_accepted(vendor: Callable[..., Upstream],
     with pytest.raises(RequestFailed, match="certificate"):
         get(elsewhere.url)
     assert elsewhere.heads == []
-
-
-def test_call_over_tls_ends_at_its_timeout(vendor: Callable[..., Upstream], settings: Any, tmp_path: Path) -> None:
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
-    settings.CA_BUNDLE = str(tmp_path / "ca.pem")
-    server = vendor(upstream.drips_body, server_context(authority, "127.0.0.1"))
-    with pytest.raises(TimeoutError):
-        get(server.url, timeout_s=0.3)

@@ -147,12 +147,9 @@ def test_invalid_preset_names_key_and_problem(
         "contains(@, 'Not Found')",
     ],
 )
-@pytest.mark.parametrize("outcome", ["found", "not_found", "invalid_number"])
-def test_answer_rule_that_any_body_fulfils_is_invalid(
-    load: Callable[..., preset.Preset], outcome: str, when: str
-) -> None:
-    rule = f'status = [404]\nwhen = """{when}"""\nis = "{outcome}"'
-    with pytest.raises(preset.InvalidPreset, match=f"{outcome} needs a `when` that an empty body or a proxy's page"):
+def test_answer_rule_that_any_body_fulfils_is_invalid(load: Callable[..., preset.Preset], when: str) -> None:
+    rule = f'status = [404]\nwhen = """{when}"""\nis = "not_found"'
+    with pytest.raises(preset.InvalidPreset, match="not_found needs a `when` that an empty body or a proxy's page"):
         load(MOCK_A.replace('status = [404]\nstatus_alone = "these tests"\nis = "not_found"', rule, 1))
 
 
@@ -164,7 +161,7 @@ def test_answer_rule_that_any_body_fulfils_is_invalid(
         '{"status": 404, "title": "Not Found"}',
     ],
 )
-@pytest.mark.parametrize("outcome", ["found", "not_found", "invalid_number"])
+@pytest.mark.parametrize("outcome", ["found", "invalid_number"])
 def test_answer_rule_with_a_proxys_text_is_invalid(load: Callable[..., preset.Preset], outcome: str, text: str) -> None:
     rule = f'status = [404]\ntext = """{text}"""\nis = "{outcome}"'
     with pytest.raises(preset.InvalidPreset, match=f"{outcome} needs a `text` that a proxy or a framework does not"):
