@@ -183,13 +183,6 @@ def test_a_large_reply_is_classified_off_the_loop(vendors: Vendors, monkeypatch:
 # --- Processes -------------------------------------------------------------------------------------------------------
 
 
-def run_python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    named = {"PATH": os.environ["PATH"], "DJANGO_SETTINGS_MODULE": "callerid_project.settings", **environment}
-    return subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, env=named, capture_output=True, text=True, timeout=60
-    )
-
-
 def test_calls_in_flight_do_not_delay_the_end_of_the_process(tmp_path: Path) -> None:
     program = """
 import asyncio, socket, threading, time
@@ -204,5 +197,9 @@ asyncio.run_coroutine_threadsafe(call, loop._get())
 silent.accept()
 loop._threads.submit(lambda: time.sleep(600))
 """
-    ended = run_python(program, DATA_DIR=str(tmp_path))
+    environment = {"DJANGO_SETTINGS_MODULE": "callerid_project.settings", "DATA_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", 0)
