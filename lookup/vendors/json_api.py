@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -32,9 +32,8 @@ _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "
 _REQUEST_ERRORS = {400, 422}
 # Without digits, which might be the number.
 _MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z.+-]{1,40}")
-_SECRET = re.compile(r"[!-~]([ -~]*[!-~])?")
-# The characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
-_BASE_PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
+# A scheme, a host and a path of the characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
+_BASE_URL = re.compile(r"https?://[^/@?#]+(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +261,7 @@ def _secrets(preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:
             f"Set {' and '.join(missing)}: see {preset.documentation}",
         )
     for name, value in given.items():
-        if not _SECRET.fullmatch(value):
+        if not (value.isascii() and value.isprintable()):
             raise MissingEnvironment(
                 f"{name} has a character that no header or URL allows.",
                 f"Set {name} to the key only, in ASCII.",
@@ -280,21 +279,19 @@ def _base_url(preset: Preset, environment: Mapping[str, str]) -> str:
     if not given:
         return preset.request.origin
     try:
+        if not _BASE_URL.fullmatch(given):
+            raise ValueError
         require_safe_scheme(given)
-        parts = urlsplit(given)
-        whole = given == f"{parts.scheme}://{parts.netloc}{parts.path}"
-        well_formed = whole and "@" not in parts.netloc and bool(_BASE_PATH.fullmatch(parts.path))
     except ValueError:
-        well_formed = False
-    if not well_formed:
         raise MissingEnvironment(
             f"{name} must be a scheme, a host and at most a path, as in https://api.example.com or "
             "https://gateway.example.com/vendor; http:// is for loopback only.",
             f"Correct {name}, or leave it out for {preset.request.origin}.",
-        )
+        ) from None
     return given
 
 
+@lru_cache
 def _status_rule(status: int) -> OutcomeRule:
     """What a reply is to which no rule of the preset applies."""
     outcome = "unavailable" if status >= 500 else _BY_STATUS.get(status, "bad_response")

@@ -25,7 +25,6 @@ SHIPPED = Path(__file__).with_name("presets")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?|[0-9a-f:.]+")
 _INDEX = re.compile(r"\[(\d+)\]")
-_PRINTABLE = re.compile(r"[ -~]*")
 ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 Outcome = Literal[
@@ -91,7 +90,7 @@ class RequestTemplate(_Strict, frozen=True):
         if self.json is not None and self.form:
             raise ValueError("json and form are mutually exclusive")
         for name, template in self.headers.items():
-            if not _PRINTABLE.fullmatch(template.text):
+            if not (template.text.isascii() and template.text.isprintable()):
                 raise ValueError(f"the header {name} has a character that is not printable ASCII")
 
     @property
