@@ -69,6 +69,8 @@ def failure(error: BaseException) -> RequestFailed:
         return RequestFailed("the server's TLS certificate or handshake was rejected")
     if isinstance(error, aiohttp.TooManyRedirects | aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
         return RequestFailed("the server redirects too often, or to an invalid address")
+    if isinstance(error, ValueError):
+        return RequestFailed("the request has a header that cannot be sent")
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return RequestInterrupted("the server's name cannot be resolved")
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -222,7 +224,8 @@ class Session:
     async def _open(self) -> aiohttp.ClientSession:
         sock_connect = min(CONNECT_TIMEOUT_S, self._timeout_s)
         timeout = aiohttp.ClientTimeout(self._timeout_s, sock_connect=sock_connect, sock_read=READ_TIMEOUT_S)
-        return open_session(self._policy, timeout=timeout, middlewares=(self._require_scheme,))
+        limits = {"max_line_size": MAX_HEAD_BYTES, "max_field_size": MAX_HEAD_BYTES}  # websites send long headers
+        return open_session(self._policy, timeout=timeout, middlewares=(self._require_scheme,), **limits)
 
     async def _require_scheme(
         self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
@@ -240,7 +243,7 @@ class Session:
         async def limited() -> T:
             try:
                 return await call()
-            except (aiohttp.ClientError, OSError) as error:
+            except (aiohttp.ClientError, OSError, ValueError) as error:
                 if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
                     raise RequestFailed(f"the response did not arrive within {self._timeout_s:,g} s") from None
                 raise failure(error) from None
