@@ -1,46 +1,29 @@
-"""Outgoing HTTP, by aiohttp: vendor calls (lookup/vendors/transport.py), and what commands and threads fetch or send.
+"""HTTP requests of commands and threads, by `requests`; searches call vendors by aiohttp (lookup/vendors/transport.py).
 
-- Every address is checked before it is connected to, redirected ones included, whether DNS returned it or the URL has
-  it (SSRF).
-- No proxy, .netrc or cookie is used, no request is sent again, and certificates are verified with CA_BUNDLE.
-- What precedes the status of a response is limited; callers limit its body.
+A session checks each address before it sends a request there, redirected ones included, uses no proxy and no .netrc of
+the environment, and verifies certificates with CA_BUNDLE.
 """
 
-import asyncio
-import logging
+import io
 import socket
-import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache, partial
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self
 from urllib.parse import urlsplit
 
-import aiohttp
-import certifi
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.http import RawResponseMessage
+import requests
+import urllib3
 from django.conf import settings
+from requests.adapters import HTTPAdapter
 
-from core import loop
 from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
 MAX_REDIRECTS = 5
 MAX_RETRY_AFTER_S = 24 * 3600.0
-# A connection that was idle for longer is opened anew: a firewall in between may have dropped it silently.
-IDLE_S = 30.0
-# Before a response's final status. A server needs one or two informational responses (RFC 9110, section 15.2).
-MAX_INFORMATIONAL = 16
-MAX_HEAD_BYTES = 64 * 1024
-_PART_BYTES = 4096
-_CHUNK_BYTES = 256 * 1024
-
-T = TypeVar("T")
 
 
 class RequestFailed(Exception):
@@ -59,111 +42,124 @@ class BadResponse(RequestFailed):
     """The response must not be read."""
 
 
-def failure(error: BaseException) -> RequestFailed:
-    """What an exception of aiohttp's means. Its own text may have the URL."""
-    if isinstance(error, RequestFailed):
-        return error
-    if isinstance(getattr(error, "os_error", None), AddressNotAllowed):
-        return RequestFailed("the server, or a redirect, has an address that is not allowed")
-    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
-        return RequestFailed("the server's TLS certificate or handshake was rejected")
-    if isinstance(error, aiohttp.TooManyRedirects | aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
-        return RequestFailed("the server redirects too often, or to an invalid address")
-    if isinstance(error, ValueError):
-        return RequestFailed("the request has a header that cannot be sent")
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return RequestInterrupted("the server's name cannot be resolved")
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return RequestInterrupted("the server could not be reached")
-    if isinstance(error, aiohttp.ServerTimeoutError):
-        return RequestInterrupted("the server did not answer in time")
-    return RequestInterrupted("the server closed the connection or did not answer with HTTP")
+class Session:
+    """Requests of `url` and what it redirects to, each at most `timeout_s` long, however slowly bytes arrive.
 
-
-def open_session(policy: AddressPolicy, **options: Any) -> aiohttp.ClientSession:
-    """A session whose servers have addresses that `policy` allows; `options` are those of aiohttp. For code on the
-    event loop, which limits the time: cancelling a request closes its connection, also during a DNS lookup."""
-    connector = aiohttp.TCPConnector(
-        limit=0,
-        ssl=tls(settings.CA_BUNDLE),
-        resolver=_Resolver(),
-        socket_factory=partial(_checked_socket, policy),
-        keepalive_timeout=IDLE_S,
-    )
-    options = {"timeout": aiohttp.ClientTimeout(), "auto_decompress": False, **options}
-    session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), **options)
-    # aiohttp has no public option for these two; tests fail if they change.
-    connector._factory = cast(Any, partial(_Protocol, asyncio.get_running_loop()))
-    # Or a GET that failed on a reused connection would be sent again.
-    session._retry_connection = False
-    return session
-
-
-@lru_cache(maxsize=4)
-def tls(ca_bundle: str) -> ssl.SSLContext:
-    """Reading the certificate authorities takes milliseconds."""
-    return ssl.create_default_context(cafile=ca_bundle or certifi.where())
-
-
-class _Protocol(ResponseHandler):
-    """Limits the informational responses (1xx) and the bytes before a final status, and closes the connection beyond.
-
-    aiohttp reads such responses without a limit, also on an idle connection, and a stream of them leaves the event loop
-    little time for other calls.
+    Plain HTTP is allowed only if `url` is HTTP. Use it in a `with` block.
     """
 
-    _responses = _head_bytes = 0
+    def __init__(self, url: str, policy: AddressPolicy, *, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._adapter = _Adapter(policy, https_only=urlsplit(url).scheme == "https")
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.verify = settings.CA_BUNDLE or True
+        self._session.max_redirects = MAX_REDIRECTS
+        for prefix in ("http://", "https://"):
+            self._session.mount(prefix, self._adapter)
 
-    def set_response_params(self, **options: Any) -> None:
-        """aiohttp calls it before each request."""
-        self._responses = self._head_bytes = 0
-        super().set_response_params(**options)
+    def __enter__(self) -> Self:
+        return self
 
-    def feed_data(self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0) -> None:
-        """aiohttp calls it for each response, informational or final."""
-        self._responses += 1
-        if self._responses <= MAX_INFORMATIONAL + 1:
-            super().feed_data(data, size)
+    def __exit__(self, *_: object) -> None:
+        self._session.close()
+        self._adapter.disconnect()
 
-    def data_received(self, data: bytes) -> None:
-        # aiohttp parses all that it is given before it returns, so it is given little at a time, except of a body.
-        while True:
-            in_body = self._payload is not None and not self._payload.is_eof()
-            part = data if in_body else data[:_PART_BYTES]
-            self._head_bytes += 0 if in_body else len(part)
-            super().data_received(part)
-            if self._responses > MAX_INFORMATIONAL + 1 or self._head_bytes > MAX_HEAD_BYTES:
-                self.set_exception(BadResponse("the server sent too much before the status of its answer"))
-                if self.transport is not None:
-                    self.transport.abort()
-            data = data[len(part) :]
-            if not data or self.exception() is not None:
-                return
+    @contextmanager
+    def request(self, method: str, url: str, **options: Any) -> Iterator[requests.Response]:
+        """The response, whose body is read from `raw` in the block; `options` are those of `requests`. Redirects are
+        not followed unless `allow_redirects`. Raises RequestFailed, also in the block."""
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            self._adapter.disconnect()
+
+        def require_in_time() -> None:
+            """The end of the connection may look like that of the headers, or of the body."""
+            if expired.is_set():
+                raise RequestFailed(f"the response did not arrive within {self._timeout_s:,g} s")
+
+        timer = threading.Timer(self._timeout_s, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            with self._response(method, url, **{"allow_redirects": False, **options}) as response:
+                require_in_time()
+                yield response
+                require_in_time()
+        except urllib3.exceptions.HTTPError:
+            require_in_time()
+            raise RequestInterrupted("the server closed the connection too early") from None
+        except RequestInterrupted:
+            require_in_time()
+            raise
+        finally:
+            timer.cancel()
+
+    def _response(self, method: str, url: str, **options: Any) -> requests.Response:
+        timeout = (min(CONNECT_TIMEOUT_S, self._timeout_s), READ_TIMEOUT_S)
+        try:
+            return self._session.request(method, url, stream=True, timeout=timeout, **options)
+        except AddressNotAllowed:
+            raise RequestFailed("the server, or a redirect, leads to an address that is not allowed") from None
+        except (requests.TooManyRedirects, ValueError):  # ValueError: an invalid URL, or a scheme other than HTTP
+            raise RequestFailed("the server redirects too often, or to an invalid address") from None
+        except requests.exceptions.SSLError:
+            raise RequestFailed("the server's TLS certificate or handshake was rejected") from None
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError):
+            raise RequestInterrupted("the server could not be reached, or did not answer in time") from None
 
 
-class _Resolver(AbstractResolver):
-    """The system's resolver, in a daemon thread: asyncio's own threads delay the end of the process."""
+class _Adapter(HTTPAdapter):
+    """Sends each request of a session, over one connection at a time, which it can end."""
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        found = await loop.run_in_thread(lambda: socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM))
-        addresses = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
-        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        return [
-            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
-            for family, address in addresses
-        ]
+    def __init__(self, policy: AddressPolicy, *, https_only: bool) -> None:
+        self._policy, self._https_only = policy, https_only
+        self._sockets: list[socket.socket] = []
+        super().__init__()
 
-    async def close(self) -> None:
-        pass
+    def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        super().init_poolmanager(*args, **kwargs)
+        pools = (urllib3.HTTPConnectionPool, urllib3.HTTPSConnectionPool)
+        self.poolmanager.pool_classes_by_scheme = {pool.scheme: self._noting(pool) for pool in pools}
 
+    def _noting(self, pool: type[urllib3.HTTPConnectionPool]) -> type[urllib3.HTTPConnectionPool]:
+        """`pool`, with connections that are noted before TLS begins: TLS replaces the socket."""
+        adapter = self
 
-def _checked_socket(policy: AddressPolicy, address_info: Any) -> socket.socket:
-    """A socket for one address. Raises AddressNotAllowed."""
-    family, kind, protocol, _, address = address_info
-    require_allowed(str(address[0]), policy)
-    return socket.socket(family, kind, protocol)
+        class Connection(pool.ConnectionCls):  # type: ignore[name-defined]
+            def _new_conn(self) -> socket.socket:
+                connected: socket.socket = super()._new_conn()
+                adapter.disconnect()
+                adapter._sockets.append(connected.dup())
+                return connected
+
+        return type(pool.__name__, (pool,), {"ConnectionCls": Connection})
+
+    def disconnect(self) -> None:
+        """End what is in progress; whoever waits for bytes gets the end of the connection."""
+        with suppress(IndexError):  # none is left; the timer may take one too
+            while True:
+                with self._sockets.pop() as noted, suppress(OSError):
+                    noted.shutdown(socket.SHUT_RDWR)
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
+        url = urlsplit(request.url or "")
+        if self._https_only and url.scheme != "https":
+            raise AddressNotAllowed
+        try:
+            found = socket.getaddrinfo(url.hostname, url.port, type=socket.SOCK_STREAM)
+        except OSError:
+            found = []  # `requests` reports it
+        # Between this and the connection DNS could change, but a host inside has no certificate for that name.
+        for entry in found:
+            require_allowed(str(entry[4][0]), self._policy)
+        response = super().send(request, *args, **kwargs)
+        if response.is_redirect:  # Session would read its body, which may be endless
+            response.close()
+            response.raw = io.BytesIO()
+        return response
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -177,83 +173,3 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     except (TypeError, ValueError):
         return None
     return min(max(0.0, wait_s), MAX_RETRY_AFTER_S)
-
-
-# --- Commands and threads -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """`length`: of the body, if the server says so. `chunks`: the body as it is sent, which can be read once. Raises
-    RequestFailed."""
-
-    status: int
-    headers: Mapping[str, str]
-    length: int | None
-    chunks: Iterator[bytes]
-
-
-class Session:
-    """Requests of `url` and what it redirects to, each at most `timeout_s` long, however slowly bytes arrive.
-
-    Plain HTTP is allowed only if `url` is HTTP. Use it in a `with` block, in code that is not on the event loop.
-    """
-
-    def __init__(self, url: str, policy: AddressPolicy, *, timeout_s: float) -> None:
-        self._policy, self._timeout_s = policy, timeout_s
-        self._https_only = urlsplit(url).scheme == "https"
-
-    def __enter__(self) -> Self:
-        self._session = loop.run(self._open())
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        loop.run(self._session.close())
-
-    @contextmanager
-    def request(self, method: str, url: str, **options: Any) -> Iterator[Response]:
-        """The response, whose body is read in the block; `options` are those of aiohttp. Redirects are not followed
-        unless `allow_redirects`. Raises RequestFailed."""
-        options = {"allow_redirects": False, "max_redirects": MAX_REDIRECTS + 1, **options}
-        response = self._run(lambda: self._session.request(method, url, **options))
-        try:
-            yield Response(response.status, response.headers, response.content_length, self._chunks(response))
-        finally:
-            self._run(lambda: _close(response))
-
-    async def _open(self) -> aiohttp.ClientSession:
-        sock_connect = min(CONNECT_TIMEOUT_S, self._timeout_s)
-        timeout = aiohttp.ClientTimeout(self._timeout_s, sock_connect=sock_connect, sock_read=READ_TIMEOUT_S)
-        limits = {"max_line_size": MAX_HEAD_BYTES, "max_field_size": MAX_HEAD_BYTES}  # websites send long headers
-        return open_session(self._policy, timeout=timeout, middlewares=(self._require_scheme,), **limits)
-
-    async def _require_scheme(
-        self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        """A middleware: aiohttp calls it for the request and each redirect."""
-        if self._https_only and request.url.scheme != "https":
-            raise RequestFailed("the server, or a redirect, has an address that is not allowed")
-        return await send(request)
-
-    def _chunks(self, response: aiohttp.ClientResponse) -> Iterator[bytes]:
-        while chunk := self._run(lambda: response.content.read(_CHUNK_BYTES)):
-            yield chunk
-
-    def _run(self, call: Callable[[], Awaitable[T]]) -> T:
-        async def limited() -> T:
-            try:
-                return await call()
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ServerTimeoutError):
-                    raise RequestFailed(f"the response did not arrive within {self._timeout_s:,g} s") from None
-                raise failure(error) from None
-
-        return loop.run(limited())
-
-
-async def _close(response: aiohttp.ClientResponse) -> None:
-    response.close()
-
-
-# At DEBUG these log whole URLs.
-logging.getLogger("aiohttp").setLevel(logging.WARNING)

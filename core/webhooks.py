@@ -86,7 +86,7 @@ def post(*, url: str, secrets: Sequence[str], message_id: str, timestamp: int, b
             http.Session(url, policy, timeout_s=TIMEOUT_S) as session,
             session.request("POST", url, data=body, headers=headers) as response,
         ):
-            status = response.status
+            status = response.status_code
     except http.RequestFailed as error:
         raise WebhookUnreachable(str(error)) from None
     if status == 410:

@@ -1,21 +1,41 @@
-"""One HTTP exchange with a vendor, by the sessions of core.http.
+"""One HTTP exchange with a vendor, by aiohttp; commands and threads use `requests` (core/http.py).
 
+- Every address is checked before it is connected to, whether DNS returned it or the URL has it (SSRF).
+- No proxy, .netrc or cookie is used, no redirect is followed, and certificates are verified with CA_BUNDLE.
 - What may have reached the vendor is never sent again, because it may be billed.
-- A body is read up to a limit that counts after decompression.
+- What precedes the status of a reply is limited, and its body by a limit that counts after decompression.
 
-The caller limits the time: cancelling `Client.send` closes the connection.
+The caller limits the time: cancelling `Client.send` closes the connection, also during a DNS lookup.
 """
 
+import asyncio
+import logging
+import socket
+import ssl
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, cast
 
 import aiohttp
+import certifi
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import RawResponseMessage
 from django.conf import settings
 from yarl import URL
 
-from core import http
-from core.addresses import AddressPolicy
+from core import loop
+from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
+from core.http import BadResponse, RequestFailed, RequestInterrupted
+
+# A connection that was idle for longer is opened anew: a firewall in between may have dropped it silently.
+IDLE_S = 30.0
+# Before a reply's final status. A vendor needs one or two informational responses (RFC 9110, section 15.2).
+MAX_INFORMATIONAL = 16
+MAX_HEAD_BYTES = 64 * 1024
+_PART_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +58,7 @@ class Client:
 
     def __init__(self, address_policy: AddressPolicy) -> None:
         self.address_policy = address_policy
-        http.tls(settings.CA_BUNDLE)  # reads the certificate authorities now
+        _tls(settings.CA_BUNDLE)  # reads the certificate authorities now
         self._session: aiohttp.ClientSession | None = None
         #: The number of calls in progress by session.
         self._calls: Counter[aiohttp.ClientSession] = Counter()
@@ -56,7 +76,7 @@ class Client:
                     raise
                 return await self._exchange(request, max_body_bytes)
         except (aiohttp.ClientError, OSError) as error:
-            raise http.failure(error) from None
+            raise _failure(error) from None
 
     async def close(self) -> None:
         """Close the connections. Calls in flight fail."""
@@ -65,7 +85,7 @@ class Client:
             await session.close()
 
     async def _exchange(self, request: Request, max_body_bytes: int) -> Reply:
-        session = self._session = self._session or http.open_session(self.address_policy, auto_decompress=True)
+        session = self._session = self._session or _open_session(self.address_policy)
         self._calls[session] += 1
         try:
             url = URL(request.url, encoded=True)
@@ -73,7 +93,7 @@ class Client:
                 request.method, url, headers=request.headers, data=request.body, allow_redirects=False
             ) as response:
                 return Reply(response.status, response.headers, await _read(response, max_body_bytes))
-        except http.BadResponse:
+        except BadResponse:
             raise
         except BaseException:
             # Connections from before may be dead without notice (a load balancer failed over, a NAT entry expired), and
@@ -94,5 +114,112 @@ async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > max_bytes:
-            raise http.BadResponse(f"its answer is larger than {max_bytes} bytes")
+            raise BadResponse(f"its answer is larger than {max_bytes} bytes")
     return bytes(body)
+
+
+def _failure(error: BaseException) -> RequestFailed:
+    """What an exception of aiohttp's means. Its own text may have the URL."""
+    if isinstance(error, RequestFailed):
+        return error
+    if isinstance(getattr(error, "os_error", None), AddressNotAllowed):
+        return RequestFailed("the server has an address that is not allowed")
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError):
+        return RequestFailed("the server's TLS certificate or handshake was rejected")
+    if isinstance(error, ValueError):
+        return RequestFailed("the request has a header that cannot be sent")
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return RequestInterrupted("the server's name cannot be resolved")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return RequestInterrupted("the server could not be reached")
+    return RequestInterrupted("the server closed the connection or did not answer with HTTP")
+
+
+def _open_session(policy: AddressPolicy) -> aiohttp.ClientSession:
+    """A session whose servers have addresses that `policy` allows."""
+    connector = aiohttp.TCPConnector(
+        limit=0,  # the guard limits calls
+        ssl=_tls(settings.CA_BUNDLE),
+        resolver=_Resolver(),
+        socket_factory=partial(_checked_socket, policy),
+        keepalive_timeout=IDLE_S,
+    )
+    session = aiohttp.ClientSession(
+        connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout()
+    )
+    # aiohttp has no public option for these two; tests fail if they change.
+    connector._factory = cast(Any, partial(_Protocol, asyncio.get_running_loop()))
+    # Or a GET that failed on a reused connection would be sent again.
+    session._retry_connection = False
+    return session
+
+
+@lru_cache(maxsize=4)
+def _tls(ca_bundle: str) -> ssl.SSLContext:
+    """Reading the certificate authorities takes milliseconds."""
+    return ssl.create_default_context(cafile=ca_bundle or certifi.where())
+
+
+class _Protocol(ResponseHandler):
+    """Limits the informational responses (1xx) and the bytes before a final status, and closes the connection beyond.
+
+    aiohttp reads such responses without a limit, also on an idle connection, and a stream of them leaves the event loop
+    little time for other calls.
+    """
+
+    _responses = _head_bytes = 0
+
+    def set_response_params(self, **options: Any) -> None:
+        """aiohttp calls it before each request."""
+        self._responses = self._head_bytes = 0
+        super().set_response_params(**options)
+
+    def feed_data(self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0) -> None:
+        """aiohttp calls it for each response, informational or final."""
+        self._responses += 1
+        if self._responses <= MAX_INFORMATIONAL + 1:
+            super().feed_data(data, size)
+
+    def data_received(self, data: bytes) -> None:
+        # aiohttp parses all that it is given before it returns, so it is given little at a time, except of a body.
+        while True:
+            in_body = self._payload is not None and not self._payload.is_eof()
+            part = data if in_body else data[:_PART_BYTES]
+            self._head_bytes += 0 if in_body else len(part)
+            super().data_received(part)
+            if self._responses > MAX_INFORMATIONAL + 1 or self._head_bytes > MAX_HEAD_BYTES:
+                self.set_exception(BadResponse("the server sent too much before the status of its answer"))
+                if self.transport is not None:
+                    self.transport.abort()
+            data = data[len(part) :]
+            if not data or self.exception() is not None:
+                return
+
+
+class _Resolver(AbstractResolver):
+    """The system's resolver, in a daemon thread: asyncio's own threads delay the end of the process."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await loop.run_in_thread(lambda: socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM))
+        addresses = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
+            for family, address in addresses
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+def _checked_socket(policy: AddressPolicy, address_info: Any) -> socket.socket:
+    """A socket for one address. Raises AddressNotAllowed."""
+    family, kind, protocol, _, address = address_info
+    require_allowed(str(address[0]), policy)
+    return socket.socket(family, kind, protocol)
+
+
+# At DEBUG it logs whole URLs.
+logging.getLogger("aiohttp").setLevel(logging.WARNING)

@@ -5,7 +5,6 @@ or with a token that the server does not accept any more, all cards are listed, 
 that are new or changed are transferred.
 """
 
-import base64
 import io
 import re
 from collections.abc import Mapping
@@ -15,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 from xml.sax.saxutils import escape
+
+import requests
 
 from core import http
 from core.addresses import policy_for
@@ -108,8 +109,7 @@ class _Client:
     def __init__(self, book: Book, session: http.Session) -> None:
         self._book, self._session = book, session
         self._path = _path(book.url)
-        basic = f"Basic {base64.b64encode(b':'.join(book.credentials)).decode()}"
-        self._auth = {"Authorization": basic} if book.user else {}
+        self._auth = book.credentials if book.user else None
 
     def list_all(self) -> _Listing:
         collection = next(iter(self._ask("PROPFIND", _COLLECTION_PROPERTIES, depth="0")[0]), None)
@@ -177,23 +177,22 @@ class _Client:
     def _ask(self, method: str, body: str, *, depth: str) -> tuple[list[_Member], str]:
         """The responses of the multistatus, and its sync token. Raises BookFailed, and _Refused for 4xx and 507."""
         headers = {"Content-Type": 'application/xml; charset="utf-8"', "Depth": depth, "Accept-Encoding": "identity"}
-        headers |= self._auth
         try:
-            with self._session.request(method, self._book.url, data=body.encode(), headers=headers) as response:
+            with self._session.request(
+                method, self._book.url, data=body.encode(), headers=headers, auth=self._auth
+            ) as response:
                 _require_multistatus(response)
-                content = bytearray()
-                for chunk in response.chunks:
-                    content += chunk
-                    if len(content) > MAX_RESPONSE_BYTES:
-                        raise BookFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+                content = response.raw.read(MAX_RESPONSE_BYTES + 1, decode_content=False)
         except http.RequestFailed as error:
             raise BookFailed(str(error)) from None
-        root = _parse(bytes(content))
+        if len(content) > MAX_RESPONSE_BYTES:
+            raise BookFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
+        root = _parse(content)
         return list(map(_Member, root.findall(f"{_DAV}response"))), (root.findtext(f"{_DAV}sync-token") or "").strip()
 
 
-def _require_multistatus(response: http.Response) -> None:
-    status = response.status
+def _require_multistatus(response: requests.Response) -> None:
+    status = response.status_code
     if status == 207:
         return
     if 300 <= status < 400:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import requests
 from django.conf import settings
 
 from core import http
@@ -24,6 +25,7 @@ MAX_RETRY_AFTER_S = 120.0
 #: Of an ETag or Last-Modified: what Dataset.version can hold.
 MAX_VALIDATOR = 64
 
+_CHUNK_BYTES = 256 * 1024
 _TRANSIENT = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -38,7 +40,7 @@ class NotPublished(DownloadFailed):
 @dataclass(frozen=True, slots=True)
 class Download:
     """A file to download to `path`. `validator`: ETag or Last-Modified of the version that is already loaded, or empty.
-    `headers`: may hold credentials; no Authorization is sent to another host. `progress`: called with bytes
+    `headers`: may hold credentials; `requests` sends no Authorization to another host. `progress`: called with bytes
     done and total, None if unknown."""
 
     url: str = field(repr=False)
@@ -75,27 +77,27 @@ class Download:
         if self.validator:
             headers["If-None-Match" if _is_etag(self.validator) else "If-Modified-Since"] = self.validator
         with session.request("GET", self.url, headers=headers, allow_redirects=True) as response:
-            if response.status == 304 and self.validator:
+            if response.status_code == 304 and self.validator:
                 return None
             _require_file(response)
             self._store(response)
         return _validator(response)
 
-    def _store(self, response: http.Response) -> None:
-        total = response.length
+    def _store(self, response: requests.Response) -> None:
+        total = response.raw.length_remaining
         _require_size(total or 0)
         done = 0
         with self.path.open("wb") as file:
-            for chunk in response.chunks:
+            for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
                 file.write(chunk)
                 done += len(chunk)
                 _require_size(done)
                 self.progress(done, total)
 
 
-def _require_file(response: http.Response) -> None:
+def _require_file(response: requests.Response) -> None:
     """Raises unless the response is a file."""
-    status = response.status
+    status = response.status_code
     if status in _TRANSIENT:
         raise http.RequestInterrupted(f"the server answered {status}", http.retry_after_s(response.headers))
     if status in (404, 410):
@@ -114,7 +116,7 @@ def _is_etag(validator: str) -> bool:
     return validator.startswith(('"', 'W/"'))
 
 
-def _validator(response: http.Response) -> str:
+def _validator(response: requests.Response) -> str:
     """The response's ETag or else Last-Modified, the first that can be stored and sent back; empty if there is none."""
     etag, modified = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
     found = (etag if _is_etag(etag) else "", modified)

@@ -1,6 +1,6 @@
-"""A session reuses its connection, and ends it when its time is over."""
+"""A session has one connection at a time, and ends it when its time is over."""
 
-import time
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -11,15 +11,23 @@ from tests.upstream import Upstream, drips_headers, raw
 Vendor = Callable[..., Upstream]
 
 
-def test_no_connection_is_left_open(vendor: Vendor) -> None:
-    server = vendor(raw(b"body"))
+def test_no_connection_is_left_open(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[socket.socket] = []
+    dup = socket.socket.dup
+
+    def note(connected: socket.socket) -> socket.socket:
+        noted.append(dup(connected))
+        return noted[-1]
+
+    monkeypatch.setattr(socket.socket, "dup", note)
+    server = vendor(raw(b"body", headers="Connection: close\r\n"))
     with http.Session(server.url, "loopback", timeout_s=5) as session:
         for _ in range(3):
             with session.request("GET", server.url) as response:
-                assert b"".join(response.chunks) == b"body"
-    assert server.connections == 1
-    while server.open_connections:
-        time.sleep(0.005)
+                assert response.raw.read() == b"body"
+            assert sum(each.fileno() != -1 for each in noted) <= 1
+    assert len(noted) == 3
+    assert all(each.fileno() == -1 for each in noted)
 
 
 def test_headers_that_end_with_the_time_are_no_response(vendor: Vendor) -> None:

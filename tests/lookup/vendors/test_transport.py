@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from core import http
 from core.addresses import AddressPolicy, require_allowed
 from core.http import BadResponse, RequestFailed
+from lookup.vendors import transport
 from lookup.vendors.transport import Request
 from tests import upstream
 from tests.lookup.vendors.calls import close_clients, get, resolve_to, send
@@ -94,7 +94,7 @@ def test_compression_bomb_is_not_unpacked(vendor: Callable[..., Upstream], behav
 
 def test_informational_responses_are_read_up_to_the_limit(vendor: Callable[..., Upstream]) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-    allowed = upstream.INFORMATIONAL * http.MAX_INFORMATIONAL
+    allowed = upstream.INFORMATIONAL * transport.MAX_INFORMATIONAL
     assert get(vendor(upstream.sends(allowed + answer)).url).body == b"{}"
     for one_more in (upstream.INFORMATIONAL, b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"):
         with pytest.raises(BadResponse, match="too much before the status"):
@@ -110,9 +110,9 @@ def test_head_is_read_up_to_the_limit_and_a_body_beyond_it(vendor: Callable[...,
     def behave(length: int) -> Behaviour:
         return upstream.sends(informational(length) + answer)
 
-    assert len(get(vendor(behave(http.MAX_HEAD_BYTES - 8_000)).url).body) == 1000
+    assert len(get(vendor(behave(transport.MAX_HEAD_BYTES - 8_000)).url).body) == 1000
     with pytest.raises(BadResponse, match="too much before the status"):
-        get(vendor(behave(http.MAX_HEAD_BYTES + 8_000)).url)
+        get(vendor(behave(transport.MAX_HEAD_BYTES + 8_000)).url)
 
 
 def test_stream_of_responses_on_an_idle_connection_is_cut(vendor: Callable[..., Upstream]) -> None:
@@ -156,7 +156,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         attempts.append(address)
         checked(address, policy)
 
-    monkeypatch.setattr(http, "require_allowed", counted)
+    monkeypatch.setattr(transport, "require_allowed", counted)
     return attempts
 
 
@@ -234,7 +234,7 @@ def test_calls_in_flight_survive_a_lost_call(vendor: Callable[..., Upstream]) ->
 
 
 def test_connection_idle_for_long_is_replaced(vendor: Callable[..., Upstream], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "IDLE_S", 0.3)
+    monkeypatch.setattr(transport, "IDLE_S", 0.3)
     server = vendor(says({}))
     get(server.url)
     get(server.url)
