@@ -3,7 +3,7 @@
 guard            around every remote connector: single flight, concurrency limit, circuit breaker, caching
 cache            cached answers, in Redis or in this process
 circuit_breaker  stops calls to a vendor that fails
-transport        one HTTP exchange, by core.http
+transport        one HTTP exchange: connections, limits on a reply, TLS
 json_api         the connector of every preset: request, classification of the reply, fields
 capitals         text that a vendor sends in capitals
 preset           the format of presets/*.toml
