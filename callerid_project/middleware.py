@@ -101,7 +101,7 @@ def observe(request: HttpRequest) -> Iterator[Callable[[HttpResponse], HttpRespo
         del request.META["HTTP_COOKIE"]  # before anything parses it
     try:
         proxies.monitor.observe(request)
-        with tracing.request_span({"traceparent": request.META.get("HTTP_TRACEPARENT", "")}) as span:
+        with tracing.span("request", {"traceparent": request.META.get("HTTP_TRACEPARENT", "")}) as span:
             yield finish
     finally:
         request_id.reset(reset)

@@ -7,8 +7,10 @@ the environment, and verifies certificates with CA_BUNDLE.
 import io
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -21,10 +23,11 @@ from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
 MAX_REDIRECTS = 5
+MAX_RETRY_AFTER_S = 24 * 3600.0
 
 
 class RequestFailed(Exception):
-    """No response arrived, or only a part of it. The text is for operators: no URL and no credentials."""
+    """No response arrived, or only a part of it. The text is for operators: no URL, credentials or number."""
 
 
 class RequestInterrupted(RequestFailed):
@@ -33,6 +36,10 @@ class RequestInterrupted(RequestFailed):
     def __init__(self, message: str, wait_s: float | None = None) -> None:
         super().__init__(message)
         self.wait_s = wait_s
+
+
+class BadResponse(RequestFailed):
+    """The response must not be read."""
 
 
 class Session:
@@ -153,3 +160,16 @@ class _Adapter(HTTPAdapter):
             response.close()
             response.raw = io.BytesIO()
         return response
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Retry-After: seconds or a date (RFC 9110, section 10.2.3), one day at most. None: there is none that can be
+    read."""
+    value = headers.get("Retry-After", "").strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value[:9]), MAX_RETRY_AFTER_S)
+    try:
+        wait_s = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+    except (TypeError, ValueError):
+        return None
+    return min(max(0.0, wait_s), MAX_RETRY_AFTER_S)

@@ -52,23 +52,15 @@ def close() -> None:
         thread.join(FLUSH_S)
 
 
-def span(name: str, **attributes: str) -> AbstractContextManager[Any]:
-    """A span within the current one, around what leaves the process. Costs nothing while there are no traces."""
-    if _tracer is None:
-        return _NO_SPAN
-    return _span(_tracer, name, attributes)
-
-
-def request_span(headers: Mapping[str, str]) -> AbstractContextManager[Any]:
-    """The span of a request, within the client's if it sends a `traceparent`; None while there are no traces."""
-    if _tracer is None:
-        return _NO_SPAN
-    return _span(_tracer, "request", {}, headers)
+def span(name: str, headers: Mapping[str, str] | None = None, /, **attributes: str) -> AbstractContextManager[Any]:
+    """A span within the current one, around what leaves the process. With `headers`, that of a request, within the
+    client's if it sends a `traceparent`. Costs nothing while there are no traces, and is None then."""
+    return _NO_SPAN if _tracer is None else _span(_tracer, name, headers, attributes)
 
 
 @contextmanager
 def _span(
-    tracer: "Tracer", name: str, attributes: Mapping[str, str], headers: Mapping[str, str] | None = None
+    tracer: "Tracer", name: str, headers: Mapping[str, str] | None, attributes: Mapping[str, str]
 ) -> Iterator[Any]:
     from opentelemetry.trace import SpanKind, StatusCode
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -15,7 +15,7 @@ from django.conf import settings
 
 from core import redis
 from core.hashing import keyed_hash
-from lookup.answers import FIELDS, Answer, Found, NotFound
+from lookup.answers import Answer, Found, NotFound
 
 LOCAL_ENTRIES = 20_000
 #: How long answers are collected before they are written to Redis together: much shorter than guard.JOINABLE_S.
@@ -95,10 +95,12 @@ def _text(answer: Found | NotFound) -> str:
 
 def _parse(text: str | bytes) -> Answer | None:
     """None if it is not an answer of this version: another program's, an older version's, or damaged."""
+    if text in ("{}", b"{}"):
+        return NotFound()
     try:
-        known = msgspec.json.decode(text)
-        if not isinstance(known, dict) or not known.keys() <= set(FIELDS) or None in known.values():
-            return None
-        return Found(**known) if known else NotFound()
-    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
+        return _decoder.decode(text)
+    except (ValueError, RecursionError):
         return None
+
+
+_decoder = msgspec.json.Decoder(Found)

@@ -1,9 +1,9 @@
 """The strings of a preset: JMESPath expressions on the vendor's answer, templates with the number for the request."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from string import Formatter
 from typing import Any
 
 import jmespath
@@ -14,18 +14,17 @@ from core import numbers
 
 #: The placeholder of a secret in a path.
 KEY = "key"
-_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_DROPPED = {"", *map(str, range(1, 10))}
 # It has no state but a cache of its methods. `search` of a compiled expression creates one for each call.
 _interpreter = TreeInterpreter()
-_FORMAT = re.compile(r"([a-z0-9_]+?)(?:-([1-9]))?")
 
 
 class UnexpectedShape(Exception):
-    """The vendor's answer has another shape than the preset describes."""
+    """The vendor's answer has another shape than the preset describes. The message, if any, is for operators."""
 
 
 class NotBoolean(UnexpectedShape):
-    """An expression that must be true, false or null has another value. The message is for operators."""
+    """An expression that must be true, false or null has another value."""
 
 
 class Expression:
@@ -52,7 +51,7 @@ class Expression:
         """Whether the expression is true for `document`; null counts as false. Raises UnexpectedShape, NotBoolean."""
         value = self(document)
         if value is not None and not isinstance(value, bool):
-            raise NotBoolean(f"`{self.text}` is neither true, false nor null")
+            raise NotBoolean(f"the preset's `when`: `{self.text}` is neither true, false nor null")
         return value is True
 
     def applies_to_any(self, documents: Iterable[Any]) -> bool:
@@ -65,19 +64,19 @@ class Expression:
 
 
 class Template:
-    """Text with placeholders for the number, such as `{e164}`; `{e164-2}` omits the number's last two digits."""
+    """Text with placeholders for the number, such as `{e164}`; `{e164-2}` omits the number's last two digits. As in
+    Python's format strings, `{{` and `}}` are braces."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.formats: dict[str, Callable[[str], str | None]] = {}
-        for name in _PLACEHOLDER.findall(text):
-            match = _FORMAT.fullmatch(name)
-            if not match or match[1] not in {*numbers.FORMATS, KEY}:
+        for _, name, spec, conversion in Formatter().parse(text):
+            if name is None or name == KEY:
+                continue
+            form, _, dropped = name.partition("-")
+            if form not in numbers.FORMATS or spec or conversion or dropped not in _DROPPED:
                 raise ValueError(f"{{{name}}} is none of {', '.join(numbers.FORMATS)}, {KEY}")
-            if match[1] != KEY:
-                self.formats[name] = _shortened(match[1], int(match[2] or 0))
-        if set("{}") & set(_PLACEHOLDER.sub("", text)):
-            raise ValueError("a brace that does not enclose the name of a format")
+            self.formats[name] = _shortened(form, int(dropped or 0))
 
     @property
     def has_key(self) -> bool:
@@ -87,13 +86,14 @@ class Template:
         """Whether the number can be written in all the formats."""
         return all(write(number) is not None for write in self.formats.values())
 
-    def fill(self, number: str, *, key: str = "", encode: Callable[[str], str] = str) -> str:
+    def fill(self, number: str, *, encode: Callable[[str], str] = str) -> str:
         """`encode` is applied to what is filled in."""
+        return self.text.format_map({name: encode(write(number) or "") for name, write in self.formats.items()})
 
-        def value(match: re.Match[str]) -> str:
-            return encode(key if match[1] == KEY else self.formats[match[1]](number) or "")
 
-        return _PLACEHOLDER.sub(value, self.text)
+def literal(text: str) -> Template:
+    """A template that is always filled as `text`."""
+    return Template(text.replace("{", "{{").replace("}", "}}"))
 
 
 class Templates(tuple[Template, ...]):

@@ -1,7 +1,20 @@
 """The guard around a connector that leaves the process: single flight, concurrency limit, circuit breaker, cache.
 
-Single flight: concurrent searches for one number share one call. A search may stop waiting for it; the late answer
-still fills the cache. All of it runs on the event loop, in one thread, so it needs no locks.
+A search for which the cache has no answer asks `Guard.lookup`, which
+
+- joins the call for that number, if there is one;
+- refuses while the circuit breaker is open (BREAKER_OPEN);
+- or else starts a call, `Guard._run`, an asyncio.Task that no search cancels. It
+
+    1. waits for its turn while as many calls run as the connector allows: TURN_SHARE of the deadline, then it is BUSY;
+    2. is refused after all if the circuit breaker has opened meanwhile;
+    3. calls the connector, for CALL_LIFETIME_S at most. The breaker learns the result once: that of a call which takes
+       longer than any search waits is a failure, whatever it answers;
+    4. caches what was found, or not found, and can be joined for JOINABLE_S more. A failure is forgotten, so that the
+       next search starts a new call.
+
+A search stops waiting at its deadline, or after the connector's `max_wait_s` (LATE, or BUSY in step 1). The call goes
+on, and its answer is cached. All of this runs on the event loop, in one thread, so it needs no locks.
 """
 
 import asyncio
@@ -40,26 +53,18 @@ TURN_SHARE = 1 / 3
 
 
 class Guard:
-    """One connector's, in one process, shared by all slots that are bound to it.
-
-    A call waits for its turn, runs, and ends; it is an asyncio.Task, which no search cancels. The breaker gets its
-    result once: a call that takes longer than any search waits has failed, whatever it answers.
-    """
+    """One connector's, in one process, shared by all slots that are bound to it."""
 
     def __init__(self, name: str, connector: Connector) -> None:
         self.name = name
         self.connector = connector
         self.breaker = CircuitBreaker(self._breaker_changed)
         BREAKERS_OPEN.set(0, name)
+        #: The calls that a search can join, by the key of the cached answer.
+        self.calls: dict[str, asyncio.Task[Answer]] = {}
         self._turns = asyncio.Semaphore(connector.concurrency)
-        #: The calls that a search can join, by the key of the cached answer; and which of them wait for their turn.
-        self._calls: dict[str, asyncio.Task[Answer]] = {}
+        #: The keys of calls that wait for their turn.
         self._waiting: set[str] = set()
-
-    @property
-    def in_flight(self) -> int:
-        """Number of calls that have not ended."""
-        return sum(not call.done() for call in self._calls.values())
 
     def key(self, number: str, cache_version: str) -> str:
         """The key of the cached answer. What was cached or called under another cache version is not used."""
@@ -67,15 +72,15 @@ class Guard:
         return cache.key(connector=self.name, version=version, number=number, cache_version=cache_version)
 
     async def lookup(self, number: str, *, key: str, deadline: float) -> tuple[Answer, bool]:
-        """The answer about `number`, which was not in the cache, and whether another search started the call. Waits
-        until `deadline` (a time.monotonic() value) or for the connector's `max_wait_s`."""
+        """The answer about `number`, which was not in the cache, and whether another search started the call.
+        `deadline`: a time.monotonic() value."""
         asked_at = time.monotonic()
-        call = self._calls.get(key)
+        call = self.calls.get(key)
         joined = call is not None
         if call is None:
             if self.breaker.refuses:
                 return BREAKER_OPEN, False
-            call = self._calls[key] = asyncio.get_running_loop().create_task(self._run(number, key))
+            call = self.calls[key] = asyncio.get_running_loop().create_task(self._run(number, key))
         if (max_wait_s := self.connector.max_wait_s) is not None:
             deadline = min(deadline, asked_at + max_wait_s)
         await asyncio.wait([call], timeout=deadline - asked_at)
@@ -87,43 +92,43 @@ class Guard:
 
     async def close(self) -> None:
         """Wait for the calls in flight. No call may be started afterwards."""
-        if self._calls:
-            await asyncio.wait(self._calls.values())
+        if self.calls:
+            await asyncio.wait(self.calls.values())
         await cache.answers.flush()
         await self.connector.close()
 
     async def _run(self, number: str, key: str) -> Answer:
-        answer = await self._call_in_turn(number, key)
+        answer: Answer = BUSY
+        if await self._wait_for_turn(key):
+            try:
+                permit = self.breaker.admit()
+                answer = BREAKER_OPEN if permit is None else await self._call(number, permit)
+            finally:
+                self._turns.release()
         ttl_s = 0.0
         if isinstance(answer, Found) and not answer.unreadable:
             ttl_s = self.connector.hit_ttl_s
         elif isinstance(answer, NotFound):
             ttl_s = self.connector.miss_ttl_s
         if isinstance(answer, Failed) or ttl_s < 1:
-            del self._calls[key]  # the search that follows makes a new call
+            del self.calls[key]
         else:
             cache.answers.put(key, answer, ttl_s)
-            asyncio.get_running_loop().call_later(JOINABLE_S, self._calls.pop, key)
+            asyncio.get_running_loop().call_later(JOINABLE_S, self.calls.pop, key)
         return answer
 
-    async def _call_in_turn(self, number: str, key: str) -> Answer:
-        """The connector's answer; BUSY if other calls do not end soon, BREAKER_OPEN if they have failed."""
-        if self._turns.locked():
-            self._waiting.add(key)
-            try:
-                async with asyncio.timeout(settings.SEARCH_DEADLINE_S * TURN_SHARE):
-                    await self._turns.acquire()
-            except TimeoutError:
-                return BUSY
-            finally:
-                self._waiting.remove(key)
-        else:
-            await self._turns.acquire()
+    async def _wait_for_turn(self, key: str) -> bool:
+        """Whether the call may run; if so, it has to release `_turns`."""
+        if not self._turns.locked():
+            return await self._turns.acquire()
+        self._waiting.add(key)
         try:
-            permit = self.breaker.admit()
-            return BREAKER_OPEN if permit is None else await self._call(number, permit)
+            async with asyncio.timeout(settings.SEARCH_DEADLINE_S * TURN_SHARE):
+                return await self._turns.acquire()
+        except TimeoutError:
+            return False
         finally:
-            self._turns.release()
+            self._waiting.remove(key)
 
     async def _call(self, number: str, permit: object) -> Answer:
         started = time.monotonic()

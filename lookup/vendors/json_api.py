@@ -4,46 +4,50 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from aiohttp import encode_basic_auth
 from django.conf import settings
+from multidict import CIMultiDict
 
-from core import loop
+from core import http, loop
 from core.addresses import policy_for
 from core.text import clean_text
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector
 from lookup.vendors import capitals, transport
-from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape
-from lookup.vendors.preset import MissingEnvironment, Outcome, Preset, SpamRules, require_safe_scheme
+from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape, literal
+from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules, require_safe_scheme
 
-USER_AGENT = "callerid/1.0"
+_JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
+# Those of each request, unless the preset has others. aiohttp's own Accept-Encoding depends on what is installed.
+_HEADERS = {"User-Agent": "callerid/1.0", "Accept": _JSON, "Accept-Encoding": "gzip"}
 # Larger replies are classified in a thread, or their expressions would delay all other calls.
 LARGE_BYTES = 16 * 1024
-MAX_RETRY_AFTER_S = 24 * 3600.0
 # The outcome if no rule of the preset applies (RFC 9110, section 15; RFC 6585, section 4).
 _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
 # If no rule matches, these may concern this number only: five such numbers must not open the circuit breaker.
 _REQUEST_ERRORS = {400, 422}
 # Without digits, which might be the number.
 _MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z.+-]{1,40}")
-_SECRET = re.compile(r"[!-~]([ -~]*[!-~])?")
-# The characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
-_BASE_PATH = re.compile(r"(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
+# A scheme, a host and a path of the characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
+_BASE_URL = re.compile(r"https?://[^/@?#]+(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,;=:@%-]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """`rule`: the number, from 1, of the preset's rule that applied; None if the status decided. `not_boolean`: why the
-    rules could not be applied, a fault of the preset."""
+    """`rule`: the number, from 1, of the preset's rule that applied; None if the status decided. `not_boolean`: whether
+    a rule is neither true, false nor null for this reply, a fault of the preset."""
 
-    outcome: Outcome
     answer: Answer
     rule: int | None = None
-    not_boolean: str = ""
+    not_boolean: bool = False
+
+    @property
+    def outcome(self) -> str:
+        return "found" if isinstance(self.answer, Found) else self.answer.reason
 
 
 class JsonApi(Connector):
@@ -57,15 +61,38 @@ class JsonApi(Connector):
         self.max_wait_s = preset.budget.timeout_s
         self.hit_ttl_s, self.miss_ttl_s = preset.budget.cache_hit_s, preset.budget.cache_miss_s
         self.concurrency = preset.budget.concurrency
-        self._path = Template(urlsplit(preset.request.url.text).path)
         self._empty = {word.lower() for word in preset.fields.empty}
-        self._secrets = _secrets(preset, environment)
         self._base_url = _base_url(preset, environment)
         # The only part of the URL in hints and logs: the path contains the number and may contain a key.
         self._host = urlsplit(self._base_url).netloc
         self.version = f"{preset.fingerprint} {self._base_url}"
+        self._secrets = _secrets(preset, environment)
+        self._prepare_request()
         self.client = transport.Client(policy_for(self._base_url, private_network=preset.private_network))
-        self._require_sendable()
+
+    def _prepare_request(self) -> None:
+        """Add the secrets to the templates of the request."""
+        template, auth, secret = self.preset.request, self.preset.auth, self._secrets
+
+        def given(names: Mapping[str, str]) -> dict[str, Template]:
+            return {name: literal(secret[value]) for name, value in names.items() if value in secret}
+
+        path = urlsplit(template.url.text).path
+        self._path = Template(path.replace("{key}", quote(secret.get(auth.path or "", ""), safe="")))
+        self._query = [(name, each) for name, repeated in template.query.items() for each in repeated]
+        self._query += given(auth.query).items()
+        self._form = {**template.form, **given(auth.form)}
+        headers = CIMultiDict({name: Template(value) for name, value in _HEADERS.items()})
+        if template.json or self._form:
+            headers["Content-Type"] = Template(_JSON if template.json else _FORM)
+        headers.update(template.headers)
+        headers.update(given(auth.headers))
+        if auth.bearer in secret:
+            headers["Authorization"] = literal(f"Bearer {secret[auth.bearer]}")
+        if auth.basic and secret:
+            user, password = (secret[name] for name in auth.basic)
+            headers["Authorization"] = literal(encode_basic_auth(user, password))
+        self._headers = headers
 
     def covers(self, number: str) -> bool:
         return self.preset.covers(number)
@@ -73,10 +100,9 @@ class JsonApi(Connector):
     async def lookup(self, number: str, *, timeout_s: float) -> Answer:
         try:
             reply = await self.client.send(self.request(number), max_body_bytes=self.preset.budget.max_body_bytes)
-        except transport.NoReply as error:
-            return Failed("unavailable", f"{self._host}: {error}")
-        except transport.BadReply as error:
-            return Failed("bad_response", f"{self._host}: {error}")
+        except http.RequestFailed as error:
+            reason = "bad_response" if isinstance(error, http.BadResponse) else "unavailable"
+            return Failed(reason, f"{self._host}: {error}")
         if len(reply.body) > LARGE_BYTES:
             return (await loop.run_in_thread(lambda: self.classify(reply))).answer
         return self.classify(reply).answer
@@ -86,78 +112,43 @@ class JsonApi(Connector):
 
     def request(self, number: str) -> transport.Request:
         """The complete HTTP request, including the secrets."""
-        template, auth, secret = self.preset.request, self.preset.auth, self._secrets
-        headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
-        headers |= {name: value.fill(number) for name, value in template.headers.items()}
-        headers |= {name: secret[value] for name, value in auth.headers.items() if value in secret}
-        if auth.bearer in secret:
-            headers["Authorization"] = f"Bearer {secret[auth.bearer]}"
-        return transport.Request(
-            method=template.method,
-            url=self._url(number, secret),
-            headers=headers,
-            json=template.json.fill(number) if template.json else None,
-            form={name: value.fill(number) for name, value in template.form.items()}
-            | {name: secret[value] for name, value in auth.form.items() if value in secret},
-            basic=(secret[auth.basic[0]], secret[auth.basic[1]]) if auth.basic and secret else None,
-        )
-
-    def request_line(self, number: str) -> str:
-        """Method and URL of the request, with secrets left out: `GET https://api.example.com//12025550123`."""
-        return f"{self.preset.request.method} {self._url(number, dict.fromkeys(self._secrets, ''))}"
-
-    def _url(self, number: str, secret: Mapping[str, str]) -> str:
-        auth = self.preset.auth
-        path = self._path.fill(number, key=secret.get(auth.path or "", ""), encode=lambda text: quote(text, safe=""))
-        query = [(name, t.fill(number)) for name, repeated in self.preset.request.query.items() for t in repeated]
-        query += [(name, secret[value]) for name, value in auth.query.items() if value in secret]
-        return self._base_url + path + ("?" + urlencode(query, quote_via=quote) if query else "")
-
-    def _require_sendable(self) -> None:
-        """A request that cannot be sent is a fault of the preset or the environment, not of the vendor."""
-        number = next((s.number for s in self.preset.sample if self.covers(s.number)), None)
-        try:
-            if number:
-                transport.require_sendable(self.request(number))
-        except ValueError as error:
-            raise MissingEnvironment(
-                f"{self.preset.name}: its request cannot be sent ({error}).",
-                f"Correct [request] of {self.preset.name}.toml, or {self.preset.base_url_name}.",
-            ) from None
+        template, body = self.preset.request, None
+        url = self._base_url + self._path.fill(number, encode=partial(quote, safe=""))
+        if self._query:
+            url += "?" + urlencode([(name, each.fill(number)) for name, each in self._query], quote_via=quote)
+        if template.json:
+            body = json.dumps(template.json.fill(number)).encode()
+        elif self._form:
+            body = urlencode({name: each.fill(number) for name, each in self._form.items()}).encode()
+        headers = {name: each.fill(number) for name, each in self._headers.items()}
+        return transport.Request(template.method, url, headers, body)
 
     def classify(self, reply: transport.Reply) -> Classification:
         """Classify by the preset's rules in their order, else by the status; extract the fields of a found answer."""
         document, parsed = self._document(reply.body)
-        by_status = "unavailable" if reply.status >= 500 else _BY_STATUS.get(reply.status, "bad_response")
-        outcome, applied, fix, number_specific, not_boolean = by_status, None, "", False, ""
+        rule, applied, fix, not_boolean = _status_rule(reply.status), None, "", False
         try:
-            applied = self._matching_rule(reply, document, parsed)
-            if applied:
+            if applied := self._matching_rule(reply, document, parsed):
                 rule = self.preset.rules[applied - 1]
-                outcome, fix, number_specific = rule.outcome, rule.fix, rule.number_specific
-            else:
-                number_specific = reply.status in _REQUEST_ERRORS
-            if outcome == "found":
+                fix = rule.fix
+            if rule.outcome == "found":
                 known, unreadable = self._extract(document)
-                if not known:
-                    return Classification("not_found", NotFound(), applied)
-                return Classification("found", Found(**known, unreadable=unreadable), applied)
-        except NotBoolean as error:
-            outcome, fix = by_status, f"the preset's `when`: {error}"
-            not_boolean = fix
-        except UnexpectedShape:
-            outcome, fix = by_status, "its answer has another shape than the preset describes"
+                return Classification(Found(**known, unreadable=unreadable) if known else NotFound(), applied)
+        except UnexpectedShape as error:
+            rule, not_boolean = _status_rule(reply.status), isinstance(error, NotBoolean)
+            fix = str(error) or "its answer has another shape than the preset describes"
+        outcome = rule.outcome
         if outcome in ("not_found", "invalid_number"):
-            return Classification(outcome, NotFound(outcome), applied)
-        retry_after_s = _retry_after_s(reply.headers) if outcome in ("rate_limited", "unavailable") else None
+            return Classification(NotFound(outcome), applied)
+        retry_after_s = http.retry_after_s(reply.headers) if outcome in ("rate_limited", "unavailable") else None
         hint = fix or self._fix(outcome, retry_after_s)
-        if not parsed and not (applied and self.preset.rules[applied - 1].text):
+        if not parsed and not rule.text:
             if outcome == "bad_response" and not fix:
                 hint = f"its answer is {self._unreadable(reply)}"
             elif reply.body:
                 hint += f"; its answer is {self._unreadable(reply)}"
-        answer = Failed(outcome, f"{reply.status}: {hint}", retry_after_s, number_specific=number_specific)
-        return Classification(outcome, answer, applied, not_boolean)
+        answer = Failed(outcome, f"{reply.status}: {hint}", retry_after_s, number_specific=rule.number_specific)
+        return Classification(answer, applied, not_boolean)
 
     def _document(self, body: bytes) -> tuple[Any, bool]:
         """The body as expressions see it, and whether it could be parsed."""
@@ -270,7 +261,7 @@ def _secrets(preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:
             f"Set {' and '.join(missing)}: see {preset.documentation}",
         )
     for name, value in given.items():
-        if not _SECRET.fullmatch(value):
+        if not (value.isascii() and value.isprintable()):
             raise MissingEnvironment(
                 f"{name} has a character that no header or URL allows.",
                 f"Set {name} to the key only, in ASCII.",
@@ -288,31 +279,23 @@ def _base_url(preset: Preset, environment: Mapping[str, str]) -> str:
     if not given:
         return preset.request.origin
     try:
+        if not _BASE_URL.fullmatch(given):
+            raise ValueError
         require_safe_scheme(given)
-        parts = urlsplit(given)
-        whole = given == f"{parts.scheme}://{parts.netloc}{parts.path}"
-        well_formed = whole and "@" not in parts.netloc and bool(_BASE_PATH.fullmatch(parts.path))
     except ValueError:
-        well_formed = False
-    if not well_formed:
         raise MissingEnvironment(
             f"{name} must be a scheme, a host and at most a path, as in https://api.example.com or "
             "https://gateway.example.com/vendor; http:// is for loopback only.",
             f"Correct {name}, or leave it out for {preset.request.origin}.",
-        )
+        ) from None
     return given
 
 
-def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds or a date (RFC 9110, section 10.2.3); one day at most."""
-    value = headers.get("Retry-After", "").strip()
-    if value.isascii() and value.isdigit():
-        return min(float(value[:9]), MAX_RETRY_AFTER_S)
-    try:
-        wait_s = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-    except (TypeError, ValueError):
-        return None
-    return min(max(0.0, wait_s), MAX_RETRY_AFTER_S)
+@lru_cache
+def _status_rule(status: int) -> OutcomeRule:
+    """What a reply is to which no rule of the preset applies."""
+    outcome = "unavailable" if status >= 500 else _BY_STATUS.get(status, "bad_response")
+    return OutcomeRule(outcome=outcome, status=[status], number_specific=status in _REQUEST_ERRORS)
 
 
 def _refuse(constant: str) -> Any:

@@ -4,7 +4,6 @@ docs/presets.md explains how to write one. Expressions are JMESPath (jmespath.or
 """
 
 import hashlib
-import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -39,8 +38,6 @@ Text = Annotated[str, Meta(min_length=1)]
 Status = Annotated[int, Meta(ge=100, le=599)]
 Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
 HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
-# What is written for the codes of ISO 3166-1.
-_REGIONS = {"UK": "GB", "EL": "GR"}
 _CHOICES = {
     **dict.fromkeys(("is", "outcome"), get_args(Outcome)),
     **dict.fromkeys(("evidence", "grade"), get_args(Grade)),
@@ -92,6 +89,9 @@ class RequestTemplate(_Strict, frozen=True):
             raise ValueError("a GET request has no body")
         if self.json is not None and self.form:
             raise ValueError("json and form are mutually exclusive")
+        for name, template in self.headers.items():
+            if not (template.text.isascii() and template.text.isprintable()):
+                raise ValueError(f"the header {name} has a character that is not printable ASCII")
 
     @property
     def origin(self) -> str:
@@ -121,10 +121,9 @@ class Auth(_Strict, frozen=True):
     def __post_init__(self) -> None:
         if sum(map(bool, (self.basic, self.bearer, self.headers, self.query, self.form, self.path))) > 1:
             raise ValueError("only one of basic, bearer, headers, query, form and path")
-        for name in self.names:
-            if not ENVIRONMENT_NAME.fullmatch(name):
-                # The value is not repeated: it may be a key that was pasted here.
-                raise ValueError("a value is not the name of an environment variable (capitals, digits and _)")
+        if not all(map(ENVIRONMENT_NAME.fullmatch, self.names)):
+            # The value is not repeated: it may be a key that was pasted here.
+            raise ValueError("a value is not the name of an environment variable (capitals, digits and _)")
         if self.optional and self.path:
             raise ValueError("a key in the path cannot be optional")
 
@@ -144,9 +143,7 @@ class Coverage(_Strict, frozen=True):
 
     def __post_init__(self) -> None:
         if unknown := [region for region in self.regions if region not in numbers.REGIONS]:
-            line = json.dumps([_REGIONS.get(region, region) for region in self.regions])
-            write = f"write regions = {line}" if _REGIONS.keys() >= set(unknown) else "see ISO 3166-1, as in US, GB, DE"
-            raise ValueError(f"libphonenumber has no region {', '.join(unknown)}: {write}")
+            raise ValueError(f"no country has the code {', '.join(unknown)}: see ISO 3166-1, as in US, GB (not UK), DE")
         if codes := [code for code in self.country_codes if int(code) not in numbers.COUNTRY_CODES]:
             raise ValueError(f"no country has the calling code {', '.join(codes)}: see ITU E.164, as in 1, 44, 49")
 
@@ -167,26 +164,20 @@ class OutcomeRule(_Strict, frozen=True):
     text: str = ""
     fix: str = ""
     number_specific: bool = False
-    status_alone: str = ""
+    status_alone: Annotated[str, Meta(pattern=r"\S")] = ""
 
     def __post_init__(self) -> None:
         if not self.status and self.when is None and not self.text:
             raise ValueError("a rule needs status, when or text")
-        if self.status_alone:
-            self._require_status_alone()
-        elif self.outcome in ANSWERS:
-            self._require_proof()
         if self.number_specific and self.outcome not in ("unavailable", "bad_response"):
             raise ValueError("number_specific is for the outcomes unavailable and bad_response")
-
-    def _require_status_alone(self) -> None:
-        """Raises ValueError if the rule looks at something else, or does not say where the status is documented."""
-        if self.outcome not in ANSWERS:
+        if not self.status_alone:
+            if self.outcome in ANSWERS:
+                self._require_proof()
+        elif self.outcome not in ANSWERS:
             raise ValueError(f"status_alone is for the outcomes {', '.join(ANSWERS)}")
-        if not self.status or self.when is not None or self.text:
+        elif not self.status or self.when is not None or self.text:
             raise ValueError("status_alone needs status, and neither when nor text")
-        if not self.status_alone.strip():
-            raise ValueError("status_alone is blank: write where the vendor documents that the status is the answer")
 
     def _require_proof(self) -> None:
         """Raises ValueError if a proxy's page would be taken for the vendor's answer."""
@@ -270,6 +261,9 @@ class Sample(_Strict, frozen=True):
 
 
 class Preset(_Strict, frozen=True):
+    #: The file's name without `.toml`, and a hash of its content: `load` sets both.
+    name: str
+    fingerprint: str
     title: Text
     documentation: Annotated[str, Meta(pattern="^https?://")]
     evidence: Grade
@@ -287,13 +281,16 @@ class Preset(_Strict, frozen=True):
     private_network: bool = False
     #: The body is JSON, whatever its Content-Type, or plain text, which is `@` in expressions.
     body: Literal["json", "text"] = "json"
-    #: The file's name without `.toml`, and a hash of its content: `load` sets both.
-    name: str = ""
-    fingerprint: str = ""
 
     def __post_init__(self) -> None:
-        if any(template.has_key for key, template in self.request.templates() if key != "url"):
-            raise ValueError("{key} is only allowed in the path of request.url")
+        prefix = f"{self.name.upper()}_"
+        if not all(variable.startswith(prefix) for variable in self.auth.names):
+            raise ValueError(f"auth: the names of its variables must begin with {prefix}")
+        for key, template in self.request.templates():
+            if template.has_key and key != "url":
+                raise ValueError("{key} is only allowed in the path of request.url")
+            if found := re.search(rf"\b{prefix}[A-Z0-9_]+", template.text):
+                raise ValueError(f"request.{key} would send the text {found[0]}, not that variable: name it in [auth]")
         if self.request.url.has_key != bool(self.auth.path):
             raise ValueError("{key} in request.url requires auth.path, and the reverse")
         if self.auth.form and (self.request.method != "POST" or self.request.json is not None):
@@ -323,11 +320,11 @@ def load(file: Path) -> Preset:
         raise InvalidPreset(file, "", f"cannot be read: {type(error).__name__}") from error
     except tomllib.TOMLDecodeError as error:
         raise InvalidPreset(file, "", f"not TOML: {error}") from error
-    for own in ("name", "fingerprint"):
-        if own in document:
-            raise InvalidPreset(file, own, "set by the service, not by a preset")
+    if own := document.keys() & {"name", "fingerprint"}:
+        raise InvalidPreset(file, min(own), "set by the service, not by a preset")
+    document |= {"name": name, "fingerprint": hashlib.sha256(content).hexdigest()}
     try:
-        preset = msgspec.convert(document, Preset, dec_hook=_decode)
+        return msgspec.convert(document, Preset, dec_hook=_decode)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `")
         key = path.rstrip("`").removeprefix("key` in `").removeprefix("$").removeprefix(".")
@@ -335,28 +332,6 @@ def load(file: Path) -> Preset:
         if allowed := _CHOICES.get(key.rpartition(".")[2]) if problem.startswith("Invalid enum value") else None:
             problem += f", which is none of {', '.join(allowed)}"
         raise InvalidPreset(file, key, problem) from error
-    for secret in preset.auth.names:
-        if not secret.startswith(f"{name.upper()}_"):
-            raise InvalidPreset(file, "auth", f"the names of its variables must begin with {name.upper()}_")
-    _require_no_variable(file, preset.request, f"{name.upper()}_")
-    return msgspec.structs.replace(preset, name=name, fingerprint=hashlib.sha256(content).hexdigest())
-
-
-def _require_no_variable(file: Path, request: RequestTemplate, prefix: str) -> None:
-    """Raises InvalidPreset for the name of an environment variable under [request], which would be sent as it is."""
-    for key, template in request.templates():
-        if found := re.search(rf"\b{prefix}[A-Z0-9_]+", template.text):
-            table, _, name = key.partition(".")
-            if template.text == f"Bearer {found[0]}":
-                instead = f'write bearer = "{found[0]}" under [auth]'
-            elif key == "url":
-                instead = f'write path = "{found[0]}", and {{key}} in the URL under [auth]'
-            elif key == "json":
-                instead = "a key in JSON needs a connector class"
-            else:
-                instead = f'write {table} = {{ {name} = "{found[0]}" }} under [auth]'
-            problem = f"would send the text {found[0]}, not the value of that variable: {instead}"
-            raise InvalidPreset(file, f"request.{key}", problem)
 
 
 def folder(directory: Path) -> dict[str, Path]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import requests
-import urllib3
 from django.conf import settings
 
 from core import http
@@ -100,7 +99,7 @@ def _require_file(response: requests.Response) -> None:
     """Raises unless the response is a file."""
     status = response.status_code
     if status in _TRANSIENT:
-        raise http.RequestInterrupted(f"the server answered {status}", _retry_after_s(response))
+        raise http.RequestInterrupted(f"the server answered {status}", http.retry_after_s(response.headers))
     if status in (404, 410):
         raise NotPublished(f"the server has no such file ({status})")
     if status in (401, 403):
@@ -124,14 +123,6 @@ def _validator(response: requests.Response) -> str:
     return next(
         (value for value in found if 0 < len(value) <= MAX_VALIDATOR and value.isascii() and value.isprintable()), ""
     )
-
-
-def _retry_after_s(response: requests.Response) -> float | None:
-    """The seconds of Retry-After, a number or a date; None if there is none that can be read."""
-    try:
-        return urllib3.Retry(retry_after_max=10**9).get_retry_after(response.raw)
-    except (urllib3.exceptions.InvalidHeader, ValueError, OverflowError):
-        return None
 
 
 def _require_size(size: int) -> None:

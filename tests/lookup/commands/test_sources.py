@@ -153,7 +153,7 @@ FAULTS = {
     ),
     "a when that is no truth value": ("known == `false`", "name", "the preset's `when`: `name` is neither"),
     "a secret of the service's": ("MINE_KEY", "SECRET_KEY", "must begin with MINE_"),
-    "a request nobody can send": ("[request]", '[request]\nheaders = { A = "b\\nc" }', "cannot be sent"),
+    "a request nobody can send": ("[request]", '[request]\nheaders = { A = "b\\nc" }', "printable ASCII"),
     "a rule that no sample reaches": (
         'status = 404\nexpect = { outcome = "not_found" }',
         'status = 410\nexpect = { outcome = "bad_response" }',

@@ -12,7 +12,7 @@ from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors import registry
 from tests.api import NUMBER
 from tests.awaited import search
-from tests.lookup.vendors.searches import guard_of, until
+from tests.lookup.vendors.searches import guard_of, in_flight, until
 from tests.plugin import ROOT
 from tests.upstream import Upstream, hangs, raw, says
 
@@ -96,7 +96,7 @@ def test_hanging_call_of_an_example_ends(bind: Any, module: str, name: str) -> N
     answer = search(NUMBER).slots["source_a"].answer
     assert isinstance(answer, Failed)
     assert answer.reason == "late"
-    until(lambda: guard_of(f"{module}.{name}").in_flight == 0)
+    until(lambda: in_flight(guard_of(f"{module}.{name}")) == 0)
 
 
 def test_async_example_closes_its_session(bind: Any) -> None:

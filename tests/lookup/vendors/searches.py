@@ -35,6 +35,11 @@ def guard_of(name: str) -> Guard:
     return guard
 
 
+def in_flight(guard: Guard) -> int:
+    """Number of calls that have not ended."""
+    return sum(not call.done() for call in guard.calls.values())
+
+
 def call(
     guard: Guard, number: str = NUMBER, *, cache_version: str = "", wait_s: float = 20
 ) -> Future[tuple[Answer, bool]]:

@@ -35,7 +35,7 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ('evidence = "V"', 'evidence = "V"\nname = "x"', "name", "set by the service"),
         ('evidence = "V"', 'evidence = "V"\nfingerprint = "x"', "fingerprint", "set by the service"),
         ("{e164}", "{e165}", "request.url", "{e165} is none of e164, "),
-        ("{e164}", "{e164", "request.url", "a brace"),
+        ("{e164}", "{e164", "request.url", "expected '}'"),
         ("{e164}", "{key}", "", "{key} in request.url requires auth.path"),
         (URL, URL.replace("https", "http"), "request", "https:// is required"),
         (URL, 'url = "vendor.example.com', "request", "must begin with https://"),
@@ -46,14 +46,14 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("[request]", "[request]\njson = {}", "request", "a GET request has no body"),
         ("[request]", '[request]\nmethod = "POST"\njson = { n = "{e999}" }', "request", "{e999} is none of"),
         ("[request]", '[request]\nmethod = "POST"\njson = {}\nform = { a = "b" }', "request", "mutually exclusive"),
+        ("[request]", '[request]\nheaders = { X = "line\\nbreak" }', "request", "not printable ASCII"),
         ("[request]", '[request]\nheaders = { X = "{key}" }', "", "{key} is only allowed in the path"),
         ('["name", "place"]', "[1]", "request.query", "Expected `str`, got `int`"),
-        ("MOCK_A_KEY", "OTHER_KEY", "auth", "must begin with MOCK_A_"),
+        ("MOCK_A_KEY", "OTHER_KEY", "", "must begin with MOCK_A_"),
         ("MOCK_A_KEY", "mock a key", "auth", "not the name of an environment variable"),
         (AUTH, 'path = "MOCK_A_KEY"\noptional = true', "auth", "cannot be optional"),
         (URL, 'url = "https://vendor.example.com:99999', "request", "Port out of range"),
         (URL, 'url = "https://vendor example.com', "request", "host or port"),
-        (URL, 'url = "https://vendor..example.com', "request", "host or port"),
         ("[request]", '[request]\nheaders = { "X Y" = "b" }', "request.headers", "matching regex"),
         ("[request]", '[request]\nmethod = "POST"\njson = { n = nan }', "request", "what JSON cannot express"),
         ("[request]", '[request]\nmethod = "POST"\njson = { n = 2026-01-01 }', "request", "what JSON cannot express"),
@@ -62,7 +62,6 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("known == `false`", "knows(@)", "outcome[1].when", "no function knows()"),
         ("known == `false`", "join(', ', [nope(@)])", "outcome[1].when", "no function nope()"),
         ('is = "found"', 'is = "fond"', "outcome[2].is", "'fond', which is none of found, not_found"),
-        ('status = [404]\nstatus_alone = "these tests"\n', "", "outcome[3]", "a rule needs status, when or text"),
         ('status_alone = "these tests"\n', "", "outcome[3]", "not_found needs more than a status"),
         ("when = \"contains(keys(@), 'name')\"\n", "", "outcome[2]", "found needs more than a status"),
         (
@@ -71,66 +70,27 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
             "outcome[3]",
             "status_alone is for the outcomes",
         ),
-        ('status_alone = "these tests"', 'status_alone = " "', "outcome[3]", "status_alone is blank"),
+        ('status_alone = "these tests"', 'status_alone = " "', "outcome[3].status_alone", "matching regex"),
         ("status = [404]\n", "", "outcome[3]", "a rule needs status, when or text"),
         ("status = [404]\n", "when = \"code == 'unlisted'\"\n", "outcome[3]", "status_alone needs status, and neither"),
         ("status = [404]", 'status = [404]\ntext = "No such number."', "outcome[3]", "status_alone needs status, and"),
-        (
-            "status = [404]",
-            "status = [404]\nwhen = \"code == 'unlisted'\"",
-            "outcome[3]",
-            "status_alone needs status, and",
-        ),
         ("status = [404]", "status = [404]\nnumber_specific = true", "outcome[3]", "number_specific is for"),
         ('is = "found"', 'is = "auth"\nnumber_specific = true', "outcome[2]", "number_specific is for"),
         ("status = [404]", "status = [40]", "outcome[3].status[1]", ">= 100"),
         ('name = ["name"]\nlocation = ["[city, state]"]', "", "fields", "at least one of name, location and spam"),
         ('name = ["name"]\n', 'name = "name"\n', "fields.name", "Expected `array`, got `str`"),
         ('number = "12025550123"', 'number = "+12025550123"', "sample[1].number", "matching regex"),
-        (
-            "fields = [",
-            'k = "MOCK_A_KEY", fields = [',
-            "request.query.k",
-            'write query = { k = "MOCK_A_KEY" } under [auth]',
-        ),
-        (
-            "[request]",
-            '[request]\nheaders = { X-Key = "$MOCK_A_KEY" }',
-            "request.headers.X-Key",
-            'headers = { X-Key = "MOCK',
-        ),
-        (
-            "[request]",
-            '[request]\nheaders = { A = "Bearer MOCK_A_KEY" }',
-            "request.headers.A",
-            'bearer = "MOCK_A_KEY" under',
-        ),
-        ("callers", "MOCK_A_KEY", "request.url", 'write path = "MOCK_A_KEY", and {key} in the URL'),
-        (
-            "[request]",
-            '[request]\nmethod = "POST"\nform = { api_key = "MOCK_A_KEY" }',
-            *(
-                "request.form.api_key",
-                'MOCK_A_KEY, not the value of that variable: write form = { api_key = "MOCK_A_KEY" }',
-            ),
-        ),
+        ("fields = [", 'k = "$MOCK_A_KEY", fields = [', "", "request.query.k would send the text MOCK_A_KEY"),
+        ("callers", "MOCK_A_KEY", "", "request.url would send the text MOCK_A_KEY"),
         (
             "[request]",
             '[request]\nmethod = "POST"\njson = { k = ["MOCK_A_KEY"] }',
-            "request.json",
-            "needs a connector class",
+            "",
+            "request.json would send the text",
         ),
         (AUTH, 'form = { k = "MOCK_A_KEY" }', "", 'auth.form requires method = "POST"'),
-        ("[fields]", "[coverage]\nregions = ['US', 'UK']\n[fields]", "coverage", 'UK: write regions = ["US", "GB"]'),
-        ("[fields]", "[coverage]\nregions = ['US', 'XX']\n[fields]", "coverage", "has no region XX: see ISO 3166-1"),
-        (
-            "[fields]",
-            "[coverage]\nregions = ['UK', 'XX']\n[fields]",
-            "coverage",
-            "has no region UK, XX: see ISO 3166-1",
-        ),
+        ("[fields]", "[coverage]\nregions = ['US', 'UK']\n[fields]", "coverage", "no country has the code UK: see"),
         ("[fields]", "[coverage]\ncountry_codes = ['1', '10']\n[fields]", "coverage", "the calling code 10"),
-        ("[fields]", "[coverage]\nregions = ['usa']\n[fields]", "coverage.regions[1]", "matching regex"),
         ("[fields]", "[budget]\ntimeout_s = 0\n[fields]", "budget.timeout_s", "> 0"),
         ("[fields]", "[fields.spam]\nknown = ['a']\n[fields]", "fields.spam", "missing required field `yes`"),
     ],
@@ -187,12 +147,9 @@ def test_invalid_preset_names_key_and_problem(
         "contains(@, 'Not Found')",
     ],
 )
-@pytest.mark.parametrize("outcome", ["found", "not_found", "invalid_number"])
-def test_answer_rule_that_any_body_fulfils_is_invalid(
-    load: Callable[..., preset.Preset], outcome: str, when: str
-) -> None:
-    rule = f'status = [404]\nwhen = """{when}"""\nis = "{outcome}"'
-    with pytest.raises(preset.InvalidPreset, match=f"{outcome} needs a `when` that an empty body or a proxy's page"):
+def test_answer_rule_that_any_body_fulfils_is_invalid(load: Callable[..., preset.Preset], when: str) -> None:
+    rule = f'status = [404]\nwhen = """{when}"""\nis = "not_found"'
+    with pytest.raises(preset.InvalidPreset, match="not_found needs a `when` that an empty body or a proxy's page"):
         load(MOCK_A.replace('status = [404]\nstatus_alone = "these tests"\nis = "not_found"', rule, 1))
 
 
@@ -204,7 +161,7 @@ def test_answer_rule_that_any_body_fulfils_is_invalid(
         '{"status": 404, "title": "Not Found"}',
     ],
 )
-@pytest.mark.parametrize("outcome", ["found", "not_found", "invalid_number"])
+@pytest.mark.parametrize("outcome", ["found", "invalid_number"])
 def test_answer_rule_with_a_proxys_text_is_invalid(load: Callable[..., preset.Preset], outcome: str, text: str) -> None:
     rule = f'status = [404]\ntext = """{text}"""\nis = "{outcome}"'
     with pytest.raises(preset.InvalidPreset, match=f"{outcome} needs a `text` that a proxy or a framework does not"):

@@ -137,7 +137,7 @@ def test_long_retry_after_fails_at_once(fetch: Callable[..., Any], publisher: Pu
     assert pauses == []
 
 
-@pytest.mark.parametrize("value", ["soon", "9" * 5000, "-1", ""])
+@pytest.mark.parametrize("value", ["soon", "-1", ""])
 def test_unreadable_retry_after_is_ignored(
     fetch: Callable[..., Any], publisher: Publisher, pauses: list[float], value: str
 ) -> None:
