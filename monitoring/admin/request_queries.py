@@ -27,7 +27,7 @@ REASONS = {
     "auth": "auth: key refused",
     "quota": "quota: account used up",
     "rate_limited": "rate_limited by the vendor",
-    "breaker": "breaker: paused after failures",
+    "breaker": "breaker: circuit breaker open",
     "paused": "paused by an operator",
     "busy": "busy: concurrency limit reached",
     "no_time": "no_time: no time left to call it",

@@ -212,7 +212,7 @@ def _sources(context: Context) -> Findings:
     for name, state in states.items():
         if state.pause is None:
             if state.member.breaker_is_open:
-                yield problem(f"Paused after repeated failures: {name}")
+                yield problem(f"Circuit breaker open: {name}")
             yield from _failing(name, state)
             yield from _slow(name, state)
     paused = {name for name, state in states.items() if state.pause}

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -244,9 +243,8 @@ def test_a_shared_failure_is_not_counted_as_a_call(process_buffer: WriteBuffer) 
         for reason in reasons:
             count(answer=Failed(reason), elapsed_s=1.0, joined=joined)
     process_buffer.flush()
-    usages = source_statistics.by_source(NOON.replace(year=2020))
-    (source,) = usages.sources.values()
-    assert list(usages.totals.values()) == [replace(source, slot="")]
+    usages = source_statistics.usages(NOON.replace(year=2020), "slot", "connector")
+    source = usages["source_a", "twilio"]
     assert (source.calls, source.total_us) == (1, 1_000_000)
     assert source.failures == {"breaker": 1, "busy": 1, "late": 2, "no_time": 1, "error": 1}
 

@@ -124,13 +124,13 @@ def test_number_of_statements_is_fixed(frozen: None, admin_client: Client) -> No
             assert admin_client.get(url(REMOTE), {"period": period}).status_code == 200
         return len(captured)
 
-    # Session, user, TOTP device; the state (4), pause, sums, results, check, and the pause again for the actions.
-    assert statements("24h") == 3 + 9
+    # Session, user, TOTP device; the state (4), sums (3), results, check, and the pause for the actions.
+    assert statements("24h") == 3 + 10
     for hours_ago in range(200):
         add("found", 1, hours_ago=hours_ago)
         failed(f"r-{hours_ago}".translate(str.maketrans("0123456789", "abcdefghij")), seconds_ago=hours_ago)
     SourceCheck.objects.create(connector=REMOTE, started_by="olga", started_at=NOW, finished_at=NOW)
-    assert [statements(period) for period in ("24h", "7d", "30d")] == [12, 12, 12]
+    assert [statements(period) for period in ("24h", "7d", "30d")] == [13, 13, 13]
 
 
 def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> None:
@@ -145,7 +145,7 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
         permit = guard.breaker.admit()
         assert permit is not None
         guard.breaker.failed(permit)
-    assert state(admin_client).startswith("paused after failures, by the circuit breaker of the process")
+    assert state(admin_client).startswith("circuit breaker open after failures, in the process")
     SourcePause.objects.create(connector=REMOTE, reason="invoice", paused_by="olga", paused_at=NOW)
     assert state(admin_client) == "paused by an operator (olga) since 2026-03-09 14:20 UTC: invoice"
 
