@@ -18,9 +18,9 @@ from accounts import audit, tokens
 from accounts.models import ApiToken, SearchHour
 from core.redis import RedisUnavailable
 from lookup.models import SourcePause
-from monitoring import alerts, clocks, task_runs
-from monitoring.health import checks, usage
-from monitoring.health.base import Context
+from monitoring import clocks, task_runs
+from monitoring.health import checks, operations
+from monitoring.health.base import CHECKS, Context
 from monitoring.incidents import open_incidents
 from monitoring.models import Incident, SourceHour, SourceResult, TaskRun
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
@@ -65,9 +65,9 @@ def clock(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Time:
 def found() -> set[tuple[str, str]]:
     """Kind and subject of the open incidents, after a check and another one when the delay is over."""
     clock: Any = timezone.now
-    alerts.check()
+    checks.for_alerts()
     clock.now += 5 * MINUTE
-    alerts.check()
+    checks.for_alerts()
     return {(each.kind, each.subject) for each in open_incidents()}
 
 
@@ -95,10 +95,10 @@ def test_nothing_is_wrong_with_a_service_at_rest() -> None:
 def test_source_that_goes_on_failing_opens_an_incident(clock: Time) -> None:
     fail(clock)
     count_calls("auth", 4, connector=KNOWS)
-    alerts.check()
+    checks.for_alerts()
     clock.now += 5 * MINUTE
     fail(clock)
-    alerts.check()
+    checks.for_alerts()
     incident = only()
     assert (incident.kind, incident.subject, incident.title) == ("source.failing", KNOWS, f"Source failing: {KNOWS}")
     assert incident.summary == "4 of 4 lookups failed. Last failure: auth, at 2026-03-09 14:25 UTC."
@@ -109,7 +109,7 @@ def test_single_failure_opens_no_incident(clock: Time) -> None:
     fail(clock)
     count_calls("auth", 1, connector=KNOWS)
     for _ in range(60):
-        alerts.check()
+        checks.for_alerts()
         clock.now += MINUTE
     assert list(open_incidents()) == []
 
@@ -129,10 +129,10 @@ def test_incident_of_a_source_ends_only_with_an_answer(clock: Time) -> None:
     clock.now += 6 * timedelta(hours=1)
     assert found() == {("source.failing", KNOWS)}
     answered(clock)
-    alerts.check()
+    checks.for_alerts()
     assert only().closed_at is None
     clock.now += 10 * MINUTE
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
     assert Incident.objects.get().closed_at == clock.now
 
@@ -142,7 +142,7 @@ def test_tenth_of_failing_calls_opens_an_incident(clock: Time) -> None:
     count_calls("late", 10, connector=KNOWS)
     for _ in range(7):
         add_result_at(clock)
-        alerts.check()
+        checks.for_alerts()
         clock.now += MINUTE
     assert only().summary.startswith("10 of 100 lookups failed. Last failure: late, at ")
 
@@ -159,7 +159,7 @@ def test_few_failures_among_answers_open_none(clock: Time) -> None:
     count_calls("late", 2, connector=KNOWS)
     for _ in range(7):
         add_result_at(clock)
-        alerts.check()
+        checks.for_alerts()
         clock.now += MINUTE
     assert list(open_incidents()) == []
 
@@ -230,9 +230,9 @@ def test_failed_searches_open_an_incident() -> None:
 
 def test_single_failure_in_a_quiet_hour_opens_no_incident() -> None:
     count_requests("found_both", 20)
-    count_requests("failed", usage.MIN_FAILURES - 1)
+    count_requests("failed", operations.MIN_FAILURES - 1)
     assert found() == set()
-    SearchHour.objects.filter(outcome="failed").update(count=usage.MIN_FAILURES)
+    SearchHour.objects.filter(outcome="failed").update(count=operations.MIN_FAILURES)
     assert found() == {("searches.failing", "")}
 
 
@@ -248,7 +248,7 @@ def test_unavailable_redis_opens_an_incident(settings: Any, monkeypatch: pytest.
         raise RedisUnavailable
 
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    monkeypatch.setattr("monitoring.health.dependencies.redis.call", unavailable)
+    monkeypatch.setattr("core.redis.call", unavailable)
     assert found() == {("redis.unavailable", "")}
 
 
@@ -265,70 +265,70 @@ def test_token_near_its_expiry_opens_an_incident_at_once(clock: Time) -> None:
     token = expiring(13, name="Jane Example")
     expiring(15)
     tokens.revoke(token=expiring(3))
-    alerts.check()
+    checks.for_alerts()
     incident = only()
     assert (incident.kind, incident.subject) == ("token.expiring", str(token.pk))
     assert incident.title == f"API token #{token.pk} expires soon"
     assert incident.summary == "It expires at 2026-03-22 14:20 UTC."
     assert "Jane" not in str(Incident.objects.values().get())
     clock.now += 14 * DAY
-    alerts.check()
+    checks.for_alerts()
     assert Incident.objects.get(pk=incident.pk).title == f"API token #{token.pk} has expired"
     tokens.rotate(token=ApiToken.objects.get(pk=token.pk))
-    alerts.check()
+    checks.for_alerts()
     assert Incident.objects.get(pk=incident.pk).closed_at == clock.now
 
 
 def test_token_is_reported_before_it_runs_out_and_after() -> None:
     token = issue_long_ago("pbx", 20, charged=70)  # 10 a day
     issue_long_ago("large", 1_000, charged=70)
-    alerts.check()
+    checks.for_alerts()
     assert {(each.kind, each.subject) for each in open_incidents()} == {("token.running_out", str(token.pk))}
     assert re.fullmatch(r"It has 20 credits, and uses 1\d\.\d a day\.", only().summary)
     ApiToken.objects.filter(pk=token.pk).update(credits=0)
-    alerts.check()
+    checks.for_alerts()
     kinds = {each.kind for each in open_incidents()}
     assert kinds == {"token.running_out", "token.out_of_credits"}
     ApiToken.objects.filter(pk=token.pk).update(credits=10_000)
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
 
 
 def test_many_tokens_open_a_limited_number_of_incidents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "MAX_TOKENS", 2)
+    monkeypatch.setattr(operations, "MAX_TOKENS", 2)
     first, second, third, fourth = (expiring(days, name=f"t{days}") for days in (1, 2, 3, 4))
-    alerts.check()
+    checks.for_alerts()
     subjects = {each.subject for each in open_incidents()}
     assert subjects == {str(first.pk), str(second.pk), "others"}
     others = Incident.objects.get(subject="others")
     assert others.summary == "2 more API tokens expire within 14 days or have expired."
     tokens.revoke(token=first)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {str(second.pk), str(third.pk), "others"}
     tokens.revoke(token=fourth)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {str(second.pk), str(third.pk)}
 
 
 def test_tokens_in_another_order_open_no_further_incidents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "MAX_TOKENS", 2)
+    monkeypatch.setattr(operations, "MAX_TOKENS", 2)
     first, second, third = (expiring(days) for days in (2, 3, 4))
-    alerts.check()
+    checks.for_alerts()
     expected = {str(first.pk), str(second.pk), "others"}
     assert {each.subject for each in open_incidents()} == expected
     ApiToken.objects.filter(pk=third.pk).update(expires_at=NOW + DAY)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == expected
     assert Incident.objects.get(subject="others").summary.startswith("1 more API tokens")
 
 
 def test_incident_that_is_only_kept_open_counts_as_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "MAX_TOKENS", 1)
+    monkeypatch.setattr(operations, "MAX_TOKENS", 1)
     first = issue_long_ago("first", 20, charged=70)  # 10 a day
-    alerts.check()
+    checks.for_alerts()
     ApiToken.objects.filter(pk=first.pk).update(credits=50)
     issue_long_ago("second", 20, charged=70)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {str(first.pk), "others"}
 
 
@@ -345,11 +345,11 @@ def test_days_of_zero_turn_alerts_about_tokens_off(settings: Any) -> None:
 def test_audit_that_disagrees_opens_an_incident_until_one_agrees(clock: Time) -> None:
     clock.now += MINUTE
     task_runs.record(audit.TASK, succeeded=False)
-    alerts.check()
+    checks.for_alerts()
     assert (only().kind, only().subject) == ("audit.failed", audit.TASK)
     clock.now += MINUTE
     task_runs.record(audit.TASK, succeeded=True)
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
 
 
@@ -357,35 +357,35 @@ def test_stale_and_missing_data_open_incidents(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = "geography", "complaints"
     settings.REFRESH_SOURCES = ["ftc", "fcc"]
     Dataset.objects.create(name="complaints ftc", version="2026-02-20", rows=1, loaded_at=NOW)
-    alerts.check()
+    checks.for_alerts()
     shown = {each.subject: each.summary for each in open_incidents()}
     assert set(shown) == {"ftc", "fcc", "numbering_plan"}
     assert (shown["ftc"], shown["fcc"]) == ("The newest data is 17 days old.", "It was never loaded.")
     Dataset.objects.update(version="2026-03-08")
     assert NUMBERING_PLAN
     settings.SOURCE_A = "tests.connectors.Knows"
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {"fcc"}
 
 
 def test_address_book_that_fails_for_hours_opens_an_incident(settings: Any) -> None:
     settings.ADDRESS_BOOKS = ["office"]
     book = AddressBook.objects.create(name="office", synced_at=NOW - MINUTE, error="HTTP 500")
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
     AddressBook.objects.filter(pk=book.pk).update(synced_at=NOW - timedelta(hours=4))
-    alerts.check()
+    checks.for_alerts()
     assert (only().kind, only().subject) == ("address_book.failing", "office")
     assert only().summary == "Last synchronized at 2026-03-09 10:20 UTC. HTTP 500."
     AddressBook.objects.filter(pk=book.pk).update(synced_at=NOW, error="")
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
 
 
 def test_overdue_maintenance_opens_an_incident() -> None:
     TaskRun.objects.filter(name=task_runs.PRUNE).update(succeeded_at=NOW - 3 * DAY)
     TaskRun.objects.filter(name=audit.TASK).update(succeeded_at=NOW - 8 * DAY)
-    alerts.check()
+    checks.for_alerts()
     assert (only().kind, only().subject) == ("task.overdue", "prune")
 
 
@@ -400,11 +400,11 @@ def test_check_that_fails_leaves_its_incidents_as_they_are(
         raise RuntimeError("secret")
 
     token = expiring(1)
-    alerts.check()
-    replaced = [replace(each, find=broken) if "token.expiring" in each.kinds else each for each in checks.CHECKS]
-    monkeypatch.setattr(checks, "CHECKS", replaced)
+    checks.for_alerts()
+    replaced = [replace(each, find=broken) if "token.expiring" in each.kinds else each for each in CHECKS]
+    monkeypatch.setattr("monitoring.health.checks.CHECKS", replaced)
     TaskRun.objects.filter(name=task_runs.PRUNE).update(succeeded_at=NOW - 3 * DAY)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {str(token.pk), "prune"}
     assert "alerts: the check of token.expiring failed" in caplog.text
     assert task_runs.all_runs()[task_runs.ALERTS].failed_at == NOW
@@ -413,14 +413,14 @@ def test_check_that_fails_leaves_its_incidents_as_they_are(
 def test_number_of_statements_does_not_grow_with_incidents() -> None:
     def statements() -> int:
         with CaptureQueriesContext(connection) as ran:
-            alerts.check()
+            checks.for_alerts()
         return len(ran)
 
-    alerts.check()
+    checks.for_alerts()
     none = statements()
     for days in range(1, 6):
         expiring(days)
-    alerts.check()
+    checks.for_alerts()
     assert statements() == none + 5  # each row is updated
 
 
@@ -465,5 +465,5 @@ def test_test_alert_needs_a_target(settings: Any) -> None:
 def test_every_kind_is_documented() -> None:
     page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
     table = page.partition("## What is reported\n")[2].partition("\n## ")[0]
-    kinds = {clocks.KIND, *(kind for check in checks.CHECKS for kind in check.kinds)}
+    kinds = {clocks.KIND, *(kind for check in CHECKS for kind in check.kinds)}
     assert set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", table, re.MULTILINE)) == kinds
