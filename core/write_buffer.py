@@ -78,10 +78,6 @@ class WriteBuffer(BackgroundWriter):
         self._failing: set[BufferedTable] = set()
         self._full: set[BufferedTable] = set()
 
-    @property
-    def pending_rows(self) -> int:
-        return sum(map(len, self._rows.values()))
-
     def add(self, *rows: Row) -> None:
         """Add each of `rows`, or its amounts to the row that has its key."""
         with self._lock:

@@ -79,6 +79,17 @@ def count_event(connector: str, event: str) -> None:
     write_buffer.process_buffer.add((HOURS, (hour_of(time.time()), "", connector[:200], event), [(0, 1)]))
 
 
+def is_failure(outcome: str) -> bool:
+    return outcome not in _ANSWERED | _CACHED
+
+
+def outcome_text(outcome: str) -> str:
+    """An outcome in words, such as `found (cached)` and `failed: late`."""
+    word = outcome.removeprefix(_SHARED).removeprefix("cached_")
+    how = "" if word == outcome else " (cached)" if outcome in _CACHED else " (another search's call)"
+    return (f"failed: {word}" if is_failure(outcome) else word.replace("_", " ")) + how
+
+
 def prune() -> int:
     """Delete rows older than KEPT_DAYS; returns how many."""
     oldest = oldest_kept()
