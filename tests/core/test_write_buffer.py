@@ -18,9 +18,8 @@ from accounts import tokens
 from accounts.models import SearchHour
 from accounts.request_statistics import HOURS, TOKEN_DAYS
 from core import db, write_buffer
-from core.metrics import log_exceptions
 from core.write_buffer import BufferedTable, WriteBuffer
-from monitoring import request_log
+from monitoring import request_log, source_statistics
 from tests import plugin
 
 HOUR = datetime(2026, 3, 1, tzinfo=UTC)
@@ -70,7 +69,9 @@ def test_flush_writes_what_the_orm_would(process_buffer: WriteBuffer) -> None:
     assert written["count"] == 9_000_000_007
 
 
-@pytest.mark.parametrize("table", [HOURS, TOKEN_DAYS, request_log.TABLE])
+@pytest.mark.parametrize(
+    "table", [HOURS, TOKEN_DAYS, request_log.TABLE, source_statistics.HOURS, source_statistics.RESULTS]
+)
 def test_every_column_of_a_buffered_table_is_written(table: Any) -> None:
     assert {field.attname for field in table.model._meta.concrete_fields} == {"id", *table.key, *table.values}
 
@@ -194,15 +195,6 @@ def test_refused_values_do_not_block_later_rows(process_buffer: WriteBuffer, cap
     process_buffer.flush()
     assert counted() == [("later", 1), ("twice", 1)]
     assert "accounts_searchhour: 2 rows dropped, the database refused their values" in caplog.text
-
-
-def test_counting_errors_are_logged_by_type_only(caplog: pytest.LogCaptureFixture) -> None:
-    @log_exceptions
-    def count(number: str) -> None:
-        raise ValueError(number)
-
-    count("493023125042")
-    assert caplog.messages == ["statistics: not counted (ValueError)"]
 
 
 @pytest.mark.django_db

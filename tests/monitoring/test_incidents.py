@@ -1,8 +1,6 @@
 """Incidents open and close once each, however many check them, and alerts arrive by e-mail and signed webhook."""
 
 import base64
-import hashlib
-import hmac
 import json
 import threading
 from collections.abc import Callable
@@ -285,33 +283,6 @@ def test_low_balance_notices_stay_off_while_alerts_are_on(mailbox: Mailbox, by_e
 # --- Webhooks ----------------------------------------------------------------------------------------------------
 
 
-def test_webhook_gets_a_signed_message(by_webhook: Upstream) -> None:
-    report(failing())
-    assert sent() == ["sent"]
-    [body], head = by_webhook.bodies, headers(by_webhook)
-    incident = Incident.objects.get()
-    assert incident.opened_at is not None
-    opened_at = f"{incident.opened_at:%Y-%m-%dT%H:%M:%SZ}"
-    assert json.loads(body) == {
-        "type": "incident.opened",
-        "timestamp": opened_at,
-        "data": {
-            "id": incident.pk,
-            "kind": KIND,
-            "subject": "twilio",
-            "title": "Source failing: twilio",
-            "summary": "3 of 9 lookups failed.",
-            "hint": "Correct it.",
-            "opened_at": opened_at,
-            "closed_at": None,
-            "url": None,
-        },
-    }
-    signed = f"{head['webhook-id']}.{head['webhook-timestamp']}.".encode() + body
-    digest = hmac.new(base64.b64decode(SECRET[6:]), signed, hashlib.sha256).digest()
-    assert head["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
-
-
 def test_documented_message_is_the_one_that_is_sent(by_webhook: Upstream, settings: Any) -> None:
     settings.PUBLIC_URL = "https://callerid.example.org"
     documented = json.loads(documentation("json"))
@@ -345,13 +316,6 @@ def documentation(language: str) -> str:
     return page.partition(f"```{language}\n")[2].partition("```")[0]
 
 
-def test_during_a_rotation_both_secrets_sign(by_webhook: Upstream, settings: Any) -> None:
-    settings.ALERT_WEBHOOK_SECRETS = [f"whsec_{base64.b64encode(bytes(32)).decode()}", SECRET]
-    report(failing())
-    sent()
-    assert len(headers(by_webhook)["webhook-signature"].split(" ")) == 2
-
-
 def test_retry_has_the_same_id_and_body(by_webhook: Upstream, clock: Clock) -> None:
     by_webhook.behave_as(raw(b"secret of the receiver", 500))
     report(failing())
@@ -366,14 +330,6 @@ def test_retry_has_the_same_id_and_body(by_webhook: Upstream, clock: Clock) -> N
     first, second = headers(by_webhook, 0), headers(by_webhook, 1)
     assert first["webhook-id"] == second["webhook-id"]
     assert int(second["webhook-timestamp"]) - int(first["webhook-timestamp"]) == 60
-
-
-def test_redirect_is_not_followed(by_webhook: Upstream, vendor: Vendor) -> None:
-    elsewhere = vendor(raw(b""))
-    by_webhook.behave_as(raw(b"", 302, f"Location: {elsewhere.url}\r\n"))
-    report(failing())
-    assert sent() == ["failed"]
-    assert elsewhere.connections == 0
 
 
 def test_receiver_that_is_gone_is_given_up_at_once(by_webhook: Upstream) -> None:
@@ -396,26 +352,6 @@ def test_unreachable_webhook_uses_up_one_attempt(
         (0, ""),
     ]
     assert len(mailbox.messages) == 2
-
-
-def test_message_of_a_killed_sender_is_sent_again(
-    by_webhook: Upstream, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It dies after the receiver accepted the message, and before it recorded that."""
-    report(failing())
-
-    def killed(*_: Any) -> str:
-        raise SystemExit
-
-    with monkeypatch.context() as patch:
-        patch.setattr(notices, "_settle", killed)
-        with pytest.raises(SystemExit):
-            sent()
-    assert len(by_webhook.bodies) == 1
-    assert sent() == []
-    clock.now += notices.CLAIM
-    assert sent() == ["sent"]
-    assert headers(by_webhook, 0)["webhook-id"] == headers(by_webhook, 1)["webhook-id"]
 
 
 def test_webhook_that_was_removed_gets_no_more_messages(by_webhook: Upstream, settings: Any) -> None:

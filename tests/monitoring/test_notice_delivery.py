@@ -109,13 +109,6 @@ def test_mail_server_timeout_is_a_failure(mailbox: Mailbox, monkeypatch: pytest.
     assert Notice.objects.get().outcome in ("failed: TimeoutError", "failed: SMTPServerDisconnected")
 
 
-def test_refused_connection_is_a_failure(mailbox: Mailbox, settings: Any) -> None:
-    settings.EMAIL_PORT = free_port()
-    search(account(4, 3))
-    assert sent() == ["failed"]
-    assert Notice.objects.get().outcome == "failed: ConnectionRefusedError"
-
-
 def test_unavailable_mail_server_uses_up_one_attempt(mailbox: Mailbox, clock: Clock, settings: Any) -> None:
     port, settings.EMAIL_PORT = settings.EMAIL_PORT, free_port()
     for _ in range(3):

@@ -262,11 +262,6 @@ def test_check_that_a_dead_process_left_is_taken_over(vendors: Vendors, admin_cl
     assert "Checked by one call" in admin_client.post(url("mock_a", "check-now/"), follow=True).text
 
 
-def test_get_checks_nothing(vendors: Vendors, admin_client: Client) -> None:
-    assert admin_client.get(url("mock_a", "check-now/")).status_code == 200
-    assert vendors.a.heads == []
-
-
 def test_paused_source_can_be_checked(vendors: Vendors, admin_client: Client) -> None:
     SourcePause.objects.create(connector="mock_a", reason="r", paused_by="olga")
     assert "Checked by one call: found." in admin_client.post(url("mock_a", "check-now/"), follow=True).text

@@ -5,13 +5,12 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from monitoring.models import Source, SourceHour, SourceResult
+from monitoring.models import SourceHour, SourceResult
 from monitoring.templatetags.figures import milliseconds, money
 from phonebook.models import Dataset
 from tests.console_pages import table
@@ -90,13 +89,6 @@ def test_period_is_whole_hours_or_days_and_defaults_to_24h(
     (row,) = rows(admin_client, **query)
     assert row[1] == expected
     assert f"Sources since {since} UTC" in admin_client.get(URL, query).text
-
-
-def test_configured_sources_without_calls_are_listed(admin_client: Client) -> None:
-    add(hours_ago=100)
-    text = admin_client.get(URL).text
-    assert rows(admin_client) == []
-    assert text.count("tests.connectors.Knows</a><small>") == 2
 
 
 def test_page_runs_a_fixed_number_of_queries(admin_client: Client) -> None:
@@ -185,31 +177,3 @@ def test_money_is_not_rounded(value: Decimal, written: str) -> None:
 )
 def test_times_below_10_ms_have_one_decimal(value: float | None, written: str) -> None:
     assert milliseconds(value) == written
-
-
-def test_statistics_cannot_be_changed(admin_client: Client) -> None:
-    row = Source.objects.create(hour=NOW, slot="source_a", connector="x", outcome="found", count=1)
-    for path, status in (("add/", 403), (f"{row.pk}/change/", 404), (f"{row.pk}/delete/", 403)):
-        assert admin_client.post(URL + path, {"count": 5, "post": "yes"}).status_code == status
-    admin_client.post(URL, {"action": "delete_selected", "_selected_action": row.pk, "post": "yes"})
-    assert Source.objects.get().count == 1
-
-
-def test_page_needs_the_view_permission(client: Client) -> None:
-    assert client.get(URL)["Location"].startswith("/admin/login/")
-    user = User.objects.create_user("limited", password="x", is_staff=True)
-    client.force_login(user)
-    assert client.get(URL).status_code == 403
-    user.user_permissions.set(Permission.objects.filter(codename="view_source"))
-    assert client.get(URL).status_code == 200
-
-
-def test_sidebar_links_to_the_page(admin_client: Client) -> None:
-    assert f'href="{URL}"' in admin_client.get("/admin/").text
-
-
-def test_page_escapes_names(admin_client: Client) -> None:
-    add(connector="<b>x</b>")
-    text = admin_client.get(URL).text
-    assert "&lt;b&gt;x&lt;/b&gt;" in text
-    assert "<b>x</b>" not in text
