@@ -206,7 +206,7 @@ def test_notices_are_written_with_the_change_or_not_at_all(by_email: None, monke
         raise RuntimeError
 
     with monkeypatch.context() as patch:
-        patch.setattr(notices, "write_alert", fails)
+        patch.setattr(notices, "write", fails)
         with pytest.raises(RuntimeError):
             report(failing())
     assert list(incidents.open_incidents()) == []
