@@ -11,7 +11,7 @@ from rest_framework.request import Request
 
 from core import database, metrics
 from core.throttling import client_address
-from monitoring import clocks, task_runs  # noqa: F401  (their samplers)
+from monitoring import clocks, request_log, task_runs  # noqa: F401  (their samplers)
 from monitoring.health.probes import Probe
 
 PAGES = {"search-slash": "search", "livez": "health", "readyz": "health", "metrics": "metrics", "search": "search"}

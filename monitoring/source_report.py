@@ -33,7 +33,7 @@ MAX_FAILURES = 20
 @dataclass(frozen=True, slots=True)
 class SourceRow:
     """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `breaker`:
-    usage with the events of its circuit breaker. `pause`: None unless an operator has paused it."""
+    how often its circuit breaker opened. `pause`: None unless an operator has paused it."""
 
     slot: str
     name: str
@@ -103,8 +103,8 @@ def report(since: datetime) -> Report:
         used = [name for used_in, name in usages if used_in == slot]
         rules = [name for name in used if name == RULES_SOURCE]
         for name in dict.fromkeys([*rules, *configured, *used]):
-            usage, events = usages.get((slot, name), SourceUsage()), usages.get(("", name))
-            sources.append(SourceRow(slot, name, usage, configured.get(name), events, paused.get(name)))
+            usage, breaker = usages.get((slot, name), SourceUsage()), usages.get(("", name))
+            sources.append(SourceRow(slot, name, usage, configured.get(name), breaker, paused.get(name)))
     return Report(sources, settings.CURRENCY)
 
 

@@ -41,7 +41,8 @@ _CACHED = {"cached_found", "cached_not_found"}
 _NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
 #: Prefix of failures whose call was another search's.
 _SHARED = "shared_"
-_EVENTS = {"breaker_opened", "breaker_closed"}
+#: Counted like an outcome.
+_OPENED = "breaker_opened"
 
 LOOKUPS = metrics.Counter(
     "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
@@ -74,9 +75,9 @@ def count(slot: str, calls: Iterable[MemberCall]) -> None:
 
 
 @log_exceptions
-def count_event(connector: str, event: str) -> None:
-    """Count what happened to a source's circuit breaker. `event`: one of _EVENTS. Never raises."""
-    write_buffer.process_buffer.add((HOURS, (hour_of(time.time()), "", connector[:200], event), [(0, 1)]))
+def count_opened(connector: str) -> None:
+    """Count that a source's circuit breaker opened. Never raises."""
+    write_buffer.process_buffer.add((HOURS, (hour_of(time.time()), "", connector[:200], _OPENED), [(0, 1)]))
 
 
 def is_failure(outcome: str) -> bool:
@@ -121,12 +122,11 @@ class SourceUsage:
     last_opened: datetime | None = None
 
     def add(self, outcome: str, last: datetime, sums: Sequence[int]) -> None:
-        """Add what was counted with one outcome or event. `last`: its last hour. `sums`: as _SUMS lists them."""
+        """Add what was counted with one outcome. `last`: its last hour. `sums`: as _SUMS lists them."""
         count, total_us, *buckets = sums
         reason = outcome.removeprefix(_SHARED)
-        if outcome in _EVENTS:
-            if outcome == "breaker_opened":
-                self.opened, self.last_opened = count, last
+        if outcome == _OPENED:
+            self.opened, self.last_opened = count, last
             return
         if outcome in _CACHED:
             self.cached += count
@@ -198,7 +198,7 @@ def percentile(buckets: Sequence[int], share: float) -> float | None:
 
 def usages(since: datetime, *columns: str, **only: str) -> dict[tuple[Any, ...], SourceUsage]:
     """The sums of all hours from `since` on, for each combination of `columns`: `slot`, `connector`, `hour`, `day`
-    (UTC). The events of a connector are in the slot "". `only`: the value of a column. One statement."""
+    (UTC). Openings of a circuit breaker are in the slot "". `only`: the value of a column. One statement."""
     rows: Any = SourceHour.objects.filter(hour__gte=since, **only).annotate(day=TruncDay("hour", tzinfo=UTC))
     grouped = rows.values(*columns, "outcome").annotate(**_TOTALS, last=Max("hour")).order_by(*columns, "outcome")
     found: dict[tuple[Any, ...], SourceUsage] = {}
@@ -213,7 +213,7 @@ def failures_by_hour(since: datetime, limit: int) -> list[Any]:
     `limit` hours with failures, from `since` on, newest first. One statement."""
     rows: Any = (
         SourceHour.objects.filter(hour__gte=since)
-        .exclude(outcome__in=_CACHED | _EVENTS)
+        .exclude(outcome__in={*_CACHED, _OPENED})
         .values("hour", "slot", "connector")
         .annotate(failed=Sum("count", filter=~Q(outcome__in=_ANSWERED)), total=Sum("count"))
         .filter(failed__gt=0)

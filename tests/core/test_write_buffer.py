@@ -41,7 +41,8 @@ def counted() -> list[tuple[Any, ...]]:
 
 @contextmanager
 def missing_table() -> Iterator[None]:
-    """The database answers with an error, as before `migrate`."""
+    """The database answers with an error, as before `migrate`. PostgreSQL ends a transaction at an
+    error, so tests with this have none."""
 
     def rename(old: str, new: str) -> None:
         with connection.cursor() as cursor:
@@ -103,7 +104,7 @@ def test_concurrent_flushes_of_the_same_rows_lose_nothing(caplog: pytest.LogCapt
     assert caplog.messages == []
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_refused_rows_are_kept_and_logged_once(process_buffer: WriteBuffer, caplog: pytest.LogCaptureFixture) -> None:
     with missing_table():
         add(process_buffer)
@@ -118,7 +119,7 @@ def test_refused_rows_are_kept_and_logged_once(process_buffer: WriteBuffer, capl
     assert caplog.messages[1:] == ["accounts_searchhour: rows are written again"]
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_a_refused_table_does_not_hold_up_the_others(process_buffer: WriteBuffer) -> None:
     token = tokens.issue(name="pbx", initial_credits=0, actor="test").token
     add(process_buffer)
@@ -130,7 +131,7 @@ def test_a_refused_table_does_not_hold_up_the_others(process_buffer: WriteBuffer
     assert counted() == [("found_one", 1)]
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_new_rows_survive_an_outage_in_their_order(process_buffer: WriteBuffer) -> None:
     with missing_table():
         for outcome in ("2", "1"):
@@ -163,7 +164,7 @@ def test_batches_before_a_failure_are_not_written_twice(
     assert counted() == [(str(row), 1) for row in range(5)]
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("add", [add, add_new])
 def test_the_oldest_rows_are_dropped_with_one_warning(
     process_buffer: WriteBuffer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, add: Any
@@ -185,7 +186,7 @@ def test_the_oldest_rows_are_dropped_with_one_warning(
     assert counted() == [("5", 1), ("6", 1), ("7", 1), ("later", 1)]
 
 
-@pytest.mark.django_db
+@pytest.mark.django_db(transaction=True)
 def test_refused_values_do_not_block_later_rows(process_buffer: WriteBuffer, caplog: pytest.LogCaptureFixture) -> None:
     SearchHour.objects.create(hour=HOUR, outcome="twice", count=1)
     add_new(process_buffer, "twice")  # breaks the unique constraint

@@ -112,7 +112,7 @@ def test_alerts_that_nobody_checks_are_a_problem(sound: Integrator, settings: An
 def test_a_failing_source_and_its_breaker_are_shown(sound: Integrator, settings: Any) -> None:
     settings.SOURCE_A = "tests.connectors.Fails"
     source_statistics.count("source_a", [MemberCall(settings.SOURCE_A, Failed("auth", "wrong key"), elapsed_s=0.1)])
-    source_statistics.count_event(settings.SOURCE_A, "breaker_opened")
+    source_statistics.count_opened(settings.SOURCE_A)
     write_buffer.process_buffer.flush()
     detail = problems()["Sources"]
     assert "tests.connectors.Fails (1 times)" in detail
