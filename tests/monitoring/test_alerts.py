@@ -18,7 +18,7 @@ from accounts import audit, tokens
 from accounts.models import ApiToken, SearchHour
 from core.redis import RedisUnavailable
 from lookup.models import SourcePause
-from monitoring import clocks, task_runs
+from monitoring import clocks, source_report, task_runs
 from monitoring.health import checks, operations
 from monitoring.health.base import CHECKS, Context
 from monitoring.incidents import open_incidents
@@ -114,14 +114,6 @@ def test_single_failure_opens_no_incident(clock: Time) -> None:
     assert list(open_incidents()) == []
 
 
-def test_rare_calls_that_all_fail_open_an_incident(clock: Time) -> None:
-    """No failure is recent when the check runs."""
-    fail(clock)
-    count_calls("auth", 3, connector=KNOWS)
-    clock.now += 10 * MINUTE
-    assert found() == {("source.failing", KNOWS)}
-
-
 def test_incident_of_a_source_ends_only_with_an_answer(clock: Time) -> None:
     fail(clock)
     count_calls("auth", 30, connector=KNOWS)
@@ -137,31 +129,32 @@ def test_incident_of_a_source_ends_only_with_an_answer(clock: Time) -> None:
     assert Incident.objects.get().closed_at == clock.now
 
 
-def test_tenth_of_failing_calls_opens_an_incident(clock: Time) -> None:
-    count_calls("found", 90, connector=KNOWS)
-    count_calls("late", 10, connector=KNOWS)
-    for _ in range(7):
-        add_result_at(clock)
-        checks.for_alerts()
-        clock.now += MINUTE
-    assert only().summary.startswith("10 of 100 lookups failed. Last failure: late, at ")
-
-
-def add_result_at(clock: Time) -> None:
-    """A failure, and an answer after it."""
-    now_ms = round(clock.now.timestamp() * 1000)
-    for reason, last_ms in (("late", now_ms - 2_000), ("", now_ms - 1_000)):
-        SourceResult.objects.update_or_create(connector=KNOWS, reason=reason, defaults={"last_ms": last_ms})
-
-
-def test_few_failures_among_answers_open_none(clock: Time) -> None:
-    count_calls("found", 8, connector=KNOWS)
-    count_calls("late", 2, connector=KNOWS)
-    for _ in range(7):
-        add_result_at(clock)
-        checks.for_alerts()
-        clock.now += MINUTE
-    assert list(open_incidents()) == []
+@pytest.mark.parametrize(
+    ("failed_s_ago", "answered_s_ago", "counts", "failing"),
+    [
+        (299, None, {"auth": 1}, True),
+        (301, None, {"auth": 1}, False),
+        (299, 300, {"auth": 1}, True),
+        (299, 298, {"auth": 1}, False),
+        (1_000, None, {"late": 3}, True),  # called rarely
+        (1_000, None, {"late": 2}, False),
+        (10, 9, {"found": 90, "late": 10}, True),
+        (10, 9, {"found": 91, "late": 9}, False),
+        (10, 9, {"found": 91, "late": 9, "paused": 900}, False),
+        (10, 9, {"found": 9, "late": 9}, False),
+        (301, 9, {"found": 50, "late": 50}, False),
+    ],
+)
+def test_source_is_failing(
+    failed_s_ago: float, answered_s_ago: float | None, counts: dict[str, int], failing: bool
+) -> None:
+    add_result("late", seconds_ago=failed_s_ago)
+    if answered_s_ago is not None:
+        add_result(seconds_ago=answered_s_ago)
+    for outcome, count in counts.items():
+        count_calls(outcome, count, connector=KNOWS)
+    states = source_report.states(NOW)
+    assert {name: state.is_failing for name, state in states.items()} == {KNOWS: failing}
 
 
 def test_paused_source_is_not_failing(clock: Time) -> None:
@@ -175,12 +168,6 @@ def test_paused_source_is_not_failing(clock: Time) -> None:
     fail(clock)
     assert found() == {("source.failing", KNOWS), ("source.slow", KNOWS)}
     assert "30 of 30 lookups failed" in Incident.objects.get(kind="source.failing").summary
-
-
-def test_source_that_is_not_configured_is_not_reported(clock: Time) -> None:
-    add_result("auth", connector="twilio")
-    count_calls("auth", 30, connector="twilio")
-    assert found() == set()
 
 
 def test_slow_source_is_reported_until_it_is_clearly_faster(clock: Time, settings: Any) -> None:
@@ -207,40 +194,36 @@ def test_few_slow_calls_open_no_incident(settings: Any) -> None:
 # --- Searches ----------------------------------------------------------------------------------------------------
 
 
-def test_degraded_answers_open_an_incident(clock: Time) -> None:
+@pytest.mark.parametrize(
+    ("counts", "hour_before", "expected"),
+    [
+        ({"found_both": 89, "found_degraded": 11, "rate_limited": 1_000}, {}, [("searches.degraded", "11 of 100")]),
+        ({"found_both": 90, "found_degraded": 10}, {}, []),
+        ({"found_degraded": 9}, {"found_degraded": 10}, []),
+        ({"found_degraded": 9}, {"found_degraded": 11}, [("searches.degraded", "20 of 20")]),
+        ({"found_both": 97, "failed": 3}, {}, [("searches.failing", "3 of 100")]),
+        ({"found_both": 20, "failed": operations.MIN_FAILURES - 1}, {}, []),
+        ({"found_both": 20, "failed": operations.MIN_FAILURES}, {}, [("searches.failing", "3 of 23")]),
+    ],
+)
+def test_degraded_and_failed_searches_open_incidents(
+    counts: dict[str, int], hour_before: dict[str, int], expected: list[tuple[str, str]]
+) -> None:
+    for hours_ago, hour in enumerate((counts, hour_before)):
+        for outcome, count in hour.items():
+            count_requests(outcome, count, hours_ago=hours_ago)
+    found()
+    assert [(each.kind, " ".join(each.summary.split()[:3])) for each in open_incidents()] == expected
+
+
+def test_incident_about_searches_ends_at_half_of_the_limit(clock: Time) -> None:
     count_requests("found_both", 89)
     count_requests("found_degraded", 11)
-    count_requests("rate_limited", 1_000)
     assert found() == {("searches.degraded", "")}
-    assert only().summary == "11 of 100 new answers lack one source, which failed."
-    SearchHour.objects.filter(outcome="found_both").update(count=500)
-    clock.now += 10 * MINUTE
-    assert found() == set()
-
-
-def test_failed_searches_open_an_incident() -> None:
-    count_requests("found_both", 97)
-    count_requests("failed", 3)
-    assert found() == {("searches.failing", "")}
-    assert only().summary == (
-        "3 of 100 searches were answered with 500. Those that were charged are refunded, or answered when they are "
-        "repeated with their Idempotency-Key."
-    )
-
-
-def test_single_failure_in_a_quiet_hour_opens_no_incident() -> None:
-    count_requests("found_both", 20)
-    count_requests("failed", operations.MIN_FAILURES - 1)
-    assert found() == set()
-    SearchHour.objects.filter(outcome="failed").update(count=operations.MIN_FAILURES)
-    assert found() == {("searches.failing", "")}
-
-
-def test_few_searches_are_judged_with_those_of_the_hour_before() -> None:
-    count_requests("found_degraded", 9)
-    assert found() == set()
-    count_requests("found_degraded", 11, hours_ago=1)
-    assert found() == {("searches.degraded", "")}
+    for others, expected in ((150, {("searches.degraded", "")}), (500, set())):
+        SearchHour.objects.filter(outcome="found_both").update(count=others)
+        clock.now += 10 * MINUTE
+        assert found() == expected
 
 
 def test_unavailable_redis_opens_an_incident(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -334,14 +334,9 @@ def test_a_charge_that_is_not_logged_leads_back_to_the_ledger(
     assert admin_client.get(f"{URL}charge/{issue.pk}/").status_code == 404
 
 
-def test_ledger_links_token_and_request_and_splits_details(admin_client: Client, integrator: Integrator) -> None:
+def test_ledger_links_token_and_request(admin_client: Client, integrator: Integrator) -> None:
     response = integrator.search()
     entry = CreditEntry.objects.get(kind="search")
     page = admin_client.get(LEDGER).text
     assert f'href="{URL}charge/{entry.pk}/">{response.headers["X-Request-ID"]}</a>' in page
     assert f'href="/admin/accounts/apitoken/{integrator.token.pk}/change/"' in page
-    headings = [words(each) for each in re.findall(r"<th[^>]*scope=.col.[^>]*>(.*?)</th>", page, re.DOTALL)]
-    assert [each for each in headings if each] == [
-        *("Time (UTC)", "Token", "Kind", "Credits", "Balance", "Request id", "Reason", "By"),
-        "Reference",
-    ]
