@@ -3,9 +3,8 @@
 import io
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from monitoring.incidents import open_incidents
 from monitoring.models import Incident, SourceHour, SourceResult, TaskRun
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
 from phonebook.models import AddressBook, Dataset
+from tests.account_fixtures import Clock
 from tests.console.dashboard_rows import (
     NOW,
     add_result,
@@ -42,24 +42,14 @@ KNOWS = "tests.connectors.Knows"
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 
-class Time:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Time:
-    """The time, which stands still until a test advances it. Only the local source Knows is configured."""
-    clock = Time()
-    monkeypatch.setattr(timezone, "now", clock)
+def _service_at_rest(clock: Clock, settings: Any) -> None:
+    """At NOW. Only the local source Knows is configured."""
+    clock.now = NOW
     configure(settings, "Knows")
     settings.ALERTS, settings.REDIS_URL = True, ""
     for task in task_runs.OVERDUE:
         TaskRun.objects.create(name=task, succeeded_at=NOW)
-    return clock
 
 
 def found() -> set[tuple[str, str]]:
@@ -75,14 +65,10 @@ def only() -> Incident:
     return open_incidents().get()
 
 
-def answered(clock: Time) -> None:
-    SourceResult.objects.create(connector=KNOWS, last_ms=round(clock.now.timestamp() * 1000))
-
-
 # --- Sources -----------------------------------------------------------------------------------------------------
 
 
-def fail(clock: Time, *, hint: str = "Check the key.") -> None:
+def fail(clock: Clock, *, hint: str = "Check the key.") -> None:
     last_ms = round(clock.now.timestamp() * 1000)
     SourceResult.objects.update_or_create(connector=KNOWS, reason="auth", hint=hint, defaults={"last_ms": last_ms})
 
@@ -92,7 +78,7 @@ def test_nothing_is_wrong_with_a_service_at_rest() -> None:
     assert Incident.objects.count() == 0
 
 
-def test_source_that_goes_on_failing_opens_an_incident(clock: Time) -> None:
+def test_source_that_goes_on_failing_opens_an_incident(clock: Clock) -> None:
     fail(clock)
     count_calls("auth", 4, connector=KNOWS)
     checks.for_alerts()
@@ -105,7 +91,7 @@ def test_source_that_goes_on_failing_opens_an_incident(clock: Time) -> None:
     assert incident.hint == "Check the key."
 
 
-def test_single_failure_opens_no_incident(clock: Time) -> None:
+def test_single_failure_opens_no_incident(clock: Clock) -> None:
     fail(clock)
     count_calls("auth", 1, connector=KNOWS)
     for _ in range(60):
@@ -114,13 +100,13 @@ def test_single_failure_opens_no_incident(clock: Time) -> None:
     assert list(open_incidents()) == []
 
 
-def test_incident_of_a_source_ends_only_with_an_answer(clock: Time) -> None:
+def test_incident_of_a_source_ends_only_with_an_answer(clock: Clock) -> None:
     fail(clock)
     count_calls("auth", 30, connector=KNOWS)
     assert found() == {("source.failing", KNOWS)}
     clock.now += 6 * timedelta(hours=1)
     assert found() == {("source.failing", KNOWS)}
-    answered(clock)
+    SourceResult.objects.create(connector=KNOWS, last_ms=round(clock.now.timestamp() * 1000))
     checks.for_alerts()
     assert only().closed_at is None
     clock.now += 10 * MINUTE
@@ -157,7 +143,7 @@ def test_source_is_failing(
     assert {name: state.is_failing for name, state in states.items()} == {KNOWS: failing}
 
 
-def test_paused_source_is_not_failing(clock: Time) -> None:
+def test_paused_source_is_not_failing(clock: Clock) -> None:
     fail(clock)
     count_calls("auth", 30, connector=KNOWS, ms_more=30)
     pause = SourcePause.objects.create(connector=KNOWS, reason="maintenance", paused_by="boss")
@@ -170,7 +156,7 @@ def test_paused_source_is_not_failing(clock: Time) -> None:
     assert "30 of 30 lookups failed" in Incident.objects.get(kind="source.failing").summary
 
 
-def test_slow_source_is_reported_until_it_is_clearly_faster(clock: Time, settings: Any) -> None:
+def test_slow_source_is_reported_until_it_is_clearly_faster(clock: Clock, settings: Any) -> None:
     settings.ALERT_SLOW_MS = 500
     count_calls("found", 100, connector=KNOWS, ms_1000=100)
     assert found() == {("source.slow", KNOWS)}
@@ -216,7 +202,7 @@ def test_degraded_and_failed_searches_open_incidents(
     assert [(each.kind, " ".join(each.summary.split()[:3])) for each in open_incidents()] == expected
 
 
-def test_incident_about_searches_ends_at_half_of_the_limit(clock: Time) -> None:
+def test_incident_about_searches_ends_at_half_of_the_limit(clock: Clock) -> None:
     count_requests("found_both", 89)
     count_requests("found_degraded", 11)
     assert found() == {("searches.degraded", "")}
@@ -244,7 +230,7 @@ def expiring(days: float, name: str = "pbx") -> ApiToken:
     return token
 
 
-def test_token_near_its_expiry_opens_an_incident_at_once(clock: Time) -> None:
+def test_token_near_its_expiry_opens_an_incident_at_once(clock: Clock) -> None:
     token = expiring(13, name="Jane Example")
     expiring(15)
     tokens.revoke(token=expiring(3))
@@ -325,7 +311,7 @@ def test_days_of_zero_turn_alerts_about_tokens_off(settings: Any) -> None:
 # --- Data and maintenance ----------------------------------------------------------------------------------------
 
 
-def test_audit_that_disagrees_opens_an_incident_until_one_agrees(clock: Time) -> None:
+def test_audit_that_disagrees_opens_an_incident_until_one_agrees(clock: Clock) -> None:
     clock.now += MINUTE
     task_runs.record(audit.TASK, succeeded=False)
     checks.for_alerts()
@@ -411,14 +397,6 @@ def send(*arguments: str) -> Any:
     out = io.StringIO()
     call_command(*arguments, "--json", stdout=out)
     return json.loads(out.getvalue())
-
-
-@pytest.fixture
-def by_webhook(settings: Any, vendor: Callable[..., Upstream]) -> Upstream:
-    server = vendor(raw(b""))
-    settings.ALERT_WEBHOOK_URLS = [server.url]
-    settings.ALERT_WEBHOOK_SECRETS = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
-    return server
 
 
 def test_one_command_checks_and_sends(by_webhook: Upstream) -> None:

@@ -58,15 +58,6 @@ def by_email(settings: Any) -> None:
     settings.ALERTS, settings.ALERT_EMAILS = True, [OPS]
 
 
-@pytest.fixture
-def by_webhook(settings: Any, vendor: Vendor) -> Upstream:
-    server = vendor(raw(b"", 204))
-    settings.ALERTS = True
-    settings.ALERT_WEBHOOK_URLS = [f"{server.url}/services/path-is-secret"]
-    settings.ALERT_WEBHOOK_SECRETS = [SECRET]
-    return server
-
-
 def headers(server: Upstream, index: int = -1) -> dict[str, str]:
     lines = server.heads[index].decode().split("\r\n")[1:]
     return {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}

@@ -3,15 +3,15 @@
 import json
 import re
 import threading
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from core import write_buffer
@@ -20,13 +20,15 @@ from lookup.connectors import registry
 from lookup.models import SourceCheck, SourcePause
 from monitoring.models import SourceHour, SourceResult
 from tests import connectors, upstream
+from tests.accounts.admin.pages import query_count
+from tests.console.dashboard_rows import NOW, add_result, count_calls
 from tests.console_pages import figures, table, words
 from tests.mock_vendors import KEYS, Vendors
 
 pytestmark = pytest.mark.django_db
 
-NOW = datetime(2026, 3, 9, 14, 20, 30, tzinfo=UTC)
 REMOTE = "tests.connectors.RemoteKnows"
+add, failed = count_calls, partial(add_result, connector=REMOTE)
 
 
 def url(name: str, action: str = "") -> str:
@@ -38,17 +40,6 @@ def frozen(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = f"tests.connectors.Knows,{REMOTE}", f"{REMOTE},tests.connectors.Knows"
     settings.SOURCE_A_PRICE, settings.SOURCE_B_PRICE = {"*": Decimal("0.01")}, {}
     monkeypatch.setattr(timezone, "now", lambda: NOW)
-
-
-def add(outcome: str, count: int, *, hours_ago: int = 0, slot: str = "source_a", **given: Any) -> None:
-    hour = NOW.replace(minute=0, second=0) - timedelta(hours=hours_ago)
-    values = {"hour": hour, "slot": slot, "connector": REMOTE, "outcome": outcome, "count": count}
-    SourceHour.objects.create(**{**values, **given})
-
-
-def failed(reason: str, *, seconds_ago: float, hint: str = "", connector: str = REMOTE) -> None:
-    last_ms = round((NOW - timedelta(seconds=seconds_ago)).timestamp() * 1000)
-    SourceResult.objects.create(connector=connector, reason=reason, hint=hint, last_ms=last_ms)
 
 
 def state(client: Client, name: str = REMOTE) -> str:
@@ -120,9 +111,7 @@ def test_days_have_the_sums_of_their_hours(frozen: None, admin_client: Client) -
 
 def test_number_of_statements_is_fixed(frozen: None, admin_client: Client) -> None:
     def statements(period: str) -> int:
-        with CaptureQueriesContext(connection) as captured:
-            assert admin_client.get(url(REMOTE), {"period": period}).status_code == 200
-        return len(captured)
+        return query_count(admin_client, f"{url(REMOTE)}?period={period}")
 
     # Session, user, TOTP device; the state (4), sums (3), results, check, and the pause for the actions.
     assert statements("24h") == 3 + 10
