@@ -2,15 +2,13 @@
 
 import base64
 import json
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from email.message import EmailMessage
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, connections, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models.signals import pre_delete
 from django.utils import timezone
 
@@ -22,6 +20,7 @@ from monitoring.incidents import Condition, Severity
 from monitoring.models import Incident, Notice
 from tests.account_fixtures import Clock
 from tests.accounts.low_balance import CONTACT, account, search
+from tests.monitoring.concurrency import in_threads
 from tests.plugin import ROOT
 from tests.servers import free_port
 from tests.smtp import Mailbox
@@ -171,24 +170,9 @@ def test_database_allows_one_open_incident_of_a_condition() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_checkers_report_each_incident_once(by_email: None) -> None:
-    """Each round, four checkers start at once, and see the same."""
-    barrier = threading.Barrier(4)
-    names = [f"source{n}" for n in range(5)]
-
-    def check(_: int) -> list[tuple[int, int]]:
-        try:
-            changes = []
-            for conditions in ([failing(name) for name in names], []):
-                barrier.wait(30)
-                changes.append(report(*conditions))
-            return changes
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(4) as pool:
-        changes = list(pool.map(check, range(4)))
-    assert sum(opened for rounds in changes for opened, _ in rounds) == 5
-    assert sum(closed for rounds in changes for _, closed in rounds) == 5
+    conditions = [failing(f"source{n}") for n in range(5)]
+    assert sum(opened for opened, _ in in_threads(4, lambda: report(*conditions))) == 5
+    assert sum(closed for _, closed in in_threads(4, report)) == 5
     assert sorted(events()) == ["incident.opened"] * 5 + ["incident.resolved"] * 5
 
 
