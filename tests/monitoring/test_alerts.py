@@ -356,6 +356,7 @@ def test_overdue_maintenance_opens_an_incident() -> None:
     TaskRun.objects.filter(name=audit.TASK).update(succeeded_at=NOW - 8 * DAY)
     checks.for_alerts()
     assert (only().kind, only().subject) == ("task.overdue", "prune")
+    assert only().hint == "Run manage.py prune, and check its timer or cron."
 
 
 # --- The check ---------------------------------------------------------------------------------------------------
