@@ -27,8 +27,8 @@ from callerid_project import error_reports, errors, middleware
 from core import admission, background, database, loop, metrics, tracing
 from lookup.search import SLOTS, members
 from monitoring.health import probes
-from monitoring.health.base import Context, result
-from monitoring.health.dependencies import REDIS_MEMORY
+from monitoring.health.base import Context
+from monitoring.health.dependencies import redis_server
 from monitoring.http_metrics import observe_request
 
 log = logging.getLogger(__name__)
@@ -232,9 +232,9 @@ async def _lifespan(state: dict[str, Any], receive: Any, send: Any) -> None:
         settings.SOURCE_A,
         settings.SOURCE_B,
     )
-    memory = await loop.run_in_thread(lambda: result(REDIS_MEMORY, Context(timezone.now())))
-    if memory and not memory.healthy:
-        log.warning("Redis: %s", memory.detail)
+    checked = await loop.run_in_thread(lambda: redis_server.result(Context(timezone.now())))
+    if checked and not checked.healthy:
+        log.warning("Redis: %s", checked.detail)
     gc.collect()
     gc.freeze()  # imported objects stay: collecting them again takes many times as long as a search
     gc.set_threshold(*GC_THRESHOLDS)

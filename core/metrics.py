@@ -89,8 +89,8 @@ _samplers: list[Callable[[], None]] = []
 
 
 def sampler(function: Callable[[], None]) -> Callable[[], None]:
-    """Decorates a function that sets gauges, which serving processes call every SAMPLE_INTERVAL_S. It may raise
-    django.db's errors."""
+    """Decorates a function that sets gauges or does small maintenance, which serving processes call every
+    SAMPLE_INTERVAL_S. It may raise django.db's errors."""
     _samplers.append(function)
     return function
 

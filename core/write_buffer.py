@@ -9,12 +9,11 @@ Adding runs no SQL statement and never waits for the database.
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DataError, IntegrityError, connection, transaction
+from django.db import DataError, IntegrityError
 from django.db.models import Model
 
 from core import database, db, loop
@@ -41,14 +40,13 @@ class BufferedTable:
 
     With `values`, it has counters: `key` has the columns of a unique constraint, and `values` whole-number columns,
     which are added to; with `maximum` they keep the greatest value instead (0 or more). Without, each row is a new one,
-    and `key` has all its columns. `after_insert` is called with the number of rows of each batch.
+    and `key` has all its columns.
     """
 
     model: type[Model]
     key: tuple[str, ...]
     values: tuple[str, ...] = ()
     maximum: bool = False
-    after_insert: Callable[[int], None] | None = None
 
     @property
     def name(self) -> str:
@@ -62,9 +60,7 @@ class BufferedTable:
             sums = [f"{each} = {merge.format(f'{self.name}.{each}', f'excluded.{each}')}" for each in self.values]
             on_conflict = f"ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {', '.join(sums)}"
         statement = db.insert_statement(self.model, self.key + self.values, rows, on_conflict)
-        # A savepoint where the caller has a transaction: a refusal does not break that one.
-        with transaction.atomic() if connection.in_atomic_block else nullcontext():
-            loop.run(database.backend.fetch(*statement))  # not database.fetch: no span without a request
+        loop.run(database.backend.fetch(*statement))  # not database.fetch: no span without a request
 
 
 class WriteBuffer(BackgroundWriter):
@@ -77,10 +73,6 @@ class WriteBuffer(BackgroundWriter):
         #: The tables of which the log says so already.
         self._failing: set[BufferedTable] = set()
         self._full: set[BufferedTable] = set()
-
-    @property
-    def pending_rows(self) -> int:
-        return sum(map(len, self._rows.values()))
 
     def add(self, *rows: Row) -> None:
         """Add each of `rows`, or its amounts to the row that has its key."""
@@ -121,16 +113,13 @@ class WriteBuffer(BackgroundWriter):
         keys = sorted(rows) if table.values else list(rows)
         for start in range(0, len(keys), BATCH_ROWS):
             batch = keys[start : start + BATCH_ROWS]
-            inserted = len(batch)
             try:
                 table.insert([(*key, *rows[key]) for key in batch])
             except (DataError, IntegrityError, ValueError, TypeError) as error:
-                why, inserted = describe(error), 0
+                why = describe(error)
                 log.error("%s: %d rows dropped, the database refused their values (%s)", table.name, len(batch), why)
             for key in batch:
                 del rows[key]
-            if inserted and table.after_insert:
-                table.after_insert(inserted)
             db.yield_to_writers()
 
     def _put_back(self, table: BufferedTable, rows: dict[Key, list[int]]) -> None:

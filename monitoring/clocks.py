@@ -7,6 +7,7 @@ alert, which the dashboard and `doctor` of every host show.
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
@@ -27,41 +28,52 @@ ADVICE = "Synchronize all hosts by NTP."
 @metrics.sampler
 def report() -> None:
     """Open, update or close the alert about this host's clock. Raises django.db's errors."""
-    if db.VENDOR != "postgresql":
+    if (database_ahead_s := differences_s().get("PostgreSQL")) is None:
         return
-    ahead_s = -difference_s(database_time)
     # By the database's clock, as the alert's times must be, since this host's may be wrong.
-    now = datetime.fromtimestamp(database_time(), UTC)
-    host = socket.gethostname()
+    now = datetime.fromtimestamp(time.time() + database_ahead_s, UTC)
+    host, by_s = socket.gethostname(), abs(database_ahead_s)
     condition = Condition(
         kind=KIND,
         subject=host,
         title=f"The clock of {host} is wrong",
-        summary=f"It is {abs(ahead_s):,.1f} s {'ahead of' if ahead_s > 0 else 'behind'} the database's clock.",
+        summary=f"It is {by_s:,.1f} s {'behind' if database_ahead_s > 0 else 'ahead of'} the database's clock.",
         hint=ADVICE,
-        severity=Severity.ALERT if abs(ahead_s) > MAX_DIFFERENCE_S else Severity.PASSING,
+        severity=Severity.ALERT if by_s > MAX_DIFFERENCE_S else Severity.PASSING,
     )
     gone = incidents.current().filter(kind=KIND, last_seen_at__lt=now - GONE).values_list("subject", flat=True)
     incidents.report(
-        conditions=[condition] if abs(ahead_s) > MAX_DIFFERENCE_S / 2 else [],
+        conditions=[condition] if by_s > MAX_DIFFERENCE_S / 2 else [],
         kinds={KIND: False},
         now=now,
         subjects={host, *gone},
     )
 
 
-def database_time() -> float:
+def differences_s() -> dict[str, float]:
+    """By server, how far its clock is ahead of this host's: PostgreSQL and Redis, where they are used and respond.
+    Raises django.db's errors."""
+    found: dict[str, float] = {}
+    if db.VENDOR == "postgresql":
+        found["PostgreSQL"] = _difference_s(_database_time)
+    if settings.REDIS_URL:
+        with suppress(redis.RedisUnavailable):
+            found["Redis"] = redis.call(lambda: _difference_s(_redis_time))
+    return found
+
+
+def _database_time() -> float:
     """PostgreSQL's UNIX time."""
     return float(db.fetch_one("SELECT extract(epoch FROM clock_timestamp())")[0])
 
 
-def redis_time() -> float:
+def _redis_time() -> float:
     """Redis's UNIX time."""
     seconds, microseconds = redis.client(settings.REDIS_URL).time()
     return float(seconds + microseconds / 1e6)
 
 
-def difference_s(read: Callable[[], float]) -> float:
+def _difference_s(read: Callable[[], float]) -> float:
     """How far the clock that `read` returns is ahead of this host's, beyond what the round trip explains."""
     read()  # connects
     before = time.time()

@@ -1,4 +1,5 @@
-"""`/metrics` for Prometheus, and the metrics of HTTP requests. Other modules declare their own (core.metrics)."""
+"""`/metrics` for Prometheus, and the metrics of HTTP requests and of the pool of PostgreSQL connections. Other modules
+declare their own (core.metrics)."""
 
 import platform
 import tomllib
@@ -8,12 +9,9 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework.request import Request
 
-from core import metrics, pool_metrics  # noqa: F401
+from core import database, metrics
 from core.throttling import client_address
-from monitoring import (
-    clocks,  # noqa: F401  (has a sampler)
-    task_runs,  # noqa: F401  (declares its own metrics, as does pool_metrics)
-)
+from monitoring import clocks, request_log, task_runs  # noqa: F401  (their samplers)
 from monitoring.health.probes import Probe
 
 PAGES = {"search-slash": "search", "livez": "health", "readyz": "health", "metrics": "metrics", "search": "search"}
@@ -28,6 +26,19 @@ DURATION = metrics.Histogram(
 BUILD = metrics.Gauge("callerid_build_info", "1, with the version as a label.", ("version", "python"))
 _project = tomllib.loads((settings.BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 BUILD.set(1, str(_project["version"]), platform.python_version())
+
+#: Of the pool of PostgreSQL connections; all are 0 without one.
+POOL_SIZE = metrics.Gauge("callerid_database_pool_connections", "Open PostgreSQL connections of the pool.")
+POOL_IN_USE = metrics.Gauge("callerid_database_pool_connections_in_use", "Those that run a statement.")
+POOL_MAXIMUM = metrics.Gauge("callerid_database_pool_connections_max", "Connections that the pool may open.")
+
+
+@metrics.sampler
+def sample_pool() -> None:
+    connections, idle, maximum = database.backend.sizes()
+    POOL_SIZE.set(connections)
+    POOL_IN_USE.set(connections - idle)
+    POOL_MAXIMUM.set(maximum)
 
 
 def observe_request(view_name: str, status: int, duration_s: float, *, in_test_mode: bool) -> None:

@@ -147,27 +147,25 @@ def _end(incident: Incident, close_after: timedelta, now: datetime) -> bool:
     return True
 
 
-def _notify(event: str, incident: Incident, now: datetime) -> None:
-    path = reverse("admin:monitoring_incident_change", args=[incident.pk])
-    notices.write_alert(event=event, data=_payload(incident, path), at=now, incident=incident)
-
-
-def _payload(incident: Incident, path: str) -> dict[str, Any]:
-    return {
+def _notify(event: str, incident: Incident, now: datetime) -> list[Notice]:
+    saved = incident if incident.pk else None
+    page, arguments = ("change", [saved.pk]) if saved else ("changelist", [])
+    path = reverse(f"admin:monitoring_incident_{page}", args=arguments)
+    data = {
         "id": incident.pk,
         **model_to_dict(incident, ("kind", "subject", "title", "summary", "hint")),
         "opened_at": iso(incident.opened_at) if incident.opened_at else None,
         "closed_at": iso(incident.closed_at) if incident.closed_at else None,
         "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,
     }
+    return notices.write(event=event, data=data, at=now, emails=settings.ALERT_EMAILS, incident=saved)
 
 
 def write_test_alert() -> list[Notice]:
     """A test alert to everything that gets alerts, due now."""
     now = timezone.now()
     test = Incident(kind="test", title="Test alert", summary="Alerts of this service arrive here.", opened_at=now)
-    data = _payload(test, reverse("admin:monitoring_incident_changelist"))
-    return notices.write_alert(event=Notice.Event.TEST, data=data, at=now)
+    return _notify(Notice.Event.TEST, test, now)
 
 
 def prune() -> int:

@@ -96,6 +96,12 @@ class TaskRun(models.Model):
     class Meta:
         default_permissions = ()  # no page shows them
 
+    @property
+    def failure_at(self) -> datetime | None:
+        """When the last run failed; None if it succeeded."""
+        is_newer = self.failed_at and (self.succeeded_at is None or self.failed_at > self.succeeded_at)
+        return self.failed_at if is_newer else None
+
 
 class SourceHour(models.Model):
     """How often a source was called within one hour with one outcome, and how long it took. Only

@@ -8,9 +8,8 @@ message: each notice is sent at least once. A webhook's receiver recognizes it b
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
-from functools import partial
 from smtplib import SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused
 from typing import Any
 
@@ -40,33 +39,21 @@ GIVEN_UP = "given up"
 FAILED = Q(sent_at=None) & (Q(outcome=GIVEN_UP) | Q(outcome__startswith="failed"))
 
 
-def _webhook_targets() -> list[tuple[str, str]]:
-    return [(Notice.Channel.WEBHOOK, webhooks.label(url)) for url in settings.ALERT_WEBHOOK_URLS]
-
-
-def write_alert(*, event: str, data: dict[str, Any], at: datetime, incident: Incident | None = None) -> list[Notice]:
-    """Write a notice to each of ALERT_EMAILS and ALERT_WEBHOOK_URLS, due now. Call it in the transaction of what it is
-    about."""
-    emails = [(Notice.Channel.EMAIL, address) for address in settings.ALERT_EMAILS]
-    return _write([*emails, *_webhook_targets()], event, data, at, incident)
-
-
-def _write(
-    targets: Collection[tuple[str, str]], event: str, data: dict[str, Any], at: datetime, incident: Incident | None
+def write(
+    *,
+    event: str,
+    data: dict[str, Any],
+    at: datetime,
+    emails: Iterable[str] = (),
+    incident: Incident | None = None,
 ) -> list[Notice]:
+    """Write a notice to each of `emails` and of ALERT_WEBHOOK_URLS, due now. Call it in the transaction of what it is
+    about."""
+    targets = [(Notice.Channel.EMAIL, address) for address in emails]
+    targets += [(Notice.Channel.WEBHOOK, webhooks.label(url)) for url in settings.ALERT_WEBHOOK_URLS]
     payload = json.dumps({"type": event, "timestamp": iso(at), "data": data}, ensure_ascii=False)
-    return Notice.objects.bulk_create(
-        Notice(
-            event=event,
-            channel=channel,
-            target=target,
-            payload=payload,
-            incident=incident,
-            created_at=at,
-            due_at=at,
-        )
-        for channel, target in targets
-    )
+    common: Any = {"event": event, "payload": payload, "incident": incident, "created_at": at, "due_at": at}
+    return Notice.objects.bulk_create(Notice(channel=channel, target=target, **common) for channel, target in targets)
 
 
 def send_due() -> Iterator[str]:
@@ -118,18 +105,15 @@ def _write_low_balance_webhooks() -> None:
         with transaction.atomic():
             if emails.filter(pk=email.pk).update(has_webhooks=True):  # else another sender has written them
                 data = {"token_id": email.token_id, "balance": email.balance, "threshold": email.threshold}
-                _write(_webhook_targets(), Notice.Event.BALANCE_LOW, data, email.created_at, None)
+                write(event=Notice.Event.BALANCE_LOW, data=data, at=email.created_at)
 
 
 def _send(notice: Notice) -> tuple[str, bool]:
     """The outcome, and whether the server is unavailable."""
-    send = _sender(notice)
-    if send is None:
-        return _settle(notice, "not needed"), False
-    if notice.attempts > len(BACK_OFF) + 1:
+    if notice.attempts > len(BACK_OFF) + 1:  # its senders died
         return _settle(notice, GIVEN_UP), False
     try:
-        send()
+        is_sent = _deliver(notice)
     except Exception as error:  # its text may contain an address, so only its type is logged
         unavailable = isinstance(error, OSError | webhooks.WebhookUnreachable) and not isinstance(error, _REFUSALS)
         reason = str(error) if isinstance(error, webhooks.WebhookFailed) else type(error).__name__
@@ -143,35 +127,39 @@ def _send(notice: Notice) -> tuple[str, bool]:
             due_at=timezone.now() + BACK_OFF[notice.attempts - 1], outcome=f"failed: {reason}"[:100]
         )
         return "failed", unavailable
-    notice.sent_at = timezone.now()
-    return _settle(notice, "sent"), False
+    notice.sent_at = timezone.now() if is_sent else None
+    return _settle(notice, "sent" if is_sent else "not needed"), False
 
 
-def _sender(notice: Notice) -> Callable[[], None] | None:
-    """What sends the notice; None if it is not needed any more."""
+def _deliver(notice: Notice) -> bool:
+    """Send the notice; False if it is not needed any more."""
     if notice.token_id is not None:  # the e-mail to a token's contact
         token = ApiToken.objects.get(pk=notice.token_id)
         to = recipients(token)
-        is_obsolete = token.revoked_at is not None or token.credits > (notice.threshold or 0)
-        return None if not to or is_obsolete else lambda: mail.send_email(message(token, notice, to))
+        if not to or token.revoked_at is not None or token.credits > (notice.threshold or 0):
+            return False
+        mail.send_email(message(token, notice, to))
+        return True
     # Once the incident has ended, only the notice of its end is sent: the other must not arrive after it.
     opened = notice.event == Notice.Event.INCIDENT_OPENED
     if opened and notice.incident is not None and notice.incident.closed_at is not None:
-        return None
+        return False
     if notice.channel == Notice.Channel.EMAIL:
-        return (lambda: mail.send_email(alert_message(notice))) if notice.target in settings.ALERT_EMAILS else None
+        if notice.target not in settings.ALERT_EMAILS:
+            return False
+        mail.send_email(alert_message(notice))
+        return True
     urls = {webhooks.label(url): url for url in settings.ALERT_WEBHOOK_URLS}
-    return partial(_post, notice, urls[notice.target]) if notice.target in urls else None
-
-
-def _post(notice: Notice, url: str) -> None:
+    if notice.target not in urls:
+        return False
     webhooks.post(
-        url=url,
+        url=urls[notice.target],
         secrets=settings.ALERT_WEBHOOK_SECRETS,
         message_id=f"msg_{notice.pk}_{int(notice.created_at.timestamp())}",
         timestamp=int(timezone.now().timestamp()),
         body=notice.payload.encode(),
     )
+    return True
 
 
 def _settle(notice: Notice, outcome: str) -> str:
@@ -218,18 +206,17 @@ def message(token: ApiToken, notice: Notice, to: list[str]) -> EmailMessage:
 
 def alert_message(notice: Notice) -> EmailMessage:
     """Plain text with what the payload says. No part of a payload has a line break."""
-    payload = json.loads(notice.payload)
-    data = payload["data"]
+    data = json.loads(notice.payload)["data"]
     resolved = notice.event == Notice.Event.INCIDENT_RESOLVED
-    lines = [f"{data['title']}.", data["summary"], data["hint"], data["url"]]
     times = [
         f"{what} {data[key].replace('T', ' ').replace('Z', ' UTC')}"
         for what, key in (("Since", "opened_at"), ("Until", "closed_at"))
         if data[key]
     ]
+    ended = "This alert has ended." if resolved else ""
+    paragraphs = [ended, f"{data['title']}.", data["summary"], data["hint"], data["url"], "\n".join(times)]
     return EmailMessage(
         subject=f"[Caller ID] {'Resolved: ' if resolved else ''}{data['title']}",
-        body="\n\n".join([*(["This alert has ended."] if resolved else []), *filter(None, lines), "\n".join(times)])
-        + "\n",
+        body="\n\n".join(filter(None, paragraphs)) + "\n",
         to=[notice.target],
     )

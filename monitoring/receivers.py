@@ -36,10 +36,11 @@ def record_request(record: "SearchRecord", number_mask: str, **kwargs: Any) -> N
 
 
 @receiver(signals.breaker_changed)
-def count_event(connector: str, event: str, **kwargs: Any) -> None:
+def count_opened(connector: str, event: str, **kwargs: Any) -> None:
     from monitoring import source_statistics
 
-    source_statistics.count_event(connector, event)
+    if event == "breaker_opened":
+        source_statistics.count_opened(connector)
 
 
 @receiver(commands.task_ended)

@@ -3,7 +3,6 @@
 A row has the masked number and its keyed hash; no number in clear, no name, no answer.
 """
 
-import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,8 +13,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from core import write_buffer
-from core.database_errors import describe
+from core import metrics, write_buffer
 from core.hashing import keyed_hash
 from core.retention import PRUNE_ROWS, delete_batch, delete_in_batches, update_in_batches
 from core.write_buffer import BufferedTable
@@ -23,8 +21,6 @@ from lookup.answers import Failed
 from lookup.recording import SearchRecord
 from lookup.search import SLOTS, SlotResult
 from monitoring.models import RequestLogEntry
-
-log = logging.getLogger(__name__)
 
 #: Rate-limited requests of one token that a process logs per minute. Further ones are only counted: nothing limits how
 #: many a client sends. All other requests are within the token's rate limit.
@@ -53,13 +49,12 @@ def _older_than(days: int) -> QuerySet[RequestLogEntry]:
     return RequestLogEntry.objects.filter(created_at__lt=timezone.now() - timedelta(days=days))
 
 
-def _delete_overdue(inserted: int) -> None:
-    """Delete up to twice as many overdue rows as were inserted: without `prune` the table does not grow without bound.
-    Where it runs daily, there are none."""
-    try:
-        delete_batch(overdue(), 2 * inserted)
-    except Exception as error:
-        log.warning("the request log: overdue rows were not deleted (%s)", describe(error))
+@metrics.sampler
+def delete_overdue() -> None:
+    """Without `prune` the table does not grow without bound. Where it runs daily, there are none. Raises django.db's
+    errors."""
+    if overdue().exists():
+        delete_batch(overdue(), PRUNE_ROWS)
 
 
 TABLE = BufferedTable(
@@ -69,7 +64,6 @@ TABLE = BufferedTable(
         *("number_mask", "number_hash", "duration_us", "source_a", "source_a_us", "source_b", "source_b_us"),
         *("failures", "calls"),
     ),
-    after_insert=_delete_overdue,
 )
 
 

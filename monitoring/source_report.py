@@ -1,21 +1,23 @@
-"""Calls and cost of each source, for the console, and its state, for the console, health checks and alerts."""
+"""Calls, cost and configuration of each source, for the console, and its state, for the console, health checks and
+alerts."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Literal
+from typing import Any, Literal
 
 from django.conf import settings
 
 from core import periods
 from lookup.connectors.registry import BUILT_IN, Member
-from lookup.models import SourcePause
+from lookup.models import SourceCheck, SourcePause
 from lookup.search import SLOTS, members
 from lookup.slot import RULES_SOURCE
 from lookup.source_actions import configured
+from lookup.vendors.preset import Preset
 from monitoring import source_statistics
 from monitoring.models import SourceResult
-from monitoring.source_statistics import BreakerUsage, SourceUsage
+from monitoring.source_statistics import SourceUsage
 
 HOUR, LOOK_BACK = timedelta(hours=1), timedelta(days=1)
 #: A source is called failing for this long after a failure.
@@ -24,44 +26,48 @@ RECENT = timedelta(minutes=5)
 FAILING_PERCENT = 10
 #: A source that is called rarely is failing from so many failures without an answer.
 MIN_FAILURES = 3
+#: Failures on the page of a source.
+MAX_FAILURES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
     """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `breaker`:
-    events of all processes. `pause`: None unless an operator has paused it."""
+    how often its circuit breaker opened. `pause`: None unless an operator has paused it."""
 
+    slot: str
+    name: str
     usage: SourceUsage
     member: Member | None
-    breaker: BreakerUsage | None = None
+    breaker: SourceUsage | None = None
     pause: SourcePause | None = None
 
     @property
     def has_page(self) -> bool:
         """Whether the console has a page about it."""
-        return self.usage.connector != RULES_SOURCE
+        return self.name != RULES_SOURCE
 
     @property
     def setting(self) -> str:
         """The name of the setting that configures its slot."""
-        return SLOTS[self.usage.slot][0]
+        return SLOTS[self.slot][0]
 
     @property
     def place(self) -> str:
         """When its slot calls it, as `2 of 3`; empty if the slot is not configured with it."""
-        bound = members(self.usage.slot)
+        bound = members(self.slot)
         return f"{bound.index(self.member) + 1} of {len(bound)}" if self.member else ""
 
     @property
     def remote(self) -> bool:
         """A source that is no longer configured is taken to be remote unless it is built in."""
-        return self.member.connector.remote if self.member else self.usage.connector not in (*BUILT_IN, RULES_SOURCE)
+        return self.member.connector.remote if self.member else self.name not in (*BUILT_IN, RULES_SOURCE)
 
     @property
     def price(self) -> Decimal | None:
         """Of one call, in CURRENCY; None if none is set."""
         prices: dict[str, Decimal] = getattr(settings, f"{self.setting}_PRICE")
-        return prices.get(self.usage.connector, prices.get("*")) if self.remote else Decimal(0)
+        return prices.get(self.name, prices.get("*")) if self.remote else Decimal(0)
 
     @property
     def cost(self) -> Decimal | None:
@@ -89,16 +95,16 @@ def report(since: datetime) -> Report:
     In this order: the operator rules, if one supplied a field; the configured sources, called or not, in the order in
     which they are called; sources that were called and are no longer configured.
     """
-    usages = source_statistics.by_source(since)
+    usages = source_statistics.usages(since, "slot", "connector")
     paused = SourcePause.objects.in_bulk()
     sources = []
     for slot in SLOTS:
         configured = {member.name: member for member in members(slot)}
-        used = [name for used_in, name in usages.sources if used_in == slot]
+        used = [name for used_in, name in usages if used_in == slot]
         rules = [name for name in used if name == RULES_SOURCE]
         for name in dict.fromkeys([*rules, *configured, *used]):
-            usage = usages.sources.get((slot, name)) or SourceUsage(slot, name)
-            sources.append(SourceRow(usage, configured.get(name), usages.breakers.get(name), paused.get(name)))
+            usage, breaker = usages.get((slot, name), SourceUsage()), usages.get(("", name))
+            sources.append(SourceRow(slot, name, usage, configured.get(name), breaker, paused.get(name)))
     return Report(sources, settings.CURRENCY)
 
 
@@ -155,22 +161,97 @@ def states(now: datetime) -> dict[str, State]:
     """The state of each configured source, by name. Statistics are up to 2 s old (core.write_buffer). Four
     statements."""
     hour = periods.hour(now)
-    this_hour, both_hours = source_statistics.by_source(hour), source_statistics.by_source(hour - HOUR)
+    this_hour, both_hours = (source_statistics.usages(since, "connector") for since in (hour, hour - HOUR))
     answered, failures = source_statistics.last_results(now - LOOK_BACK)
     last_failures = {failure.connector: failure for failure in reversed(failures)}
     paused = SourcePause.objects.in_bulk()
     found = {}
     for name, member in configured().items():
-        usage = this_hour.totals.get(name)
-        if usage is None or usage.unpaused < settings.ALERT_MIN_COUNT:
-            usage = both_hours.totals.get(name)
+        usage = this_hour.get((name,), SourceUsage())
+        is_enough = usage.unpaused >= settings.ALERT_MIN_COUNT
         found[name] = State(
             member=member,
-            usage=usage or SourceUsage("", name),
+            usage=usage if is_enough else both_hours.get((name,), SourceUsage()),
             last_failure=last_failures.get(name),
             answered_at=answered.get(name),
-            opened=this_hour.breakers[name].opened if name in this_hour.breakers else 0,
+            opened=usage.opened,
             pause=paused.get(name),
             now=now,
         )
     return found
+
+
+def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> dict[str, Any] | None:
+    """What the page of a source shows; None for a name that is not configured, not paused, and has no figures since
+    `since`. Nine statements.
+
+    `member`: None if it is no longer configured. `state`: the name of its State, or `unused`. `slots`: the source in
+    each slot that has it or had it. `cost`: None if a price is missing. `steps`: each hour or day of the period, oldest
+    first.
+    """
+    state = states(now).get(name)
+    member = state.member if state else None
+    pause = state.pause if state else SourcePause.objects.filter(pk=name).first()
+    total = source_statistics.usages(since, connector=name).get((), SourceUsage())
+    by_slot = source_statistics.usages(since, "slot", connector=name)
+    by_step = source_statistics.usages(since, "hour" if by_hour else "day", connector=name)
+    # A process with a fast clock may have counted in an hour that has not begun yet.
+    steps = dict.fromkeys(periods.steps(since, now, by_hour=by_hour), SourceUsage())
+    steps |= {at: usage for (at,), usage in by_step.items()}
+    answered, failures = source_statistics.last_results(since)
+    own = [failure for failure in failures if failure.connector == name]
+    if not (member or pause or by_slot or own):
+        return None
+    slots = [
+        SourceRow(slot, name, by_slot.get((slot,), SourceUsage()), member if member in members(slot) else None)
+        for slot in SLOTS
+        if member in members(slot) or (slot,) in by_slot
+    ]
+    costs = [slot.cost for slot in slots]
+    state_name = state.name if state else "paused" if pause else "unused"
+    if state_name == "healthy" and not (total.calls or total.cached or name in answered):
+        state_name = "unused"
+    return {
+        "name": name,
+        "member": member,
+        "state": state_name,
+        "pause": pause,
+        "slots": slots,
+        "cost": None if None in costs else sum(filter(None, costs), Decimal(0)),
+        "total": total,
+        "steps": sorted(steps.items()),
+        "last_failures": own[:MAX_FAILURES],
+        "answered_at": answered.get(name),
+        "check": SourceCheck.objects.filter(pk=name).first(),
+        "configuration": _configuration(member) if member else [],
+    }
+
+
+def _configuration(member: Member) -> list[tuple[str, str]]:
+    """Names and values, without keys and addresses."""
+    connector = member.connector
+    loaded = getattr(connector, "preset", None)
+    kind = "built in" if member.name in BUILT_IN else "connector class"
+    if isinstance(loaded, Preset):
+        kind = f"preset ({loaded.title})"
+    rows = [("Kind", kind), ("Fields", ", ".join(sorted(connector.fields)))]
+    if not connector.remote:
+        return [*rows, ("Called", f"by the search itself, within {settings.SEARCH_DEADLINE_S:g} s")]
+    wait_s = min(connector.max_wait_s or settings.SEARCH_DEADLINE_S, settings.SEARCH_DEADLINE_S)
+    found, not_found = map(periods.duration, (connector.hit_ttl_s, connector.miss_ttl_s))
+    rows += [
+        ("A search waits", f"at most {wait_s:g} s"),
+        ("A call ends", f"after {settings.CALL_LIFETIME_S:g} s at most"),
+        ("Concurrency limit", f"{connector.concurrency:,} calls per process"),
+        ("Cached", f"found {found}, not found {not_found}"),
+        ("Numbers", _coverage(loaded) if isinstance(loaded, Preset) else "as its class decides"),
+    ]
+    return rows
+
+
+def _coverage(loaded: Preset) -> str:
+    limits = [f"country code {', '.join(f'+{code}' for code in loaded.coverage.country_codes)}"]
+    limits = limits if loaded.coverage.country_codes else []
+    if loaded.coverage.regions:
+        limits.append(f"numbers of {', '.join(loaded.coverage.regions)}")
+    return "; ".join(limits) or "all that its request can contain"

@@ -7,12 +7,12 @@ accounts.request_statistics.)
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from django.db.models import F, Max, Q, Sum
+from django.db.models import Max, Q, Sum
 from django.db.models.functions import TruncDay
 
 from core import metrics, write_buffer
@@ -41,7 +41,8 @@ _CACHED = {"cached_found", "cached_not_found"}
 _NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
 #: Prefix of failures whose call was another search's.
 _SHARED = "shared_"
-_EVENTS = {"breaker_opened", "breaker_closed"}
+#: Counted like an outcome.
+_OPENED = "breaker_opened"
 
 LOOKUPS = metrics.Counter(
     "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
@@ -74,9 +75,20 @@ def count(slot: str, calls: Iterable[MemberCall]) -> None:
 
 
 @log_exceptions
-def count_event(connector: str, event: str) -> None:
-    """Count what happened to a source's circuit breaker. `event`: one of _EVENTS. Never raises."""
-    write_buffer.process_buffer.add((HOURS, (hour_of(time.time()), "", connector[:200], event), [(0, 1)]))
+def count_opened(connector: str) -> None:
+    """Count that a source's circuit breaker opened. Never raises."""
+    write_buffer.process_buffer.add((HOURS, (hour_of(time.time()), "", connector[:200], _OPENED), [(0, 1)]))
+
+
+def is_failure(outcome: str) -> bool:
+    return outcome not in _ANSWERED | _CACHED
+
+
+def outcome_text(outcome: str) -> str:
+    """An outcome in words, such as `found (cached)` and `failed: late`."""
+    word = outcome.removeprefix(_SHARED).removeprefix("cached_")
+    how = "" if word == outcome else " (cached)" if outcome in _CACHED else " (another search's call)"
+    return (f"failed: {word}" if is_failure(outcome) else word.replace("_", " ")) + how
 
 
 def prune() -> int:
@@ -95,11 +107,10 @@ def _ms(at: datetime) -> int:
 
 @dataclass(slots=True)
 class SourceUsage:
-    """One source's figures in one slot. `calls`: its own calls, which took `total_us` together. `failures`: how many by
-    reason, including those without a call of its own."""
+    """Figures of a source. `calls`: its own calls, which took `total_us` together. `failures`: how many by reason,
+    including those without a call of its own. `opened`: how often its circuit breaker opened, in all processes;
+    `last_opened`: the start of the last hour in which it did."""
 
-    slot: str
-    connector: str
     calls: int = 0
     found: int = 0
     not_found: int = 0
@@ -107,10 +118,16 @@ class SourceUsage:
     failures: dict[str, int] = field(default_factory=dict)
     total_us: int = 0
     buckets: list[int] = field(default_factory=lambda: [0] * len(BUCKETS))
+    opened: int = 0
+    last_opened: datetime | None = None
 
-    def add(self, outcome: str, sums: Sequence[int]) -> None:
-        """Add what was counted with one outcome, which is no event. `sums`: as _SUMS lists them."""
+    def add(self, outcome: str, last: datetime, sums: Sequence[int]) -> None:
+        """Add what was counted with one outcome. `last`: its last hour. `sums`: as _SUMS lists them."""
         count, total_us, *buckets = sums
+        reason = outcome.removeprefix(_SHARED)
+        if outcome == _OPENED:
+            self.opened, self.last_opened = count, last
+            return
         if outcome in _CACHED:
             self.cached += count
             return
@@ -119,9 +136,8 @@ class SourceUsage:
         elif outcome == "not_found":
             self.not_found += count
         else:
-            reason = outcome.removeprefix(_SHARED)
             self.failures[reason] = self.failures.get(reason, 0) + count
-        if outcome not in _NOT_CALLED and not outcome.startswith(_SHARED):
+        if reason == outcome and outcome not in _NOT_CALLED:
             self.calls += count
             self.total_us += total_us
             self.buckets = [a + b for a, b in zip(self.buckets, buckets, strict=True)]
@@ -164,13 +180,6 @@ class SourceUsage:
         return percentile(self.buckets, 0.95)
 
 
-class BreakerUsage(NamedTuple):
-    """Number of times that one circuit breaker opened, over all processes. `last_opened`: the start of the hour."""
-
-    opened: int
-    last_opened: datetime
-
-
 def percentile(buckets: Sequence[int], share: float) -> float | None:
     """An estimate of the duration in milliseconds that `share` (0 to 1) of the calls in `buckets` did not exceed.
 
@@ -187,38 +196,16 @@ def percentile(buckets: Sequence[int], share: float) -> float | None:
     return math.inf
 
 
-@dataclass(slots=True)
-class Usages:
-    """What `by_source` read. `sources`: by slot and connector. `totals`: by connector, in all slots. `breakers`: those
-    that opened, by connector."""
-
-    sources: dict[tuple[str, str], SourceUsage] = field(default_factory=dict)
-    totals: dict[str, SourceUsage] = field(default_factory=dict)
-    breakers: dict[str, BreakerUsage] = field(default_factory=dict)
-
-
-def by_source(since: datetime) -> Usages:
-    """The sums of all hours from `since` on. One statement."""
-    columns = ("slot", "connector", "outcome")
-    rows: Any = SourceHour.objects.filter(hour__gte=since).values(*columns).annotate(**_TOTALS, last=Max("hour"))
-    usages = Usages()
-    for slot, connector, outcome, last, *sums in rows.order_by(*columns).values_list(*columns, "last", *_TOTALS):
-        if outcome == "breaker_opened":
-            usages.breakers[connector] = BreakerUsage(sums[0], last)
-        elif outcome not in _EVENTS:
-            usages.sources.setdefault((slot, connector), SourceUsage(slot, connector)).add(outcome, sums)
-            usages.totals.setdefault(connector, SourceUsage("", connector)).add(outcome, sums)
-    return usages
-
-
-def of_source(connector: str, since: datetime, *, by_hour: bool) -> Iterator[tuple[datetime, str, str, Sequence[int]]]:
-    """The start of each hour or UTC day from `since` on, slot, outcome and what SourceUsage.add takes, without events.
-    One statement."""
-    rows: Any = SourceHour.objects.filter(hour__gte=since, connector=connector).exclude(outcome__in=_EVENTS)
-    step: Any = F("hour") if by_hour else TruncDay("hour", tzinfo=UTC)
-    grouped = rows.annotate(step=step).values("step", "slot", "outcome").annotate(**_TOTALS)
-    for at, slot, outcome, *amounts in grouped.values_list("step", "slot", "outcome", *_TOTALS).iterator():
-        yield at, slot, outcome, amounts
+def usages(since: datetime, *columns: str, **only: str) -> dict[tuple[Any, ...], SourceUsage]:
+    """The sums of all hours from `since` on, for each combination of `columns`: `slot`, `connector`, `hour`, `day`
+    (UTC). Openings of a circuit breaker are in the slot "". `only`: the value of a column. One statement."""
+    rows: Any = SourceHour.objects.filter(hour__gte=since, **only).annotate(day=TruncDay("hour", tzinfo=UTC))
+    grouped = rows.values(*columns, "outcome").annotate(**_TOTALS, last=Max("hour")).order_by(*columns, "outcome")
+    found: dict[tuple[Any, ...], SourceUsage] = {}
+    for row in grouped.values_list(*columns, "outcome", "last", *_TOTALS):
+        key, (outcome, last, *sums) = row[: len(columns)], row[len(columns) :]
+        found.setdefault(key, SourceUsage()).add(outcome, last, sums)
+    return found
 
 
 def failures_by_hour(since: datetime, limit: int) -> list[Any]:
@@ -226,7 +213,7 @@ def failures_by_hour(since: datetime, limit: int) -> list[Any]:
     `limit` hours with failures, from `since` on, newest first. One statement."""
     rows: Any = (
         SourceHour.objects.filter(hour__gte=since)
-        .exclude(outcome__in=_CACHED | _EVENTS)
+        .exclude(outcome__in={*_CACHED, _OPENED})
         .values("hour", "slot", "connector")
         .annotate(failed=Sum("count", filter=~Q(outcome__in=_ANSWERED)), total=Sum("count"))
         .filter(failed__gt=0)

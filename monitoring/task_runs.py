@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 
 from django.db import DatabaseError
 from django.db.migrations.recorder import MigrationRecorder
-from django.db.models import F, Q
 from django.utils import timezone
 
 from accounts import audit
@@ -71,20 +70,7 @@ def alerts_are_overdue(checked_at: datetime | None, now: datetime) -> bool:
     return checked_at is None or checked_at < now - ALERTS_OVERDUE
 
 
-def failed_audits() -> dict[str, datetime]:
-    """The audits whose last run failed, and when."""
-    audits = TaskRun.objects.filter(name__in=(audit.TASK, audit.TASK_SINCE)).order_by("name")
-    failed = audits.filter(Q(succeeded_at=None) | Q(failed_at__gt=F("succeeded_at")))
-    return {name: at for name, at in failed.values_list("name", "failed_at") if at}
-
-
-def overdue(now: datetime) -> dict[str, datetime | None]:
-    """The tasks of OVERDUE that have not succeeded for too long, or since the installation, and when they last did."""
-    last = {name: succeeded_at(name) for name in OVERDUE}
-    return {name: at for name, at in last.items() if (at or _installed_at() or now) < now - OVERDUE[name]}
-
-
-def _installed_at() -> datetime | None:
+def installed_at() -> datetime | None:
     """When the first migration was applied."""
     migrations = MigrationRecorder.Migration.objects.order_by("applied")
     return migrations.values_list("applied", flat=True).first()
@@ -92,8 +78,8 @@ def _installed_at() -> datetime | None:
 
 @metrics.sampler
 def sample() -> None:
-    if installed_at := _installed_at():
-        INSTALLED.set(installed_at.timestamp())
+    if at := installed_at():
+        INSTALLED.set(at.timestamp())
     for run in all_runs().values():
         if run.succeeded_at:
             LAST_SUCCESS.set(run.succeeded_at.timestamp(), run.name)

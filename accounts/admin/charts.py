@@ -1,10 +1,10 @@
 """The chart of requests by outcome: stacked bars, and the same figures as a table."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from accounts.request_statistics import DEGRADED, OUTCOMES, REFUSED
+from core import charts
 
 #: Title → its outcomes and its colour. The colours are distinct in both themes and for colour-blind users.
 _STACK = {
@@ -17,28 +17,6 @@ _STACK = {
     "failed": (("failed",), "#d03a20"),
 }
 _TEST_STACK = {"test token": (("test",), "#1f6fb2")}
-TICKS = {"maxRotation": 0, "autoSkipPadding": 16}
-#: Options of chart.js for all charts.
-CHART: dict[str, Any] = {
-    "animation": False,
-    "responsive": True,
-    "maintainAspectRatio": False,
-    "interaction": {"mode": "index", "intersect": False},
-    "plugins": {"legend": {"display": False}},
-}
-#: Those of stacked bars, as JSON.
-BAR_OPTIONS = json.dumps(
-    {
-        **CHART,
-        "categoryPercentage": 0.9,
-        "barPercentage": 0.9,
-        "maxBarThickness": 36,
-        "scales": {
-            "x": {"stacked": True, "grid": {"display": False}, "ticks": TICKS},
-            "y": {"stacked": True, "beginAtZero": True, "suggestedMax": 1, "ticks": {"precision": 0}},
-        },
-    }
-)
 
 
 def requests_chart(
@@ -53,14 +31,13 @@ def requests_chart(
         title: [sum(counts.get(outcome, 0) for outcome in outcomes) for counts in steps.values()]
         for title, (outcomes, _) in stack.items()
     }
-    datasets = [
-        {"label": title, "data": figures, "backgroundColor": stack[title][1]} for title, figures in stacks.items()
-    ]
     return {
         "by": by,
         "drawn": any(map(any, stacks.values())),
-        "data": json.dumps({"labels": [f"{at:{label}}" for at in steps], "datasets": datasets}),
-        "options": BAR_OPTIONS,
+        **charts.stacked_bars(
+            [f"{at:{label}}" for at in steps],
+            [(title, stack[title][1], figures) for title, figures in stacks.items()],
+        ),
         "legend": [(title, sum(figures)) for title, figures in stacks.items()],
         "columns": list(listed.values()),
         "rows": [(at, [counts.get(outcome, 0) for outcome in listed]) for at, counts in steps.items()],

@@ -8,7 +8,6 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.functional import cached_property
 from django.utils.timesince import timesince
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
@@ -27,21 +26,6 @@ STATE_LABELS = {"open": "danger", "resolved": "success"}
 class StateFilter(ConditionFilter):
     title = parameter_name = "state"
     conditions = {"open": ("open", Q(closed_at=None)), "resolved": ("resolved", Q(closed_at__isnull=False))}
-
-
-class KindFilter(ConditionFilter):
-    title = parameter_name = "kind"
-
-    @cached_property
-    def conditions(self) -> dict[str, tuple[str, Q]]:
-        kinds = Incident.objects.order_by("kind").values_list("kind", flat=True).distinct()
-        return {kind: (kind, Q(kind=kind)) for kind in kinds}
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
-        """None of a kind that no alert has, as of a bookmark when its alerts have been pruned."""
-        if self.value() not in (None, *self.conditions):
-            return queryset.none()
-        return super().queryset(request, queryset)
 
 
 def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:
@@ -72,7 +56,7 @@ def checked() -> dict[str, Any]:
 class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     list_display = ("alert", "state", "since", "duration", "summary")
     list_before_template = "admin/monitoring/incident/checked.html"
-    list_filter = (StateFilter, KindFilter)
+    list_filter = (StateFilter, ("kind", admin.AllValuesFieldListFilter))
     lookups_allowed = ("state", "kind")
     list_per_page = 50
     actions_list = ("send_test",)

@@ -2,11 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 from django import forms
-from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Q
 
 from accounts.admin.base import TokenListForm, token_filter
@@ -14,7 +12,8 @@ from accounts.request_statistics import OUTCOMES
 from core.forms import PhoneNumberField
 from core.hashing import keyed_hash
 from core.long_lists import Filter, choice_field, text_field
-from lookup.search import SLOTS, members
+from lookup.search import SLOTS
+from lookup.source_actions import configured
 
 ANY = "any"
 SLOT_NAMES = {"source_a": "Source A", "source_b": "Source B"}
@@ -27,7 +26,7 @@ REASONS = {
     "auth": "auth: key refused",
     "quota": "quota: account used up",
     "rate_limited": "rate_limited by the vendor",
-    "breaker": "breaker: paused after failures",
+    "breaker": "breaker: circuit breaker open",
     "paused": "paused by an operator",
     "busy": "busy: concurrency limit reached",
     "no_time": "no_time: no time left to call it",
@@ -37,11 +36,7 @@ STATUSES = (200, 400, 403, 429, 500, 503)
 
 def failing_choices() -> list[tuple[str, str]]:
     """Any source, each slot, and each configured connector."""
-    names: set[str] = set()
-    for slot in SLOTS:
-        with suppress(ImproperlyConfigured):  # the system check says what is wrong
-            names.update(member.name for member in members(slot))
-    return [(ANY, "Any source"), *SLOT_NAMES.items(), *((name, name) for name in sorted(names))]
+    return [(ANY, "Any source"), *SLOT_NAMES.items(), *((name, name) for name in sorted(configured()))]
 
 
 class RequestLogForm(TokenListForm):

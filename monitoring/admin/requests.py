@@ -20,10 +20,11 @@ from core.long_lists import in_range
 from lookup.search import SLOTS
 from monitoring.admin.request_queries import RequestLogForm
 from monitoring.models import RequestLogEntry
+from monitoring.source_statistics import is_failure, outcome_text
+from monitoring.templatetags.figures import milliseconds
 
 #: The answer is logged after the ledger entry is written.
 MAX_WRITE_DELAY = timedelta(minutes=1)
-_SHARED, _CACHED = "shared_", "cached_"
 
 
 def _requests_of(token: ApiToken) -> str:
@@ -38,17 +39,13 @@ RELATED_PAGES[CreditEntry] = RelatedPage(
 
 
 def _ms(us: int | None) -> str:
-    return "-" if us is None else f"{us / 1000:,.1f}"
+    return milliseconds(None if us is None else us / 1000)
 
 
 def _call(connector: str, outcome: str, us: int | None, hint: str) -> dict[str, Any]:
-    """What one connector did in a search. `text`: the outcome in words, `found (cached)`."""
-    shared, cached = outcome.startswith(_SHARED), outcome.startswith(_CACHED)
-    word = outcome.removeprefix(_SHARED).removeprefix(_CACHED)
-    failed = word not in ("found", "not_found")
-    how = " (cached)" if cached else " (another search's call)" if shared else ""
-    text = (f"failed: {word}" if failed else word.replace("_", " ")) + how
-    return {"connector": connector, "failed": failed, "text": text, "ms": _ms(us), "hint": hint}
+    """What one connector did in a search."""
+    row = {"connector": connector, "failed": is_failure(outcome), "text": outcome_text(outcome)}
+    return {**row, "ms": _ms(us), "hint": hint}
 
 
 def _slot_text(row: RequestLogEntry, slot: str) -> str:

@@ -1,6 +1,8 @@
 """The console's pages of sources: all of them, one source, and the actions on it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -15,13 +17,14 @@ from django.utils import timezone
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from core import periods
+from core import charts, periods
 from core.admin import ReadOnlyAdmin, Unchanged, form_action, require
 from lookup import source_actions
 from lookup.models import SourcePause
-from monitoring import source_details, source_report, source_statistics
-from monitoring.admin import source_charts, tester
+from monitoring import source_report, source_statistics
+from monitoring.admin import tester
 from monitoring.models import Source
+from monitoring.source_statistics import BOUNDS_MS, SourceUsage
 from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
 
@@ -30,11 +33,20 @@ VIEW = "monitoring.view_source"
 #: State → its text and the type of its label.
 STATES = {
     "paused": ("paused", "warning"),
-    "breaker": ("paused", "danger"),
+    "breaker": ("circuit breaker open", "danger"),
     "failing": ("failing", "danger"),
     "healthy": ("healthy", "success"),
     "unused": ("no calls", "default"),
 }
+#: The bars of a source's chart: title, the attribute of SourceUsage, the name of the colour in console.css, and its
+#: value there.
+BARS = (
+    ("found", "found", "found", "#1f6fb2"),
+    ("not found", "not_found", "not-found", "#8a93a0"),
+    ("cached", "cached", "cached", "#45a5d9"),
+    ("failed", "failed_calls", "failed", "#d03a20"),
+    ("failed without a call", "not_called", "not-called", "#c58a00"),
+)
 
 
 class PauseForm(forms.Form):
@@ -114,7 +126,7 @@ class SourcesAdmin(ReadOnlyAdmin):
         period, now = periods.from_query(request.GET), timezone.now()
         by_hour = period is periods.DAY or (period is periods.WEEK and request.GET.get("by") != "day")
         since = period.since(now)
-        if (source := source_details.details(object_id, since=since, now=now, by_hour=by_hour)) is None:
+        if (source := source_report.details(object_id, since=since, now=now, by_hour=by_hour)) is None:
             raise Http404
         text, label = STATES[source["state"]]
         actions = self.get_actions_detail(request, object_id)
@@ -130,7 +142,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             can_choose_step=period is periods.WEEK,
             source=source,
             state={"text": text, "type": label},
-            charts=source_charts.charts(source["steps"], label=periods.step_label(period, by_hour=by_hour)),
+            charts=_charts(source["steps"], label=periods.step_label(period, by_hour=by_hour)),
             actions_detail=self._get_actions_navigation(self.actions_detail, actions, object_id),
             currency=settings.CURRENCY,
         )
@@ -185,6 +197,30 @@ class SourcesAdmin(ReadOnlyAdmin):
         level = messages.SUCCESS if result.ok else messages.ERROR
         self.message_user(request, f"Checked by one call: {result.outcome}.", level)
         return redirect(f"{self.url_of(obj)}#check")
+
+
+def _charts(steps: Sequence[tuple[datetime, SourceUsage]], *, label: str) -> dict[str, Any]:
+    """The lookups by outcome, and how long the calls took. `label`: the strftime format of the steps' labels."""
+    labels = [f"{at:{label}}" for at, _ in steps]
+    counts = {title: [getattr(usage, attribute) for _, usage in steps] for title, attribute, _, _ in BARS}
+    return {
+        "legend": [(title, css, sum(counts[title])) for title, _, css, _ in BARS],
+        "outcomes": charts.stacked_bars(labels, [(title, colour, counts[title]) for title, _, _, colour in BARS]),
+        "latency": charts.lines(
+            labels,
+            [
+                ("median", "#1f6fb2", [_drawn_ms(usage.median_ms) for _, usage in steps]),
+                ("p95", "#c58a00", [_drawn_ms(usage.p95_ms) for _, usage in steps]),
+            ],
+        ),
+        "has_counts": any(map(any, counts.values())),
+        "has_latency": any(usage.calls for _, usage in steps),
+    }
+
+
+def _drawn_ms(duration_ms: float | None) -> float | None:
+    """At most the greatest bound: the table says that a duration is over it."""
+    return None if duration_ms is None else round(min(duration_ms, BOUNDS_MS[-1]), 1)
 
 
 def _warning(without: list[str]) -> str:

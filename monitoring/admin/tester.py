@@ -11,10 +11,11 @@ from django.urls import reverse
 from core import history, loop, numbers, throttling
 from core.admin import ConsoleAdmin, require
 from core.forms import PhoneNumberField
-from lookup.answers import Answer, Failed, Found, MemberCall
+from lookup.answers import Answer, Failed, Found
 from lookup.search import SearchResult, members, search
 from lookup.serializers import search_data
 from lookup.slot import RULES_SOURCE
+from monitoring.source_statistics import is_failure, outcome_text
 from phonebook.models import Contact, NumberRule
 
 #: Numbers that one user may test, and in how many seconds: as many as a token may search by default.
@@ -94,7 +95,7 @@ def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
     for name in names:
         row: dict[str, Any] = {"slot": slot, "name": name, "has_page": name != RULES_SOURCE, "elapsed_ms": None}
         if call := calls.get(name):
-            row |= {"outcome": _outcome(call), "failed": isinstance(call.answer, Failed), "hint": call.hint}
+            row |= {"outcome": outcome_text(call.outcome), "failed": is_failure(call.outcome), "hint": call.hint}
             row["supplied"] = ", ".join(field for field, by in suppliers.items() if by == name)
             if call.elapsed_s is not None:
                 row["elapsed_ms"] = call.elapsed_s * 1000
@@ -103,13 +104,6 @@ def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
             row |= {"outcome": "not called", "hint": hint}
         rows.append(row)
     return rows
-
-
-def _outcome(call: MemberCall) -> str:
-    if isinstance(call.answer, Failed):
-        return f"failed: {call.answer.reason}"
-    found = "found" if isinstance(call.answer, Found) else "not found"
-    return found + (" (cached)" if call.cached else " (call of another search)" if call.joined else "")
 
 
 def _links(request: HttpRequest, number: str) -> dict[str, list[tuple[str, str]]]:

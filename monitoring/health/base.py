@@ -1,4 +1,4 @@
-"""What a health check is."""
+"""What a health check is, and the list of all. A check is one function with the decorator `check`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from django.http import HttpRequest
 
+from core import db
 from monitoring.incidents import Condition, Severity
 
 #: An incident about a percentage stays open until it has fallen to this share of what opens it.
@@ -28,21 +29,6 @@ class Context:
 Findings = Iterator[Condition | str]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """`kinds`: of the incidents that it opens. `is_delayed`: they open and close with delay, because their conditions
-    change quickly. `needs_tables`: it reads tables of ours. `in_doctor`, `on_dashboard`: where its result is shown.
-    `find` raises django.db's errors."""
-
-    name: str
-    find: Callable[[Context], Findings]
-    kinds: tuple[str, ...] = ()
-    is_delayed: bool = False
-    needs_tables: bool = True
-    in_doctor: bool = True
-    on_dashboard: bool = False
-
-
 class Result(NamedTuple):
     """`detail`: sentences; if unhealthy, also what to do."""
 
@@ -51,22 +37,60 @@ class Result(NamedTuple):
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`find` raises django.db's errors. For the rest see `check`."""
+
+    name: str
+    find: Callable[[Context], Findings]
+    kinds: tuple[str, ...]
+    is_delayed: bool
+    in_doctor: bool
+    on_dashboard: bool
+
+    def result(self, context: Context) -> Result | None:
+        """None where the check does not apply."""
+        conditions, sentences = [], []
+        for found in self.find(context):
+            if isinstance(found, str):
+                sentences.append(found)
+            elif found.severity is not Severity.PASSING:
+                conditions.append(found)
+        described: list[str] = []
+        for hint, same_hint in groupby(conditions, key=attrgetter("hint")):
+            described += [text for each in same_hint for text in (f"{each.title.removesuffix('.')}.", each.summary)]
+            described.append(hint)
+        detail = " ".join(filter(None, [*described, *sentences]))
+        return Result(self.name, not conditions, detail) if detail else None
+
+
+#: All health checks, in the order in which they are shown. Those after `Database` read its tables.
+CHECKS: list[Check] = []
+
+
+def check(
+    name: str,
+    *kinds: str,
+    is_delayed: bool = False,
+    in_doctor: bool = True,
+    on_dashboard: bool = False,
+    on_sqlite: bool = True,
+) -> Callable[[Callable[[Context], Findings]], Check]:
+    """Makes the function a Check and adds it to CHECKS, unless the database is SQLite and it has no meaning there.
+
+    `kinds`: of the incidents that it opens. `is_delayed`: they open and close with delay, because their conditions
+    change quickly. `in_doctor`, `on_dashboard`: where its result is shown.
+    """
+
+    def add(find: Callable[[Context], Findings]) -> Check:
+        added = Check(name, find, kinds, is_delayed, in_doctor, on_dashboard)
+        if on_sqlite or db.VENDOR != "sqlite":
+            CHECKS.append(added)
+        return added
+
+    return add
+
+
 def problem(title: str, hint: str = "") -> Condition:
     """A condition that opens no incident."""
     return Condition(kind="", subject="", title=title, hint=hint, severity=Severity.PROBLEM)
-
-
-def result(check: Check, context: Context) -> Result | None:
-    """The result of the check, or None where it does not apply."""
-    conditions, sentences = [], []
-    for found in check.find(context):
-        if isinstance(found, str):
-            sentences.append(found)
-        elif found.severity is not Severity.PASSING:
-            conditions.append(found)
-    described: list[str] = []
-    for hint, same_hint in groupby(conditions, key=attrgetter("hint")):
-        described += [text for each in same_hint for text in (f"{each.title.removesuffix('.')}.", each.summary)]
-        described.append(hint)
-    detail = " ".join(filter(None, [*described, *sentences]))
-    return Result(check.name, not conditions, detail) if detail else None

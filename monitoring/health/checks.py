@@ -1,16 +1,110 @@
-"""The list of all health checks, in the order in which they are shown."""
+"""What reads the list of all health checks: the dashboard, the command `doctor`, and the check of `send_notices`."""
 
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection
 from django.http import HttpRequest
 from django.utils import timezone
 
-from monitoring.health import dependencies, usage
-from monitoring.health.base import Check, Context, Result, result
+from core.database_errors import describe
+from monitoring import incidents, task_runs
+from monitoring.health import dependencies, operations  # noqa: F401  (their checks, in this order)
+from monitoring.health.base import CHECKS, Check, Context, Result
+from monitoring.incidents import Condition
 
-CHECKS: tuple[Check, ...] = (*dependencies.CHECKS, *usage.CHECKS)
+log = logging.getLogger(__name__)
+
+#: Of each check in `doctor`: commands have no time limits of their own.
+TIME_LIMIT_S = 5
 
 
 def for_dashboard(request: HttpRequest) -> list[Result]:
     """The results that the dashboard shows, now. Raises DatabaseError if the database does not respond."""
     context = Context(timezone.now(), request)
-    results = [result(check, context) for check in CHECKS if check.on_dashboard]
+    results = [check.result(context) for check in CHECKS if check.on_dashboard]
     return [each for each in results if each]
+
+
+# --- Doctor ----------------------------------------------------------------------------------------------------------
+
+
+class TimeLimitExceeded(Exception):
+    pass
+
+
+def for_doctor() -> list[Result]:
+    """What `doctor` shows. What needs tables is not checked without a database that has every migration."""
+    results: list[Result] = []
+    usable = True
+    for check in CHECKS:
+        if not check.in_doctor:
+            continue
+        if not usable:
+            results.append(Result(check.name, False, "Not checked: correct the database first."))
+        elif result := _limited(check):
+            results.append(result)
+            usable = result.healthy or check is not dependencies.database
+    return results
+
+
+def _limited(check: Check) -> Result | None:
+    """The result; of what raises, only the type, or core.database_errors.describe."""
+    try:
+        with _time_limit():
+            return check.result(Context(timezone.now()))
+    except TimeLimitExceeded:
+        with suppress(Exception):
+            connection.close()
+        detail = f"No answer within {TIME_LIMIT_S} s: see what it waits for, or restart it."
+    except (DatabaseError, InterfaceError) as error:
+        what = "Start it, or correct DATABASE_URL" if not settings.EMBEDDED else "Check CALLERID_DATA_DIR"
+        detail = f"{describe(error)}. {what}."
+    except Exception as error:
+        detail = f"The check failed ({type(error).__name__}): report this as a bug."
+    return Result(check.name, False, detail)
+
+
+@contextmanager
+def _time_limit() -> Iterator[None]:
+    """Raises TimeLimitExceeded in the block after TIME_LIMIT_S."""
+
+    def expired(number: int, frame: FrameType | None) -> None:
+        raise TimeLimitExceeded
+
+    before = signal.signal(signal.SIGALRM, expired)
+    signal.alarm(TIME_LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+# --- Alerts ----------------------------------------------------------------------------------------------------------
+
+
+def for_alerts() -> tuple[int, int]:
+    """Open and close incidents for the conditions that hold now; returns how many opened and closed.
+
+    Checks with kinds of incidents read what all processes and hosts write to the database, so any host can run this.
+    One that fails is logged, and the incidents of its kinds stay as they are.
+    """
+    now = timezone.now()
+    conditions: list[Condition] = []
+    failed: set[str] = set()
+    checked = [check for check in CHECKS if check.kinds]
+    for check in checked:
+        try:
+            conditions += [each for each in check.find(Context(now)) if isinstance(each, Condition)]
+        except Exception:
+            log.exception("alerts: the check of %s failed", ", ".join(check.kinds))
+            failed.update(check.kinds)
+    kinds = {kind: check.is_delayed for check in checked for kind in check.kinds if kind not in failed}
+    changed = incidents.report(conditions=[each for each in conditions if each.kind in kinds], kinds=kinds, now=now)
+    task_runs.record(task_runs.ALERTS, succeeded=not failed)
+    return changed

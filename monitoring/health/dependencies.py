@@ -1,18 +1,17 @@
 """Checks of what searches depend on: configuration, database, Redis, clocks, proxies, sources and their data."""
 
 import os
-from contextlib import suppress
 from datetime import timedelta
 
 from django.conf import settings
 from django.core import checks as system_checks
 
-from core import db, periods, redis, schema_state
+from core import periods, redis, schema_state
 from core.postgresql import replication, server_log
 from lookup.search import SLOTS, members
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report
-from monitoring.health.base import STAYS_OPEN, Check, Context, Findings, problem
+from monitoring.health.base import STAYS_OPEN, Context, Findings, check, problem
 from monitoring.incidents import Condition, Severity
 from monitoring.source_report import FAILING_PERCENT, State
 from monitoring.source_statistics import BOUNDS_MS
@@ -26,6 +25,7 @@ STAYS_SLOW = 0.8
 BOOK_FAILING = timedelta(hours=3)
 
 
+@check("Configuration")
 def _configuration(context: Context) -> Findings:
     """Django's system checks, in production those of `check --deploy` too. Warnings are shown and fail nothing."""
     found = system_checks.run_checks(include_deployment_checks=not settings.EMBEDDED)
@@ -37,6 +37,7 @@ def _configuration(context: Context) -> Findings:
         yield " ".join(["No errors.", *(f"Warning: {each.msg} {each.hint or ''}".strip() for each in shown)])
 
 
+@check("Key files")
 def _key_files(context: Context) -> Findings:
     directory = settings.DATA_DIR
     files = [directory / "keys.json", *directory.glob("callerid.sqlite3*")]
@@ -50,71 +51,7 @@ def _key_files(context: Context) -> Findings:
         yield "The keys come from the environment."
 
 
-def _database(context: Context) -> Findings:
-    found = schema_state.problem()
-    yield problem(found) if found else "Reachable; schema up to date."
-
-
-def _commits(context: Context) -> Findings:
-    if db.VENDOR != "postgresql":
-        return
-    advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
-    found = replication.commit_problem()
-    yield problem(found, advice) if found else "They complete."
-
-
-def _server_log(context: Context) -> Findings:
-    if db.VENDOR != "postgresql":
-        return
-    names = server_log.writes_values()
-    advice = "As a superuser, run the statements in docs/personal-data.md under 'PostgreSQL's log'."
-    sentence = f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}."
-    yield problem(sentence, advice) if names else "Statements are not logged."
-
-
-def _redis(context: Context) -> Findings:
-    if not settings.REDIS_URL:
-        yield "Not configured (not needed for one process)."
-        return
-    try:
-        redis.call(redis.client(settings.REDIS_URL).ping)
-    except redis.RedisUnavailable:
-        yield Condition(
-            kind="redis.unavailable",
-            subject="",
-            title="Redis is unavailable",
-            summary="Each process counts rate limits on its own.",
-            hint="Start it, or correct REDIS_URL.",
-        )
-    else:
-        yield "Reachable."
-
-
-def _redis_memory(context: Context) -> Findings:
-    if settings.REDIS_URL:
-        with suppress(redis.RedisUnavailable):  # reported by its own check
-            found = redis.eviction_problem()
-            yield problem(found) if found else "No limit is evicted."
-
-
-def _clocks(context: Context) -> Findings:
-    """How far the clocks of the database and of Redis are from this host's, and which other hosts' clocks differ."""
-    differences: dict[str, float] = {}
-    if db.VENDOR == "postgresql":
-        differences["PostgreSQL"] = clocks.difference_s(clocks.database_time)
-    if settings.REDIS_URL:
-        with suppress(redis.RedisUnavailable):  # reported by its own check
-            differences["Redis"] = redis.call(lambda: clocks.difference_s(clocks.redis_time))
-    wrong = [f"{name}'s clock differs from that of this host by {by:+.1f} s." for name, by in differences.items()
-             if abs(by) > clocks.MAX_DIFFERENCE_S]  # fmt: skip
-    wrong += [f"{each.title}. {each.summary}" for each in incidents.open_incidents().filter(kind=clocks.KIND)]
-    for sentence in wrong:
-        yield problem(sentence, clocks.ADVICE)
-    if not wrong:
-        shown = ", ".join(f"{name} {by:+.2f} s" for name, by in differences.items())
-        yield f"Differences from this host: {shown}." if shown else "No other clock is used."
-
-
+@check("Proxy", on_dashboard=True)
 def _proxy(context: Context) -> Findings:
     trusted = settings.TRUSTED_PROXIES
     forwarded = context.request.META.get("HTTP_X_FORWARDED_FOR", "") if context.request else ""
@@ -137,9 +74,64 @@ def _proxy(context: Context) -> Findings:
         yield f"TRUSTED_PROXIES is {trusted}; ALLOWED_HOSTS is {','.join(settings.ALLOWED_HOSTS)}."
 
 
+@check("Redis", "redis.unavailable", is_delayed=True, on_dashboard=True)
+def redis_server(context: Context) -> Findings:
+    if not settings.REDIS_URL:
+        yield "Not configured (not needed for one process)."
+        return
+    try:
+        found = redis.eviction_problem()
+    except redis.RedisUnavailable:
+        yield Condition(
+            kind="redis.unavailable",
+            subject="",
+            title="Redis is unavailable",
+            summary="Each process counts rate limits on its own.",
+            hint="Start it, or correct REDIS_URL.",
+        )
+    else:
+        yield problem(found) if found else "Reachable."
+
+
+@check("Database", on_dashboard=True)
+def database(context: Context) -> Findings:
+    found = schema_state.problem()
+    yield problem(found) if found else "Reachable; schema up to date."
+
+
+@check("Commits", on_dashboard=True, on_sqlite=False)
+def _commits(context: Context) -> Findings:
+    advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
+    found = replication.commit_problem()
+    yield problem(found, advice) if found else "They complete."
+
+
+@check("PostgreSQL log", on_dashboard=True, on_sqlite=False)
+def _server_log(context: Context) -> Findings:
+    names = server_log.writes_values()
+    advice = "As a superuser, run the statements in docs/personal-data.md under 'PostgreSQL's log'."
+    sentence = f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}."
+    yield problem(sentence, advice) if names else "Statements are not logged."
+
+
+@check("Clocks")
+def _clocks(context: Context) -> Findings:
+    """How far the clocks of the database and of Redis are from this host's, and which other hosts' clocks differ."""
+    differences = clocks.differences_s()
+    wrong = [f"{name}'s clock differs from that of this host by {by:+.1f} s." for name, by in differences.items()
+             if abs(by) > clocks.MAX_DIFFERENCE_S]  # fmt: skip
+    wrong += [f"{each.title}. {each.summary}" for each in incidents.open_incidents().filter(kind=clocks.KIND)]
+    for sentence in wrong:
+        yield problem(sentence, clocks.ADVICE)
+    if not wrong:
+        shown = ", ".join(f"{name} {by:+.2f} s" for name, by in differences.items())
+        yield f"Differences from this host: {shown}." if shown else "No other clock is used."
+
+
 # --- Sources and their data -------------------------------------------------------------------------------------------
 
 
+@check("Numbering plan", "data.stale", on_dashboard=True)
 def _numbering_plan(context: Context) -> Findings:
     if "geography" not in configured():
         yield "Not used by any source."
@@ -157,6 +149,7 @@ def _numbering_plan(context: Context) -> Findings:
     )
 
 
+@check("Complaint data", "data.stale", on_dashboard=True)
 def _complaint_data(context: Context) -> Findings:
     """A loaded data set is older than COMPLAINT_STALE_DAYS, or one of REFRESH_SOURCES was never loaded."""
     if "complaints" not in configured():
@@ -178,6 +171,7 @@ def _complaint_data(context: Context) -> Findings:
         yield f"Age in days: {ages}." if ages else "No published data is loaded."
 
 
+@check("Address books", "address_book.failing", on_dashboard=True)
 def _address_books(context: Context) -> Findings:
     """A book's settings are invalid, or it was not synchronized for long, or the last run failed."""
     invalid = address_books.problems(os.environ)
@@ -207,12 +201,13 @@ def _address_books(context: Context) -> Findings:
         yield f"Synchronized: {names}." if names else "Not configured (ADDRESS_BOOKS)."
 
 
+@check("Sources", "source.failing", "source.slow", is_delayed=True, on_dashboard=True)
 def _sources(context: Context) -> Findings:
     states = source_report.states(context.now)
     for name, state in states.items():
         if state.pause is None:
             if state.member.breaker_is_open:
-                yield problem(f"Paused after repeated failures: {name}")
+                yield problem(f"Circuit breaker open: {name}")
             yield from _failing(name, state)
             yield from _slow(name, state)
     paused = {name for name, state in states.items() if state.pause}
@@ -266,21 +261,3 @@ def _slow(name: str, state: State) -> Findings:
 def _sentence(text: str) -> str:
     text = text.strip()
     return text if not text or text.endswith(".") else f"{text}."
-
-
-REDIS_MEMORY = Check("Redis memory", _redis_memory, needs_tables=False, on_dashboard=True)
-CHECKS = (
-    Check("Configuration", _configuration, needs_tables=False),
-    Check("Key files", _key_files, needs_tables=False),
-    Check("Database", _database, needs_tables=False, on_dashboard=True),
-    Check("Commits", _commits, on_dashboard=True),
-    Check("PostgreSQL log", _server_log, on_dashboard=True),
-    Check("Redis", _redis, kinds=("redis.unavailable",), is_delayed=True, needs_tables=False, on_dashboard=True),
-    REDIS_MEMORY,
-    Check("Clocks", _clocks),
-    Check("Numbering plan", _numbering_plan, kinds=("data.stale",), on_dashboard=True),
-    Check("Complaint data", _complaint_data, kinds=("data.stale",), on_dashboard=True),
-    Check("Address books", _address_books, kinds=("address_book.failing",), on_dashboard=True),
-    Check("Sources", _sources, kinds=("source.failing", "source.slow"), is_delayed=True, on_dashboard=True),
-    Check("Proxy", _proxy, needs_tables=False, on_dashboard=True),
-)

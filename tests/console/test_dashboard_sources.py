@@ -198,10 +198,10 @@ def test_breaker_state_here_and_openings_everywhere_are_shown(admin_client: Clie
     assert shown == [
         "Not needed (local)",
         "Closed opened 3 times in all processes, last in the hour from 2026-03-09 14:00",
-        "Paused opened 1 time in all processes, last in the hour from 2026-03-09 09:00",
+        "Open opened 1 time in all processes, last in the hour from 2026-03-09 09:00",
         "Closed never opened",
     ]
-    assert "Sources: unhealthy</strong> Paused after repeated failures: tests.connectors.RemoteFails." in text
+    assert "Sources: unhealthy</strong> Circuit breaker open: tests.connectors.RemoteFails." in text
 
 
 # --- Service health ----------------------------------------------------------------------------------------------

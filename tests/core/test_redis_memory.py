@@ -15,8 +15,8 @@ from core.throttling import RedisOrLocalCache
 from lookup.answers import Found
 from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache
-from monitoring.health.base import Context, result
-from monitoring.health.dependencies import REDIS_MEMORY
+from monitoring.health.base import Context
+from monitoring.health.dependencies import redis_server
 from tests import awaited
 from tests.plugin import ROOT
 from tests.servers import RedisServer, required
@@ -114,10 +114,10 @@ def test_an_unsuitable_policy_is_reported(
 ) -> None:
     server.config_set("maxmemory-policy", policy)
     server.config_set("maxmemory", maxmemory)
-    check = result(REDIS_MEMORY, Context(timezone.now()))
+    check = redis_server.result(Context(timezone.now()))
     assert check is not None
     assert check.healthy is (problem is None)
-    assert check.detail.startswith(problem or "No limit is evicted.")
+    assert check.detail.startswith(problem or "Reachable.")
 
 
 def test_log_and_doctor_warn_of_an_unsuitable_policy(serve: Callable[..., Service], server: redis.Redis) -> None:
@@ -126,6 +126,6 @@ def test_log_and_doctor_warn_of_an_unsuitable_policy(serve: Callable[..., Servic
     warning = "maxmemory-policy is allkeys-lru: Redis may evict rate limits"
     assert f"Redis: {warning}" in service.log()
     doctor = service.run_command("doctor", "--json")
-    found = {check["name"]: check for check in json.loads(doctor.stdout)["checks"]}["Redis memory"]
+    found = {check["name"]: check for check in json.loads(doctor.stdout)["checks"]}["Redis"]
     assert found["detail"].startswith(warning)
     assert (found["ok"], doctor.returncode) == (False, 1)

@@ -99,9 +99,7 @@ def test_pause_counts_as_a_failure_without_call(ask: Any) -> None:
     ask(T + "RemoteKnows", T + "KnowsNothing", paused=T + "RemoteKnows")
     write_buffer.process_buffer.flush()
     rows = SourceHour.objects.filter(connector=T + "RemoteKnows")
-    (usage,) = [
-        each.usage for each in source_report.report(rows.get().hour).sources if "Remote" in each.usage.connector
-    ]
+    (usage,) = [each.usage for each in source_report.report(rows.get().hour).sources if "Remote" in each.name]
     assert (usage.calls, usage.failures, usage.mean_ms) == (0, {"paused": 1}, None)
     assert not SourceResult.objects.filter(connector=T + "RemoteKnows").exists()
 

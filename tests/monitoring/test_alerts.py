@@ -3,9 +3,8 @@
 import io
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,13 +17,14 @@ from accounts import audit, tokens
 from accounts.models import ApiToken, SearchHour
 from core.redis import RedisUnavailable
 from lookup.models import SourcePause
-from monitoring import alerts, clocks, task_runs
-from monitoring.health import checks, usage
-from monitoring.health.base import Context
+from monitoring import clocks, source_report, task_runs
+from monitoring.health import checks, operations
+from monitoring.health.base import CHECKS, Context
 from monitoring.incidents import open_incidents
 from monitoring.models import Incident, SourceHour, SourceResult, TaskRun
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
 from phonebook.models import AddressBook, Dataset
+from tests.account_fixtures import Clock
 from tests.console.dashboard_rows import (
     NOW,
     add_result,
@@ -42,32 +42,22 @@ KNOWS = "tests.connectors.Knows"
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 
 
-class Time:
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Time:
-    """The time, which stands still until a test advances it. Only the local source Knows is configured."""
-    clock = Time()
-    monkeypatch.setattr(timezone, "now", clock)
+def _service_at_rest(clock: Clock, settings: Any) -> None:
+    """At NOW. Only the local source Knows is configured."""
+    clock.now = NOW
     configure(settings, "Knows")
     settings.ALERTS, settings.REDIS_URL = True, ""
     for task in task_runs.OVERDUE:
         TaskRun.objects.create(name=task, succeeded_at=NOW)
-    return clock
 
 
 def found() -> set[tuple[str, str]]:
     """Kind and subject of the open incidents, after a check and another one when the delay is over."""
     clock: Any = timezone.now
-    alerts.check()
+    checks.for_alerts()
     clock.now += 5 * MINUTE
-    alerts.check()
+    checks.for_alerts()
     return {(each.kind, each.subject) for each in open_incidents()}
 
 
@@ -75,14 +65,10 @@ def only() -> Incident:
     return open_incidents().get()
 
 
-def answered(clock: Time) -> None:
-    SourceResult.objects.create(connector=KNOWS, last_ms=round(clock.now.timestamp() * 1000))
-
-
 # --- Sources -----------------------------------------------------------------------------------------------------
 
 
-def fail(clock: Time, *, hint: str = "Check the key.") -> None:
+def fail(clock: Clock, *, hint: str = "Check the key.") -> None:
     last_ms = round(clock.now.timestamp() * 1000)
     SourceResult.objects.update_or_create(connector=KNOWS, reason="auth", hint=hint, defaults={"last_ms": last_ms})
 
@@ -92,79 +78,72 @@ def test_nothing_is_wrong_with_a_service_at_rest() -> None:
     assert Incident.objects.count() == 0
 
 
-def test_source_that_goes_on_failing_opens_an_incident(clock: Time) -> None:
+def test_source_that_goes_on_failing_opens_an_incident(clock: Clock) -> None:
     fail(clock)
     count_calls("auth", 4, connector=KNOWS)
-    alerts.check()
+    checks.for_alerts()
     clock.now += 5 * MINUTE
     fail(clock)
-    alerts.check()
+    checks.for_alerts()
     incident = only()
     assert (incident.kind, incident.subject, incident.title) == ("source.failing", KNOWS, f"Source failing: {KNOWS}")
     assert incident.summary == "4 of 4 lookups failed. Last failure: auth, at 2026-03-09 14:25 UTC."
     assert incident.hint == "Check the key."
 
 
-def test_single_failure_opens_no_incident(clock: Time) -> None:
+def test_single_failure_opens_no_incident(clock: Clock) -> None:
     fail(clock)
     count_calls("auth", 1, connector=KNOWS)
     for _ in range(60):
-        alerts.check()
+        checks.for_alerts()
         clock.now += MINUTE
     assert list(open_incidents()) == []
 
 
-def test_rare_calls_that_all_fail_open_an_incident(clock: Time) -> None:
-    """No failure is recent when the check runs."""
-    fail(clock)
-    count_calls("auth", 3, connector=KNOWS)
-    clock.now += 10 * MINUTE
-    assert found() == {("source.failing", KNOWS)}
-
-
-def test_incident_of_a_source_ends_only_with_an_answer(clock: Time) -> None:
+def test_incident_of_a_source_ends_only_with_an_answer(clock: Clock) -> None:
     fail(clock)
     count_calls("auth", 30, connector=KNOWS)
     assert found() == {("source.failing", KNOWS)}
     clock.now += 6 * timedelta(hours=1)
     assert found() == {("source.failing", KNOWS)}
-    answered(clock)
-    alerts.check()
+    SourceResult.objects.create(connector=KNOWS, last_ms=round(clock.now.timestamp() * 1000))
+    checks.for_alerts()
     assert only().closed_at is None
     clock.now += 10 * MINUTE
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
     assert Incident.objects.get().closed_at == clock.now
 
 
-def test_tenth_of_failing_calls_opens_an_incident(clock: Time) -> None:
-    count_calls("found", 90, connector=KNOWS)
-    count_calls("late", 10, connector=KNOWS)
-    for _ in range(7):
-        add_result_at(clock)
-        alerts.check()
-        clock.now += MINUTE
-    assert only().summary.startswith("10 of 100 lookups failed. Last failure: late, at ")
+@pytest.mark.parametrize(
+    ("failed_s_ago", "answered_s_ago", "counts", "failing"),
+    [
+        (299, None, {"auth": 1}, True),
+        (301, None, {"auth": 1}, False),
+        (299, 300, {"auth": 1}, True),
+        (299, 298, {"auth": 1}, False),
+        (1_000, None, {"late": 3}, True),  # called rarely
+        (1_000, None, {"late": 2}, False),
+        (10, 9, {"found": 90, "late": 10}, True),
+        (10, 9, {"found": 91, "late": 9}, False),
+        (10, 9, {"found": 91, "late": 9, "paused": 900}, False),
+        (10, 9, {"found": 9, "late": 9}, False),
+        (301, 9, {"found": 50, "late": 50}, False),
+    ],
+)
+def test_source_is_failing(
+    failed_s_ago: float, answered_s_ago: float | None, counts: dict[str, int], failing: bool
+) -> None:
+    add_result("late", seconds_ago=failed_s_ago)
+    if answered_s_ago is not None:
+        add_result(seconds_ago=answered_s_ago)
+    for outcome, count in counts.items():
+        count_calls(outcome, count, connector=KNOWS)
+    states = source_report.states(NOW)
+    assert {name: state.is_failing for name, state in states.items()} == {KNOWS: failing}
 
 
-def add_result_at(clock: Time) -> None:
-    """A failure, and an answer after it."""
-    now_ms = round(clock.now.timestamp() * 1000)
-    for reason, last_ms in (("late", now_ms - 2_000), ("", now_ms - 1_000)):
-        SourceResult.objects.update_or_create(connector=KNOWS, reason=reason, defaults={"last_ms": last_ms})
-
-
-def test_few_failures_among_answers_open_none(clock: Time) -> None:
-    count_calls("found", 8, connector=KNOWS)
-    count_calls("late", 2, connector=KNOWS)
-    for _ in range(7):
-        add_result_at(clock)
-        alerts.check()
-        clock.now += MINUTE
-    assert list(open_incidents()) == []
-
-
-def test_paused_source_is_not_failing(clock: Time) -> None:
+def test_paused_source_is_not_failing(clock: Clock) -> None:
     fail(clock)
     count_calls("auth", 30, connector=KNOWS, ms_more=30)
     pause = SourcePause.objects.create(connector=KNOWS, reason="maintenance", paused_by="boss")
@@ -177,13 +156,7 @@ def test_paused_source_is_not_failing(clock: Time) -> None:
     assert "30 of 30 lookups failed" in Incident.objects.get(kind="source.failing").summary
 
 
-def test_source_that_is_not_configured_is_not_reported(clock: Time) -> None:
-    add_result("auth", connector="twilio")
-    count_calls("auth", 30, connector="twilio")
-    assert found() == set()
-
-
-def test_slow_source_is_reported_until_it_is_clearly_faster(clock: Time, settings: Any) -> None:
+def test_slow_source_is_reported_until_it_is_clearly_faster(clock: Clock, settings: Any) -> None:
     settings.ALERT_SLOW_MS = 500
     count_calls("found", 100, connector=KNOWS, ms_1000=100)
     assert found() == {("source.slow", KNOWS)}
@@ -207,40 +180,36 @@ def test_few_slow_calls_open_no_incident(settings: Any) -> None:
 # --- Searches ----------------------------------------------------------------------------------------------------
 
 
-def test_degraded_answers_open_an_incident(clock: Time) -> None:
+@pytest.mark.parametrize(
+    ("counts", "hour_before", "expected"),
+    [
+        ({"found_both": 89, "found_degraded": 11, "rate_limited": 1_000}, {}, [("searches.degraded", "11 of 100")]),
+        ({"found_both": 90, "found_degraded": 10}, {}, []),
+        ({"found_degraded": 9}, {"found_degraded": 10}, []),
+        ({"found_degraded": 9}, {"found_degraded": 11}, [("searches.degraded", "20 of 20")]),
+        ({"found_both": 97, "failed": 3}, {}, [("searches.failing", "3 of 100")]),
+        ({"found_both": 20, "failed": operations.MIN_FAILURES - 1}, {}, []),
+        ({"found_both": 20, "failed": operations.MIN_FAILURES}, {}, [("searches.failing", "3 of 23")]),
+    ],
+)
+def test_degraded_and_failed_searches_open_incidents(
+    counts: dict[str, int], hour_before: dict[str, int], expected: list[tuple[str, str]]
+) -> None:
+    for hours_ago, hour in enumerate((counts, hour_before)):
+        for outcome, count in hour.items():
+            count_requests(outcome, count, hours_ago=hours_ago)
+    found()
+    assert [(each.kind, " ".join(each.summary.split()[:3])) for each in open_incidents()] == expected
+
+
+def test_incident_about_searches_ends_at_half_of_the_limit(clock: Clock) -> None:
     count_requests("found_both", 89)
     count_requests("found_degraded", 11)
-    count_requests("rate_limited", 1_000)
     assert found() == {("searches.degraded", "")}
-    assert only().summary == "11 of 100 new answers lack one source, which failed."
-    SearchHour.objects.filter(outcome="found_both").update(count=500)
-    clock.now += 10 * MINUTE
-    assert found() == set()
-
-
-def test_failed_searches_open_an_incident() -> None:
-    count_requests("found_both", 97)
-    count_requests("failed", 3)
-    assert found() == {("searches.failing", "")}
-    assert only().summary == (
-        "3 of 100 searches were answered with 500. Those that were charged are refunded, or answered when they are "
-        "repeated with their Idempotency-Key."
-    )
-
-
-def test_single_failure_in_a_quiet_hour_opens_no_incident() -> None:
-    count_requests("found_both", 20)
-    count_requests("failed", usage.MIN_FAILURES - 1)
-    assert found() == set()
-    SearchHour.objects.filter(outcome="failed").update(count=usage.MIN_FAILURES)
-    assert found() == {("searches.failing", "")}
-
-
-def test_few_searches_are_judged_with_those_of_the_hour_before() -> None:
-    count_requests("found_degraded", 9)
-    assert found() == set()
-    count_requests("found_degraded", 11, hours_ago=1)
-    assert found() == {("searches.degraded", "")}
+    for others, expected in ((150, {("searches.degraded", "")}), (500, set())):
+        SearchHour.objects.filter(outcome="found_both").update(count=others)
+        clock.now += 10 * MINUTE
+        assert found() == expected
 
 
 def test_unavailable_redis_opens_an_incident(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +217,7 @@ def test_unavailable_redis_opens_an_incident(settings: Any, monkeypatch: pytest.
         raise RedisUnavailable
 
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    monkeypatch.setattr("monitoring.health.dependencies.redis.call", unavailable)
+    monkeypatch.setattr("core.redis.call", unavailable)
     assert found() == {("redis.unavailable", "")}
 
 
@@ -261,74 +230,74 @@ def expiring(days: float, name: str = "pbx") -> ApiToken:
     return token
 
 
-def test_token_near_its_expiry_opens_an_incident_at_once(clock: Time) -> None:
+def test_token_near_its_expiry_opens_an_incident_at_once(clock: Clock) -> None:
     token = expiring(13, name="Jane Example")
     expiring(15)
     tokens.revoke(token=expiring(3))
-    alerts.check()
+    checks.for_alerts()
     incident = only()
     assert (incident.kind, incident.subject) == ("token.expiring", str(token.pk))
     assert incident.title == f"API token #{token.pk} expires soon"
     assert incident.summary == "It expires at 2026-03-22 14:20 UTC."
     assert "Jane" not in str(Incident.objects.values().get())
     clock.now += 14 * DAY
-    alerts.check()
+    checks.for_alerts()
     assert Incident.objects.get(pk=incident.pk).title == f"API token #{token.pk} has expired"
     tokens.rotate(token=ApiToken.objects.get(pk=token.pk))
-    alerts.check()
+    checks.for_alerts()
     assert Incident.objects.get(pk=incident.pk).closed_at == clock.now
 
 
 def test_token_is_reported_before_it_runs_out_and_after() -> None:
     token = issue_long_ago("pbx", 20, charged=70)  # 10 a day
     issue_long_ago("large", 1_000, charged=70)
-    alerts.check()
+    checks.for_alerts()
     assert {(each.kind, each.subject) for each in open_incidents()} == {("token.running_out", str(token.pk))}
     assert re.fullmatch(r"It has 20 credits, and uses 1\d\.\d a day\.", only().summary)
     ApiToken.objects.filter(pk=token.pk).update(credits=0)
-    alerts.check()
+    checks.for_alerts()
     kinds = {each.kind for each in open_incidents()}
     assert kinds == {"token.running_out", "token.out_of_credits"}
     ApiToken.objects.filter(pk=token.pk).update(credits=10_000)
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
 
 
 def test_many_tokens_open_a_limited_number_of_incidents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "MAX_TOKENS", 2)
+    monkeypatch.setattr(operations, "MAX_TOKENS", 2)
     first, second, third, fourth = (expiring(days, name=f"t{days}") for days in (1, 2, 3, 4))
-    alerts.check()
+    checks.for_alerts()
     subjects = {each.subject for each in open_incidents()}
     assert subjects == {str(first.pk), str(second.pk), "others"}
     others = Incident.objects.get(subject="others")
     assert others.summary == "2 more API tokens expire within 14 days or have expired."
     tokens.revoke(token=first)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {str(second.pk), str(third.pk), "others"}
     tokens.revoke(token=fourth)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {str(second.pk), str(third.pk)}
 
 
 def test_tokens_in_another_order_open_no_further_incidents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "MAX_TOKENS", 2)
+    monkeypatch.setattr(operations, "MAX_TOKENS", 2)
     first, second, third = (expiring(days) for days in (2, 3, 4))
-    alerts.check()
+    checks.for_alerts()
     expected = {str(first.pk), str(second.pk), "others"}
     assert {each.subject for each in open_incidents()} == expected
     ApiToken.objects.filter(pk=third.pk).update(expires_at=NOW + DAY)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == expected
     assert Incident.objects.get(subject="others").summary.startswith("1 more API tokens")
 
 
 def test_incident_that_is_only_kept_open_counts_as_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(usage, "MAX_TOKENS", 1)
+    monkeypatch.setattr(operations, "MAX_TOKENS", 1)
     first = issue_long_ago("first", 20, charged=70)  # 10 a day
-    alerts.check()
+    checks.for_alerts()
     ApiToken.objects.filter(pk=first.pk).update(credits=50)
     issue_long_ago("second", 20, charged=70)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {str(first.pk), "others"}
 
 
@@ -342,14 +311,14 @@ def test_days_of_zero_turn_alerts_about_tokens_off(settings: Any) -> None:
 # --- Data and maintenance ----------------------------------------------------------------------------------------
 
 
-def test_audit_that_disagrees_opens_an_incident_until_one_agrees(clock: Time) -> None:
+def test_audit_that_disagrees_opens_an_incident_until_one_agrees(clock: Clock) -> None:
     clock.now += MINUTE
     task_runs.record(audit.TASK, succeeded=False)
-    alerts.check()
+    checks.for_alerts()
     assert (only().kind, only().subject) == ("audit.failed", audit.TASK)
     clock.now += MINUTE
     task_runs.record(audit.TASK, succeeded=True)
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
 
 
@@ -357,36 +326,37 @@ def test_stale_and_missing_data_open_incidents(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = "geography", "complaints"
     settings.REFRESH_SOURCES = ["ftc", "fcc"]
     Dataset.objects.create(name="complaints ftc", version="2026-02-20", rows=1, loaded_at=NOW)
-    alerts.check()
+    checks.for_alerts()
     shown = {each.subject: each.summary for each in open_incidents()}
     assert set(shown) == {"ftc", "fcc", "numbering_plan"}
     assert (shown["ftc"], shown["fcc"]) == ("The newest data is 17 days old.", "It was never loaded.")
     Dataset.objects.update(version="2026-03-08")
     assert NUMBERING_PLAN
     settings.SOURCE_A = "tests.connectors.Knows"
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {"fcc"}
 
 
 def test_address_book_that_fails_for_hours_opens_an_incident(settings: Any) -> None:
     settings.ADDRESS_BOOKS = ["office"]
     book = AddressBook.objects.create(name="office", synced_at=NOW - MINUTE, error="HTTP 500")
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
     AddressBook.objects.filter(pk=book.pk).update(synced_at=NOW - timedelta(hours=4))
-    alerts.check()
+    checks.for_alerts()
     assert (only().kind, only().subject) == ("address_book.failing", "office")
     assert only().summary == "Last synchronized at 2026-03-09 10:20 UTC. HTTP 500."
     AddressBook.objects.filter(pk=book.pk).update(synced_at=NOW, error="")
-    alerts.check()
+    checks.for_alerts()
     assert list(open_incidents()) == []
 
 
 def test_overdue_maintenance_opens_an_incident() -> None:
     TaskRun.objects.filter(name=task_runs.PRUNE).update(succeeded_at=NOW - 3 * DAY)
     TaskRun.objects.filter(name=audit.TASK).update(succeeded_at=NOW - 8 * DAY)
-    alerts.check()
+    checks.for_alerts()
     assert (only().kind, only().subject) == ("task.overdue", "prune")
+    assert only().hint == "Run manage.py prune, and check its timer or cron."
 
 
 # --- The check ---------------------------------------------------------------------------------------------------
@@ -400,11 +370,11 @@ def test_check_that_fails_leaves_its_incidents_as_they_are(
         raise RuntimeError("secret")
 
     token = expiring(1)
-    alerts.check()
-    replaced = [replace(each, find=broken) if "token.expiring" in each.kinds else each for each in checks.CHECKS]
-    monkeypatch.setattr(checks, "CHECKS", replaced)
+    checks.for_alerts()
+    replaced = [replace(each, find=broken) if "token.expiring" in each.kinds else each for each in CHECKS]
+    monkeypatch.setattr("monitoring.health.checks.CHECKS", replaced)
     TaskRun.objects.filter(name=task_runs.PRUNE).update(succeeded_at=NOW - 3 * DAY)
-    alerts.check()
+    checks.for_alerts()
     assert {each.subject for each in open_incidents()} == {str(token.pk), "prune"}
     assert "alerts: the check of token.expiring failed" in caplog.text
     assert task_runs.all_runs()[task_runs.ALERTS].failed_at == NOW
@@ -413,14 +383,14 @@ def test_check_that_fails_leaves_its_incidents_as_they_are(
 def test_number_of_statements_does_not_grow_with_incidents() -> None:
     def statements() -> int:
         with CaptureQueriesContext(connection) as ran:
-            alerts.check()
+            checks.for_alerts()
         return len(ran)
 
-    alerts.check()
+    checks.for_alerts()
     none = statements()
     for days in range(1, 6):
         expiring(days)
-    alerts.check()
+    checks.for_alerts()
     assert statements() == none + 5  # each row is updated
 
 
@@ -428,14 +398,6 @@ def send(*arguments: str) -> Any:
     out = io.StringIO()
     call_command(*arguments, "--json", stdout=out)
     return json.loads(out.getvalue())
-
-
-@pytest.fixture
-def by_webhook(settings: Any, vendor: Callable[..., Upstream]) -> Upstream:
-    server = vendor(raw(b""))
-    settings.ALERT_WEBHOOK_URLS = [server.url]
-    settings.ALERT_WEBHOOK_SECRETS = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
-    return server
 
 
 def test_one_command_checks_and_sends(by_webhook: Upstream) -> None:
@@ -465,5 +427,5 @@ def test_test_alert_needs_a_target(settings: Any) -> None:
 def test_every_kind_is_documented() -> None:
     page = (ROOT / "docs" / "alerts.md").read_text(encoding="utf-8")
     table = page.partition("## What is reported\n")[2].partition("\n## ")[0]
-    kinds = {clocks.KIND, *(kind for check in checks.CHECKS for kind in check.kinds)}
+    kinds = {clocks.KIND, *(kind for check in CHECKS for kind in check.kinds)}
     assert set(re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", table, re.MULTILINE)) == kinds

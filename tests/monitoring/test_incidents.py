@@ -1,18 +1,14 @@
 """Incidents open and close once each, however many check them, and alerts arrive by e-mail and signed webhook."""
 
 import base64
-import hashlib
-import hmac
 import json
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from email.message import EmailMessage
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, connections, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models.signals import pre_delete
 from django.utils import timezone
 
@@ -24,6 +20,7 @@ from monitoring.incidents import Condition, Severity
 from monitoring.models import Incident, Notice
 from tests.account_fixtures import Clock
 from tests.accounts.low_balance import CONTACT, account, search
+from tests.monitoring.concurrency import in_threads
 from tests.plugin import ROOT
 from tests.servers import free_port
 from tests.smtp import Mailbox
@@ -58,15 +55,6 @@ def events() -> list[str]:
 @pytest.fixture
 def by_email(settings: Any) -> None:
     settings.ALERTS, settings.ALERT_EMAILS = True, [OPS]
-
-
-@pytest.fixture
-def by_webhook(settings: Any, vendor: Vendor) -> Upstream:
-    server = vendor(raw(b"", 204))
-    settings.ALERTS = True
-    settings.ALERT_WEBHOOK_URLS = [f"{server.url}/services/path-is-secret"]
-    settings.ALERT_WEBHOOK_SECRETS = [SECRET]
-    return server
 
 
 def headers(server: Upstream, index: int = -1) -> dict[str, str]:
@@ -182,24 +170,9 @@ def test_database_allows_one_open_incident_of_a_condition() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_checkers_report_each_incident_once(by_email: None) -> None:
-    """Each round, four checkers start at once, and see the same."""
-    barrier = threading.Barrier(4)
-    names = [f"source{n}" for n in range(5)]
-
-    def check(_: int) -> list[tuple[int, int]]:
-        try:
-            changes = []
-            for conditions in ([failing(name) for name in names], []):
-                barrier.wait(30)
-                changes.append(report(*conditions))
-            return changes
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(4) as pool:
-        changes = list(pool.map(check, range(4)))
-    assert sum(opened for rounds in changes for opened, _ in rounds) == 5
-    assert sum(closed for rounds in changes for _, closed in rounds) == 5
+    conditions = [failing(f"source{n}") for n in range(5)]
+    assert sum(opened for opened, _ in in_threads(4, lambda: report(*conditions))) == 5
+    assert sum(closed for _, closed in in_threads(4, report)) == 5
     assert sorted(events()) == ["incident.opened"] * 5 + ["incident.resolved"] * 5
 
 
@@ -208,7 +181,7 @@ def test_notices_are_written_with_the_change_or_not_at_all(by_email: None, monke
         raise RuntimeError
 
     with monkeypatch.context() as patch:
-        patch.setattr(notices, "write_alert", fails)
+        patch.setattr(notices, "write", fails)
         with pytest.raises(RuntimeError):
             report(failing())
     assert list(incidents.open_incidents()) == []
@@ -268,10 +241,13 @@ def test_incident_that_has_ended_is_not_announced_late(
     assert [message["Subject"] for message in mailbox.messages] == ["[Caller ID] Resolved: Source failing: twilio"]
 
 
-def test_removed_address_gets_no_more_alerts(mailbox: Mailbox, by_email: None, settings: Any) -> None:
+def test_removed_targets_get_no_more_alerts(
+    mailbox: Mailbox, by_email: None, by_webhook: Upstream, settings: Any
+) -> None:
     report(failing())
-    settings.ALERT_EMAILS = []
-    assert sent() == ["not needed"]
+    settings.ALERT_EMAILS, settings.ALERT_WEBHOOK_URLS = [], [f"{by_webhook.url}/another"]
+    assert sent() == ["not needed", "not needed"]
+    assert (mailbox.messages, by_webhook.bodies) == ([], [])
 
 
 def test_low_balance_notices_stay_off_while_alerts_are_on(mailbox: Mailbox, by_email: None, settings: Any) -> None:
@@ -283,33 +259,6 @@ def test_low_balance_notices_stay_off_while_alerts_are_on(mailbox: Mailbox, by_e
 
 
 # --- Webhooks ----------------------------------------------------------------------------------------------------
-
-
-def test_webhook_gets_a_signed_message(by_webhook: Upstream) -> None:
-    report(failing())
-    assert sent() == ["sent"]
-    [body], head = by_webhook.bodies, headers(by_webhook)
-    incident = Incident.objects.get()
-    assert incident.opened_at is not None
-    opened_at = f"{incident.opened_at:%Y-%m-%dT%H:%M:%SZ}"
-    assert json.loads(body) == {
-        "type": "incident.opened",
-        "timestamp": opened_at,
-        "data": {
-            "id": incident.pk,
-            "kind": KIND,
-            "subject": "twilio",
-            "title": "Source failing: twilio",
-            "summary": "3 of 9 lookups failed.",
-            "hint": "Correct it.",
-            "opened_at": opened_at,
-            "closed_at": None,
-            "url": None,
-        },
-    }
-    signed = f"{head['webhook-id']}.{head['webhook-timestamp']}.".encode() + body
-    digest = hmac.new(base64.b64decode(SECRET[6:]), signed, hashlib.sha256).digest()
-    assert head["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
 
 
 def test_documented_message_is_the_one_that_is_sent(by_webhook: Upstream, settings: Any) -> None:
@@ -345,13 +294,6 @@ def documentation(language: str) -> str:
     return page.partition(f"```{language}\n")[2].partition("```")[0]
 
 
-def test_during_a_rotation_both_secrets_sign(by_webhook: Upstream, settings: Any) -> None:
-    settings.ALERT_WEBHOOK_SECRETS = [f"whsec_{base64.b64encode(bytes(32)).decode()}", SECRET]
-    report(failing())
-    sent()
-    assert len(headers(by_webhook)["webhook-signature"].split(" ")) == 2
-
-
 def test_retry_has_the_same_id_and_body(by_webhook: Upstream, clock: Clock) -> None:
     by_webhook.behave_as(raw(b"secret of the receiver", 500))
     report(failing())
@@ -366,14 +308,6 @@ def test_retry_has_the_same_id_and_body(by_webhook: Upstream, clock: Clock) -> N
     first, second = headers(by_webhook, 0), headers(by_webhook, 1)
     assert first["webhook-id"] == second["webhook-id"]
     assert int(second["webhook-timestamp"]) - int(first["webhook-timestamp"]) == 60
-
-
-def test_redirect_is_not_followed(by_webhook: Upstream, vendor: Vendor) -> None:
-    elsewhere = vendor(raw(b""))
-    by_webhook.behave_as(raw(b"", 302, f"Location: {elsewhere.url}\r\n"))
-    report(failing())
-    assert sent() == ["failed"]
-    assert elsewhere.connections == 0
 
 
 def test_receiver_that_is_gone_is_given_up_at_once(by_webhook: Upstream) -> None:
@@ -396,33 +330,6 @@ def test_unreachable_webhook_uses_up_one_attempt(
         (0, ""),
     ]
     assert len(mailbox.messages) == 2
-
-
-def test_message_of_a_killed_sender_is_sent_again(
-    by_webhook: Upstream, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It dies after the receiver accepted the message, and before it recorded that."""
-    report(failing())
-
-    def killed(*_: Any) -> str:
-        raise SystemExit
-
-    with monkeypatch.context() as patch:
-        patch.setattr(notices, "_settle", killed)
-        with pytest.raises(SystemExit):
-            sent()
-    assert len(by_webhook.bodies) == 1
-    assert sent() == []
-    clock.now += notices.CLAIM
-    assert sent() == ["sent"]
-    assert headers(by_webhook, 0)["webhook-id"] == headers(by_webhook, 1)["webhook-id"]
-
-
-def test_webhook_that_was_removed_gets_no_more_messages(by_webhook: Upstream, settings: Any) -> None:
-    report(failing())
-    settings.ALERT_WEBHOOK_URLS = [f"{by_webhook.url}/another"]
-    assert sent() == ["not needed"]
-    assert by_webhook.bodies == []
 
 
 def test_neither_url_nor_secret_is_logged_or_stored(

@@ -1,10 +1,7 @@
 """Low-balance notices are written with the change that crosses the threshold, once for each crossing."""
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
-from django.db import connections, transaction
+from django.db import transaction
 from django.utils import timezone
 
 from accounts import audit, credits
@@ -13,6 +10,7 @@ from tests import awaited
 from tests.accounts.admin.pages import NUMBER
 from tests.accounts.low_balance import CONTACT, account, search
 from tests.api import claim
+from tests.monitoring.concurrency import in_threads
 
 pytestmark = pytest.mark.django_db
 
@@ -110,17 +108,7 @@ def test_charge_and_adjustment_write_the_same_notice(notices_on: None) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_charges_write_one_notice(notices_on: None) -> None:
-    token, threads = account(24, 12), 4
-    barrier = threading.Barrier(threads)
-
-    def spend(_: int) -> None:
-        try:
-            barrier.wait(10)
-            search(token, 6)
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(spend, range(threads)))
+    token = account(24, 12)
+    in_threads(4, lambda: search(token, 6))
     assert written() == [(12, 12)]
     assert audit.audit() == []

@@ -82,6 +82,6 @@ def test_a_command_flushes_its_counts(serve: Serve) -> None:
     service.manage("lookup", NUMBER)
     shell(
         service,
-        "from monitoring import source_statistics\nsource_statistics.count_event('own', 'breaker_opened')",
+        "from monitoring import source_statistics\nsource_statistics.count_opened('own')",
     )
     assert counted(service) == {f"source_a {KNOWS}": 1, f"source_b {KNOWS}": 1, " own": 1}

@@ -13,9 +13,9 @@ class Command(JSONCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from monitoring import doctor  # needs valid settings, which manage.py reports for this command
+        from monitoring.health import checks  # needs valid settings, which manage.py reports for this command
 
-        results = doctor.run()
+        results = checks.for_doctor()
         self.write_result(options, *report(results))
         if not all(each.healthy for each in results):
             sys.exit(1)

@@ -5,7 +5,8 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from core.commands import JSONCommand
-from monitoring import alerts, notices
+from monitoring import notices
+from monitoring.health import checks
 
 
 class Command(JSONCommand):
@@ -23,7 +24,7 @@ class Command(JSONCommand):
                 "Notices and alerts are off: set LOW_BALANCE_NOTICES=true, EMAIL_URL and EMAIL_FROM, or ALERT_EMAILS "
                 "or ALERT_WEBHOOK_URLS (docs/alerts.md)."
             )
-        opened, closed = alerts.check() if settings.ALERTS else (0, 0)
+        opened, closed = checks.for_alerts() if settings.ALERTS else (0, 0)
         results = Counter(notices.send_due())
         counts = {outcome: results[outcome] for outcome in ("sent", "not needed", "failed", "given up")}
         text = "{sent} sent, {not needed} no longer needed, {failed} failed and will be retried, {given up} given up."

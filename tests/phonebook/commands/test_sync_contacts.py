@@ -14,8 +14,7 @@ from django.utils import timezone
 from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Directory
 from monitoring import task_runs
-from monitoring.health import dependencies
-from monitoring.health.base import Context, result
+from monitoring.health.base import CHECKS, Context
 from phonebook.address_books.sync import TASK
 from phonebook.models import AddressBook, AddressBookCard, Contact
 from tests import awaited
@@ -113,8 +112,8 @@ def test_contact_changed_in_the_console_is_kept(book: CardDAVBook, admin_client:
 
 def health() -> tuple[bool, str]:
     """Whether the address books are healthy, and the detail."""
-    (check,) = (check for check in dependencies.CHECKS if check.name == "Address books")
-    found = result(check, Context(timezone.now()))
+    (check,) = (check for check in CHECKS if check.name == "Address books")
+    found = check.result(Context(timezone.now()))
     assert found is not None
     return found.healthy, found.detail
 

@@ -12,7 +12,7 @@ from accounts.models import ApiToken
 from accounts.request_statistics import DEGRADED, NEW_ANSWERS
 from core import periods
 from monitoring import incidents, notices, task_runs
-from monitoring.health.base import STAYS_OPEN, Check, Context, Findings, problem
+from monitoring.health.base import STAYS_OPEN, Context, Findings, check, problem
 from monitoring.incidents import Condition, Severity
 from monitoring.models import Notice
 
@@ -30,6 +30,7 @@ NOTICE_OVERDUE = timedelta(minutes=15)
 NEVER_AUDITED = "The whole ledger was never checked: run manage.py audit_credits weekly."
 
 
+@check("Searches", "searches.degraded", "searches.failing", is_delayed=True, in_doctor=False)
 def _searches(context: Context) -> Findings:
     this_hour = periods.hour(context.now)
     hours = request_statistics.by_hour(this_hour - HOUR)
@@ -76,6 +77,7 @@ def _share(condition: Condition, part: int, total: int, limit_percent: float) ->
         yield condition if opens else replace(condition, severity=Severity.PASSING)
 
 
+@check("Expiring tokens", "token.expiring", in_doctor=False)
 def _expiring_tokens(context: Context) -> Findings:
     now, days = context.now, settings.ALERT_EXPIRY_DAYS
     if not days:
@@ -99,6 +101,7 @@ def _expiring_tokens(context: Context) -> Findings:
     yield from _capped(conditions, f"expire within {days} days or have expired")
 
 
+@check("Credits", "token.running_out", "token.out_of_credits", in_doctor=False)
 def _credits(context: Context) -> Findings:
     days = settings.ALERT_RUNNING_OUT_DAYS
     if not days:
@@ -138,29 +141,23 @@ def _capped(conditions: list[Condition], what: str) -> Iterable[Condition]:
     if len(conditions) <= MAX_TOKENS:
         yield from conditions
         return
-    known = set(incidents.current().filter(kind__in={each.kind for each in conditions}).values_list("kind", "subject"))
-
-    def is_new(condition: Condition) -> bool:
-        return (condition.kind, condition.subject) not in known
-
-    def opens(condition: Condition) -> bool:
-        return condition.severity is Severity.ALERT
-
+    known = set(incidents.current().filter(kind=conditions[0].kind).values_list("subject", flat=True))
     # Those with an incident first: the order of the others may change with each check.
-    own = sorted((each for each in conditions if opens(each) or not is_new(each)), key=is_new)
-    others = list(filter(opens, own[MAX_TOKENS:]))
-    yield from own[:MAX_TOKENS]
-    yield from (replace(each, severity=Severity.PASSING) for each in own[MAX_TOKENS:])
-    if others:
+    conditions.sort(key=lambda each: (each.subject not in known, each.severity is Severity.PASSING))
+    own, others = conditions[:MAX_TOKENS], conditions[MAX_TOKENS:]
+    yield from own
+    yield from (replace(each, severity=Severity.PASSING) for each in others)
+    if count := sum(each.severity is Severity.ALERT for each in others):
         yield Condition(
             kind=others[0].kind,
             subject="others",
             title=f"More API tokens {what}",
-            summary=f"{len(others):,} more API tokens {what}.",
+            summary=f"{count:,} more API tokens {what}.",
             hint="See the list of API tokens.",
         )
 
 
+@check("Balances")
 def _balances(context: Context) -> Findings:
     if wrong := audit.audit(since=context.now - AUDITED):
         tokens = ", ".join(f"#{each.token_id}" for each in wrong[:10])
@@ -172,9 +169,12 @@ def _balances(context: Context) -> Findings:
         yield "The ledger entries of the last hour agree."
 
 
+@check("Audits", "audit.failed")
 def _audits(context: Context) -> Findings:
     """What `audit_credits` last found."""
-    failed = task_runs.failed_audits()
+    runs = task_runs.all_runs()
+    audits = [runs[name] for name in (audit.TASK, audit.TASK_SINCE) if name in runs]
+    failed = {run.name: run.failure_at for run in audits if run.failure_at}
     for name, failed_at in failed.items():
         yield Condition(
             kind="audit.failed",
@@ -184,25 +184,27 @@ def _audits(context: Context) -> Findings:
             hint=f"Run manage.py {audit.TASK}, which lists the tokens.",
         )
     if not failed:
-        at = task_runs.succeeded_at(audit.TASK)
+        at = runs[audit.TASK].succeeded_at if audit.TASK in runs else None
         yield f"The whole ledger agreed at {periods.shown(at)}." if at else NEVER_AUDITED
 
 
-def _tasks(context: Context) -> Findings:
-    overdue = task_runs.overdue(context.now)
-    for name, at in overdue.items():
-        yield Condition(
-            kind="task.overdue",
-            subject=name,
-            title=f"Maintenance overdue: {name}",
-            summary=f"It last succeeded at {periods.shown(at)}." if at else "It never succeeded.",
-            hint=f"Run manage.py {name}, and check its timer or cron.",
-        )
-    for name in [name for name in task_runs.OVERDUE if name not in overdue]:
+@check("Maintenance", "task.overdue")
+def _maintenance(context: Context) -> Findings:
+    for name, limit in task_runs.OVERDUE.items():
         at = task_runs.succeeded_at(name)
-        yield f"{name} last succeeded at {periods.shown(at)}." if at else f"{name} is not due yet."
+        if (at or task_runs.installed_at() or context.now) < context.now - limit:
+            yield Condition(
+                kind="task.overdue",
+                subject=name,
+                title=f"Maintenance overdue: {name}",
+                summary=f"It last succeeded at {periods.shown(at)}." if at else "It never succeeded.",
+                hint=f"Run manage.py {name}, and check its timer or cron.",
+            )
+        else:
+            yield f"{name} last succeeded at {periods.shown(at)}." if at else f"{name} is not due yet."
 
 
+@check("Notices")
 def _notices(context: Context) -> Findings:
     if not (settings.LOW_BALANCE_NOTICES or settings.ALERTS):
         yield "Off (LOW_BALANCE_NOTICES, ALERT_EMAILS, ALERT_WEBHOOK_URLS)."
@@ -221,14 +223,3 @@ def _notices(context: Context) -> Findings:
             "Correct EMAIL_URL, the webhooks or the contacts (Notices in the console has the errors).",
         )
     yield f"{waiting} wait to be sent; {given_up} were given up."
-
-
-CHECKS = (
-    Check("Searches", _searches, kinds=("searches.degraded", "searches.failing"), is_delayed=True, in_doctor=False),
-    Check("Expiring tokens", _expiring_tokens, kinds=("token.expiring",), in_doctor=False),
-    Check("Credits", _credits, kinds=("token.running_out", "token.out_of_credits"), in_doctor=False),
-    Check("Balances", _balances),
-    Check("Audits", _audits, kinds=("audit.failed",)),
-    Check("Maintenance", _tasks, kinds=("task.overdue",)),
-    Check("Notices", _notices),
-)
