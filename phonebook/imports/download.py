@@ -4,7 +4,7 @@ The body is stored as it was sent, plain or gzip: `files.open_text` reads both, 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from django.conf import settings
 
 from core import http
 from core.addresses import AddressPolicy
+from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers.base import UnreadableFile
 
 #: Of one attempt, however slowly its body arrives.
@@ -41,15 +42,14 @@ class NotPublished(DownloadFailed):
 @dataclass(frozen=True, slots=True)
 class Download:
     """A file to download to `path`. `validator`: ETag or Last-Modified of the version that is already loaded, or empty.
-    `headers`: may hold credentials; `requests` sends no Authorization to another host. `progress`: called with bytes
-    done and total, None if unknown."""
+    `headers`: may hold credentials; `requests` sends no Authorization to another host."""
 
     url: str = field(repr=False)
     path: Path
     address_policy: AddressPolicy
     headers: Mapping[str, str] = field(repr=False, default_factory=dict)
     validator: str = ""
-    progress: Callable[[int, int | None], None] = lambda done, total: None
+    progress: ImportProgress = field(default_factory=ImportProgress)
 
     def run(self) -> str | None:
         """Return the validator of the file that is now at `path`, empty if it has none; None if it has not changed, and
@@ -88,12 +88,13 @@ class Download:
         total = response.raw.length_remaining
         _require_size(total or 0)
         done = 0
+        self.progress.start("downloading", total, "MB")
         with self.path.open("wb") as file:
             for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
                 file.write(chunk)
                 done += len(chunk)
                 _require_size(done)
-                self.progress(done, total)
+                self.progress.update(done, done // 10**6)
 
 
 def _require_file(response: requests.Response) -> None:

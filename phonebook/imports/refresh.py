@@ -21,12 +21,12 @@ from django.db import close_old_connections
 from core.addresses import policy_for
 from core.database_errors import describe
 from phonebook.imports import data_sets
-from phonebook.imports.complaints import import_complaints
+from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.download import Download, DownloadFailed, NotPublished
 from phonebook.imports.files import open_text
+from phonebook.imports.pipeline import ImportResult
 from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers.base import UnreadableFile
-from phonebook.imports.reading import ImportResult
 from phonebook.imports.staging import Counts
 from phonebook.models import Dataset
 
@@ -88,7 +88,7 @@ def refresh(
 ) -> Iterator[tuple[str, RefreshResult]]:
     """Refresh the sources (names in data_sets.PUBLISHED) one after the other, and yield each one's result.
 
-    `today`: in UTC. `full`: get PhoneBlock's whole list instead of its changes. `allow_loss`: as for import_complaints.
+    `today`: in UTC. `full`: get PhoneBlock's whole list instead of its changes. `allow_loss`: as for ComplaintImport.
     A source that fails does not affect the others. Raises AlreadyRunning, and OSError, before the first source.
     """
     with refresh_lock() as directory:
@@ -184,14 +184,13 @@ class _Refresher:
                 address_policy=policy_for(url, private_network=bool(configured)),
                 headers=headers or {},
                 validator=validator,
-                progress=progress.downloaded,
+                progress=progress,
             )
             try:
                 new_validator = download.run()
                 if new_validator is None:
                     return 0
-                imported = import_complaints(
-                    files=[open_text(str(path), max_bytes=settings.REFRESH_MAX_MB * 2**20)],
+                imported = ComplaintImport(
                     today=self.today,
                     on_reject=lambda name, row: None,
                     format_name=self.source,
@@ -199,8 +198,8 @@ class _Refresher:
                     allow_loss=self.allow_loss,
                     oldest_day=oldest_day,
                     expected_rows=expected_rows,
-                    observer=progress,
-                )
+                    progress=progress,
+                ).run([open_text(str(path), max_bytes=settings.REFRESH_MAX_MB * 2**20)])
             finally:
                 path.unlink(missing_ok=True)
         self.result.add(imported)

@@ -12,14 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
 from django.db import Error, IntegrityError, connection, models, transaction
 from django.utils import timezone
 
-from core.db import VENDOR, fetch_one, run, yield_to_writers
+from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
 from phonebook.imports.progress import ImportProgress, OnProgress, ignore_progress
 
 CHUNK_ROWS = 5000
@@ -59,7 +59,7 @@ class TargetTable:
 
 
 class StagingTables(ABC):
-    """The temporary tables and views of one import, dropped at the end of a `with` block."""
+    """The temporary tables of one import, dropped at the end of a `with` block."""
 
     #: Whether others see a merge in parts, and an interrupted one leaves some.
     merges_in_parts: bool
@@ -88,7 +88,7 @@ class StagingTables(ABC):
         up to its end."""
 
     def __init__(self) -> None:
-        self._created: list[tuple[str, str]] = []
+        self._created: list[str] = []
 
     def fill(
         self,
@@ -99,7 +99,7 @@ class StagingTables(ABC):
     ) -> int:
         """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were."""
         types = ", ".join(f"{column} {kind}{self.collation * (kind == 'text')}" for column, kind in columns.items())
-        self._create("TABLE", name, f"({types})")
+        self._create(name, f"({types})")
         done = 0
         for chunk in chunks(rows):
             self._insert(f"{name} ({', '.join(columns)})", len(columns), chunk)
@@ -109,13 +109,9 @@ class StagingTables(ABC):
 
     def derive(self, name: str, query: str, parameters: Sequence[Any] = (), *, index: str = "") -> int:
         """Create the table `name` from the result of `query`, in its order. Returns the number of its rows."""
-        self._create("TABLE", name, f"AS {query}", parameters)
+        self._create(name, f"AS {query}", parameters)
         self.optimize(name, index)
         return int(fetch_one(f"SELECT count(*) FROM {name}")[0])
-
-    def view(self, name: str, query: str) -> None:
-        """As `derive`, but as a view, where a copy would not be faster to read."""
-        self._create("VIEW", name, f"AS {query}")
 
     def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a query whose result may be large."""
@@ -124,7 +120,7 @@ class StagingTables(ABC):
             while rows := cursor.fetchmany(CHUNK_ROWS):
                 yield from rows
 
-    def merge(self, table: TargetTable, counts: Counts, observer: ImportProgress, *, dry_run: bool = False) -> None:
+    def merge(self, table: TargetTable, counts: Counts, progress: ImportProgress, *, dry_run: bool = False) -> None:
         """Merge the staging table `merged` into `table`, and set what `counts` has about its rows. With `dry_run`, only
         count. Call it in `lock`.
 
@@ -143,7 +139,7 @@ class StagingTables(ABC):
             f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {same}"
         )
         counts.added, counts.unchanged = written - stored, stored - counts.changed
-        observer.merging(written + counts.removed, in_parts=self.merges_in_parts)
+        progress.start("merging", written + counts.removed)
         if dry_run or not (counts.added or counts.changed or counts.removed):
             return
         for where, done in self._parts(table, written + counts.removed):
@@ -152,7 +148,9 @@ class StagingTables(ABC):
                     deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
                     run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
                 self._write(table, where, all_new=not stored)
-            observer.merged(done)
+            progress.update(done)
+            if self.merges_in_parts:
+                progress.committed = done
             yield_to_writers()
         self.optimize(table.name)
 
@@ -186,12 +184,12 @@ class StagingTables(ABC):
 
     def __exit__(self, *_: object) -> None:
         with suppress(Error):  # in a failed transaction nothing can be dropped, and nothing needs to be
-            for kind, name in reversed(self._created):
-                run(f"DROP {kind} IF EXISTS {name}")
+            for name in self._created:
+                run(f"DROP TABLE IF EXISTS {name}")
 
-    def _create(self, kind: str, name: str, definition: str, parameters: Sequence[Any] = ()) -> None:
-        self._created.append((kind, name))
-        run(f"CREATE TEMPORARY {kind} {name} {definition}", parameters)
+    def _create(self, name: str, definition: str, parameters: Sequence[Any] = ()) -> None:
+        self._created.append(name)
+        run(f"CREATE TEMPORARY TABLE {name} {definition}", parameters)
 
 
 class PostgreSQLTables(StagingTables):
@@ -270,19 +268,15 @@ class SQLiteTables(StagingTables):
             run(f"CREATE INDEX {name}_index ON {name} ({index})")
 
     def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
-        """Each part ends before the number that it would split; a number with more rows than a chunk is split."""
-        number, first = table.key[0], 1
-        while first <= rows:
-            last = min(first + CHUNK_ROWS - 1, rows)
-            [split] = fetch_one(
-                f"SELECT min(rowid) FROM merged WHERE rowid BETWEEN %s AND %s "
-                f"AND {number} = (SELECT {number} FROM merged WHERE rowid = %s)",
-                [first, last, last + 1],
-            )
-            if split and split > first:
-                last = split - 1
-            yield f"rowid BETWEEN {first} AND {last}", last
-            first = last + 1
+        """Each part begins with the first row of a number, at every CHUNK_ROWS rows or a little before."""
+        number = table.key[0]
+        starts = fetch(
+            f"SELECT min(rowid) FROM merged WHERE {number} IN (SELECT {number} FROM merged WHERE rowid %% %s = 1) "
+            f"GROUP BY {number} ORDER BY 1",
+            [CHUNK_ROWS],
+        )
+        for (first,), (after,) in pairwise([*starts, (rows + 1,)]):
+            yield f"rowid >= {first} AND rowid < {after}", after - 1
 
     def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
         """In a savepoint, which outside a transaction is a DEFERRED one: Django's are IMMEDIATE, and would make

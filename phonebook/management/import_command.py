@@ -19,9 +19,9 @@ from core.commands import JSONCommand
 from core.database_errors import describe
 from core.progress_bar import ProgressBar
 from phonebook.imports.formats import Format
+from phonebook.imports.pipeline import ImportResult
 from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers.base import Rejected, UnreadableFile
-from phonebook.imports.reading import ImportResult
 from phonebook.imports.staging import Counts
 
 REJECTED_ROWS = (
@@ -66,7 +66,7 @@ class ImportCommand(BackgroundCommand):
 
     @abstractmethod
     def import_files(self, options: dict[str, Any], **shared: Any) -> ImportResult:
-        """`shared`: on_reject, format_name, dry_run and observer. Raises OSError and UnreadableFile."""
+        """`shared`: the options of all imports. Raises OSError and UnreadableFile."""
 
     def handle(self, *args: Any, **options: Any) -> None:
         progress = ImportProgress(partial(ProgressBar, self))
@@ -77,7 +77,7 @@ class ImportCommand(BackgroundCommand):
                     on_reject=rejects.add,
                     format_name=options["format"],
                     dry_run=options["dry_run"],
-                    observer=progress,
+                    progress=progress,
                 )
             except OSError as error:
                 raise CommandError(f"{error.filename or 'A file'}: {error.strerror or error}") from error
@@ -86,9 +86,9 @@ class ImportCommand(BackgroundCommand):
             except DatabaseError as error:
                 if not progress.rows:
                     raise  # manage.py says what may be missing
-                raise CommandError(f"{describe(error)}. {self._interrupted(progress, options)}") from None
+                raise CommandError(f"{describe(error)}. {self._interrupted(progress)}") from None
             except KeyboardInterrupt as error:
-                raise CommandError(self._interrupted(progress, options)) from error
+                raise CommandError(self._interrupted(progress)) from error
         titles = ", ".join(dict.fromkeys(self.formats[name].title for name in result.formats))
         if not options["dry_run"]:
             self._record(f"Imported ({titles}): {counts_text(result, all_of_them=True)}.")
@@ -97,12 +97,16 @@ class ImportCommand(BackgroundCommand):
         else:
             self.summarize(result, titles, options)
 
-    def _interrupted(self, progress: ImportProgress, options: dict[str, Any]) -> str:
+    def _interrupted(self, progress: ImportProgress) -> str:
         """The message for an interrupted import; rows that it committed are recorded in the history too."""
-        message = progress.interrupted_message()
-        if progress.has_committed and not options["dry_run"]:
-            with suppress(DatabaseError):  # the database may have caused the interruption
-                self._record(message)
+        if not progress.committed:
+            return "Interrupted. Nothing was changed."
+        message = (
+            f"Interrupted after {progress.committed:,} rows were written. Run the same command again for the rest: "
+            "nothing counts twice."
+        )
+        with suppress(DatabaseError):  # the database may have caused the interruption
+            self._record(message)
         return message
 
     def _record(self, message: str) -> None:

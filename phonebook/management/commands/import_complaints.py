@@ -4,10 +4,10 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from phonebook.imports import formats
-from phonebook.imports.complaints import import_complaints
+from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.files import open_text
+from phonebook.imports.pipeline import ImportResult
 from phonebook.imports.readers import base
-from phonebook.imports.reading import ImportResult
 from phonebook.management.import_command import REJECTED_ROWS, ImportCommand
 from phonebook.models import ComplaintDay
 
@@ -47,14 +47,14 @@ class Command(ImportCommand):
             source = None if options["source"] is None else base.parse_source(options["source"])
         except base.InvalidCell as error:
             raise CommandError(f"--source: {error}") from error
-        return import_complaints(
-            files=(open_text(path, encoding=options["encoding"]) for path in options["files"]),
+        complaints = ComplaintImport(
             today=datetime.now(UTC).date(),
             source=source,
             full=options["full"],
             allow_loss=options["allow_loss"],
             **shared,
         )
+        return complaints.run(open_text(path, encoding=options["encoding"]) for path in options["files"])
 
     def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
         super().summarize(result, titles, options)

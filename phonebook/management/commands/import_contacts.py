@@ -4,9 +4,9 @@ import phonenumbers
 from django.core.management.base import CommandParser
 
 from phonebook.imports import formats
-from phonebook.imports.contacts import import_contacts
+from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import open_text
-from phonebook.imports.reading import ImportResult
+from phonebook.imports.pipeline import ImportResult
 from phonebook.management.import_command import REJECTED_ROWS, ImportCommand
 from phonebook.models import Contact
 
@@ -36,7 +36,7 @@ class Command(ImportCommand):
 
     def import_files(self, options: dict[str, Any], **shared: Any) -> ImportResult:
         file = open_text(options["file"], encoding=options["encoding"])
-        return import_contacts(file=file, region=options["region"], **shared)
+        return ContactImport(region=options["region"], **shared).run([file])
 
     def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
         super().summarize(result, titles, options)

@@ -266,7 +266,7 @@ def test_files_of_several_formats_in_one_command(file: Any) -> None:
     header = "Ticket ID,Date of Issue,Caller ID Number"
     paths = [
         file(f"number,day,total,source\n{JANE},{TODAY},3,a\n{JANE + 1},{TODAY},4,a\n{JANE},{TODAY},9,a\n", "own"),
-        file(f"{header}\n=,03/05/2026,212-555-0142\n1,03/05/2026,212-555-0142\n1,03/05/2026,212-555-0143\n", "fcc"),
+        file(f"{header}\n=,03/05/2026,212-555-0142\n1,03/05/2026,212-555-0142\n1,03/05/2026,212-555-0142\n", "fcc"),
         file(ftc(*[("2125550142", "2026-03-05", "", "N")] * 2), "ftc"),
     ]
     ran = Ran("import_complaints", *paths, "--json")

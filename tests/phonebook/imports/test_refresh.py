@@ -9,7 +9,7 @@ import pytest
 from django.db import DatabaseError
 
 from core import db
-from phonebook.imports import refresh as refresh_module
+from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.refresh import AlreadyRunning, RefreshResult, refresh, refresh_lock
 from phonebook.models import ComplaintDay, Dataset
 from tests.phonebook.refreshing import FCC_PATH, LIST_PATH, TOKEN, Publishers, publishers, stored
@@ -248,14 +248,14 @@ def test_errors_do_not_contain_the_token(
 
 @pytest.mark.django_db(transaction=True)
 def test_database_error_is_reported_without_a_row(publishers: Publishers, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(**options: Any) -> None:
+    def fail(*_: Any) -> None:
         raise DatabaseError("12125550142") from sqlite3.OperationalError("database or disk is full")
 
     publishers.publish_fcc(TODAY)
     publishers.publish_list(41, {1: 10})
     full = "database: DatabaseError: database or disk is full"
     with monkeypatch.context() as patch:
-        patch.setattr(refresh_module, "import_complaints", fail)
+        patch.setattr(ComplaintImport, "run", fail)
         assert [result.errors for result in run("fcc", "phoneblock")] == [[full]] * 2
     assert left(publishers) == ["lock"]
     assert run_one("fcc").files == 1

@@ -11,7 +11,7 @@ from core import numbers
 from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Complaints
 from phonebook.imports import sample_data
-from phonebook.imports.contacts import import_contacts
+from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import open_text
 from phonebook.imports.sample_data import DEMO_NUMBER, load_sample_data
 from phonebook.models import ComplaintDay, Contact, Dataset, NumberPrefix, NumberRule
@@ -97,5 +97,5 @@ def test_every_number_is_reserved_for_fiction(name: str) -> None:
 
 def test_sample_contacts_can_be_imported() -> None:
     file = open_text(str(sample_data._FOLDER / "contacts.csv"))
-    result = import_contacts(file=file, on_reject=lambda name, row: pytest.fail(row.reason))
+    result = ContactImport(on_reject=lambda name, row: pytest.fail(row.reason)).run([file])
     assert result.added == len(list(sample_data._rows("contacts")))
