@@ -7,7 +7,7 @@ import pytest
 
 from phonebook.imports.readers import fcc_csv, ftc_csv
 from phonebook.imports.readers.base import IN_THE_FUTURE, NOT_UTF8, ComplaintRow, Rejected, UnreadableFile
-from phonebook.imports.readers.csv_rows import TOO_MANY_CELLS
+from phonebook.imports.readers.csv_rows import TOO_MANY_CELLS, UNCLOSED_QUOTE
 
 TODAY = date(2026, 3, 6)
 HEADER = (
@@ -133,7 +133,7 @@ def test_malformed_row_costs_only_its_own_line() -> None:
     )
     assert read(text) == [
         Rejected(2, TOO_MANY_CELLS),
-        Rejected(3, "not CSV: unexpected end of data"),
+        Rejected(3, UNCLOSED_QUOTE),
         Rejected(4, NOT_UTF8),
         Rejected(6, "no date such as 2026-01-31", "1********42"),
         (7, 12125550142, "ftc", date(2026, 3, 5), 1, 0, "", ""),
