@@ -93,6 +93,7 @@ class Import(ABC):
         self.rejected_with_number = 0
         self._on_reject = on_reject
         self._file_names: list[str] = []
+        self._rows = 0
 
     @abstractmethod
     def reader_options(self, format_: Format) -> dict[str, Any]:
@@ -136,7 +137,7 @@ class Import(ABC):
         for index, opened in enumerate(files):
             with opened as file, with_file_name(file.name):
                 self._file_names.append(file.name)
-                self._file, self._rows_before = file, self.progress.rows
+                self._file, self._rows_before = file, self._rows
                 self.progress.start(Path(file.name).name, file.size)
                 name = self.format_name or formats.recognize(self.formats, file.first_line)
                 self.result.formats.append(name)
@@ -156,7 +157,7 @@ class Import(ABC):
                     names[file.digest] = file.name
 
     def _show_read(self, rows: int) -> None:
-        self.progress.rows = rows
+        self._rows = self.progress.rows = rows
         self.progress.update(self._file.position, rows - self._rows_before)
 
     def _drop_suppressed(self) -> int:

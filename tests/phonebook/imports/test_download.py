@@ -13,7 +13,7 @@ import requests
 
 from core import http
 from phonebook.imports import download
-from phonebook.imports.download import Download, DownloadFailed, NotPublished
+from phonebook.imports.download import DownloadFailed, NotPublished
 from phonebook.imports.readers.base import UnreadableFile
 from tests.publisher import CSV, Publisher, chunked, gzipped, redirect, truncated
 from tests.upstream import Behaviour, drips_body, endless, hangs, raw, resets
@@ -40,8 +40,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.fixture
 def fetch(publisher: Publisher, tmp_path: Path, pauses: list[float]) -> Callable[..., str | None]:
     def run(path: str = "/file", **given: Any) -> str | None:
-        place = {"path": tmp_path / "file", "address_policy": "loopback"}
-        return Download(**{"url": publisher.url + path, **place, **given}).run()
+        return download.download(publisher.url + path, tmp_path / "file", **{"address_policy": "loopback", **given})
 
     return run
 
