@@ -108,6 +108,8 @@ def _decoding_errors() -> Iterator[None]:
         raise UnreadableFile("the gzip file is damaged or truncated") from error
     except UnicodeError as error:
         raise UnreadableFile("the text is damaged or truncated") from error
+    except LookupError as error:  # of an encoding
+        raise UnreadableFile(str(error).partition(";")[0]) from error
 
 
 def _first_line(lines: Iterator[str]) -> tuple[str, Iterator[str]]:

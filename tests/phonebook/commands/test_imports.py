@@ -43,7 +43,7 @@ def test_valid_rows_are_imported_and_others_listed_by_line(file: Any) -> None:
         f"{path}:4: 1********42: repeats an earlier row (line 2)",
     ]
     assert ran.out.splitlines() == [
-        "4 numbers read (CSV with number, name, location): 1 repeated, 2 rejected.",
+        "4 rows read (CSV with number, name, location): 1 repeated, 2 rejected.",
         "  1 rejected: number is no phone number",
         "  1 rejected: neither a name nor a location",
         "Contacts: 1 added.",
@@ -57,7 +57,7 @@ def test_vcard_is_recognized_and_found_by_the_next_search(file: Any) -> None:
         "TEL;TYPE=CELL:(212) 555-0142\r\nTEL;TYPE=WORK:+44 161 496 0142\r\nEND:VCARD\r\n"
     )
     ran = Ran("import_contacts", file(card, "contacts.vcf"), "--region", "us")
-    assert ran.out == "2 numbers read (vCard): 0 rejected.\nContacts: 2 added.\n"
+    assert ran.out == "2 rows read (vCard): 0 rejected.\nContacts: 2 added.\n"
     found = Found(name="Jane Doe", location="New York, NY")
     assert [awaited.answer_of(Directory(), n) for n in ("12125550142", "441614960142")] == [found, found]
 
@@ -194,7 +194,7 @@ def test_subject_of_suppressed_numbers_only_is_not_stored(file: Any) -> None:
 def test_header_alone_is_a_valid_file(file: Any, text: str) -> None:
     ran = Ran("import_contacts", file(text))
     assert ran.error is None
-    assert ran.out.startswith("0 numbers read")
+    assert ran.out.startswith("0 rows read")
 
 
 @pytest.mark.parametrize(
