@@ -3,13 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-#: Called with the number of rows done.
-OnProgress = Callable[[int], None]
-
-
-def ignore_progress(done: int) -> None:
-    """Do nothing."""
-
 
 class ImportProgress:
     """Rows that an import has read and committed. `make_bar` returns a progress bar for a title, a total and a unit."""

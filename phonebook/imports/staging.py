@@ -9,7 +9,7 @@ What the databases do in their own ways is in PostgreSQLTables and SQLiteTables;
 import fcntl
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from django.db import Error, IntegrityError, connection, models, transaction
-from django.utils import timezone
 
 from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
-from phonebook.imports.progress import ImportProgress, OnProgress, ignore_progress
+from phonebook.imports.progress import ImportProgress
 
 CHUNK_ROWS = 5000
 #: For the rows of `merged` that are to be written.
@@ -95,9 +94,10 @@ class StagingTables(ABC):
         name: str,
         columns: Mapping[str, str],
         rows: Iterable[Sequence[Any]],
-        progress: OnProgress = ignore_progress,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> int:
-        """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were."""
+        """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were.
+        `progress` is called with the number of rows done."""
         types = ", ".join(f"{column} {kind}{self.collation * (kind == 'text')}" for column, kind in columns.items())
         self._create(name, f"({types})")
         done = 0
@@ -156,24 +156,23 @@ class StagingTables(ABC):
 
     def _write(self, table: TargetTable, where: str, *, all_new: bool) -> None:
         """Add or change what differs. Without the conflicts of `all_new`, PostgreSQL takes a third less time."""
-        inserted, selected, updated = [*table.key, *table.values], [*table.key, *table.values], [*table.values]
+        written = dict(zip([*table.key, *table.values], [*table.key, *table.values], strict=True))
         if table.stamp:
-            inserted, selected, updated = [*inserted, table.stamp], [*selected, "%s"], [*updated, table.stamp]
+            written[table.stamp] = "CURRENT_TIMESTAMP"
         insert = (
-            f"INSERT INTO {table.name} ({', '.join(inserted)}) "
-            f"SELECT {', '.join(selected)} FROM merged WHERE deleted IS NULL AND {where}"
+            f"INSERT INTO {table.name} ({', '.join(written)}) "
+            f"SELECT {', '.join(written.values())} FROM merged WHERE deleted IS NULL AND {where}"
         )
-        assignments = ", ".join(f"{column} = excluded.{column}" for column in updated)
+        assignments = ", ".join(f"{column} = excluded.{column}" for column in written if column not in table.key)
         on_conflict = (
             f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} "
             f"WHERE {self._differ(table, table.name, 'excluded')}"
         )
-        stamp = [timezone.now()] if table.stamp else []
         try:
             with transaction.atomic():
-                run(insert if all_new else insert + on_conflict, stamp)
+                run(insert if all_new else insert + on_conflict)
         except IntegrityError:  # somebody has added one of the keys since
-            run(insert + on_conflict, stamp)
+            run(insert + on_conflict)
 
     def _differ(self, table: TargetTable, one: str, other: str) -> str:
         """SQL: whether two rows with the same key have different values."""

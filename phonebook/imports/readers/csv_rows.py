@@ -50,6 +50,8 @@ class Header:
 
 def parse_header(line: str) -> Header | None:
     """The header in `line`, with the delimiter that gives most columns; None if it has no names or is not CSV."""
+    if len(line) > MAX_HEADER:
+        return None
     line = line.removeprefix("\ufeff").rstrip("\r\n")
     headers = []
     for delimiter in DELIMITERS:
@@ -58,20 +60,6 @@ def parse_header(line: str) -> Header | None:
             headers.append(Header(tuple(" ".join(cell.split()).casefold() for cell in cells), delimiter))
     header = max(headers, key=lambda header: len(header.columns), default=None)
     return header if header and any(header.columns) else None
-
-
-def read_header(lines: Iterator[str], matches: Callable[[Header], bool], error: str) -> tuple[Header, int]:
-    """The header, from the first line that is not blank, and the number of the line after it. Raises UnreadableFile,
-    with the message `error` where the header does not match."""
-    for number, line in enumerate(lines, start=1):
-        if line.strip(_BLANK):
-            header = parse_header(line) if len(line) <= MAX_HEADER else None
-            if header is None:
-                raise UnreadableFile(f"line {number} is not CSV; it must name the columns")
-            if not matches(header):
-                raise UnreadableFile(error)
-            return header, number + 1
-    raise UnreadableFile("the file is empty; its first line must name the columns")
 
 
 class _Lines:
@@ -171,9 +159,14 @@ class CSVReader(ABC):
     @classmethod
     def read(cls, lines: Iterator[str], **options: Any) -> Iterator[Any]:
         """`options`: those of the constructor. Raises UnreadableFile."""
-        header, line = read_header(lines, cls.matches, cls.error)
+        number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip(_BLANK)), (1, ""))
+        if not first:
+            raise UnreadableFile("the file is empty; its first line must name the columns")
+        header = parse_header(first)
+        if not (header and cls.matches(header)):
+            raise UnreadableFile(cls.error)
         reader = cls(header, **options)
-        for row in rows(lines, header, line=line):
+        for row in rows(lines, header, line=number + 1):
             if isinstance(row, Rejected):
                 yield row
             else:

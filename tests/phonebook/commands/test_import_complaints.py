@@ -255,13 +255,6 @@ def test_block_list_is_imported_by_itself(file: Any) -> None:
     assert complaint_days() == []
 
 
-def test_own_counts_are_stored_beside_the_regulators(file: Any) -> None:
-    Ran("import_complaints", file(ftc(("2125550142", str(TODAY), "", "N"))))
-    Ran("import_complaints", file(f"number,day,total,robocalls,subject\n{JANE},{TODAY},1,1,Rude\n"))
-    assert [row[1:] for row in complaint_days()] == [("ftc", TODAY, 1, 0, None), ("import", TODAY, 1, 1, "Rude")]
-    assert awaited.answer_of(Complaints(), str(JANE)) == Found(spam=True)
-
-
 def test_files_of_several_formats_in_one_command(file: Any) -> None:
     header = "Ticket ID,Date of Issue,Caller ID Number"
     paths = [
@@ -306,15 +299,6 @@ def test_sources_do_not_replace_each_other(file: Any) -> None:
     Ran("import_complaints", path, "--source", "ftc")
     Ran("import_complaints", path)
     assert set(ComplaintDay.objects.values_list("source", flat=True)) == {"ftc", "import"}
-
-
-def test_complaints_after_tomorrow_are_rejected(file: Any) -> None:
-    today = datetime.now(UTC).date()
-    days = "".join(f"12125550142,{today + timedelta(days=ahead)},1\n" for ahead in (0, 1, 2))
-    ran = Ran("import_complaints", file("number,day,total\n" + days))
-    assert ran.err.count("\n") == 1
-    assert "future" in ran.err
-    assert ComplaintDay.objects.count() == 2
 
 
 @pytest.mark.parametrize("source", ["", "s" * 33])
