@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from core.db import fetch, fetch_one
-from core.retention import delete_in_batches
+from core.retention import PRUNE_ROWS, delete_in_batches
 from phonebook.imports import data_sets, formats
 from phonebook.imports.formats import Format
 from phonebook.imports.pipeline import LINE_BITS, Import, ReplacedDay, is_loss
@@ -19,7 +19,6 @@ from phonebook.models import MAX_COUNT, ComplaintDay, ComplaintSubject
 
 #: A file with a different subject in every row must not fill the table.
 MAX_SUBJECTS = 1000
-PRUNE_ROWS = 1_000
 COMPLAINTS = TargetTable(ComplaintDay, key=("number", "source", "day"), values=("total", "robocalls", "subject_id"))
 
 

@@ -39,13 +39,9 @@ class Header:
         return self.index(*names) < len(self.columns)
 
     def index(self, *names: str) -> int:
-        """The index of the first column with one of these names; without one, that of the empty cell that ends every
-        `padded` row."""
+        """The index of the first column with one of these names; without one, that of an empty cell after all
+        columns."""
         return next((index for index, column in enumerate(self.columns) if column in names), len(self.columns))
-
-    def padded(self, cells: list[str]) -> list[str]:
-        """`cells` and empty ones up to one more than the columns."""
-        return cells + [""] * (len(self.columns) + 1 - len(cells))
 
 
 def parse_header(line: str) -> Header | None:
@@ -149,7 +145,7 @@ class CSVReader(ABC):
 
     @abstractmethod
     def parse(self, line: int, cells: list[str]) -> Iterator[Any]:
-        """The rows of the record at `line`, whose cells are padded."""
+        """The rows of the record at `line`, with an empty cell after those of all columns."""
 
     @classmethod
     def recognizes(cls, first_line: str) -> bool:
@@ -170,7 +166,8 @@ class CSVReader(ABC):
             if isinstance(row, Rejected):
                 yield row
             else:
-                yield from reader.parse(row[0], header.padded(row[1]))
+                line, cells = row
+                yield from reader.parse(line, cells + [""] * (len(header.columns) + 1 - len(cells)))
 
 
 class ContactReader(CSVReader):

@@ -10,10 +10,10 @@ from django.db import DatabaseError
 
 from core import db
 from phonebook.imports.complaints import ComplaintImport
-from phonebook.imports.refresh import AlreadyRunning, RefreshResult, refresh, refresh_lock
+from phonebook.imports.refresh import RefreshResult, refresh, refresh_lock
 from phonebook.models import ComplaintDay, Dataset
-from tests.phonebook.refreshing import FCC_PATH, LIST_PATH, TOKEN, Publishers, publishers, stored
-from tests.publisher import chunked, gzipped, truncated
+from tests.phonebook.refreshing import LIST_PATH, TOKEN, Publishers, publishers, stored
+from tests.publisher import chunked, truncated
 from tests.upstream import BOMB, Behaviour, raw
 
 __all__ = ["publishers"]
@@ -163,13 +163,6 @@ def test_days_that_prune_would_delete_are_not_imported(publishers: Publishers, s
     assert list(stored("fcc")) == ["2026-03-02"]
 
 
-def test_compressed_table_is_imported(publishers: Publishers) -> None:
-    publishers.publish_fcc(TODAY)
-    publishers.fcc.faults = [gzipped(publishers.fcc.files[FCC_PATH])]
-    assert run_one("fcc").added == 20
-    assert Dataset.objects.get(name="file fcc").version == 'W/"1"'
-
-
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -258,14 +251,6 @@ def test_database_error_is_reported_without_a_row(publishers: Publishers, monkey
         patch.setattr(ComplaintImport, "run", fail)
         assert [result.errors for result in run("fcc", "phoneblock")] == [[full]] * 2
     assert left(publishers) == ["lock"]
-    assert run_one("fcc").files == 1
-
-
-def test_second_run_is_refused_until_the_first_ends(publishers: Publishers) -> None:
-    publishers.publish_fcc(TODAY)
-    with refresh_lock(), pytest.raises(AlreadyRunning):
-        run("fcc")
-    assert publishers.fcc.requests == []
     assert run_one("fcc").files == 1
 
 

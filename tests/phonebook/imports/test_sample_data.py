@@ -17,7 +17,6 @@ from phonebook.imports.sample_data import DEMO_NUMBER, load_sample_data
 from phonebook.models import ComplaintDay, Contact, Dataset, NumberPrefix, NumberRule
 from tests import awaited
 from tests.awaited import search
-from tests.phonebook.rows import rule_of
 
 pytestmark = pytest.mark.django_db
 
@@ -73,11 +72,6 @@ def test_search_for_the_demo_number_has_all_four_fields(settings: Any) -> None:
     slots = search(DEMO_NUMBER).slots
     assert slots["source_a"].answer == Found(name="Musterhaus Advisors", location="Berlin")
     assert slots["source_b"].answer == Found(name="Musterhaus Advisors", spam=True)
-
-
-def test_demo_number_does_not_depend_on_the_date() -> None:
-    load_sample_data(today=datetime.now(UTC).date() - timedelta(days=3_650))
-    assert rule_of(DEMO_NUMBER) == Found(name="Musterhaus Advisors", spam=True)
 
 
 def test_complaints_are_dated_back_from_the_loading() -> None:
