@@ -7,9 +7,9 @@ import pytest
 
 from phonebook.imports import formats
 from phonebook.imports.readers.base import UnreadableFile
-from tests.phonebook.imports.readers import test_fcc_csv, test_ftc_csv, test_google_csv, test_outlook_csv
+from tests.phonebook.imports.readers import test_google_csv, test_outlook_csv
+from tests.phonebook.imports.readers.test_regulators_csv import FCC, FCC_API, FTC
 
-FTC, FCC, FCC_API = test_ftc_csv.HEADER, test_fcc_csv.LABELS, test_fcc_csv.API_NAMES
 GOOGLE, OUTLOOK = test_google_csv.HEADER, test_outlook_csv.HEADER
 CONTACTS = {
     "vcard": ["BEGIN:VCARD"],
