@@ -17,7 +17,7 @@ from phonebook.imports.files import TextFile
 from phonebook.imports.formats import Format
 from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers import base
-from phonebook.imports.readers.base import ListVersion, Rejected, UnreadableFile, with_file_name
+from phonebook.imports.readers.base import ListVersion, Rejected, UnreadableFile
 from phonebook.imports.staging import Counts, Tables, TargetTable
 
 #: Losses are checked from this many numbers on.
@@ -135,10 +135,10 @@ class Import(ABC):
         """The valid rows of the files, with their position instead of their line."""
         names: dict[bytes, str] = {}
         for index, opened in enumerate(files):
-            with opened as file, with_file_name(file.name):
+            with opened as file:
                 self._file_names.append(file.name)
                 self._file, self._rows_before = file, self._rows
-                self.progress.start(Path(file.name).name, file.size)
+                self.progress.start(Path(file.name).name, file.size or None)
                 name = self.format_name or formats.recognize(self.formats, file.first_line)
                 self.result.formats.append(name)
                 format_ = self.formats[name]

@@ -107,11 +107,10 @@ class StagingTables(ABC):
             progress(done)
         return done
 
-    def derive(self, name: str, query: str, parameters: Sequence[Any] = (), *, index: str = "") -> int:
-        """Create the table `name` from the result of `query`, in its order. Returns the number of its rows."""
+    def derive(self, name: str, query: str, parameters: Sequence[Any] = (), *, index: str = "") -> None:
+        """Create the table `name` from the result of `query`, in its order."""
         self._create(name, f"AS {query}", parameters)
         self.optimize(name, index)
-        return int(fetch_one(f"SELECT count(*) FROM {name}")[0])
 
     def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a query whose result may be large."""

@@ -24,10 +24,8 @@ from phonebook.imports.readers.base import Rejected, UnreadableFile
 from phonebook.imports.staging import Counts
 
 REJECTED_ROWS = (
-    "Rows that cannot be used are rejected and counted by reason; the valid rows are imported. The first 20 are "
-    "listed on stderr as FILE:LINE: reason, all of them with --rejects FILE; numbers are masked. Fails, and changes "
-    "nothing, when a file cannot be read or has no valid row. If interrupted, PostgreSQL is unchanged; on SQLite, "
-    "where rows are written 5,000 at a time, run the same command again for the rest: nothing counts twice."
+    "Rows that cannot be used are rejected, counted by reason, and listed on stderr as FILE:LINE: reason; the valid "
+    "rows are imported. A file that cannot be read, or has no valid row, changes nothing. See docs/importing.md."
 )
 SHOWN_REJECTS = 20
 # Searches have priority.

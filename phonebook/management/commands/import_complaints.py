@@ -14,12 +14,9 @@ SHOWN_DAYS = 10
 class Command(ImportCommand):
     help = (
         "Import complaints from the FTC's Do Not Call files, the FCC's unwanted calls, PhoneBlock's block list, or CSV "
-        "files with the columns number, day, total and optionally robocalls, source and subject. Each file's format is "
-        "recognized. For each source, the days that the files contain, all files together, replace the stored ones: "
-        "importing a file twice counts nothing twice, and a later day's file adds to it. Import a day that is split "
-        "over several files with one command: an import by which a day would lose more than half of its numbers is "
-        "refused, unless --allow-loss. PhoneBlock's list replaces the numbers that it names and removes those with 0 "
-        "votes; with --full it also removes those that it does not name. " + REJECTED_ROWS
+        "files with the columns number, day, total and optionally robocalls, source and subject. For each source, the "
+        "days that the files contain, all files together, replace the stored ones; PhoneBlock's list replaces the "
+        "numbers that it names and removes those with 0 votes. " + REJECTED_ROWS
     )
     importer = ComplaintImport
     noun = "complaint days"

@@ -13,9 +13,8 @@ REGION_NEEDED = {"number has no country code", "number does not fit its country'
 class Command(ImportCommand):
     help = (
         "Import contacts from vCard 2.1, 3.0 or 4.0, from Google's or Outlook's CSV, or from a CSV file with the "
-        "columns number, name and location, in any order. The format is recognized. Every number of a contact is "
-        "imported with the contact's name and location, and replaces a stored one; a number that occurs twice in the "
-        "files counts once, the first time. Text is cut at 200 characters. " + REJECTED_ROWS
+        "columns number, name and location, in any order. Every number of a contact gets the contact's name and "
+        "location, in place of stored ones; a number that occurs twice counts the first time. " + REJECTED_ROWS
     )
     importer = ContactImport
     noun = "contacts"

@@ -108,6 +108,6 @@ def test_standard_input_is_streamed(monkeypatch: pytest.MonkeyPatch, packed: boo
     with io.TextIOWrapper(os.fdopen(reading, "rb")) as piped:
         monkeypatch.setattr("sys.stdin", piped)
         with files.open_text("-") as file:
-            assert (file.name, file.size) == ("<stdin>", None)
+            assert (file.name, file.size) == ("<stdin>", 0)
             assert sum(1 for _ in file.lines) == 100_000
     feeder.join()
