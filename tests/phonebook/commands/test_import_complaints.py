@@ -212,14 +212,6 @@ def test_block_list_replaces_its_numbers_and_0_votes_remove(file: Any) -> None:
     ]
 
 
-def test_repeated_number_in_a_block_list_counts_once(file: Any) -> None:
-    entries = [{"phone": "+493023125042", "votes": votes} for votes in (4, 10)]
-    ran = Ran("import_complaints", file(json.dumps({"numbers": entries, "version": 1})), "--json")
-    assert ran.counts() == {"added": 1}
-    assert ran.err.endswith(":1: 49********42: repeats an earlier row (entry 2)\n")
-    assert [row[3] for row in complaint_days()] == [4]
-
-
 def test_number_of_a_block_list_has_one_day(file: Any) -> None:
     now = datetime.now(UTC)
     for version, age_days in ((1, 50), (2, 10)):
@@ -282,16 +274,6 @@ def test_repeated_count_counts_once(file: Any) -> None:
 def test_total_of_0_removes_the_count(file: Any) -> None:
     Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},3\n"))
     assert Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},0\n"), "--json").counts() == {"removed": 1}
-
-
-def test_counts_age_out_of_the_window_without_another_import(file: Any, settings: Any) -> None:
-    today = datetime.now(UTC).date()
-    path = file(f"number,day,total\n{JANE},{today - timedelta(days=10)},3\n")
-    Ran("import_complaints", path)
-    settings.COMPLAINT_WINDOW_DAYS = 11
-    assert awaited.answer_of(Complaints(), str(JANE)) == Found(spam=True)
-    settings.COMPLAINT_WINDOW_DAYS = 10
-    assert awaited.answer_of(Complaints(), str(JANE)) == NotFound()
 
 
 def test_sources_do_not_replace_each_other(file: Any) -> None:

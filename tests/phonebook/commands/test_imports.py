@@ -62,20 +62,6 @@ def test_vcard_is_recognized_and_found_by_the_next_search(file: Any) -> None:
     assert [awaited.answer_of(Directory(), n) for n in ("12125550142", "441614960142")] == [found, found]
 
 
-@pytest.mark.parametrize(
-    ("header", "row", "title"),
-    [
-        ("First Name,Last Name,File As,Phone 1 - Label,Phone 1 - Value", "Jane,Doe,,Mobile,+1 212-555-0142", "Google"),
-        ("First Name,Last Name,Company,Mobile Phone,Notes", 'Jane,Doe,,+1 212-555-0142,"two\nlines"', "Outlook"),
-        ("Number;Name", "+1 212-555-0142;Jane Doe", "CSV with number"),
-    ],
-)
-def test_each_programs_export_is_recognized(file: Any, header: str, row: str, title: str) -> None:
-    ran = Ran("import_contacts", file(f"{header}\n{row}\n"))
-    assert f"({title}" in ran.out
-    assert Contact.objects.values_list("number", "name").get() == (JANE, "Jane Doe")
-
-
 def test_format_overrides_an_unrecognized_first_line(file: Any) -> None:
     path = file(f"an address book\nBEGIN:VCARD\nFN:Jane\nTEL:+{JANE}\nEND:VCARD\n")
     assert "format not recognized by its first line; set --format" in str(Ran("import_contacts", path).error)
@@ -148,15 +134,6 @@ def test_numbers_without_country_code_need_the_region(file: Any) -> None:
     assert Contact.objects.count() == 1
     assert "--region US" not in Ran("import_contacts", path, "--region", "US").out
     assert Contact.objects.count() == 2
-
-
-def test_suppressed_number_is_not_imported(file: Any) -> None:
-    suppression.suppress([JANE])
-    ran = Ran("import_contacts", contact_file(file, GOOD, "441614960142,Other,"))
-    assert ran.err.endswith(":2: 1********42: suppressed (forget --block)\n")
-    assert Contact.objects.get().number == 441614960142
-    Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},3\n{JANE + 1},{TODAY},3\n"))
-    assert ComplaintDay.objects.get().number == JANE + 1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from core import db
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.refresh import RefreshResult, refresh, refresh_lock
-from phonebook.models import ComplaintDay, Dataset
+from phonebook.models import Dataset
 from tests.phonebook.refreshing import LIST_PATH, TOKEN, Publishers, publishers, stored
 from tests.publisher import chunked, truncated
 from tests.upstream import BOMB, Behaviour, raw
@@ -204,17 +204,6 @@ def test_phoneblock_list_is_loaded_once_and_then_its_changes(publishers: Publish
 def test_phoneblock_list_without_a_version_is_loaded_whole(publishers: Publishers) -> None:
     publishers.phoneblock.files[LIST_PATH] = b'{"numbers": [{"phone": "+493023125042", "votes": 4}]}'
     assert [run_one("phoneblock").read for _ in range(2)] == [1, 1]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_shrunken_block_list_is_refused_unless_allowed(publishers: Publishers) -> None:
-    publishers.publish_list(41, dict.fromkeys(range(30), 10))
-    run_one("phoneblock")
-    publishers.publish_list(42, dict.fromkeys(range(10), 10))
-    (result,) = run("phoneblock", full=True)
-    assert "phoneblock would lose 20 of its 30 numbers" in result.errors[0]
-    assert ComplaintDay.objects.count() == 30
-    assert run_one("phoneblock", full=True, allow_loss=True).removed == 20
 
 
 def test_phoneblock_without_a_token_is_not_asked(publishers: Publishers, monkeypatch: pytest.MonkeyPatch) -> None:

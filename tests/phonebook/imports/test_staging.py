@@ -57,13 +57,6 @@ def test_key_that_somebody_adds_during_the_merge_is_changed(monkeypatch: pytest.
     assert sorted(Contact.objects.values_list("number", "name")) == [row[:2] for row in contacts(2)]
 
 
-def test_added_changed_and_unchanged_are_counted_separately() -> None:
-    Contact.objects.create(number=FIRST, name="Jane Doe")
-    Contact.objects.create(number=FIRST + 1, name="John Doe")
-    assert upsert(CONTACTS, contacts(3)) == Counts(added=1, changed=1, unchanged=1)
-    assert set(Contact.objects.values_list("name", flat=True)) == {"Jane Doe"}
-
-
 def test_only_changed_rows_get_a_new_timestamp() -> None:
     Contact.objects.create(number=FIRST, name="Jane Doe", updated_at=LONG_AGO)
     Contact.objects.create(number=FIRST + 1, name="John Doe", updated_at=LONG_AGO)
