@@ -13,7 +13,7 @@ from core.retention import PRUNE_ROWS, delete_in_batches
 from phonebook.imports import data_sets, formats
 from phonebook.imports.formats import Format
 from phonebook.imports.pipeline import LINE_BITS, Import, ReplacedDay, is_loss
-from phonebook.imports.readers.base import UnreadableFile
+from phonebook.imports.readers.base import WHOLE_COUNT, UnreadableFile
 from phonebook.imports.staging import NOT_DELETED, Tables, TargetTable
 from phonebook.models import MAX_COUNT, ComplaintDay, ComplaintSubject
 
@@ -77,7 +77,8 @@ class ComplaintImport(Import):
             self._require_list()
         elif self._full:
             raise UnreadableFile("--full is for block lists: other files replace the days that they contain")
-        self.tables.derive("totals", _TOTALS, index="number, source, day")
+        parts = fetch_one("SELECT 1 FROM staged WHERE ticket <> %s LIMIT 1", [WHOLE_COUNT])
+        self.tables.derive("totals", _SUMS if parts else _WHOLE_COUNTS, index="number, source, day")
         self.tables.derive("replaced", _REPLACED_DAYS, [self._list])
         self._require_days()
         self.tables.fill(
@@ -141,9 +142,10 @@ _REPLACED_DAYS = f"""
 SELECT source, day, CAST(sum(total) AS bigint) AS total, count(DISTINCT position >> {LINE_BITS}) AS files
 FROM staged WHERE source <> %s GROUP BY source, day
 """
+_WHOLE_COUNTS = "SELECT number, source, day, total, robocalls, subject FROM staged WHERE total > 0"
 # The subject is that of most complaints of the number and day: the maximum of sum and subject combined into one
 # integer.
-_TOTALS = f"""
+_SUMS = f"""
 SELECT number, source, day,
     CAST(CASE WHEN sum(total) > {MAX_COUNT} THEN {MAX_COUNT} ELSE sum(total) END AS bigint) AS total,
     CAST(CASE WHEN sum(robocalls) > {MAX_COUNT} THEN {MAX_COUNT} ELSE sum(robocalls) END AS bigint) AS robocalls,

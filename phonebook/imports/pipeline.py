@@ -178,8 +178,8 @@ class Import(ABC):
         """Delete, count and report the staged rows that repeat an earlier one."""
         repeated = (
             "SELECT position, number, first FROM ("
-            f"SELECT position, number, min(position) OVER (PARTITION BY {self.identity}) AS first "
-            f"FROM staged WHERE {self.can_repeat}) rows_with_first WHERE position <> first"
+            f"SELECT position, number, first_value(position) OVER (PARTITION BY {self.identity} ORDER BY position) "
+            f"AS first FROM staged WHERE {self.can_repeat}) rows_with_first WHERE position <> first"
         )
         for position, number, first in self.tables.stream(f"{repeated} ORDER BY position"):
             self.result.repeated += 1
