@@ -19,8 +19,8 @@ from phonebook import cache_versions
 from phonebook.address_books import books, carddav, ldapsearch
 from phonebook.address_books.books import Book, BookFailed, Card, Changes
 from phonebook.imports.contacts import CONTACTS
+from phonebook.imports.pipeline import SUPPRESSED, OnReject, is_loss
 from phonebook.imports.readers import base
-from phonebook.imports.reading import SUPPRESSED, OnReject, is_loss
 from phonebook.imports.staging import Counts, Tables, chunks
 from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
 

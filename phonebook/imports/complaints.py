@@ -3,148 +3,148 @@
 # ruff: noqa: S608 (statements are built from names in the code; values are bound)
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 
 from core.db import fetch, fetch_one
-from core.retention import delete_in_batches
+from core.retention import PRUNE_ROWS, delete_in_batches
 from phonebook.imports import data_sets, formats
-from phonebook.imports.files import TextFile
 from phonebook.imports.formats import Format
-from phonebook.imports.progress import ImportProgress
+from phonebook.imports.pipeline import LINE_BITS, Import, ReplacedDay, is_loss
 from phonebook.imports.readers.base import WHOLE_COUNT, UnreadableFile
-from phonebook.imports.reading import LINE_BITS, FileReader, ImportResult, OnReject, ReplacedDay, is_loss
-from phonebook.imports.staging import NOT_DELETED, StagingTables, Tables, TargetTable
-from phonebook.models import MAX_COUNT, ComplaintDay, ComplaintSubject, Dataset
+from phonebook.imports.staging import NOT_DELETED, Tables, TargetTable
+from phonebook.models import MAX_COUNT, ComplaintDay, ComplaintSubject
 
 #: A file with a different subject in every row must not fill the table.
 MAX_SUBJECTS = 1000
-PRUNE_ROWS = 1_000
 COMPLAINTS = TargetTable(ComplaintDay, key=("number", "source", "day"), values=("total", "robocalls", "subject_id"))
 
 
-def import_complaints(
-    *,
-    files: Iterable[AbstractContextManager[TextFile]],
-    today: date,
-    on_reject: OnReject,
-    format_name: str | None = None,
-    source: str | None = None,
-    full: bool = False,
-    allow_loss: bool = False,
-    oldest_day: date | None = None,
-    expected_rows: int = 0,
-    dry_run: bool = False,
-    observer: ImportProgress | None = None,
-) -> ImportResult:
-    """Replace, for each source, the days that the files contain, all files together.
+class ComplaintImport(Import):
+    """Replaces, for each source, the days that the files contain, all files together.
 
     A block list (PhoneBlock) has numbers instead of days: it replaces the numbers that it names, and with `full` its
-    source's whole list. `format_name`: a key of formats.COMPLAINTS; None: recognized for each file. `source`: None: the
-    format's. `today` is in UTC. Rows of days before `oldest_day` are skipped, except a block list's. Raises
-    UnreadableFile, with nothing changed, if a file cannot be read, all rows are rejected, files do not go together, or,
-    unless `allow_loss`, there are fewer than half of the `expected_rows`, or a day or list would lose more than half of
-    its numbers: most often the file is only a part of it.
+    source's whole list. `source`: None: the format's. `today` is in UTC. Rows of days before `oldest_day` are skipped,
+    except a block list's. Also raises UnreadableFile if files do not go together, or, unless `allow_loss`, if there are
+    fewer than half of the `expected_rows`, or a day or list would lose more than half of its numbers: most often the
+    file is only a part of it.
     """
-    observer = observer or ImportProgress()
-    reader, subjects = FileReader(on_reject, observer), _Subjects()
 
-    def options(format_: Format) -> dict[str, Any]:
-        return {"source": source or format_.source, "today": today, "oldest_day": oldest_day}
+    table = COMPLAINTS
+    formats = formats.COMPLAINTS
+    columns = {
+        "position": "bigint", "number": "bigint", "source": "text", "day": "date", "total": "bigint",
+        "robocalls": "bigint", "subject": "smallint", "ticket": "text",
+    }  # fmt: skip
+    identity = "number, source, day, ticket"
+    can_repeat = "ticket <> ''"
 
-    with Tables() as tables:
-        rows = reader.rows(files, formats.COMPLAINTS, format_name, options)
-        staged = tables.fill("staged", _COLUMNS, subjects.numbered(rows), observer.read)
-        with tables.lock(COMPLAINTS):
-            valid = reader.finish(tables, staged)
-            if is_loss(expected_rows - valid, expected_rows) and not allow_loss:
-                raise UnreadableFile(
-                    f"{valid:,} valid rows are less than half of the previous file's {expected_rows:,}; to import it "
-                    "anyway, add --allow-loss"
-                )
-            list_source = _list_source(source, reader.result.formats)
-            if list_source:
-                _require_list(list_source, reader, full)
-            elif full:
-                raise UnreadableFile("--full is for block lists: other files replace the days that they contain")
-            identity = _identity(reader.result.formats)
-            if _add_up(tables, identity, valid) < valid:
-                reader.report_repeated(tables, identity, "ticket <> ''")
-            tables.derive("replaced", _REPLACED_DAYS, [list_source])
-            _require_days()
-            tables.fill("subjects", {"number": "smallint", "id": "smallint"}, subjects.ids(create=not dry_run))
-            if list_source:
-                tables.derive("merged", _MERGED_LIST, [list_source, full])
-            else:
-                tables.derive("merged", _MERGED_DAYS)
-            reader.result.days = [ReplacedDay(*row) for row in fetch(_DAY_RESULTS)]
-            if not allow_loss and not dry_run:
-                _require_no_loss(reader.result.days, list_source)
-            tables.merge(COMPLAINTS, reader.result, observer, dry_run=dry_run)
-            if list_source and not dry_run:
-                data_sets.record(data_sets.list_name(list_source), str(reader.result.version or 0), rows=valid)
-            elif not dry_run:
-                data_sets.record_days(reader.result.days)
-        if not dry_run:
-            observer.finished()
-    return reader.result
+    def __init__(
+        self,
+        *,
+        today: date,
+        source: str | None = None,
+        full: bool = False,
+        allow_loss: bool = False,
+        oldest_day: date | None = None,
+        expected_rows: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._today, self._source, self._oldest_day = today, source, oldest_day
+        self._full, self._allow_loss, self._expected_rows = full, allow_loss, expected_rows
+        self._subjects = _Subjects()
+        #: The source of the block list; empty for other files.
+        self._list = ""
+
+    def reader_options(self, format_: Format) -> dict[str, Any]:
+        return {"source": self._source or format_.source, "today": self._today, "oldest_day": self._oldest_day}
+
+    def staged_rows(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        return self._subjects.numbered(rows)
+
+    def derive_merged(self, valid: int) -> None:
+        if is_loss(self._expected_rows - valid, self._expected_rows) and not self._allow_loss:
+            raise UnreadableFile(
+                f"{valid:,} valid rows are less than half of the previous file's {self._expected_rows:,}; to import it "
+                "anyway, add --allow-loss"
+            )
+        lists = [name for name in self.result.formats if self.formats[name].is_list]
+        if lists:
+            self._list = self._source or self.formats[lists[0]].source
+            self._require_list()
+        elif self._full:
+            raise UnreadableFile("--full is for block lists: other files replace the days that they contain")
+        parts = fetch_one("SELECT 1 FROM staged WHERE ticket <> %s LIMIT 1", [WHOLE_COUNT])
+        self.tables.derive("totals", _SUMS if parts else _WHOLE_COUNTS, index="number, source, day")
+        self.tables.derive("replaced", _REPLACED_DAYS, [self._list])
+        self._require_days()
+        self.tables.fill(
+            "subjects", {"number": "smallint", "id": "smallint"}, self._subjects.ids(create=not self.dry_run)
+        )
+        if self._list:
+            self.tables.derive("merged", _MERGED_LIST, [self._list, self._full])
+        else:
+            self.tables.derive("merged", _MERGED_DAYS)
+        self.result.days = [ReplacedDay(*row) for row in fetch(_DAY_RESULTS)]
+        if not self._allow_loss and not self.dry_run:
+            self._require_no_loss()
+
+    def record(self, valid: int) -> None:
+        if self._list:
+            data_sets.record(data_sets.list_name(self._list), str(self.result.version or 0), rows=valid)
+        else:
+            data_sets.record_days(self.result.days)
+
+    def _require_list(self) -> None:
+        """Raises UnreadableFile if there are other files, if the source has days, if a newer list is loaded, or if a
+        full list is incomplete."""
+        source, version = self._list, self.result.version or 0
+        if len(self.result.formats) > 1:
+            raise UnreadableFile("import a block list by itself: one file per command, the older version first")
+        loaded = data_sets.loaded_version(data_sets.list_name(source))
+        if not loaded and ComplaintDay.objects.filter(source=source).exists():
+            raise UnreadableFile(f"'{source}' has complaints by day; a block list needs its own source (--source)")
+        if self._full and self.rejected_with_number:
+            raise UnreadableFile(
+                f"{self.rejected_with_number:,} entries name a number but are invalid, so the list is not complete"
+            )
+        if loaded and not self._full and version < int(loaded):
+            raise UnreadableFile(
+                f"the list is version {version}, but version {loaded} is loaded; to replace it with an older full "
+                "list, add --full"
+            )
+
+    def _require_days(self) -> None:
+        """Raises UnreadableFile if a source whose days are replaced has a block list."""
+        for (source,) in fetch("SELECT DISTINCT source FROM replaced"):
+            if data_sets.loaded_version(data_sets.list_name(source)):
+                raise UnreadableFile(f"'{source}' is the source of a block list; days need another source (--source)")
+
+    def _require_no_loss(self) -> None:
+        losses = [(f"{day.source} {day.day}", day.removed, day.numbers) for day in self.result.days if day.is_loss]
+        if self._list:
+            [removed] = fetch_one("SELECT count(deleted) FROM merged")
+            before = ComplaintDay.objects.filter(source=self._list).count()
+            losses = [(self._list, removed, before)] if is_loss(removed, before) else []
+        if losses:
+            what, removed, before = losses[0]
+            raise UnreadableFile(
+                f"{what} would lose {removed:,} of its {before:,} numbers"
+                + (f", and {len(losses) - 1} more days most of theirs" if len(losses) > 1 else "")
+                + ". Import all files of a day with one command; to import anyway, add --allow-loss"
+            )
 
 
-def _list_source(source: str | None, names: list[str]) -> str:
-    """The source of a block list with these names of formats; empty if there is none. Raises UnreadableFile."""
-    lists = [name for name in names if formats.COMPLAINTS[name].is_list]
-    if lists and len(names) > 1:
-        raise UnreadableFile("import a block list by itself: one file per command, the older version first")
-    return source or formats.COMPLAINTS[lists[0]].source if lists else ""
-
-
-def _identity(names: list[str]) -> str:
-    """The columns, or expressions, by which a row of files with these formats repeats another."""
-    identities = {formats.COMPLAINTS[name].identity for name in names}
-    return identities.pop() if len(identities) == 1 else _ANY_IDENTITY
-
-
-def _add_up(tables: StagingTables, identity: str, valid: int) -> int:
-    """Create `counted`, the staged rows that count, and `totals` by number, source and day. Returns how many count."""
-    whole_counts = identity == formats.NUMBER_AND_DAY
-    if identity:
-        index = identity if whole_counts else ""
-        valid = tables.derive("counted", _FIRST_OF_EACH.format(identity=identity), index=index)
-    else:
-        tables.view("counted", _ALL)
-    if whole_counts:
-        tables.view("totals", _WHOLE_COUNTS)
-    else:
-        tables.derive("totals", _SUMS, index=formats.NUMBER_AND_DAY)
-    return valid
-
-
-_COLUMNS = {
-    "position": "bigint", "number": "bigint", "source": "text", "day": "date", "total": "bigint",
-    "robocalls": "bigint", "subject": "smallint", "ticket": "text",
-}  # fmt: skip
-# For files of several formats.
-_ANY_IDENTITY = formats.TICKET + "".join(
-    f", CASE WHEN ticket = '{WHOLE_COUNT}' THEN {column} END" for column in ("number", "day")
-)
-_ALL = "SELECT position, number, source, day, total, robocalls, subject FROM staged"
-# A ticket, or a number's count of a day, counts where it occurs first; all rows without a ticket count.
-_FIRST_OF_EACH = """
-SELECT position, number, source, day, total, robocalls, subject
-FROM (SELECT *, row_number() OVER (PARTITION BY {identity} ORDER BY position) AS nth FROM staged) numbered
-WHERE nth = 1 OR ticket = ''
-"""
 _REPLACED_DAYS = f"""
 SELECT source, day, CAST(sum(total) AS bigint) AS total, count(DISTINCT position >> {LINE_BITS}) AS files
-FROM counted WHERE source <> %s GROUP BY source, day
+FROM staged WHERE source <> %s GROUP BY source, day
 """
-# Each row is a number's whole count of its day.
-_WHOLE_COUNTS = "SELECT number, source, day, total, robocalls, subject FROM counted WHERE total > 0"
-# Each row is a part of the count. The subject is that of most complaints of the number and day: the maximum of sum and
-# subject combined into one integer.
+_WHOLE_COUNTS = "SELECT number, source, day, total, robocalls, subject FROM staged WHERE total > 0"
+# The subject is that of most complaints of the number and day: the maximum of sum and subject combined into one
+# integer.
 _SUMS = f"""
 SELECT number, source, day,
     CAST(CASE WHEN sum(total) > {MAX_COUNT} THEN {MAX_COUNT} ELSE sum(total) END AS bigint) AS total,
@@ -153,7 +153,7 @@ SELECT number, source, day,
 FROM (
     SELECT number, source, day, sum(total) AS total, sum(robocalls) AS robocalls,
         CASE WHEN subject = 0 THEN 0 ELSE sum(total) * 65536 + subject END AS weight
-    FROM counted GROUP BY number, source, day, subject
+    FROM staged GROUP BY number, source, day, subject
 ) by_subject
 GROUP BY number, source, day HAVING sum(total) > 0
 """
@@ -170,7 +170,7 @@ ORDER BY 1
 """
 _MERGED_DAYS = _MERGED.format(join="JOIN replaced r ON r.day = stored.day AND r.source = stored.source", where="")
 _MERGED_LIST = _MERGED.format(
-    join="", where="AND stored.source = %s AND (%s OR stored.number IN (SELECT number FROM counted))"
+    join="", where="AND stored.source = %s AND (%s OR stored.number IN (SELECT number FROM staged))"
 )
 _DAY_RESULTS = """
 SELECT r.source, r.day, COALESCE(sum(stored.total), 0), r.total, count(stored.id), count(merged.deleted), r.files
@@ -208,46 +208,6 @@ class _Subjects:
         elif new:
             known |= {text: -numbers[text] for text in new}
         return [(number, known[text]) for text, number in numbers.items() if text in known]
-
-
-def _require_no_loss(days: list[ReplacedDay], list_source: str) -> None:
-    losses = [(f"{day.source} {day.day}", day.removed, day.numbers) for day in days if day.is_loss]
-    if list_source:
-        [removed] = fetch_one("SELECT count(deleted) FROM merged")
-        before = ComplaintDay.objects.filter(source=list_source).count()
-        losses = [(list_source, removed, before)] if is_loss(removed, before) else []
-    if losses:
-        what, removed, before = losses[0]
-        raise UnreadableFile(
-            f"{what} would lose {removed:,} of its {before:,} numbers"
-            + (f", and {len(losses) - 1} more days most of theirs" if len(losses) > 1 else "")
-            + ". Import all files of a day with one command; to import anyway, add --allow-loss"
-        )
-
-
-def _require_list(source: str, reader: FileReader, full: bool) -> None:
-    """Raises UnreadableFile if the source has days, if a newer list is loaded, or if a full list is incomplete."""
-    loaded = Dataset.objects.filter(name=data_sets.list_name(source)).first()
-    if loaded is None and ComplaintDay.objects.filter(source=source).exists():
-        raise UnreadableFile(f"'{source}' has complaints by day; a block list needs its own source (--source)")
-    if full and reader.rejected_with_number:
-        raise UnreadableFile(
-            f"{reader.rejected_with_number:,} entries name a number but are invalid, so the list is not complete"
-        )
-    version = reader.result.version or 0
-    if loaded and not full and version < int(loaded.version):
-        raise UnreadableFile(
-            f"the list is version {version}, but version {loaded.version} is loaded; to replace it with an older full "
-            "list, add --full"
-        )
-
-
-def _require_days() -> None:
-    """Raises UnreadableFile if a source whose days are replaced has a block list."""
-    sources = [source for (source,) in fetch("SELECT DISTINCT source FROM replaced")]
-    if lists := Dataset.objects.filter(name__in=map(data_sets.list_name, sources)).values_list("name", flat=True):
-        source = lists[0].partition(" ")[2]
-        raise UnreadableFile(f"'{source}' is the source of a block list; days need another source (--source)")
 
 
 def drop_unused_subjects() -> int:

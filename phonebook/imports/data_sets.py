@@ -7,8 +7,8 @@ from datetime import date, datetime
 from django.conf import settings
 from django.utils import timezone
 
+from phonebook.imports.pipeline import ReplacedDay
 from phonebook.imports.readers import fcc_csv, ftc_csv, phoneblock
-from phonebook.imports.reading import ReplacedDay
 from phonebook.models import MAX_COUNT, Dataset
 
 #: The sources whose publishers add data every day or week.

@@ -4,8 +4,7 @@ The body is stored as it was sent, plain or gzip: `files.open_text` reads both, 
 """
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 
 import requests
@@ -13,6 +12,7 @@ from django.conf import settings
 
 from core import http
 from core.addresses import AddressPolicy
+from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers.base import UnreadableFile
 
 #: Of one attempt, however slowly its body arrives.
@@ -37,62 +37,59 @@ class NotPublished(DownloadFailed):
     """The server has no such file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Download:
-    """A file to download to `path`. `validator`: ETag or Last-Modified of the version that is already loaded, or empty.
-    `headers`: may hold credentials; `requests` sends no Authorization to another host. `progress`: called with bytes
-    done and total, None if unknown."""
+def download(
+    url: str,
+    path: Path,
+    *,
+    address_policy: AddressPolicy,
+    headers: Mapping[str, str] | None = None,
+    validator: str = "",
+    progress: ImportProgress | None = None,
+) -> str | None:
+    """Download `url` to `path`. Returns the validator of the file that is now there, empty if it has none; None if it
+    has not changed, and nothing is there. After an exception, what is there is incomplete.
 
-    url: str = field(repr=False)
-    path: Path
-    address_policy: AddressPolicy
-    headers: Mapping[str, str] = field(repr=False, default_factory=dict)
-    validator: str = ""
-    progress: Callable[[int, int | None], None] = lambda done, total: None
+    `validator`: ETag or Last-Modified of the version that is already loaded, or empty. `headers`: may hold credentials;
+    `requests` sends no Authorization to another host. Raises NotPublished (404); DownloadFailed after ATTEMPTS, or at
+    once where another one is useless; UnreadableFile for a web page, or more than REFRESH_MAX_MB; OSError of the disk.
+    """
+    sent = {"User-Agent": "Mozilla/5.0 (compatible; CallerID)", "Accept-Encoding": "gzip", **(headers or {})}
+    if validator:
+        sent["If-None-Match" if _is_etag(validator) else "If-Modified-Since"] = validator
+    for attempt in range(ATTEMPTS):
+        try:
+            with (
+                http.Session(url, address_policy, timeout_s=ATTEMPT_TIMEOUT_S) as session,
+                session.request("GET", url, headers=sent, allow_redirects=True) as response,
+            ):
+                if response.status_code == 304 and validator:
+                    return None
+                _require_file(response)
+                _store(response, path, progress or ImportProgress())
+                return _validator(response)
+        except http.RequestInterrupted as error:
+            failure = error
+        except http.RequestFailed as error:
+            raise DownloadFailed(str(error)) from None
+        pause_s = RETRY_WAIT_S * 2**attempt if failure.wait_s is None else failure.wait_s
+        if pause_s > MAX_RETRY_AFTER_S:
+            raise DownloadFailed(f"{failure} and asks to wait {pause_s:,.0f} s")
+        if attempt < ATTEMPTS - 1:
+            time.sleep(pause_s)
+    raise DownloadFailed(f"{failure}, {ATTEMPTS} times")
 
-    def run(self) -> str | None:
-        """Return the validator of the file that is now at `path`, empty if it has none; None if it has not changed, and
-        nothing is there. After an exception, what is there is incomplete.
 
-        Raises NotPublished (404); DownloadFailed after ATTEMPTS, or at once where another one is useless;
-        UnreadableFile for a web page, or more than REFRESH_MAX_MB; OSError of the disk.
-        """
-        for attempt in range(ATTEMPTS):
-            try:
-                with http.Session(self.url, self.address_policy, timeout_s=ATTEMPT_TIMEOUT_S) as session:
-                    return self._attempt(session)
-            except http.RequestInterrupted as error:
-                failure = error
-            except http.RequestFailed as error:
-                raise DownloadFailed(str(error)) from None
-            pause_s = RETRY_WAIT_S * 2**attempt if failure.wait_s is None else failure.wait_s
-            if pause_s > MAX_RETRY_AFTER_S:
-                raise DownloadFailed(f"{failure} and asks to wait {pause_s:,.0f} s")
-            if attempt < ATTEMPTS - 1:
-                time.sleep(pause_s)
-        raise DownloadFailed(f"{failure}, {ATTEMPTS} times")
-
-    def _attempt(self, session: http.Session) -> str | None:
-        headers = {"User-Agent": "Mozilla/5.0 (compatible; CallerID)", "Accept-Encoding": "gzip", **self.headers}
-        if self.validator:
-            headers["If-None-Match" if _is_etag(self.validator) else "If-Modified-Since"] = self.validator
-        with session.request("GET", self.url, headers=headers, allow_redirects=True) as response:
-            if response.status_code == 304 and self.validator:
-                return None
-            _require_file(response)
-            self._store(response)
-        return _validator(response)
-
-    def _store(self, response: requests.Response) -> None:
-        total = response.raw.length_remaining
-        _require_size(total or 0)
-        done = 0
-        with self.path.open("wb") as file:
-            for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
-                file.write(chunk)
-                done += len(chunk)
-                _require_size(done)
-                self.progress(done, total)
+def _store(response: requests.Response, path: Path, progress: ImportProgress) -> None:
+    total = response.raw.length_remaining
+    _require_size(total or 0)
+    progress.start("downloading", total, "MB")
+    done = 0
+    with path.open("wb") as file:
+        for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
+            file.write(chunk)
+            done += len(chunk)
+            _require_size(done)
+            progress.update(done, done // 10**6)
 
 
 def _require_file(response: requests.Response) -> None:
@@ -119,10 +116,10 @@ def _is_etag(validator: str) -> bool:
 def _validator(response: requests.Response) -> str:
     """The response's ETag or else Last-Modified, the first that can be stored and sent back; empty if there is none."""
     etag, modified = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
-    found = (etag if _is_etag(etag) else "", modified)
-    return next(
-        (value for value in found if 0 < len(value) <= MAX_VALIDATOR and value.isascii() and value.isprintable()), ""
-    )
+    for value in (etag if _is_etag(etag) else "", modified):
+        if 0 < len(value) <= MAX_VALIDATOR and value.isascii() and value.isprintable():
+            return value
+    return ""
 
 
 def _require_size(size: int) -> None:

@@ -4,17 +4,15 @@ import gzip
 import hashlib
 import io
 import os
-import stat
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
-from pathlib import Path
 from typing import BinaryIO, cast
 
-from phonebook.imports.readers.base import UnreadableFile, with_file_name
+from phonebook.imports.readers.base import UnreadableFile
 
 # A block list may be a single line of JSON; no text file has longer lines.
 MAX_LINE = 64 * 2**20
@@ -45,20 +43,18 @@ class _HashingStream(io.RawIOBase):
 
 class TextFile:
     """`name`: as the operator typed it. `lines` can be read once; a byte that could not be decoded is a lone surrogate
-    (PEP 383). `size`: bytes, None if unknown; `position`: how many of them have been read, 0 if unknown."""
+    (PEP 383). `size`: bytes, 0 if unknown; `position`: how many of them have been read, 0 if unknown."""
 
     def __init__(self, name: str, raw: BinaryIO, content: _HashingStream, lines: Iterator[str]) -> None:
         self.name = name
-        self.size = _size(raw)
+        self.size = os.fstat(raw.fileno()).st_size  # 0 of a pipe
         self._raw = raw
         self._content = content
         self.first_line, self.lines = _first_line(lines)
 
     @property
     def position(self) -> int:
-        if self.size is None:
-            return 0
-        return self.size if self._raw.closed else self._raw.tell()
+        return self.size if self._raw.closed or not self.size else self._raw.tell()
 
     @property
     def digest(self) -> bytes:
@@ -71,25 +67,28 @@ def open_text(path: str, *, encoding: str | None = None, max_bytes: int = sys.ma
     """Open `path` (`-`: standard input). The first bytes show gzip and byte order marks; otherwise the encoding is
     `encoding`, or UTF-8. `max_bytes`: of the uncompressed content.
 
-    Raises OSError and UnreadableFile, also while the lines are read.
+    Raises OSError and UnreadableFile, also while the lines are read. An UnreadableFile that is raised while the file is
+    open gets its name.
     """
     name = "<stdin>" if path == "-" else path
-    with ExitStack() as stack:
-        if path == "-" and sys.stdin is None:
-            raise UnreadableFile("standard input is closed")
-        raw = cast(io.BufferedReader, sys.stdin.buffer) if path == "-" else stack.enter_context(Path(path).open("rb"))
-        with with_file_name(name), _decoding_errors():
-            packed = raw.peek(2).startswith(_GZIP)
-            content = _HashingStream(cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw, max_bytes)
-            stream = io.BufferedReader(content, _BUFFER)
-            start = stream.peek(3)
-            marked = next((known for mark, known in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
-            # Universal newlines; UTF-16 and UTF-32 cannot represent undecoded bytes.
-            chosen = marked or encoding or "utf-8"
-            errors = "strict" if "16" in chosen or "32" in chosen else "surrogateescape"
-            text = io.TextIOWrapper(stream, encoding=chosen, errors=errors)
-            file = TextFile(name, raw, content, _lines(text))
-        yield file
+    try:
+        with ExitStack() as stack:
+            if path == "-" and sys.stdin is None:
+                raise UnreadableFile("standard input is closed")
+            raw = cast(io.BufferedReader, sys.stdin.buffer) if path == "-" else stack.enter_context(open(path, "rb"))
+            with _decoding_errors():
+                packed = raw.peek(2).startswith(_GZIP)
+                content = _HashingStream(cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw, max_bytes)
+                stream = io.BufferedReader(content, _BUFFER)
+                start = stream.peek(3)
+                marked = next((known for mark, known in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
+                # Universal newlines; UTF-16 and UTF-32 cannot represent undecoded bytes.
+                chosen = marked or encoding or "utf-8"
+                errors = "strict" if "16" in chosen or "32" in chosen else "surrogateescape"
+                file = TextFile(name, raw, content, _lines(io.TextIOWrapper(stream, encoding=chosen, errors=errors)))
+            yield file
+    except UnreadableFile as error:
+        raise UnreadableFile(f"{name}: {error}") from error
 
 
 def _lines(text: io.TextIOWrapper) -> Iterator[str]:
@@ -108,6 +107,8 @@ def _decoding_errors() -> Iterator[None]:
         raise UnreadableFile("the gzip file is damaged or truncated") from error
     except UnicodeError as error:
         raise UnreadableFile("the text is damaged or truncated") from error
+    except LookupError as error:  # of an encoding
+        raise UnreadableFile(str(error).partition(";")[0]) from error
 
 
 def _first_line(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
@@ -118,11 +119,3 @@ def _first_line(lines: Iterator[str]) -> tuple[str, Iterator[str]]:
         if line.strip():
             break
     return (read[-1].strip() if read else ""), chain(read, lines)
-
-
-def _size(raw: BinaryIO) -> int | None:
-    try:
-        status = os.fstat(raw.fileno())
-    except (OSError, AttributeError):
-        return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None

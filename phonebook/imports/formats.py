@@ -24,12 +24,7 @@ class Format:
     source: str = ""
     #: Complaints: a block list, which is about numbers instead of days.
     is_list: bool = False
-    #: Complaints: the columns by which a row repeats another; if empty, every row counts.
-    identity: str = ""
 
-
-TICKET = "source, ticket"
-NUMBER_AND_DAY = "number, source, day"
 
 CONTACTS: Mapping[str, Format] = {
     "vcard": Format("vCard", vcard),
@@ -39,9 +34,9 @@ CONTACTS: Mapping[str, Format] = {
 }
 COMPLAINTS: Mapping[str, Format] = {
     "ftc": Format("FTC Do Not Call CSV", FTCReader, ftc_csv.SOURCE),
-    "fcc": Format("FCC unwanted calls CSV", FCCReader, fcc_csv.SOURCE, identity=TICKET),
+    "fcc": Format("FCC unwanted calls CSV", FCCReader, fcc_csv.SOURCE),
     "phoneblock": Format("PhoneBlock block list JSON", phoneblock, phoneblock.SOURCE, is_list=True),
-    "csv": Format("CSV with number, day, total", PlainComplaintReader, "import", identity=NUMBER_AND_DAY),
+    "csv": Format("CSV with number, day, total", PlainComplaintReader, "import"),
 }
 
 

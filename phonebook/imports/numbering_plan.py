@@ -3,6 +3,7 @@
 Only this module imports that data, and only while it loads: it takes 98 MB, which no serving process should hold.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +13,7 @@ from django.db import models
 from core.db import yield_to_writers
 from core.text import clean_text
 from phonebook.imports import data_sets
-from phonebook.imports.progress import OnProgress, ignore_progress
-from phonebook.imports.staging import chunks
+from phonebook.imports.staging import CHUNK_ROWS, chunks
 from phonebook.models import Country, NumberPrefix
 
 NUMBERING_PLAN = "numbering-plan"
@@ -74,12 +74,12 @@ def _english_name(names: dict[str, str]) -> str:
 
 
 def load_numbering_plan(
-    *, force: bool = False, dry_run: bool = False, progress: OnProgress = ignore_progress
+    *, force: bool = False, dry_run: bool = False, progress: Callable[[int], None] = lambda done: None
 ) -> PlanResult:
     """Update the tables of prefixes and countries to the installed version, writing only what differs.
 
     Does nothing if that version is recorded as loaded, unless `force`. Searches continue: rows are removed last. If
-    interrupted, call it again.
+    interrupted, call it again. `progress` is called with the number of rows done.
     """
     version = installed_version()
     before = data_sets.loaded_version(NUMBERING_PLAN)
@@ -94,19 +94,26 @@ def load_numbering_plan(
     ]
     for model, column, rows in wanted:
         present = dict(model._default_manager.values_list("pk", column))
-        written = [(key, value) for key, value in rows.items() if present.get(key) != value]
+        written = {key: value for key, value in rows.items() if present.get(key) != value}
         removed[model] = list(present.keys() - rows.keys())
-        added = len(rows.keys() - present.keys())
-        result.added += added
-        result.changed += len(written) - added
+        result.added += len(written.keys() - present.keys())
+        result.changed += len(written.keys() & present.keys())
         result.removed += len(removed[model])
         if before:
-            changed = written + [(key, "") for key in removed[model]]
             result.changes += [
-                {"key": str(key), "before": present.get(key, ""), "after": after} for key, after in changed
+                {"key": str(key), "before": present.get(key, ""), "after": written.get(key, "")}
+                for key in [*written, *removed[model]]
             ]
         if not dry_run:
-            _write(model, column, written, progress)
+            for number, chunk in enumerate(chunks(written.items())):
+                model._default_manager.bulk_create(
+                    [model(**{"pk": key, column: value}) for key, value in chunk],
+                    update_conflicts=True,
+                    unique_fields=["pk"],
+                    update_fields=[column],
+                )
+                progress(number * CHUNK_ROWS + len(chunk))
+                yield_to_writers()
     if not dry_run:
         for model, keys in removed.items():
             for chunk in chunks(keys):
@@ -114,16 +121,3 @@ def load_numbering_plan(
                 yield_to_writers()
         data_sets.record(NUMBERING_PLAN, version, rows=len(plan.places))
     return result
-
-
-def _write(model: type[models.Model], column: str, rows: list[tuple[Any, str]], progress: OnProgress) -> None:
-    done = 0
-    for chunk in chunks(rows):
-        model._default_manager.bulk_create(
-            [model(**{"pk": key, column: value}) for key, value in chunk],
-            update_conflicts=True,
-            unique_fields=["pk"],
-            update_fields=[column],
-        )
-        progress(done := done + len(chunk))
-        yield_to_writers()

@@ -8,8 +8,8 @@ the next run. A downloaded file, which contains complainants' places, is deleted
 import fcntl
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
@@ -21,12 +21,12 @@ from django.db import close_old_connections
 from core.addresses import policy_for
 from core.database_errors import describe
 from phonebook.imports import data_sets
-from phonebook.imports.complaints import import_complaints
-from phonebook.imports.download import Download, DownloadFailed, NotPublished
+from phonebook.imports.complaints import ComplaintImport
+from phonebook.imports.download import DownloadFailed, NotPublished, download
 from phonebook.imports.files import open_text
+from phonebook.imports.pipeline import ImportResult
 from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers.base import UnreadableFile
-from phonebook.imports.reading import ImportResult
 from phonebook.imports.staging import Counts
 from phonebook.models import Dataset
 
@@ -84,17 +84,16 @@ def refresh(
     today: date,
     full: bool = False,
     allow_loss: bool = False,
-    make_progress: Callable[[], ImportProgress] = ImportProgress,
+    progress: ImportProgress | None = None,
 ) -> Iterator[tuple[str, RefreshResult]]:
     """Refresh the sources (names in data_sets.PUBLISHED) one after the other, and yield each one's result.
 
-    `today`: in UTC. `full`: get PhoneBlock's whole list instead of its changes. `allow_loss`: as for import_complaints.
+    `today`: in UTC. `full`: get PhoneBlock's whole list instead of its changes. `allow_loss`: as for ComplaintImport.
     A source that fails does not affect the others. Raises AlreadyRunning, and OSError, before the first source.
     """
     with refresh_lock() as directory:
         for source in sources:
-            refresher = _Refresher(source, directory, today, full, allow_loss, make_progress)
-            yield source, refresher.run()
+            yield source, _Refresher(source, directory, today, full, allow_loss, progress or ImportProgress()).run()
 
 
 @dataclass(slots=True)
@@ -104,7 +103,7 @@ class _Refresher:
     today: date
     full: bool
     allow_loss: bool
-    make_progress: Callable[[], ImportProgress]
+    progress: ImportProgress
     result: RefreshResult = field(default_factory=RefreshResult)
 
     def run(self) -> RefreshResult:
@@ -131,7 +130,7 @@ class _Refresher:
                 continue
             before = [rows[earlier] for earlier in sorted(rows) if earlier < name and rows[earlier]]
             expected = min(before[-FTC_COMPARED_FILES:], default=0)
-            url = (settings.REFRESH_FTC_URL or FTC_URL).replace("{day}", str(day))
+            url = self._url(FTC_URL).replace("{day}", str(day))
             try:
                 rows[name] = self._import(url, name=name, expected_rows=expected)
             except NotPublished:
@@ -146,20 +145,21 @@ class _Refresher:
         """Import the whole table, if it has changed."""
         loaded = Dataset.objects.filter(name=_FCC_FILE).first()
         validator, rows = (loaded.version, loaded.rows) if loaded else ("", 0)
-        self._import(settings.REFRESH_FCC_URL or FCC_URL, name=_FCC_FILE, validator=validator, expected_rows=rows)
+        self._import(self._url(FCC_URL), name=_FCC_FILE, validator=validator, expected_rows=rows)
 
     def _phoneblock(self) -> None:
         """Import the changes since the loaded version of the list, or the whole list."""
         token = os.environ.get(PHONEBLOCK_TOKEN, "").strip()
         if not token:
             raise DownloadFailed(f"set {PHONEBLOCK_TOKEN} to a token that may download the block list")
-        loaded = Dataset.objects.filter(name=data_sets.list_name("phoneblock")).first()
-        full, url = self.full, settings.REFRESH_PHONEBLOCK_URL or PHONEBLOCK_URL
-        if loaded is None or loaded.version == "0":  # the list had no version
-            full = True
-        if not full and loaded:
-            url += f"{'&' if '?' in url else '?'}since={loaded.version}"
+        url, version = self._url(PHONEBLOCK_URL), data_sets.loaded_version(data_sets.list_name("phoneblock"))
+        full = self.full or version in ("", "0")  # none is loaded, or it had no version
+        if not full:
+            url += f"{'&' if '?' in url else '?'}since={version}"
         self._import(url, headers={"Authorization": f"Bearer {token}"}, full=full)
+
+    def _url(self, published: str) -> str:
+        return getattr(settings, f"REFRESH_{self.source.upper()}_URL") or published
 
     def _import(
         self,
@@ -174,35 +174,28 @@ class _Refresher:
         """Download and import one file, and record it as the data set `name`, if given. Returns the number of its valid
         rows, or 0 if it has not changed."""
         path = self.directory / self.source
-        oldest_day = self.today - timedelta(days=settings.COMPLAINT_KEPT_DAYS - 1)  # prune deletes what is older
         # An operator's own URL may be in the own network.
-        configured = getattr(settings, f"REFRESH_{self.source.upper()}_URL")
-        with closing(self.make_progress()) as progress:
-            download = Download(
-                url=url,
-                path=path,
-                address_policy=policy_for(url, private_network=bool(configured)),
-                headers=headers or {},
-                validator=validator,
-                progress=progress.downloaded,
+        policy = policy_for(url, private_network=bool(self._url("")))
+        try:
+            new_validator = download(
+                url, path, address_policy=policy, headers=headers, validator=validator, progress=self.progress
             )
-            try:
-                new_validator = download.run()
-                if new_validator is None:
-                    return 0
-                imported = import_complaints(
-                    files=[open_text(str(path), max_bytes=settings.REFRESH_MAX_MB * 2**20)],
-                    today=self.today,
-                    on_reject=lambda name, row: None,
-                    format_name=self.source,
-                    full=full,
-                    allow_loss=self.allow_loss,
-                    oldest_day=oldest_day,
-                    expected_rows=expected_rows,
-                    observer=progress,
-                )
-            finally:
-                path.unlink(missing_ok=True)
+            if new_validator is None:
+                return 0
+            imported = ComplaintImport(
+                today=self.today,
+                on_reject=lambda name, row: None,
+                format_name=self.source,
+                full=full,
+                allow_loss=self.allow_loss,
+                # `prune` deletes what is older.
+                oldest_day=self.today - timedelta(days=settings.COMPLAINT_KEPT_DAYS - 1),
+                expected_rows=expected_rows,
+                progress=self.progress,
+            ).run([open_text(str(path), max_bytes=settings.REFRESH_MAX_MB * 2**20)])
+        finally:
+            self.progress.close()
+            path.unlink(missing_ok=True)
         self.result.add(imported)
         valid = imported.read - sum(imported.rejected.values())
         if name:

@@ -9,18 +9,17 @@ What the databases do in their own ways is in PostgreSQLTables and SQLiteTables;
 import fcntl
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
 from django.db import Error, IntegrityError, connection, models, transaction
-from django.utils import timezone
 
-from core.db import VENDOR, fetch_one, run, yield_to_writers
-from phonebook.imports.progress import ImportProgress, OnProgress, ignore_progress
+from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
+from phonebook.imports.progress import ImportProgress
 
 CHUNK_ROWS = 5000
 #: For the rows of `merged` that are to be written.
@@ -59,7 +58,7 @@ class TargetTable:
 
 
 class StagingTables(ABC):
-    """The temporary tables and views of one import, dropped at the end of a `with` block."""
+    """The temporary tables of one import, dropped at the end of a `with` block."""
 
     #: Whether others see a merge in parts, and an interrupted one leaves some.
     merges_in_parts: bool
@@ -88,18 +87,19 @@ class StagingTables(ABC):
         up to its end."""
 
     def __init__(self) -> None:
-        self._created: list[tuple[str, str]] = []
+        self._created: list[str] = []
 
     def fill(
         self,
         name: str,
         columns: Mapping[str, str],
         rows: Iterable[Sequence[Any]],
-        progress: OnProgress = ignore_progress,
+        progress: Callable[[int], None] = lambda done: None,
     ) -> int:
-        """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were."""
+        """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were.
+        `progress` is called with the number of rows done."""
         types = ", ".join(f"{column} {kind}{self.collation * (kind == 'text')}" for column, kind in columns.items())
-        self._create("TABLE", name, f"({types})")
+        self._create(name, f"({types})")
         done = 0
         for chunk in chunks(rows):
             self._insert(f"{name} ({', '.join(columns)})", len(columns), chunk)
@@ -107,15 +107,10 @@ class StagingTables(ABC):
             progress(done)
         return done
 
-    def derive(self, name: str, query: str, parameters: Sequence[Any] = (), *, index: str = "") -> int:
-        """Create the table `name` from the result of `query`, in its order. Returns the number of its rows."""
-        self._create("TABLE", name, f"AS {query}", parameters)
+    def derive(self, name: str, query: str, parameters: Sequence[Any] = (), *, index: str = "") -> None:
+        """Create the table `name` from the result of `query`, in its order."""
+        self._create(name, f"AS {query}", parameters)
         self.optimize(name, index)
-        return int(fetch_one(f"SELECT count(*) FROM {name}")[0])
-
-    def view(self, name: str, query: str) -> None:
-        """As `derive`, but as a view, where a copy would not be faster to read."""
-        self._create("VIEW", name, f"AS {query}")
 
     def stream(self, query: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a query whose result may be large."""
@@ -124,7 +119,7 @@ class StagingTables(ABC):
             while rows := cursor.fetchmany(CHUNK_ROWS):
                 yield from rows
 
-    def merge(self, table: TargetTable, counts: Counts, observer: ImportProgress, *, dry_run: bool = False) -> None:
+    def merge(self, table: TargetTable, counts: Counts, progress: ImportProgress, *, dry_run: bool = False) -> None:
         """Merge the staging table `merged` into `table`, and set what `counts` has about its rows. With `dry_run`, only
         count. Call it in `lock`.
 
@@ -143,7 +138,7 @@ class StagingTables(ABC):
             f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {same}"
         )
         counts.added, counts.unchanged = written - stored, stored - counts.changed
-        observer.merging(written + counts.removed, in_parts=self.merges_in_parts)
+        progress.start("merging", written + counts.removed)
         if dry_run or not (counts.added or counts.changed or counts.removed):
             return
         for where, done in self._parts(table, written + counts.removed):
@@ -152,30 +147,31 @@ class StagingTables(ABC):
                     deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
                     run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
                 self._write(table, where, all_new=not stored)
-            observer.merged(done)
+            progress.update(done)
+            if self.merges_in_parts:
+                progress.committed = done
             yield_to_writers()
         self.optimize(table.name)
 
     def _write(self, table: TargetTable, where: str, *, all_new: bool) -> None:
         """Add or change what differs. Without the conflicts of `all_new`, PostgreSQL takes a third less time."""
-        inserted, selected, updated = [*table.key, *table.values], [*table.key, *table.values], [*table.values]
+        written = dict(zip([*table.key, *table.values], [*table.key, *table.values], strict=True))
         if table.stamp:
-            inserted, selected, updated = [*inserted, table.stamp], [*selected, "%s"], [*updated, table.stamp]
+            written[table.stamp] = "CURRENT_TIMESTAMP"
         insert = (
-            f"INSERT INTO {table.name} ({', '.join(inserted)}) "
-            f"SELECT {', '.join(selected)} FROM merged WHERE deleted IS NULL AND {where}"
+            f"INSERT INTO {table.name} ({', '.join(written)}) "
+            f"SELECT {', '.join(written.values())} FROM merged WHERE deleted IS NULL AND {where}"
         )
-        assignments = ", ".join(f"{column} = excluded.{column}" for column in updated)
+        assignments = ", ".join(f"{column} = excluded.{column}" for column in written if column not in table.key)
         on_conflict = (
             f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} "
             f"WHERE {self._differ(table, table.name, 'excluded')}"
         )
-        stamp = [timezone.now()] if table.stamp else []
         try:
             with transaction.atomic():
-                run(insert if all_new else insert + on_conflict, stamp)
+                run(insert if all_new else insert + on_conflict)
         except IntegrityError:  # somebody has added one of the keys since
-            run(insert + on_conflict, stamp)
+            run(insert + on_conflict)
 
     def _differ(self, table: TargetTable, one: str, other: str) -> str:
         """SQL: whether two rows with the same key have different values."""
@@ -186,12 +182,12 @@ class StagingTables(ABC):
 
     def __exit__(self, *_: object) -> None:
         with suppress(Error):  # in a failed transaction nothing can be dropped, and nothing needs to be
-            for kind, name in reversed(self._created):
-                run(f"DROP {kind} IF EXISTS {name}")
+            for name in self._created:
+                run(f"DROP TABLE IF EXISTS {name}")
 
-    def _create(self, kind: str, name: str, definition: str, parameters: Sequence[Any] = ()) -> None:
-        self._created.append((kind, name))
-        run(f"CREATE TEMPORARY {kind} {name} {definition}", parameters)
+    def _create(self, name: str, definition: str, parameters: Sequence[Any] = ()) -> None:
+        self._created.append(name)
+        run(f"CREATE TEMPORARY TABLE {name} {definition}", parameters)
 
 
 class PostgreSQLTables(StagingTables):
@@ -270,19 +266,15 @@ class SQLiteTables(StagingTables):
             run(f"CREATE INDEX {name}_index ON {name} ({index})")
 
     def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
-        """Each part ends before the number that it would split; a number with more rows than a chunk is split."""
-        number, first = table.key[0], 1
-        while first <= rows:
-            last = min(first + CHUNK_ROWS - 1, rows)
-            [split] = fetch_one(
-                f"SELECT min(rowid) FROM merged WHERE rowid BETWEEN %s AND %s "
-                f"AND {number} = (SELECT {number} FROM merged WHERE rowid = %s)",
-                [first, last, last + 1],
-            )
-            if split and split > first:
-                last = split - 1
-            yield f"rowid BETWEEN {first} AND {last}", last
-            first = last + 1
+        """Each part begins with the first row of a number, at every CHUNK_ROWS rows or a little before."""
+        number = table.key[0]
+        starts = fetch(
+            f"SELECT min(rowid) FROM merged WHERE {number} IN (SELECT {number} FROM merged WHERE rowid %% %s = 1) "
+            f"GROUP BY {number} ORDER BY 1",
+            [CHUNK_ROWS],
+        )
+        for (first,), (after,) in pairwise([*starts, (rows + 1,)]):
+            yield f"rowid >= {first} AND rowid < {after}", after - 1
 
     def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
         """In a savepoint, which outside a transaction is a DEFERRED one: Django's are IMMEDIATE, and would make

@@ -4,7 +4,7 @@ import os
 import signal
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
@@ -12,23 +12,20 @@ from typing import Any, Self, TextIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
-from django.db.models import Model
 
 from core import history
 from core.commands import JSONCommand
 from core.database_errors import describe
 from core.progress_bar import ProgressBar
-from phonebook.imports.formats import Format
+from phonebook.imports.files import open_text
+from phonebook.imports.pipeline import Import, ImportResult
 from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers.base import Rejected, UnreadableFile
-from phonebook.imports.reading import ImportResult
 from phonebook.imports.staging import Counts
 
 REJECTED_ROWS = (
-    "Rows that cannot be used are rejected and counted by reason; the valid rows are imported. The first 20 are "
-    "listed on stderr as FILE:LINE: reason, all of them with --rejects FILE; numbers are masked. Fails, and changes "
-    "nothing, when a file cannot be read or has no valid row. If interrupted, PostgreSQL is unchanged; on SQLite, "
-    "where rows are written 5,000 at a time, run the same command again for the rest: nothing counts twice."
+    "Rows that cannot be used are rejected, counted by reason, and listed on stderr as FILE:LINE: reason; the valid "
+    "rows are imported. A file that cannot be read, or has no valid row, changes nothing. See docs/importing.md."
 )
 SHOWN_REJECTS = 20
 # Searches have priority.
@@ -47,38 +44,36 @@ class BackgroundCommand(JSONCommand):
 class ImportCommand(BackgroundCommand):
     """Imports files and reports what happened to their rows."""
 
-    #: What is read, singular, and what is stored, plural.
-    read_noun: str
+    importer: type[Import]
+    #: What is stored, plural.
     noun: str
-    #: Of what is stored.
-    model: type[Model]
-    formats: Mapping[str, Format]
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("files", metavar="FILE", nargs="+", help="Plain or gzip; - for standard input.")
         super().add_arguments(parser)
-        names = ", ".join(f"{name} ({format_.title})" for name, format_ in self.formats.items())
-        parser.add_argument("--format", choices=self.formats, help=f"File format; by default recognized: {names}.")
-        parser.add_argument(
-            "--encoding", type=encoding, help="Such as cp1252, for files in neither UTF-8 nor with a byte order mark."
-        )
+        formats = self.importer.formats
+        names = ", ".join(f"{name} ({format_.title})" for name, format_ in formats.items())
+        parser.add_argument("--format", choices=formats, help=f"File format; by default recognized: {names}.")
+        parser.add_argument("--encoding", help="Such as cp1252, for files in neither UTF-8 nor with a byte order mark.")
         parser.add_argument("--rejects", metavar="FILE", help="List all rejected rows in FILE, which must not exist.")
         parser.add_argument("--dry-run", action="store_true", help="Read, check and count, without changing anything.")
 
     @abstractmethod
-    def import_files(self, options: dict[str, Any], **shared: Any) -> ImportResult:
-        """`shared`: on_reject, format_name, dry_run and observer. Raises OSError and UnreadableFile."""
+    def importer_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Those of `importer` that not all imports have."""
 
     def handle(self, *args: Any, **options: Any) -> None:
         progress = ImportProgress(partial(ProgressBar, self))
         with closing(progress), RejectList(self, options["rejects"]) as rejects:
+            importer = self.importer(
+                on_reject=rejects.add,
+                format_name=options["format"],
+                dry_run=options["dry_run"],
+                progress=progress,
+                **self.importer_options(options),
+            )
             try:
-                result = self.import_files(
-                    options,
-                    on_reject=rejects.add,
-                    format_name=options["format"],
-                    dry_run=options["dry_run"],
-                    observer=progress,
-                )
+                result = importer.run(open_text(path, encoding=options["encoding"]) for path in options["files"])
             except OSError as error:
                 raise CommandError(f"{error.filename or 'A file'}: {error.strerror or error}") from error
             except UnreadableFile as error:
@@ -86,10 +81,10 @@ class ImportCommand(BackgroundCommand):
             except DatabaseError as error:
                 if not progress.rows:
                     raise  # manage.py says what may be missing
-                raise CommandError(f"{describe(error)}. {self._interrupted(progress, options)}") from None
+                raise CommandError(f"{describe(error)}. {self._interrupted(progress)}") from None
             except KeyboardInterrupt as error:
-                raise CommandError(self._interrupted(progress, options)) from error
-        titles = ", ".join(dict.fromkeys(self.formats[name].title for name in result.formats))
+                raise CommandError(self._interrupted(progress)) from error
+        titles = ", ".join(dict.fromkeys(importer.formats[name].title for name in result.formats))
         if not options["dry_run"]:
             self._record(f"Imported ({titles}): {counts_text(result, all_of_them=True)}.")
         if options["json"]:
@@ -97,23 +92,26 @@ class ImportCommand(BackgroundCommand):
         else:
             self.summarize(result, titles, options)
 
-    def _interrupted(self, progress: ImportProgress, options: dict[str, Any]) -> str:
+    def _interrupted(self, progress: ImportProgress) -> str:
         """The message for an interrupted import; rows that it committed are recorded in the history too."""
-        message = progress.interrupted_message()
-        if progress.has_committed and not options["dry_run"]:
-            with suppress(DatabaseError):  # the database may have caused the interruption
-                self._record(message)
+        if not progress.committed:
+            return "Interrupted. Nothing was changed."
+        message = (
+            f"Interrupted after {progress.committed:,} rows were written. Run the same command again for the rest: "
+            "nothing counts twice."
+        )
+        with suppress(DatabaseError):  # the database may have caused the interruption
+            self._record(message)
         return message
 
     def _record(self, message: str) -> None:
         """Record the import without the file's name, which may contain a person's name or a number."""
-        history.record(action=history.Action.IMPORT, model=self.model, name="import", message=message)
+        history.record(action=history.Action.IMPORT, model=self.importer.table.model, name="import", message=message)
 
     def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
-        noun = self.read_noun if result.read == 1 else f"{self.read_noun}s"
         skipped = f"{result.repeated:,} repeated, " if result.repeated else ""
         skipped += f"{sum(result.rejected.values()):,} rejected"
-        self.stdout.write(f"{result.read:,} {noun} read ({titles}): {skipped}.")
+        self.stdout.write(f"{result.read:,} rows read ({titles}): {skipped}.")
         for reason, count in Counter(result.rejected).most_common():
             self.stdout.write(f"  {count:,} rejected: {reason}")
         self.stdout.write(f"{self.noun.capitalize()}: {counts_text(result)}.")
@@ -127,16 +125,6 @@ def counts_text(result: Counts, *, all_of_them: bool = False) -> str:
     if all_of_them:
         counts |= {"repeated": result.repeated, "rejected": sum(result.rejected.values())}
     return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count or all_of_them or word == "added")
-
-
-def encoding(name: str) -> str:
-    """Raises ValueError if `name` is no text encoding: argparse reports it in one sentence, unlike LookupError."""
-    try:
-        with suppress(UnicodeError):
-            b"a".decode(name)
-    except LookupError:
-        raise ValueError from None
-    return name
 
 
 class RejectList:

@@ -6,8 +6,7 @@ UnreadableFile when the file as a whole cannot be read.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -37,15 +36,6 @@ UNDECODED = re.compile("[\\udc80-\\udcff]")
 
 class UnreadableFile(Exception):
     """The file as a whole cannot be read; the message says why."""
-
-
-@contextmanager
-def with_file_name(name: str) -> Iterator[None]:
-    """Prefix the message of an UnreadableFile raised inside with the file's name."""
-    try:
-        yield
-    except UnreadableFile as error:
-        raise UnreadableFile(f"{name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

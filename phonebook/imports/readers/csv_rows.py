@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
-from itertools import chain
-from typing import Any
+from operator import itemgetter
+from typing import Any, Self
 
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ComplaintRow, ContactRow, InvalidCell, Rejected, UnreadableFile
@@ -21,7 +21,6 @@ DELIMITERS = ",;\t"
 UNCLOSED_QUOTE = "unclosed quotation mark"
 #: A record ends here at the latest: after an unclosed quote its lines are read again, each as a record of its own.
 MAX_RECORD_LINES = 1_000
-MAX_RECORD_CHARACTERS = 256 * 1024
 #: A header with more characters would make each of its rows too large for memory.
 MAX_HEADER = 2**20
 TOO_MANY_CELLS = "more cells than columns; a comma inside a cell needs quotes around the cell"
@@ -40,17 +39,15 @@ class Header:
         return self.index(*names) < len(self.columns)
 
     def index(self, *names: str) -> int:
-        """The index of the first column with one of these names; without one, that of the empty cell that ends every
-        `padded` row."""
+        """The index of the first column with one of these names; without one, that of an empty cell after all
+        columns."""
         return next((index for index, column in enumerate(self.columns) if column in names), len(self.columns))
-
-    def padded(self, cells: list[str]) -> list[str]:
-        """`cells` and empty ones up to one more than the columns."""
-        return cells + [""] * (len(self.columns) + 1 - len(cells))
 
 
 def parse_header(line: str) -> Header | None:
     """The header in `line`, with the delimiter that gives most columns; None if it has no names or is not CSV."""
+    if len(line) > MAX_HEADER:
+        return None
     line = line.removeprefix("\ufeff").rstrip("\r\n")
     headers = []
     for delimiter in DELIMITERS:
@@ -61,54 +58,48 @@ def parse_header(line: str) -> Header | None:
     return header if header and any(header.columns) else None
 
 
-def read_header(lines: Iterator[str], matches: Callable[[Header], bool], error: str) -> tuple[Header, int]:
-    """The header, from the first line that is not blank, and the number of the line after it. Raises UnreadableFile,
-    with the message `error` where the header does not match."""
-    for number, line in enumerate(lines, start=1):
-        if line.strip(_BLANK):
-            header = parse_header(line) if len(line) <= MAX_HEADER else None
-            if header is None:
-                raise UnreadableFile(f"line {number} is not CSV; it must name the columns")
-            if not matches(header):
-                raise UnreadableFile(error)
-            return header, number + 1
-    raise UnreadableFile("the file is empty; its first line must name the columns")
+class _Lines:
+    """Lines, of which those of the current `record` can be read again. Raises csv.Error if it is too long."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = iter(lines)
+        self._again = deque[str]()
+        self.record: list[str] = []
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> str:
+        if len(self.record) >= MAX_RECORD_LINES:
+            raise csv.Error
+        line = self._again.popleft() if self._again else next(self._lines)
+        self.record.append(line)
+        return line
+
+    def end_record(self, lines: int) -> None:
+        """End the record after so many lines: the others are read again."""
+        self._again.extendleft(reversed(self.record[lines:]))
+        self.record.clear()
 
 
-def rows(
-    lines: Iterable[str], header: Header, *, multiline: bool = False, line: int = 2
-) -> Iterator[tuple[int, list[str]] | Rejected]:
+def rows(lines: Iterable[str], header: Header, *, line: int = 2) -> Iterator[tuple[int, list[str]] | Rejected]:
     """Yield each record's line and cells, unchanged. A record may have fewer cells than the header has columns, never
-    more.
-
-    `line`: the number of the first of `lines`. `multiline`: a quoted cell may contain line breaks; otherwise each line
-    is a record.
+    more. `line`: the number of the first of `lines`.
     """
     width = len(header.columns)
-    source, pushed = iter(lines), deque[str]()
-
-    def take() -> str | None:
-        """The next line: first those that are read again."""
-        return pushed.popleft() if pushed else next(source, None)
-
-    following = line
-    for first in iter(take, None) if multiline else source:
-        line = following
-        following += 1
-        text = first.rstrip("\r\n")
-        if '"' not in text and "\r" not in text:
-            cells = text.split(header.delimiter)
-        else:
-            taken = [first]
-            continued = _continued(iter(take, None), taken) if multiline else ()
-            try:
-                cells = next(csv.reader(chain((first,), continued), delimiter=header.delimiter, strict=True))
-            except csv.Error as error:
-                pushed.extendleft(reversed(taken[1:]))
-                yield Rejected(line, _reason(error, first, multiline, len(taken)))
-                continue
-            following += len(taken) - 1
-            text = "".join(taken)
+    source = _Lines(lines)
+    reader = csv.reader(source, delimiter=header.delimiter, strict=True)
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            yield Rejected(line, _reason(error, source.record))
+            source.end_record(1)
+            line += 1
+            continue
+        if cells is None:
+            return
+        text = source.record[0] if len(source.record) == 1 else "".join(source.record)
         if not text.isascii() and base.UNDECODED.search(text):
             yield Rejected(line, base.NOT_UTF8)
         elif len(cells) > width and any(cells[width:]):
@@ -116,26 +107,14 @@ def rows(
         elif any(cells) and not text.isspace():
             del cells[width:]
             yield line, cells
+        line += len(source.record)
+        source.record.clear()
 
 
-def _continued(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
-    """The next lines of a record, each appended to `taken`, up to its limits."""
-    size = sum(map(len, taken))
-    for line in lines:
-        taken.append(line)
-        size += len(line)
-        if len(taken) > MAX_RECORD_LINES or size > MAX_RECORD_CHARACTERS:
-            return
-        yield line
-
-
-def _reason(error: csv.Error, first_line: str, multiline: bool, lines: int) -> str:
-    if base.UNDECODED.search(first_line):
+def _reason(error: csv.Error, record: list[str]) -> str:
+    if base.UNDECODED.search(record[0]):
         return base.NOT_UTF8
-    if lines > 1 or (multiline and "end of data" in str(error)):
-        return UNCLOSED_QUOTE
-    # The part after the dash is advice for programmers.
-    return f"not CSV: {str(error).partition(' - ')[0]}"
+    return UNCLOSED_QUOTE if len(record) > 1 or "end of data" in str(error) else f"not CSV: {error}"
 
 
 class CSVReader(ABC):
@@ -146,15 +125,18 @@ class CSVReader(ABC):
     optional: Sequence[tuple[str, ...]] = ()
     #: What is wrong with a header that does not match.
     error: str
-    #: A quoted cell may contain line breaks.
-    multiline = False
     #: Returns the number in a cell. Raises InvalidCell.
     parse_number: Callable[..., int] = staticmethod(base.parse_number)
 
     def __init__(self, header: Header) -> None:
+        """Raises UnreadableFile for a header that names a column of the format twice."""
         self.header = header
-        #: The indexes of the required and the optional columns.
-        self.columns = [header.index(*names) for names in (*self.required, *self.optional)]
+        columns = (*self.required, *self.optional)
+        if any(header.columns.count(name) > 1 for names in columns for name in names):
+            raise UnreadableFile("the first line names a column twice")
+        if columns:
+            #: Returns the cells of the required and the optional columns of a record.
+            self.pick = itemgetter(*(header.index(*names) for names in columns))
 
     @classmethod
     def matches(cls, header: Header) -> bool:
@@ -163,7 +145,7 @@ class CSVReader(ABC):
 
     @abstractmethod
     def parse(self, line: int, cells: list[str]) -> Iterator[Any]:
-        """The rows of the record at `line`, whose cells are padded."""
+        """The rows of the record at `line`, with an empty cell after those of all columns."""
 
     @classmethod
     def recognizes(cls, first_line: str) -> bool:
@@ -173,13 +155,19 @@ class CSVReader(ABC):
     @classmethod
     def read(cls, lines: Iterator[str], **options: Any) -> Iterator[Any]:
         """`options`: those of the constructor. Raises UnreadableFile."""
-        header, line = read_header(lines, cls.matches, cls.error)
+        number, first = next(((n, line) for n, line in enumerate(lines, 1) if line.strip(_BLANK)), (1, ""))
+        if not first:
+            raise UnreadableFile("the file is empty; its first line must name the columns")
+        header = parse_header(first)
+        if not (header and cls.matches(header)):
+            raise UnreadableFile(cls.error)
         reader = cls(header, **options)
-        for row in rows(lines, header, multiline=cls.multiline, line=line):
+        for row in rows(lines, header, line=number + 1):
             if isinstance(row, Rejected):
                 yield row
             else:
-                yield from reader.parse(row[0], header.padded(row[1]))
+                line, cells = row
+                yield from reader.parse(line, cells + [""] * (len(header.columns) + 1 - len(cells)))
 
 
 class ContactReader(CSVReader):
@@ -187,7 +175,7 @@ class ContactReader(CSVReader):
 
     def __init__(self, header: Header, *, region: str | None) -> None:
         super().__init__(header)
-        self.region = region
+        self._region = region
 
     @abstractmethod
     def entries(self, cells: list[str]) -> Iterable[tuple[str, str, str]]:
@@ -198,7 +186,7 @@ class ContactReader(CSVReader):
         seen: set[int] = set()
         for text, name, location in self.entries(cells):
             try:
-                number = self.parse_number(text, self.region)
+                number = self.parse_number(text, self._region)
             except InvalidCell as error:
                 yield Rejected(line, str(error))
                 continue
@@ -212,26 +200,24 @@ class ContactReader(CSVReader):
 
 
 class ComplaintReader(CSVReader):
-    """`source`: of rows that name none. `today` is in UTC. Rows of days before `oldest_day` are skipped."""
+    """The first of the required columns is the number. `source`: of rows that name none. `today` is in UTC. Rows of
+    days before `oldest_day` are skipped."""
 
     def __init__(self, header: Header, *, source: str, today: date, oldest_day: date | None = None) -> None:
         super().__init__(header)
-        self.source, self.today, self.oldest_day = source, today, oldest_day or date.min
-
-    def number(self, cells: list[str]) -> int:
-        """That of the first column. Raises InvalidCell."""
-        return self.parse_number(cells[self.columns[0]])
+        self.source, self.today, self._oldest_day = source, today, oldest_day or date.min
 
     @abstractmethod
-    def complaint(self, cells: list[str]) -> tuple[str, date, int, int, str, str]:
-        """What follows the number in a ComplaintRow. Raises InvalidCell."""
+    def complaint(self, cells: Sequence[str]) -> tuple[str, date, int, int, str, str]:
+        """What follows the number in a ComplaintRow, from the cells of all columns. Raises InvalidCell."""
 
     def parse(self, line: int, cells: list[str]) -> Iterator[ComplaintRow | Rejected]:
         number = None
+        picked = self.pick(cells)
         try:
-            number = self.number(cells)
-            complaint = self.complaint(cells)
-            if complaint[1] >= self.oldest_day:
+            number = self.parse_number(picked[0])
+            complaint = self.complaint(picked)
+            if complaint[1] >= self._oldest_day:
                 yield line, number, *complaint
         except InvalidCell as error:
             yield base.rejected(line, error, number)

@@ -6,8 +6,8 @@ complainant was told to call.
 """
 
 import time
+from collections.abc import Sequence
 from datetime import date
-from typing import Any
 
 from core.text import clean_text
 from phonebook.imports.readers import base, csv_rows
@@ -16,30 +16,28 @@ from phonebook.imports.readers.ftc_csv import parse_nanp_number
 
 SOURCE = "fcc"
 
-_TYPES = ("type of call", "type_of_call")
+_TYPES = ("type of call", "type of call or messge", "type of call or message", "type of call or message(s)")
 _ROBOCALL = "prerecorded voice"
+
+
+def _parse_number(text: str) -> int:
+    # Digits alone are parsed much faster than 212-555-0142.
+    return parse_nanp_number(_text(text).replace("-", ""))
 
 
 class FCCReader(csv_rows.ComplaintReader):
     required = (("caller id number", "caller_id_number"), ("date of issue", "issue_date"), ("ticket id", "id"))
+    optional = ((*_TYPES, *(name.replace(" ", "_") for name in _TYPES)),)
     error = "the first line must name the columns Ticket ID, Date of Issue and Caller ID Number"
-    multiline = True  # zip locations contain a line break before the coordinates
+    parse_number = staticmethod(_parse_number)
 
-    def __init__(self, header: csv_rows.Header, **options: Any) -> None:
-        super().__init__(header, **options)
-        self._type = header.index(*(column for column in header.columns if column.startswith(_TYPES)))
-
-    def number(self, cells: list[str]) -> int:
-        # Digits alone are parsed much faster than 212-555-0142.
-        return parse_nanp_number(_text(cells[self.columns[0]]).replace("-", ""))
-
-    def complaint(self, cells: list[str]) -> tuple[str, date, int, int, str, str]:
-        _, issued, ticket_at = self.columns
+    def complaint(self, cells: Sequence[str]) -> tuple[str, date, int, int, str, str]:
+        _, issued, ticket, type_of_call = cells
         # A time may follow: 2021-08-12T00:00:00.000, 08/12/2021 12:00:00 AM.
-        day = base.parse_day(_text(cells[issued]).partition("T")[0].partition(" ")[0], _parse_date, self.today)
-        if not (ticket := clean_text(_text(cells[ticket_at]))):
+        day = base.parse_day(_text(issued).partition("T")[0].partition(" ")[0], _parse_date, self.today)
+        if not (ticket := clean_text(_text(ticket))):
             raise InvalidCell("no ticket id")
-        subject = base.parse_subject(_text(cells[self._type]))
+        subject = base.parse_subject(_text(type_of_call))
         return self.source, day, 1, int(subject.casefold().startswith(_ROBOCALL)), subject, ticket
 
 

@@ -5,6 +5,7 @@ Each row is one complaint. Its day is that of `Created_Date`, by which the FTC s
 and area code are the complainant's, not the caller's, and are not read.
 """
 
+from collections.abc import Sequence
 from datetime import date
 
 from phonebook.imports.readers import base, csv_rows
@@ -29,10 +30,10 @@ class FTCReader(csv_rows.ComplaintReader):
     error = "the first line must name the columns company_phone_number and created_date"
     parse_number = staticmethod(parse_nanp_number)
 
-    def complaint(self, cells: list[str]) -> tuple[str, date, int, int, str, str]:
-        _, created, subject, robocall = self.columns
-        day = base.parse_day(cells[created].strip().partition(" ")[0], date.fromisoformat, self.today)
-        about = base.parse_subject(cells[subject])
+    def complaint(self, cells: Sequence[str]) -> tuple[str, date, int, int, str, str]:
+        _, created, subject, robocall = cells
+        day = base.parse_day(created.strip().partition(" ")[0], date.fromisoformat, self.today)
+        about = base.parse_subject(subject)
         if about.casefold() == _NO_SUBJECT:
             about = ""
-        return self.source, day, 1, int(cells[robocall].strip() in ("Y", "y")), about, ""
+        return self.source, day, 1, int(robocall.strip() in ("Y", "y")), about, ""

@@ -28,7 +28,6 @@ _OTHER_NAMES = (("organization name", "organization 1 - name"), ("file as",), ("
 
 class GoogleReader(csv_rows.ContactReader):
     error = "the first line names no columns of Google Contacts, such as First Name and Phone 1 - Value"
-    multiline = True
 
     def __init__(self, header: csv_rows.Header, **options: Any) -> None:
         super().__init__(header, **options)

@@ -34,7 +34,6 @@ _NAME = ("title", "first name", "middle name", "last name", "suffix")
 
 class OutlookReader(csv_rows.ContactReader):
     error = "the first line names no columns of Outlook in English, such as First Name and Mobile Phone"
-    multiline = True
 
     @classmethod
     def matches(cls, header: csv_rows.Header) -> bool:

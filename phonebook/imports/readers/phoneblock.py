@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta, Struct
 
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ComplaintRow, InvalidCell, ListVersion, Rejected, UnreadableFile
@@ -21,13 +22,22 @@ SOURCE = "phoneblock"
 #: The whole file is in memory while it is decoded.
 MAX_CHARACTERS = 256 * 2**20
 
-_INVALID_TIME = "lastActivity must be milliseconds since 1970"
 
-
-class _Blocklist(msgspec.Struct):
+class _Blocklist(Struct):
     #: Entries are decoded one by one, so that an invalid one does not affect the others.
     numbers: list[msgspec.Raw]
-    version: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None = None
+    version: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
+
+
+class _Number(Struct):
+    #: Decoded before the rest of its entry, so that an invalid entry can be reported with its number.
+    phone: str = ""
+
+
+class _Entry(Struct, rename="camel"):
+    votes: Annotated[int, Meta(ge=0, le=MAX_COUNT)]
+    last_activity: Annotated[int, Meta(ge=0, lt=10**14)] | None = None
+    rating: Any = None
 
 
 def recognizes(first_line: str) -> bool:
@@ -57,14 +67,17 @@ def read(
         end = begin + len(raw)
         number = None
         try:
-            entry = _entry(raw)
-            number = _number(entry)
+            number = base.parse_number(msgspec.json.decode(raw, type=_Number).phone)
             if number in seen:
                 raise InvalidCell(base.REPEATED)
-            rating = entry.get("rating")
-            subject = base.parse_subject(rating) if isinstance(rating, str) else ""
-            row = (line, number, source, _day(entry, today), _votes(entry), 0, subject, "")
+            entry = msgspec.json.decode(raw, type=_Entry)
+            subject = base.parse_subject(entry.rating) if isinstance(entry.rating, str) else ""
+            row = (line, number, source, _day(entry.last_activity, today), entry.votes, 0, subject, "")
         except InvalidCell as error:
+            yield base.rejected(line, error, number, f"entry {position}")
+        except UnicodeDecodeError:
+            yield base.rejected(line, base.NOT_UTF8, number, f"entry {position}")
+        except msgspec.DecodeError as error:
             yield base.rejected(line, error, number, f"entry {position}")
         else:
             seen.add(number)
@@ -80,42 +93,9 @@ def _join(lines: Iterator[str]) -> str:
     return "".join(taken)
 
 
-def _entry(raw: bytes) -> dict[str, Any]:
-    try:
-        entry = msgspec.json.decode(raw)
-    except UnicodeDecodeError:
-        raise InvalidCell(base.NOT_UTF8) from None
-    except ValueError:
-        entry = None
-    if not isinstance(entry, dict):
-        raise InvalidCell('not an object such as {"phone": …, "votes": …}')
-    return entry
-
-
-def _number(entry: dict[str, Any]) -> int:
-    phone = entry.get("phone")
-    if phone is None or isinstance(phone, str):
-        return base.parse_number(phone or "")
-    raise InvalidCell("number must be a string")
-
-
-def _votes(entry: dict[str, Any]) -> int:
-    votes = entry.get("votes")
-    if type(votes) is int and 0 <= votes <= MAX_COUNT:
-        return votes
-    raise InvalidCell("votes must be a whole number")
-
-
-def _day(entry: dict[str, Any], today: date) -> date:
-    milliseconds = entry.get("lastActivity")
-    if milliseconds is None:
+def _day(milliseconds: int | None, today: date) -> date:
+    """Raises InvalidCell."""
+    if not milliseconds:
         return today
-    if type(milliseconds) is not int or milliseconds < 0:
-        raise InvalidCell(_INVALID_TIME)
-    if milliseconds == 0:
-        return today
-    try:
-        day = datetime.fromtimestamp(milliseconds // 1000, UTC).date()
-    except (OverflowError, ValueError, OSError):
-        raise InvalidCell(_INVALID_TIME) from None
+    day = datetime.fromtimestamp(milliseconds // 1000, UTC).date()
     return base.parse_day(day.isoformat(), date.fromisoformat, today)

@@ -3,13 +3,10 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from phonebook.imports import formats
-from phonebook.imports.complaints import import_complaints
-from phonebook.imports.files import open_text
+from phonebook.imports.complaints import ComplaintImport
+from phonebook.imports.pipeline import ImportResult
 from phonebook.imports.readers import base
-from phonebook.imports.reading import ImportResult
 from phonebook.management.import_command import REJECTED_ROWS, ImportCommand
-from phonebook.models import ComplaintDay
 
 SHOWN_DAYS = 10
 
@@ -17,20 +14,14 @@ SHOWN_DAYS = 10
 class Command(ImportCommand):
     help = (
         "Import complaints from the FTC's Do Not Call files, the FCC's unwanted calls, PhoneBlock's block list, or CSV "
-        "files with the columns number, day, total and optionally robocalls, source and subject. Each file's format is "
-        "recognized. For each source, the days that the files contain, all files together, replace the stored ones: "
-        "importing a file twice counts nothing twice, and a later day's file adds to it. Import a day that is split "
-        "over several files with one command: an import by which a day would lose more than half of its numbers is "
-        "refused, unless --allow-loss. PhoneBlock's list replaces the numbers that it names and removes those with 0 "
-        "votes; with --full it also removes those that it does not name. " + REJECTED_ROWS
+        "files with the columns number, day, total and optionally robocalls, source and subject. For each source, the "
+        "days that the files contain, all files together, replace the stored ones; PhoneBlock's list replaces the "
+        "numbers that it names and removes those with 0 votes. " + REJECTED_ROWS
     )
-    read_noun = "row"
+    importer = ComplaintImport
     noun = "complaint days"
-    model = ComplaintDay
-    formats = formats.COMPLAINTS
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("files", metavar="FILE", nargs="+", help="Plain or gzip; - for standard input.")
         super().add_arguments(parser)
         parser.add_argument("--source", help="Source of the complaints; default: ftc, fcc, phoneblock or import.")
         parser.add_argument(
@@ -42,19 +33,13 @@ class Command(ImportCommand):
             help="Import even if more than half of a day's or list's numbers are lost.",
         )
 
-    def import_files(self, options: dict[str, Any], **shared: Any) -> ImportResult:
+    def importer_options(self, options: dict[str, Any]) -> dict[str, Any]:
         try:
             source = None if options["source"] is None else base.parse_source(options["source"])
         except base.InvalidCell as error:
             raise CommandError(f"--source: {error}") from error
-        return import_complaints(
-            files=(open_text(path, encoding=options["encoding"]) for path in options["files"]),
-            today=datetime.now(UTC).date(),
-            source=source,
-            full=options["full"],
-            allow_loss=options["allow_loss"],
-            **shared,
-        )
+        today = datetime.now(UTC).date()
+        return {"source": source, "today": today, "full": options["full"], "allow_loss": options["allow_loss"]}
 
     def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
         super().summarize(result, titles, options)

@@ -3,12 +3,9 @@ from typing import Any
 import phonenumbers
 from django.core.management.base import CommandParser
 
-from phonebook.imports import formats
-from phonebook.imports.contacts import import_contacts
-from phonebook.imports.files import open_text
-from phonebook.imports.reading import ImportResult
+from phonebook.imports.contacts import ContactImport
+from phonebook.imports.pipeline import ImportResult
 from phonebook.management.import_command import REJECTED_ROWS, ImportCommand
-from phonebook.models import Contact
 
 REGION_NEEDED = {"number has no country code", "number does not fit its country's numbering plan"}
 
@@ -16,17 +13,13 @@ REGION_NEEDED = {"number has no country code", "number does not fit its country'
 class Command(ImportCommand):
     help = (
         "Import contacts from vCard 2.1, 3.0 or 4.0, from Google's or Outlook's CSV, or from a CSV file with the "
-        "columns number, name and location, in any order. The format is recognized. Every number of a contact is "
-        "imported with the contact's name and location, and replaces a stored one; a number that occurs twice in the "
-        "file counts once, the first time. Text is cut at 200 characters. " + REJECTED_ROWS
+        "columns number, name and location, in any order. Every number of a contact gets the contact's name and "
+        "location, in place of stored ones; a number that occurs twice counts the first time. " + REJECTED_ROWS
     )
-    read_noun = "number"
+    importer = ContactImport
     noun = "contacts"
-    model = Contact
-    formats = formats.CONTACTS
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", metavar="FILE", help="Plain or gzip; - for standard input.")
         super().add_arguments(parser)
         parser.add_argument(
             "--region",
@@ -34,9 +27,8 @@ class Command(ImportCommand):
             help="Where numbers without a plus are dialed, such as US; without it they need their country code.",
         )
 
-    def import_files(self, options: dict[str, Any], **shared: Any) -> ImportResult:
-        file = open_text(options["file"], encoding=options["encoding"])
-        return import_contacts(file=file, region=options["region"], **shared)
+    def importer_options(self, options: dict[str, Any]) -> dict[str, Any]:
+        return {"region": options["region"]}
 
     def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
         super().summarize(result, titles, options)

@@ -1,3 +1,4 @@
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -42,15 +43,16 @@ class Command(BackgroundCommand):
         sources = dict.fromkeys(options["source"] or settings.REFRESH_SOURCES or DEFAULT_SOURCES)
         results: dict[str, RefreshResult] = {}
         try:
-            for source, result in refresh(
-                sources,
-                today=datetime.now(UTC).date(),
-                full=options["full"],
-                allow_loss=options["allow_loss"],
-                make_progress=partial(ImportProgress, partial(ProgressBar, self)),
-            ):
-                results[source] = result
-                self._report(source, result, options)
+            with closing(ImportProgress(partial(ProgressBar, self))) as progress:
+                for source, result in refresh(
+                    sources,
+                    today=datetime.now(UTC).date(),
+                    full=options["full"],
+                    allow_loss=options["allow_loss"],
+                    progress=progress,
+                ):
+                    results[source] = result
+                    self._report(source, result, options)
         except AlreadyRunning as error:
             raise CommandError("Another refresh_data is running. Nothing was changed.") from error
         except OSError as error:

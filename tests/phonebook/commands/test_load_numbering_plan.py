@@ -143,9 +143,3 @@ def test_prefix_without_name_is_answered_by_its_country() -> None:
     load()
     Country.objects.create(code="GB", name="United Kingdom")
     assert awaited.answer_of(Geography(), "442079460123") == Found(location="United Kingdom")
-
-
-def test_progress_is_shown_on_a_terminal_only() -> None:
-    err = io.StringIO()
-    call_command("load_numbering_plan", stdout=io.StringIO(), stderr=err)
-    assert err.getvalue() == ""

@@ -10,6 +10,7 @@ from django.contrib.admin.models import LogEntry
 from lookup.answers import Found
 from lookup.connectors.tables import Complaints
 from phonebook.imports.refresh import refresh_lock
+from phonebook.models import Dataset
 from tests import awaited
 from tests.phonebook.commands.imports import TODAY, Ran
 from tests.phonebook.refreshing import Publishers, publishers
@@ -54,12 +55,13 @@ def test_failed_source_is_reported_and_the_command_fails(publishers: Publishers)
     assert (said["fcc"]["files"], said["fcc"]["errors"]) == (0, ["the server answered 429 and asks to wait 600 s"])
 
 
-def test_rejected_rows_are_counted_and_not_listed(publishers: Publishers) -> None:
+def test_rejected_rows_of_a_compressed_file_are_not_listed(publishers: Publishers) -> None:
     publishers.fcc.faults = [
         gzipped(f"Ticket ID,Date of Issue,Caller ID Number\n1,{TODAY:%m/%d/%Y},212-555-0142\n2,x,812\n".encode())
     ]
     ran = Ran("refresh_data", "--source", "fcc", "--json")
     assert ran.err == ""
+    assert Dataset.objects.get(name="file fcc").version == 'W/"1"'
     assert sum(json.loads(ran.out)["fcc"]["rejected"].values()) == 1
 
 
@@ -74,6 +76,7 @@ def test_second_run_says_that_another_one_is_running(publishers: Publishers) -> 
     with refresh_lock():
         ran = Ran("refresh_data")
     assert str(ran.error) == "Another refresh_data is running. Nothing was changed."
+    assert publishers.fcc.requests == []
 
 
 def test_unusable_directory_is_named(publishers: Publishers, settings: Any) -> None:

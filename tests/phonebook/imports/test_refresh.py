@@ -9,11 +9,11 @@ import pytest
 from django.db import DatabaseError
 
 from core import db
-from phonebook.imports import refresh as refresh_module
-from phonebook.imports.refresh import AlreadyRunning, RefreshResult, refresh, refresh_lock
-from phonebook.models import ComplaintDay, Dataset
-from tests.phonebook.refreshing import FCC_PATH, LIST_PATH, TOKEN, Publishers, publishers, stored
-from tests.publisher import chunked, gzipped, truncated
+from phonebook.imports.complaints import ComplaintImport
+from phonebook.imports.refresh import RefreshResult, refresh, refresh_lock
+from phonebook.models import Dataset
+from tests.phonebook.refreshing import LIST_PATH, TOKEN, Publishers, publishers, stored
+from tests.publisher import chunked, truncated
 from tests.upstream import BOMB, Behaviour, raw
 
 __all__ = ["publishers"]
@@ -163,13 +163,6 @@ def test_days_that_prune_would_delete_are_not_imported(publishers: Publishers, s
     assert list(stored("fcc")) == ["2026-03-02"]
 
 
-def test_compressed_table_is_imported(publishers: Publishers) -> None:
-    publishers.publish_fcc(TODAY)
-    publishers.fcc.faults = [gzipped(publishers.fcc.files[FCC_PATH])]
-    assert run_one("fcc").added == 20
-    assert Dataset.objects.get(name="file fcc").version == 'W/"1"'
-
-
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -213,17 +206,6 @@ def test_phoneblock_list_without_a_version_is_loaded_whole(publishers: Publisher
     assert [run_one("phoneblock").read for _ in range(2)] == [1, 1]
 
 
-@pytest.mark.django_db(transaction=True)
-def test_shrunken_block_list_is_refused_unless_allowed(publishers: Publishers) -> None:
-    publishers.publish_list(41, dict.fromkeys(range(30), 10))
-    run_one("phoneblock")
-    publishers.publish_list(42, dict.fromkeys(range(10), 10))
-    (result,) = run("phoneblock", full=True)
-    assert "phoneblock would lose 20 of its 30 numbers" in result.errors[0]
-    assert ComplaintDay.objects.count() == 30
-    assert run_one("phoneblock", full=True, allow_loss=True).removed == 20
-
-
 def test_phoneblock_without_a_token_is_not_asked(publishers: Publishers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PHONEBLOCK_TOKEN", " ")
     assert run("phoneblock") == [
@@ -248,24 +230,16 @@ def test_errors_do_not_contain_the_token(
 
 @pytest.mark.django_db(transaction=True)
 def test_database_error_is_reported_without_a_row(publishers: Publishers, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(**options: Any) -> None:
+    def fail(*_: Any) -> None:
         raise DatabaseError("12125550142") from sqlite3.OperationalError("database or disk is full")
 
     publishers.publish_fcc(TODAY)
     publishers.publish_list(41, {1: 10})
     full = "database: DatabaseError: database or disk is full"
     with monkeypatch.context() as patch:
-        patch.setattr(refresh_module, "import_complaints", fail)
+        patch.setattr(ComplaintImport, "run", fail)
         assert [result.errors for result in run("fcc", "phoneblock")] == [[full]] * 2
     assert left(publishers) == ["lock"]
-    assert run_one("fcc").files == 1
-
-
-def test_second_run_is_refused_until_the_first_ends(publishers: Publishers) -> None:
-    publishers.publish_fcc(TODAY)
-    with refresh_lock(), pytest.raises(AlreadyRunning):
-        run("fcc")
-    assert publishers.fcc.requests == []
     assert run_one("fcc").files == 1
 
 

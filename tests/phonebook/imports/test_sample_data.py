@@ -11,13 +11,12 @@ from core import numbers
 from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Complaints
 from phonebook.imports import sample_data
-from phonebook.imports.contacts import import_contacts
+from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import open_text
 from phonebook.imports.sample_data import DEMO_NUMBER, load_sample_data
 from phonebook.models import ComplaintDay, Contact, Dataset, NumberPrefix, NumberRule
 from tests import awaited
 from tests.awaited import search
-from tests.phonebook.rows import rule_of
 
 pytestmark = pytest.mark.django_db
 
@@ -75,11 +74,6 @@ def test_search_for_the_demo_number_has_all_four_fields(settings: Any) -> None:
     assert slots["source_b"].answer == Found(name="Musterhaus Advisors", spam=True)
 
 
-def test_demo_number_does_not_depend_on_the_date() -> None:
-    load_sample_data(today=datetime.now(UTC).date() - timedelta(days=3_650))
-    assert rule_of(DEMO_NUMBER) == Found(name="Musterhaus Advisors", spam=True)
-
-
 def test_complaints_are_dated_back_from_the_loading() -> None:
     load_sample_data()
     assert awaited.answer_of(Complaints(), "442079460987") == Found(spam=True)
@@ -97,5 +91,5 @@ def test_every_number_is_reserved_for_fiction(name: str) -> None:
 
 def test_sample_contacts_can_be_imported() -> None:
     file = open_text(str(sample_data._FOLDER / "contacts.csv"))
-    result = import_contacts(file=file, on_reject=lambda name, row: pytest.fail(row.reason))
+    result = ContactImport(on_reject=lambda name, row: pytest.fail(row.reason)).run([file])
     assert result.added == len(list(sample_data._rows("contacts")))

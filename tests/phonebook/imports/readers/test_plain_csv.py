@@ -51,14 +51,6 @@ def test_columns_may_be_in_any_order_among_others() -> None:
     assert values(contacts(f"note,location,x,number\nz,Here,y,{NUMBER}\n")) == [(int(NUMBER), "", "Here")]
 
 
-@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
-def test_semicolons_and_tabs_are_delimiters_too(delimiter: str) -> None:
-    text = (
-        delimiter.join(("number", "name")) + "\n" + delimiter.join((NUMBER, "Jane, M.D." if delimiter != "," else "J"))
-    )
-    assert len(values(contacts(text))) == 1
-
-
 @pytest.mark.parametrize(
     "cell", [NUMBER, f"+{NUMBER}", "+1 212 555-0142", "+1 (212) 555.0142", " 1 212\u00a0555 0142 ", "(+1) 212-555-0142"]
 )
@@ -66,34 +58,11 @@ def test_number_is_read_as_people_write_it(cell: str) -> None:
     assert values(contacts(f"number,name\n{cell},Jane\n")) == [(int(NUMBER), "Jane", "")]
 
 
-def test_endless_cell_is_listed_as_one_bad_number() -> None:
-    huge, good = contacts(f"number,name\n{'(' * 2**19},Jane\n{NUMBER},Jane\n")
-    assert (huge.line, huge.reason) == (2, "number is longer than 250 characters")
-    assert good[1:] == (int(NUMBER), "Jane", "")
-
-
 @pytest.mark.parametrize(
     "cell",
-    [
-        "",
-        "abc",
-        "0049 30 23125555",
-        "030 23125555",
-        "2125550142",
-        "1.2125550142E+10",
-        "1212555\x000142",
-        "123456",
-        "1234567890123456",
-        "9" * 100_000,
-        "٤٩٣٠٢٣١٢٥٥٥٥",
-        "++12125550142",
-        "12125550142+",
-        "−12125550142",
-        "1.2125550142E10",
-        "(212) 555-0142",
-        "12125550142 / 12125550143",
-    ],
-)
+    ["", "abc", "0049 30 23125555", "2125550142", "1.2125550142E+10", "1212555\x000142", "123456", "9" * 100_000,
+     "٤٩٣٠٢٣١٢٥٥٥٥", "++12125550142", "−12125550142", "(212) 555-0142", "12125550142 / 12125550143"],
+)  # fmt: skip
 def test_invalid_number_is_rejected_and_not_printed(cell: str) -> None:
     row = rejected(contacts(f"number,name\n{cell},Jane\n"))
     assert (row.line, row.number) == (2, None)
@@ -105,12 +74,6 @@ def test_number_without_country_code_needs_the_region() -> None:
     text = "number,name\n2125550142,Jane\n(212) 555-0143,John\n+49 30 23125042,Max\n"
     assert [row[1] for row in contacts(text, "US")] == [12125550142, 12125550143, 493023125042]
     assert [type(row) for row in contacts(text)] == [Rejected, Rejected, tuple]
-
-
-def test_row_with_too_many_cells_is_rejected() -> None:
-    row = rejected(contacts(f"number,name,location\n{NUMBER},Jane,Here,or there\n"))
-    assert "Jane" not in row.reason
-    assert "comma" in row.reason
 
 
 def test_contact_needs_a_name_or_a_location() -> None:
@@ -127,56 +90,9 @@ def test_text_is_one_printable_line_of_at_most_200_characters() -> None:
     assert len(name) == 200
 
 
-def test_line_numbers_are_an_editors() -> None:
-    rows = contacts(f"number,name\n\n{NUMBER},Jane\n\nx,John\r\ny,Jack\n")
-    assert [row[0] if isinstance(row, tuple) else row.line for row in rows] == [3, 5, 6]
-
-
-def test_empty_lines_are_no_rows() -> None:
-    assert len(contacts(f"number,name\n\r\n,\n{NUMBER},Jane")) == 1
-    assert contacts("number,name\n") == contacts("number,name") == []
-
-
-def test_carriage_return_ends_a_line() -> None:
-    assert len(values(contacts(f"number,name\r{NUMBER},Jane\r12125550100,John\r"))) == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "good", "bad"),
-    [
-        (f'number,name\n12125550100,"{"x" * 200_000}"\n{NUMBER},Jane\n', {3}, {2}),
-        ('number,name\n12125550100,"Foo\n12125550101,Bar\n12125550102,Baz"\n', {3, 4}, {2}),
-        (f'number,name\n{NUMBER},Jane\n12125550100,"John\n12125550101,Jack\n', {2, 4}, {3}),
-        (f'number,name\n12125550100,"John"ny\n{NUMBER},Jane\n', {3}, {2}),
-        (b"number,name\n12125550142,J\xe4ne\n12125550143,Jane\n", {3}, {2}),
-    ],
-)
-def test_malformed_line_costs_no_other(text: str | bytes, good: set[int], bad: set[int]) -> None:
-    rows = contacts(text)
-    assert {row[0] for row in rows if isinstance(row, tuple)} == good
-    assert {row.line for row in rows if isinstance(row, Rejected)} == bad
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (b"", "empty"),
-        (b"\n \n", "empty"),
-        (b"\x00\xff", "must name the column number"),
-        (b"12125550142,Jane\n", "must name the column number"),
-        (b"number,name,Number\n", "twice"),
-    ],
-)
-def test_file_without_column_names_is_refused(text: bytes, says: str) -> None:
-    with pytest.raises(UnreadableFile, match=says):
-        contacts(text)
-
-
-def test_columns_distinguish_contacts_and_complaints() -> None:
-    assert PlainContactReader.recognizes("Number;Name")
-    assert not PlainContactReader.recognizes("number,day,total")
-    assert PlainComplaintReader.recognizes("source,total,day,number")
-    assert not PlainComplaintReader.recognizes("number,name")
+def test_file_that_names_a_column_twice_is_refused() -> None:
+    with pytest.raises(UnreadableFile, match="twice"):
+        contacts("number,name,Number\n")
 
 
 def test_complaint_has_its_own_source_or_the_files() -> None:

@@ -1,0 +1,198 @@
+"""The steps of an import of files: read them, stage their rows, merge these. The result of an import."""
+
+# ruff: noqa: S608 (statements are built from names in the code; values are bound)
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from core.db import run
+from phonebook import cache_versions
+from phonebook.imports import formats
+from phonebook.imports.files import TextFile
+from phonebook.imports.formats import Format
+from phonebook.imports.progress import ImportProgress
+from phonebook.imports.readers import base
+from phonebook.imports.readers.base import ListVersion, Rejected, UnreadableFile
+from phonebook.imports.staging import Counts, Tables, TargetTable
+
+#: Losses are checked from this many numbers on.
+MIN_NUMBERS_FOR_LOSS = 20
+SUPPRESSED = "suppressed (forget --block)"
+# A row's position in the files of one command: the file's index in the higher bits, the line in these.
+LINE_BITS = 40
+
+#: Called for every rejected or repeated row, with the file's name.
+OnReject = Callable[[str, Rejected], None]
+
+
+def is_loss(removed: int, before: int) -> bool:
+    """Whether more than half of the numbers disappear."""
+    return before >= MIN_NUMBERS_FOR_LOSS and removed > before / 2
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedDay:
+    """One source's complaints of one day: the complaints `before` and `after` the import; the `numbers` before, and
+    how many of them were `removed`; in how many of the command's `files` the day is."""
+
+    source: str
+    day: date
+    before: int
+    after: int
+    numbers: int
+    removed: int
+    files: int
+
+    @property
+    def is_loss(self) -> bool:
+        return is_loss(self.removed, self.numbers)
+
+
+@dataclass(slots=True)
+class ImportResult(Counts):
+    """What an import did."""
+
+    formats: list[str] = field(default_factory=list)
+    days: list[ReplacedDay] = field(default_factory=list)
+    #: The version of the block list that is loaded now.
+    version: int | None = None
+
+
+class Import(ABC):
+    """One import of files into `table`.
+
+    `format_name`: a key of `formats`; None: recognized for each file. With `dry_run`, only count.
+    """
+
+    table: TargetTable
+    formats: Mapping[str, Format]
+    #: Of the table `staged`: name → SQL type. The first two are `position` and `number`.
+    columns: Mapping[str, str]
+    #: SQL: the columns by which a row repeats an earlier one, and the condition of the rows that can.
+    identity: str
+    can_repeat = "1 = 1"
+
+    def __init__(
+        self,
+        *,
+        on_reject: OnReject,
+        format_name: str | None = None,
+        dry_run: bool = False,
+        progress: ImportProgress | None = None,
+    ) -> None:
+        self.result = ImportResult()
+        self.tables = Tables()
+        self.format_name, self.dry_run = format_name, dry_run
+        self.progress = progress or ImportProgress()
+        #: Rows that were rejected although their number is valid.
+        self.rejected_with_number = 0
+        self._on_reject = on_reject
+        self._file_names: list[str] = []
+        self._rows = 0
+
+    @abstractmethod
+    def reader_options(self, format_: Format) -> dict[str, Any]:
+        """The options of the format's reader."""
+
+    @abstractmethod
+    def derive_merged(self, valid: int) -> None:
+        """Derive `merged` from the table `staged`, which had so many `valid` rows with the repeated ones. Raises
+        UnreadableFile."""
+
+    def record(self, valid: int) -> None:  # noqa: B027 (contacts need none)
+        """Called in the lock, after everything is merged."""
+
+    def staged_rows(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """What is staged of the rows that readers yield."""
+        return rows
+
+    def run(self, files: Iterable[AbstractContextManager[TextFile]]) -> ImportResult:
+        """Raises UnreadableFile, with nothing changed, if a file cannot be read, or all rows are rejected."""
+        result = self.result
+        with self.tables:
+            staged = self.tables.fill("staged", self.columns, self.staged_rows(self._read(files)), self._show_read)
+            # `forget` waits for the lock, or its suppressed numbers are dropped here.
+            with self.tables.lock(self.table):
+                valid = staged - self._drop_suppressed()
+                result.read = valid + sum(result.rejected.values())
+                if result.read and not valid:
+                    raise UnreadableFile(f"{', '.join(self._file_names)}: no valid row")
+                self._drop_repeated()
+                self.derive_merged(valid)
+                self.tables.merge(self.table, result, self.progress, dry_run=self.dry_run)
+                if not self.dry_run:
+                    self.record(valid)
+            if not self.dry_run:
+                self.progress.committed = result.added + result.changed + result.removed
+        return result
+
+    def _read(self, files: Iterable[AbstractContextManager[TextFile]]) -> Iterator[tuple[Any, ...]]:
+        """The valid rows of the files, with their position instead of their line."""
+        names: dict[bytes, str] = {}
+        for index, opened in enumerate(files):
+            with opened as file:
+                self._file_names.append(file.name)
+                self._file, self._rows_before = file, self._rows
+                self.progress.start(Path(file.name).name, file.size or None)
+                name = self.format_name or formats.recognize(self.formats, file.first_line)
+                self.result.formats.append(name)
+                format_ = self.formats[name]
+                empty, first_position = True, index << LINE_BITS
+                for item in format_.reader.read(file.lines, **self.reader_options(format_)):
+                    if isinstance(item, tuple):
+                        empty = False
+                        yield (first_position + item[0], *item[1:]) if index else item
+                    elif isinstance(item, ListVersion):
+                        self.result.version = item
+                    else:
+                        self._reject(file.name, item)
+                if first := names.get(file.digest):
+                    raise UnreadableFile(f"the file has the same content as {first}")
+                if not empty:
+                    names[file.digest] = file.name
+
+    def _show_read(self, rows: int) -> None:
+        self._rows = self.progress.rows = rows
+        self.progress.update(self._file.position, rows - self._rows_before)
+
+    def _drop_suppressed(self) -> int:
+        """Delete and reject the staged rows of suppressed numbers. Returns how many."""
+        suppressed = cache_versions.suppressed_hashes()
+        if not suppressed:
+            return 0
+        rows = self.tables.stream("SELECT position, number FROM staged ORDER BY position")
+        dropped = [(position, number) for position, number in rows if cache_versions.hash_of(number) in suppressed]
+        for position, number in dropped:
+            name, line = self._locate(position)
+            self._reject(name, base.rejected(line, SUPPRESSED, number))
+        for number in {number for _, number in dropped}:
+            run("DELETE FROM staged WHERE number = %s", [number])
+        return len(dropped)
+
+    def _drop_repeated(self) -> None:
+        """Delete, count and report the staged rows that repeat an earlier one."""
+        repeated = (
+            "SELECT position, number, first FROM ("
+            f"SELECT position, number, first_value(position) OVER (PARTITION BY {self.identity} ORDER BY position) "
+            f"AS first FROM staged WHERE {self.can_repeat}) rows_with_first WHERE position <> first"
+        )
+        for position, number, first in self.tables.stream(f"{repeated} ORDER BY position"):
+            self.result.repeated += 1
+            (name, line), (first_name, first_line) = self._locate(position), self._locate(first)
+            earlier = f"line {first_line}" if name == first_name else f"{first_name}:{first_line}"
+            self._on_reject(name, base.rejected(line, base.REPEATED, number, earlier))
+        if self.result.repeated:
+            run(f"DELETE FROM staged WHERE (position, number) IN (SELECT position, number FROM ({repeated}) repeated)")
+
+    def _reject(self, name: str, rejected: Rejected) -> None:
+        self.result.rejected[rejected.reason] = self.result.rejected.get(rejected.reason, 0) + 1
+        self.rejected_with_number += rejected.number is not None and rejected.reason not in (SUPPRESSED, base.REPEATED)
+        self._on_reject(name, rejected)
+
+    def _locate(self, position: int) -> tuple[str, int]:
+        return self._file_names[position >> LINE_BITS], position & ((1 << LINE_BITS) - 1)

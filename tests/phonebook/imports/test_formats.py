@@ -1,0 +1,69 @@
+"""Each format is recognized by its first line, and by no other format's."""
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from phonebook.imports import formats
+from phonebook.imports.readers.base import UnreadableFile
+from tests.phonebook.imports.readers import test_google_csv, test_outlook_csv
+from tests.phonebook.imports.readers.test_regulators_csv import FCC, FCC_API, FTC
+
+GOOGLE, OUTLOOK = test_google_csv.HEADER, test_outlook_csv.HEADER
+CONTACTS = {
+    "vcard": ["BEGIN:VCARD"],
+    "google": [
+        GOOGLE, "\ufeff" + GOOGLE, test_google_csv.OLD_HEADER, "First Name,File As", "first name;phone 1 - value",
+        ",".join(reversed(GOOGLE.split(","))),
+    ],
+    "outlook": [
+        OUTLOOK, "\ufeff" + OUTLOOK, test_outlook_csv.OUTLOOK_COM_HEADER, OUTLOOK.replace(",", ";"), OUTLOOK.upper(),
+    ],
+    "csv": ["number,name,location", "Number;Name"],
+}  # fmt: skip
+COMPLAINTS = {
+    "ftc": [FTC, "\ufeff" + FTC, FTC.lower()],
+    "fcc": [FCC, FCC_API, "\ufeff" + FCC, FCC.upper(), "ID,Issue_Date,Caller_ID_Number"],
+    "phoneblock": ['{"numbers":[', "\ufeff  {"],
+    "csv": ["number,day,total", "source,total,day,number"],
+}
+READERS_OF_CONTACTS = [format_.reader for format_ in formats.CONTACTS.values()]
+KNOWN = [(formats.CONTACTS, CONTACTS), (formats.COMPLAINTS, COMPLAINTS)]
+LINES = [(known, name, line) for known, lines in KNOWN for name, of_format in lines.items() for line in of_format]
+
+
+@pytest.mark.parametrize(("known", "name", "line"), LINES)
+def test_first_line_is_recognized_by_one_format(known: Any, name: str, line: str) -> None:
+    assert [other for other, format_ in known.items() if format_.reader.recognizes(line)] == [name]
+
+
+@pytest.mark.parametrize(
+    ("known", "line"),
+    [
+        (known, line)
+        for known, lines in (
+            (
+                formats.CONTACTS,
+                ["", "number,day,total", "Name,Phone 1 - Value", "First Name,Last Name", "Mobile Phone", "{",
+                 "First Name,Assistant's Phone", "Vorname,Nachname,Mobiltelefon", '"First Name,File As', "12125550142"],
+            ),
+            (
+                formats.COMPLAINTS,
+                ["", "[", "number,name", "Company_Phone_Number", "Ticket ID,Date of Issue", "issue_date,id"],
+            ),
+        )
+        for line in lines
+    ],
+)  # fmt: skip
+def test_other_first_line_is_refused(known: Any, line: str) -> None:
+    with pytest.raises(UnreadableFile):
+        formats.recognize(known, line)
+
+
+@pytest.mark.parametrize("reader", [known[name].reader for known, lines in KNOWN for name in lines if name != "vcard"])
+def test_chosen_format_refuses_another_header(reader: Any) -> None:
+    options = {"region": None} if reader in READERS_OF_CONTACTS else {"source": "x", "today": date(2026, 3, 6)}
+    for text in ("", "\n \n", "\x00\udcff", "a,b,c\n1,2,3\n", "12125550142,Jane\n", '"number,name\n'):
+        with pytest.raises(UnreadableFile):
+            list(reader.read(iter(text.splitlines(keepends=True)), **options))
