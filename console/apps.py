@@ -5,7 +5,7 @@ from django.contrib import admin
 from django.contrib.admin.apps import SimpleAdminConfig
 from django.contrib.admin.checks import check_admin_app, check_dependencies
 from django.core import checks
-from django.db.models.signals import post_migrate, pre_migrate
+from django.db.models.signals import post_migrate
 
 
 class ConsoleConfig(AppConfig):
@@ -14,7 +14,6 @@ class ConsoleConfig(AppConfig):
     def ready(self) -> None:
         from console import login_log, roles  # noqa: F401  (login_log connects itself to Django's signals)
 
-        pre_migrate.connect(roles.note_permissions, sender=self)
         post_migrate.connect(roles.write_roles, sender=self)
 
 

@@ -1,29 +1,35 @@
 """Search over the whole console: pages, customers, tokens, ledger entries, requests, numbers, users and sources.
 
-Every kind of result needs the permission of its page, reads a table through an index (names of tokens: among the newest
-only), and shows at most MAX_SHOWN results.
+Every kind of result needs the permission of its page, and shows at most MAX_SHOWN results. Customers, tokens and users
+are found by the search of their own lists; the other kinds read a table through an index.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth.models import User
+from django.core.validators import MaxLengthValidator
 from django.db import OperationalError
-from django.db.models import Model, Q, QuerySet
-from django.http import HttpRequest
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.http import urlencode
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from accounts import tokens
-from accounts.admin import base
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_list import shown_state
-from accounts.models import ApiToken, CreditEntry, Customer
-from console import navigation
+from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
+from console import pages
 from core import numbers
-from core.admin import page_url
+from core.admin import MAX_SEARCH, page_url, submitted
 from core.long_lists import EVER
 from lookup.search import SLOTS, members
 from monitoring.admin.request_queries import RequestLogForm
@@ -31,8 +37,6 @@ from monitoring.models import RequestLogEntry, Source
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 MAX_SHOWN = 10
-#: Longer than a token without its signature, by whose beginning a token is found.
-MAX_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Results of one kind. `all_url`: the list of all, if there are more; `timed_out`: the statement timed out."""
+    """Results of one kind. `all_url`: the list of all, if there is one; `timed_out`: the statement timed out."""
 
     title: str
     results: list[Result]
@@ -53,20 +57,51 @@ class Group:
     timed_out: bool = False
 
 
-def find(request: HttpRequest, text: str) -> list[Group]:
-    """What the user of `request` may view and `text` means. Raises tokens.WholeToken."""
-    tokens.require_no_token(text)
-    search = _Search(request, text.strip())
-    return [group for kind in _permitted(request) if (group := _group(kind, search))]
+class FindForm(forms.Form):
+    q = forms.CharField(
+        label="Search the console",
+        # Not max_length: browsers would cut a pasted token, which then could not be recognized and refused.
+        validators=[MaxLengthValidator(MAX_SEARCH)],
+        widget=UnfoldAdminTextInputWidget(
+            attrs={"type": "search", "autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
+        ),
+        error_messages={"required": "Enter what you are looking for."},
+    )
+
+    def clean(self) -> None:
+        """A whole token is refused whatever its length, and not shown again."""
+        try:
+            tokens.require_no_token(self.data.get("q", ""))
+        except tokens.WholeToken as error:
+            self.data = {}
+            self.errors.pop("q", None)
+            self.add_error("q", str(error))
 
 
-def searchable(request: HttpRequest) -> list[tuple[str, str]]:
-    """The kinds of results that the user may view, and what each is found by."""
-    return [(kind.title, kind.found_by) for kind in _permitted(request)]
+def view(request: HttpRequest) -> HttpResponse:
+    """The text may be a number: it is sent by POST and shown in the response only. A single result opens at once."""
+    form, groups = FindForm(submitted(request)), None
+    kinds = [kind for kind in _KINDS if kind.is_permitted(request)]
+    if form.is_bound and form.is_valid():
+        search = _Search(request, form.cleaned_data["q"])
+        groups = [group for kind in kinds if (group := kind.group(search))]
+        results = [result for group in groups for result in group.results]
+        if len(results) == 1 and not any(group.timed_out for group in groups):
+            return redirect(results[0].url)
+    context = {
+        "form": form,
+        "groups": groups,
+        "total": sum(len(group.results) for group in groups or ()),
+        "is_token_beginning": form.data.get("q", "").startswith(JWT_PREFIX),
+        "has_more": any(group.has_more for group in groups or ()),
+        "searchable": [(kind.title, kind.found_by) for kind in kinds],
+        "title": "Search",
+    }
+    return TemplateResponse(request, "admin/find.html", {**admin.site.each_context(request), **context})
 
 
 class _Search:
-    """The text, and what several kinds of results read from it."""
+    """The text, and the number that it may be."""
 
     def __init__(self, request: HttpRequest, text: str) -> None:
         self.request, self.text = request, text
@@ -75,46 +110,32 @@ class _Search:
         except numbers.InvalidNumber:
             self.number = None
 
-    def entries(self, name: str, size: int) -> list[CreditEntry]:
-        """The newest ledger entries whose column `name` is the text."""
-        form = LedgerForm({name: self.text, "since": EVER})
-        return form.page(CreditEntry.objects.select_related("token"), size=size).rows
-
-    def with_number(self, model: type[Model]) -> QuerySet[Any]:
-        """The rows of `model` whose number is the text; none if the text is no number."""
-        rows = model._default_manager
-        return rows.filter(number=self.number) if self.number else rows.none()
-
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Results of one kind. `found_by`: what to enter. `model`: whose permission they need; None for none. `query`:
-    what selects all of them in the list of the model; None if nothing does."""
+    """Results of one kind. `found_by`: what to enter. `model`: whose permission they need; None for none. `find`: the
+    results, and what selects all of them in the list of the model, if anything does."""
 
     title: str
     found_by: str
     model: type[Model] | None
-    find: Callable[[_Search], Iterator[Result]]
-    query: Callable[[_Search], dict[str, str]] | None = None
+    find: Callable[[_Search], tuple[Iterable[Result], dict[str, str]]]
 
+    def is_permitted(self, request: HttpRequest) -> bool:
+        return self.model is None or admin.site.get_model_admin(self.model).has_view_permission(request)
 
-def _permitted(request: HttpRequest) -> list[_Kind]:
-    def is_permitted(model: type[Model] | None) -> bool:
-        return model is None or request.user.has_perm(f"{model._meta.app_label}.view_{model._meta.model_name}")
-
-    return [kind for kind in _KINDS if is_permitted(kind.model)]
-
-
-def _group(kind: _Kind, search: _Search) -> Group | None:
-    try:
-        results = list(islice(kind.find(search), MAX_SHOWN + 1))
-    except OperationalError:
-        return Group(kind.title, [], timed_out=True)
-    all_url = ""
-    # A number must not be in a URL, even if it is the reference of an invoice.
-    if kind.model and kind.query and search.number is None:
-        all_url = f"{page_url(kind.model, 'changelist')}?{urlencode(kind.query(search))}"
-    return Group(kind.title, results[:MAX_SHOWN], len(results) > MAX_SHOWN, all_url) if results else None
+    def group(self, search: _Search) -> Group | None:
+        """None if nothing was found."""
+        try:
+            found, query = self.find(search)
+            results = list(islice(found, MAX_SHOWN + 1))
+        except OperationalError:
+            return Group(self.title, [], timed_out=True)
+        all_url = ""
+        # A number must not be in a URL, even if it is the reference of an invoice.
+        if self.model and query and search.number is None:
+            all_url = f"{page_url(self.model, 'changelist')}?{urlencode(query)}"
+        return Group(self.title, results[:MAX_SHOWN], len(results) > MAX_SHOWN, all_url) if results else None
 
 
 def _result(obj: Model, *details: str, title: str = "") -> Result:
@@ -122,102 +143,100 @@ def _result(obj: Model, *details: str, title: str = "") -> Result:
     return Result(title or str(obj), page_url(type(obj), "change", obj.pk), ", ".join(filter(None, details)))
 
 
-def _text(search: _Search) -> dict[str, str]:
-    return {"q": search.text}
+def _listed(title: str, found_by: str, model: type[Any], details: Callable[[Any], tuple[str, ...]]) -> _Kind:
+    """What the list of `model` finds."""
+
+    def find(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
+        request, query = HttpRequest(), {SEARCH_VAR: search.text}
+        request.user, request.GET = search.request.user, QueryDict(urlencode(query))
+        page: Any = admin.site.get_model_admin(model)
+        rows = page.get_changelist_instance(request).result_list
+        return (_result(row, *details(row)) for row in rows), query
+
+    return _Kind(title, found_by, model, find)
 
 
-def _pages(search: _Search) -> Iterator[Result]:
-    for title, url, section in navigation.pages(search.request):
-        if search.text.casefold() in title.casefold():
-            yield Result(title, url, section)
+def _numbered(title: str, model: type[Any], name: str, details: Callable[[Any], tuple[str, ...]]) -> _Kind:
+    """The rows of `model` with the number; `name`: what one of them is."""
+
+    def find(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
+        if search.number is None:
+            return (), {}
+        title = f"{name} {numbers.formatted(str(search.number))}"
+        rows = model.objects.filter(number=search.number).order_by("-pk")
+        return (_result(row, *details(row), title=title) for row in rows), {}
+
+    return _Kind(title, "number", model, find)
 
 
-def _customers(search: _Search) -> Iterator[Result]:
-    found = Customer.objects.filter(base.matching_customers(search.text))
-    for customer in found.order_by("name", "pk")[: MAX_SHOWN + 1]:
-        yield _result(customer)
+def _pages(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
+    text = search.text.casefold()
+    return (Result(*page) for page in pages.of_user(search.request) if text in page[0].casefold()), {}
 
 
-def _tokens(search: _Search) -> Iterator[Result]:
-    matching, _ = base.matching_tokens(search.text)
-    for token in matching.order_by("name", "pk")[: MAX_SHOWN + 1]:
-        mode = "test token" if token.is_test else f"{token.credits:,} credits"
-        yield _result(token, token.hint, shown_state(token), mode)
-
-
-def _entries(search: _Search) -> Iterator[Result]:
+def _entries(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
     """By reference first: callers choose their request ids."""
-    for entry in (entry for name in ("reference", "request_id") for entry in search.entries(name, MAX_SHOWN + 1)):
-        yield _result(
+    by_reference, by_request_id = ({name: search.text, "since": EVER} for name in ("reference", "request_id"))
+    rows = CreditEntry.objects.select_related("token")
+    referring = LedgerForm(by_reference).page(rows, size=MAX_SHOWN + 1).rows
+    results = [
+        _result(
             entry,
             f"{entry.amount:+,} credits",
             f"{entry.created_at:%Y-%m-%d %H:%M:%S} UTC",
             f"request {entry.request_id}" if entry.request_id else f"reference {entry.reference}",
             title=f"{entry.get_kind_display()} of {entry.token}",
         )
+        for entry in [*referring, *LedgerForm(by_request_id).page(rows, size=MAX_SHOWN + 1).rows]
+    ]
+    return results, by_reference if referring else by_request_id
 
 
-def _ledger_query(search: _Search) -> dict[str, str]:
-    name = "reference" if search.entries("reference", 1) else "request_id"
-    return {name: search.text, "since": EVER}
-
-
-def _requests(search: _Search) -> Iterator[Result]:
+def _requests(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
     """By request id; by number the filtered list."""
     rows = RequestLogEntry.objects.select_related("token")
     by_id = RequestLogForm({"request_id": search.text, "since": EVER})
-    for row in by_id.page(rows, size=MAX_SHOWN + 1).rows:
-        yield _result(row, str(row.token), f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC", f"status {row.status}")
+    results = [
+        _result(row, str(row.token), f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC", f"status {row.status}")
+        for row in by_id.page(rows, size=MAX_SHOWN + 1).rows
+    ]
     if search.number is not None:
         by_number = RequestLogForm({"number": str(search.number), "since": EVER})
         if by_number.page(rows, size=1).rows:
-            url = f"{reverse('admin:monitoring_requestlogentry_changelist')}?{urlencode(by_number.url_parameters())}"
-            yield Result(f"Requests for {numbers.formatted(str(search.number))}", url)
+            url = f"{page_url(RequestLogEntry, 'changelist')}?{urlencode(by_number.url_parameters())}"
+            results.append(Result(f"Requests for {numbers.formatted(str(search.number))}", url))
+    return results, {}
 
 
-def _rules(search: _Search) -> Iterator[Result]:
-    for rule in search.with_number(NumberRule):
-        spam = {True: "spam", False: "not spam", None: ""}[rule.spam]
-        yield _result(rule, spam, rule.name, title=f"Rule for {numbers.formatted(str(rule.number))}")
-
-
-def _contacts(search: _Search) -> Iterator[Result]:
-    for contact in search.with_number(Contact):
-        title = f"Contact {numbers.formatted(str(contact.number))}"
-        yield _result(contact, contact.name, contact.location, title=title)
-
-
-def _complaints(search: _Search) -> Iterator[Result]:
-    for row in search.with_number(ComplaintDay).order_by("-day", "pk"):
-        title = f"Complaints about {numbers.formatted(str(row.number))}"
-        yield _result(row, row.source, str(row.day), str(row.total), title=title)
-
-
-def _sources(search: _Search) -> Iterator[Result]:
+def _sources(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
     slots: dict[str, list[str]] = {}
     for slot in SLOTS:
         for member in members(slot):
-            slots.setdefault(member.name, []).append(slot)
-    for name, of in slots.items():
-        if search.text.casefold() in name.casefold():
-            yield Result(name, reverse("admin:monitoring_source_change", args=[name]), ", ".join(of))
+            if search.text.casefold() in member.name.casefold():
+                slots.setdefault(member.name, []).append(slot)
+    return (
+        Result(name, reverse("admin:monitoring_source_change", args=[name]), ", ".join(of))
+        for name, of in slots.items()
+    ), {}
 
 
-def _users(search: _Search) -> Iterator[Result]:
-    found = Q(username__icontains=search.text) | Q(email__icontains=search.text)
-    for user in User.objects.filter(found).order_by("username")[: MAX_SHOWN + 1]:
-        yield _result(user, user.email, "" if user.is_active else "inactive")
+def _token_details(token: ApiToken) -> tuple[str, ...]:
+    return token.hint, shown_state(token), "test token" if token.is_test else f"{token.credits:,} credits"
+
+
+def _rule_details(rule: NumberRule) -> tuple[str, ...]:
+    return {True: "spam", False: "not spam", None: ""}[rule.spam], rule.name
 
 
 _KINDS = (
     _Kind("Pages", "title", None, _pages),
-    _Kind("Customers", "name, #id or contact", Customer, _customers, _text),
-    _Kind("API tokens", "name, #id or last four characters", ApiToken, _tokens, _text),
-    _Kind("Ledger", "request id or reference", CreditEntry, _entries, _ledger_query),
+    _listed("Customers", "name, #id, contact, or a token's name or last four characters", Customer, lambda row: ()),
+    _listed("API tokens", "name, note, contact, #id or last four characters", ApiToken, _token_details),
+    _Kind("Ledger", "request id or reference", CreditEntry, _entries),
     _Kind("Request log", "request id or number", RequestLogEntry, _requests),
-    _Kind("Rules", "number", NumberRule, _rules),
-    _Kind("Contacts", "number", Contact, _contacts),
-    _Kind("Complaints", "number", ComplaintDay, _complaints),
+    _numbered("Rules", NumberRule, "Rule for", _rule_details),
+    _numbered("Contacts", Contact, "Contact", lambda row: (row.name, row.location)),
+    _numbered("Complaints", ComplaintDay, "Complaints about", lambda row: (row.source, str(row.day), str(row.total))),
     _Kind("Sources", "name", Source, _sources),
-    _Kind("Users", "name or e-mail address", User, _users),
+    _listed("Users", "name or e-mail address", User, lambda row: (row.email, "" if row.is_active else "inactive")),
 )

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core import signing
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -100,14 +100,11 @@ class ConsoleSite(UnfoldAdminSite):
     def get_urls(self) -> list[URLPattern]:
         """`invitation` is open to whoever has a link, `verify` and `set-up` to staff before they have entered a code;
         the others require one."""
-        from console import find_page  # which needs the admin modules, and they this one
-
         verified = self.admin_view
         return [
             # Django's requires has_permission; staff who cannot enter a code must be able to log out too.
             path("logout/", self.logout, name="logout"),
             path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
-            path("find/", verified(find_page.view), name="find"),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),
@@ -134,8 +131,10 @@ class ConsoleSite(UnfoldAdminSite):
         return super().password_change(request, extra_context)
 
     def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Disabled: unfold's search puts the text into the URL. The console uses `find`."""
-        raise Http404
+        """The console's search, in place of unfold's, which puts the text into the URL."""
+        from console import finding  # which needs the admin modules, and they this one
+
+        return finding.view(request)
 
     def pending(self, request: HttpRequest, next_url: str) -> HttpResponse:
         """Redirect to the page that this user must complete before any other, and from there to `next_url`."""

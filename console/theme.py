@@ -26,7 +26,7 @@ UNFOLD = {
     "BORDER_RADIUS": "6px",
     "SHOW_HISTORY": "core.admin.can_view_history",
     "COLORS": {"primary": _INDIGO},
-    "SIDEBAR": {"navigation": "console.navigation.sidebar"},
+    "SIDEBAR": {"navigation": "console.pages.sidebar"},
     "STYLES": [lambda request: static("callerid/console.css")],
     "SCRIPTS": [
         lambda request: static("callerid/charts.js"),

@@ -1,8 +1,10 @@
 """Base classes of the console's pages, on django-unfold's."""
 
+import pkgutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial, wraps
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from django import forms
@@ -45,6 +47,12 @@ class RelatedPage(NamedTuple):
 
 #: By model of the object. The app above registers its page with the page's ModelAdmin.
 RELATED_PAGES: dict[type[Model], RelatedPage] = {}
+
+
+def import_pages(path: list[str], package: str) -> None:
+    """Import every module of an `admin` package, which is in `path`: they register their pages."""
+    for module in pkgutil.iter_modules(path):
+        import_module(f"{package}.{module.name}")
 
 
 def html_link(url: str, text: object) -> str:

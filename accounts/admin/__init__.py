@@ -1,5 +1,5 @@
 """The console's pages of customers, tokens and the ledger."""
 
-from accounts.admin import customers, ledger, tokens
+from core.admin import import_pages
 
-__all__ = ["customers", "ledger", "tokens"]
+import_pages(__path__, __name__)

@@ -1,5 +1,5 @@
 """The console's pages of users, roles and history."""
 
-from console.admin import history, users
+from core.admin import import_pages
 
-__all__ = ["history", "users"]
+import_pages(__path__, __name__)

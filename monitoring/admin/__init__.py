@@ -1,5 +1,5 @@
 """The console's pages of alerts, notices, the request log and sources."""
 
-from monitoring.admin import incidents, notices, requests, sources
+from core.admin import import_pages
 
-__all__ = ["incidents", "notices", "requests", "sources"]
+import_pages(__path__, __name__)

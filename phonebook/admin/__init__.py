@@ -1,5 +1,5 @@
 """The console's pages of contacts, complaints and rules."""
 
-from phonebook.admin import numbers
+from core.admin import import_pages
 
-__all__ = ["numbers"]
+import_pages(__path__, __name__)

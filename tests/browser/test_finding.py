@@ -17,7 +17,7 @@ from tests.browser.pages import (
 
 pytestmark = pytest.mark.once
 
-FIND = "/admin/find/"
+FIND = "/admin/search/"
 
 
 def look_at(page: Page, name: str) -> None:

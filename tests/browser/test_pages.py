@@ -207,7 +207,7 @@ PAGES = {
     "role": "/admin/auth/group/1/change/",
     "history": "/admin/admin/logentry/",
     "password": "/admin/password_change/",
-    "search": "/admin/find/",
+    "search": "/admin/search/",
     "invite": "/admin/auth/user/invite/",
 }
 
