@@ -7,7 +7,6 @@ from django.contrib import admin
 from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.views import PasswordResetConfirmView
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse_lazy
 from unfold.widgets import UnfoldAdminPasswordWidget
@@ -47,9 +46,6 @@ class InvitationView(PasswordResetConfirmView):
             response.headers["Referrer-Policy"] = "no-referrer"
         return response
 
-    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return redirect(request.path) if request.user.is_authenticated else super().post(request, *args, **kwargs)
-
     def form_valid(self, form: Any) -> HttpResponse:
         try:
             response = super().form_valid(form)
@@ -61,13 +57,8 @@ class InvitationView(PasswordResetConfirmView):
 
     def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> HttpResponse:
         """The form, or why it is not shown."""
-        request, status = self.request, 200
+        title, status = ("Set your password", 200) if self.validlink else ("This link does not work", 404)
         if not self.validlink:
-            login_log.log_event(request, "invitation refused", level=logging.WARNING)
-            template, title, status = "invalid", "This link does not work", 404
-        elif request.user.is_authenticated:
-            template, title = "logged_in", "Log out first"
-        else:
-            template, title = "set_password", "Set your password"
-        context |= {**admin.site.each_context(request), "title": title, "invited": self.user}
-        return TemplateResponse(request, f"admin/invitation/{template}.html", context, status=status)
+            login_log.log_event(self.request, "invitation refused", level=logging.WARNING)
+        context |= {**admin.site.each_context(self.request), "title": title, "invited": self.user}
+        return TemplateResponse(self.request, "admin/invitation.html", context, status=status)

@@ -112,9 +112,11 @@ def link(invitation: Invitation, origin: str) -> str:
     return f"{settings.PUBLIC_URL or origin}{path}"
 
 
-def send(invitation: Invitation, url: str) -> bool:
-    """Send the link to the user, and return whether the mail server accepted it. Call it outside transactions: the
-    server may be slow."""
+def send(invitation: Invitation, url: str) -> str:
+    """Send the link to the user, and return why that was not possible; empty if the mail server accepted it. Call it
+    outside transactions: the server may be slow."""
+    if not settings.EMAIL_IS_CONFIGURED:
+        return "E-mail is not configured."
     user, site = invitation.user, settings.UNFOLD["SITE_TITLE"]
     message = EmailMessage(
         subject=f"Invitation to the {site} console",
@@ -131,8 +133,8 @@ def send(invitation: Invitation, url: str) -> bool:
         mail.send_email(message, timeout_s=TIMEOUT_S)
     except Exception as error:  # its text may contain the address, so only its type is logged
         log.warning("invitation not sent: user=%s %s", user.username, type(error).__name__)
-        return False
-    return True
+        return f"The mail server did not accept the e-mail to {user.email}."
+    return ""
 
 
 def accept(user: User, password: str) -> None:

@@ -15,7 +15,6 @@ import django_otp
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.utils import timezone
 from django_otp.models import Device
@@ -23,6 +22,7 @@ from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from console.models import Invitation
+from core import history
 from core.throttling import TooManyAttempts
 
 RECOVERY_CODES = 10
@@ -47,12 +47,8 @@ def is_required(user: User) -> bool:
 
 
 def is_needed(user: User) -> bool:
-    """Whether a session of `user` needs a code after the password. Runs at most one statement."""
-    if settings.REQUIRE_2FA:
-        return True
-    device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
-    invitation = Invitation.objects.filter(user=OuterRef("pk"))
-    return User.objects.filter(Exists(device) | Exists(invitation), pk=user.pk).exists()
+    """Whether a session of `user` needs a code after the password."""
+    return is_required(user) or is_set_up(user)
 
 
 def is_satisfied(request: HttpRequest) -> bool:
@@ -110,7 +106,7 @@ def set_up(user: User, *, key: str, code: str) -> tuple[Device, list[str]]:
         # This saves the device, which then does not accept the code again; the exception rolls that back.
         if not (_TOTP_CODE.fullmatch(code) and device.verify_token(code)):
             raise InvalidCode
-        return device, replace_recovery_codes(user)
+        return device, replace_recovery_codes(user, "Set up two-factor authentication.")
 
 
 def verify(user: User, code: str) -> Device:
@@ -135,24 +131,26 @@ def verify(user: User, code: str) -> Device:
     return accepted
 
 
-def replace_recovery_codes(user: User) -> list[str]:
-    """Create new recovery codes and return them; the earlier ones stop working."""
+def replace_recovery_codes(user: User, message: str = "Replaced the recovery codes.") -> list[str]:
+    """Create new recovery codes and return them; the earlier ones stop working. `message`: for the history."""
     codes = [b32encode(secrets.token_bytes(10)).decode().lower() for _ in range(RECOVERY_CODES)]
     with transaction.atomic():
         device, _ = StaticDevice.objects.get_or_create(user_id=user.pk, defaults={"name": "Recovery codes"})
         device = StaticDevice.objects.select_for_update().get(pk=device.pk)
         device.token_set.all().delete()
         StaticToken.objects.bulk_create(StaticToken(device=device, token=_stored(code)) for code in codes)
+        history.record(action=history.Action.CHANGE, target=user, user=user, message=message)
     return ["-".join(re.findall("....", code)) for code in codes]
 
 
-def remove(user: User) -> bool:
+def remove(user: User, message: str, *, by: User | None) -> bool:
     """Delete the user's device and recovery codes, and return whether there were any. Sessions that they verified
-    need a new code."""
+    need a new code. `message`: for the history; `by`: who removes them, None for whoever runs this command."""
     with transaction.atomic():
-        _, deleted = TOTPDevice.objects.filter(user_id=user.pk).delete()
-        _, also_deleted = StaticDevice.objects.filter(user_id=user.pk).delete()
-    return bool(deleted or also_deleted)
+        deleted = [devices.objects.filter(user_id=user.pk).delete()[0] for devices in (TOTPDevice, StaticDevice)]
+        if any(deleted):
+            history.record(action=history.Action.CHANGE, target=user, user=by, message=message)
+    return any(deleted)
 
 
 def _normalized(code: str) -> str:

@@ -1,7 +1,6 @@
 """The admin site: Django's, with rate limits on logins and the pages of a user's own two-factor authentication."""
 
 import logging
-from collections.abc import Callable
 from typing import Any, cast
 
 import django_otp
@@ -11,7 +10,7 @@ from django.contrib.admin.views.decorators import staff_member_required
 from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core import signing
-from django.db import transaction
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -23,11 +22,11 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django_otp.models import Device
 from django_otp.util import random_hex
 from unfold.sites import UnfoldAdminSite
-from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminRadioSelectWidget, UnfoldAdminTextInputWidget
 
 from console import login_limits, login_log, second_factor
 from console.invitation_page import InvitationView
-from core import history, throttling
+from core import throttling
 from core.admin import submitted
 
 #: How long the set-up page with a new secret can be submitted.
@@ -39,17 +38,43 @@ _INVALID_CODE = (
 _CODE_ATTRS = {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
 
 
-class CodeForm(forms.Form):
+class _UserForm(forms.Form):
+    """A form that checks a password or a code of the user of `request`, within the limits of attempts."""
+
+    def __init__(self, request: HttpRequest, data: Any = None) -> None:
+        super().__init__(data)
+        self.request = request
+
+    def verified_device(self, code: str, invalid: str) -> Device:
+        """The device that accepts `code`. Raises ValidationError; `invalid`: its message if no device does."""
+        try:
+            return second_factor.verify(_user(self.request), code)
+        except second_factor.InvalidCode:
+            message = invalid
+        except throttling.TooManyAttempts as error:
+            message = f"Too many wrong codes. Try again in {error.wait_s} seconds."
+        throttling.FAILED_AUTHENTICATIONS.inc("code")
+        login_log.log_event(self.request, "second factor refused", level=logging.WARNING)
+        raise ValidationError(message)
+
+    def is_password(self, password: str) -> bool:
+        login_limits.count_password(self.request)
+        return _user(self.request).check_password(password)
+
+
+class CodeForm(_UserForm):
     code = forms.CharField(
         max_length=40,
         widget=UnfoldAdminTextInputWidget(attrs={**_CODE_ATTRS, "autofocus": True}),
         help_text="Six digits from your authenticator app, or one of your recovery codes.",
     )
 
+    def clean_code(self) -> Device:
+        login_limits.count_code(self.request)
+        return self.verified_device(self.cleaned_data["code"], _INVALID_CODE)
 
-class SetUpForm(forms.Form):
-    """Checks the password of the user of `request`, which counts against the limit of passwords."""
 
+class SetUpForm(_UserForm):
     code = forms.CharField(
         max_length=40,
         widget=UnfoldAdminTextInputWidget(attrs={**_CODE_ATTRS, "inputmode": "numeric"}),
@@ -61,24 +86,34 @@ class SetUpForm(forms.Form):
         help_text="Your current password.",
     )
 
-    def __init__(self, request: HttpRequest, *args: Any) -> None:
-        super().__init__(*args)
-        self._request = request
-
-    def clean(self) -> None:
-        if self.errors:
-            return
-        login_limits.count_password(self._request)
-        if not self._request.user.check_password(self.cleaned_data["password"]):
-            self.add_error("password", "This password is not correct. Enter the one you log in with.")
+    def clean_password(self) -> None:
+        if not self.is_password(self.cleaned_data["password"]):
+            raise ValidationError("This password is not correct. Enter the one you log in with.")
 
 
-class ConfirmForm(forms.Form):
+class ChangeForm(_UserForm):
+    """A stolen session alone must not be able to change what protects the next login."""
+
+    action = forms.ChoiceField(
+        label="What do you want to do?",
+        choices=[
+            ("codes", "Create ten new recovery codes. The earlier ones stop working."),
+            ("remove", "Remove two-factor authentication. Your app and your recovery codes stop working."),
+        ],
+        widget=UnfoldAdminRadioSelectWidget,
+        error_messages={"required": "Select one of these."},
+    )
     proof = forms.CharField(
         label="Password or code",
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
         help_text="Your password, a code from your app, or a recovery code.",
     )
+
+    def clean_proof(self) -> None:
+        if "action" not in self.cleaned_data:
+            return  # without using a code up
+        if not self.is_password(self.cleaned_data["proof"]):
+            self.verified_device(self.cleaned_data["proof"], "Neither your password nor a valid code.")
 
 
 class ConsoleSite(UnfoldAdminSite):
@@ -108,8 +143,6 @@ class ConsoleSite(UnfoldAdminSite):
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),
-            path("second-factor/recovery-codes/", verified(self.recovery_codes), name="second_factor_recovery_codes"),
-            path("second-factor/remove/", verified(self.remove), name="second_factor_remove"),
             *super().get_urls(),
         ]
 
@@ -151,13 +184,11 @@ class ConsoleSite(UnfoldAdminSite):
             return redirect(_next_url(request))
         if not second_factor.is_set_up(_user(request)):
             return self.pending(request, _next_url(request))
-        form = CodeForm(submitted(request))
-        if form.is_bound:
-            login_limits.count_code(request)
-            if device := _accepted_device(request, form, "code", _INVALID_CODE):
-                _start_verified_session(request, device)
-                login_log.record_login(request, _user(request))
-                return redirect(_next_url(request))
+        form = CodeForm(request, submitted(request))
+        if form.is_valid():
+            _start_verified_session(request, form.cleaned_data["code"])
+            login_log.record_login(request, _user(request))
+            return redirect(_next_url(request))
         return self._page(request, "verify", "Two-factor authentication", form=form)
 
     @method_decorator([never_cache, sensitive_post_parameters(), staff_member_required(login_url="admin:login")])
@@ -169,15 +200,13 @@ class ConsoleSite(UnfoldAdminSite):
         user = _user(request)
         if second_factor.is_set_up(user):
             return redirect("admin:second_factor")
-        # The form carries the key, signed: a GET stores nothing.
+        # The form carries the key, signed. In the session, a thief of the session could read it.
         signed_key = _signed_key(request)
         key = signed_key or random_hex()
         form = SetUpForm(request, request.POST if signed_key else None)
         if form.is_valid():
             try:
-                with transaction.atomic():
-                    device, codes = second_factor.set_up(user, key=key, code=form.cleaned_data["code"])
-                    _record(request, "Set up two-factor authentication.")
+                device, codes = second_factor.set_up(user, key=key, code=form.cleaned_data["code"])
             except second_factor.AlreadySetUp:
                 return redirect("admin:second_factor")
             except second_factor.InvalidCode:
@@ -203,64 +232,31 @@ class ConsoleSite(UnfoldAdminSite):
 
     # --- In the console ------------------------------------------------------------------------------------------
 
+    @method_decorator(sensitive_post_parameters())
     def overview(self, request: HttpRequest) -> HttpResponse:
+        """Whether the user has two-factor authentication; if so, creates new recovery codes or removes it."""
+        user, here = _user(request), reverse("admin:second_factor")
+        is_set_up = second_factor.is_set_up(user)
+        form = ChangeForm(request, submitted(request)) if is_set_up else None
+        if form and form.is_valid():
+            if form.cleaned_data["action"] == "codes":
+                codes = second_factor.replace_recovery_codes(user)
+                login_log.log_event(request, "recovery codes replaced")
+                return self._page(request, "shown_once", "Recovery codes", codes=codes, next_url=here)
+            second_factor.remove(user, "Removed two-factor authentication.", by=user)
+            login_log.log_event(request, "second factor removed")
+            messages.success(request, "Two-factor authentication was removed.")
+            return redirect(here)
         return self._page(
             request,
             "overview",
             "Two-factor authentication",
-            is_set_up=second_factor.is_set_up(_user(request)),
-            codes_left=second_factor.recovery_codes_left(_user(request)),
+            form=form,
+            button="Continue",
+            cancel_url=reverse("admin:index"),
+            codes_left=second_factor.recovery_codes_left(user),
+            is_required=second_factor.is_required(user),
         )
-
-    def recovery_codes(self, request: HttpRequest) -> HttpResponse:
-        def replace() -> HttpResponse:
-            codes = second_factor.replace_recovery_codes(_user(request))
-            _record(request, "Replaced the recovery codes.")
-            next_url = reverse("admin:second_factor")
-            return self._page(request, "shown_once", "Recovery codes", codes=codes, next_url=next_url)
-
-        title, event = "New recovery codes", "recovery codes replaced"
-        explanation = "You get ten new recovery codes. The earlier ones stop working."
-        return self._confirm(request, replace, event, title, explanation=explanation, button="Create new codes")
-
-    def remove(self, request: HttpRequest) -> HttpResponse:
-        def remove() -> HttpResponse:
-            second_factor.remove(_user(request))
-            _record(request, "Removed two-factor authentication.")
-            messages.success(request, "Two-factor authentication was removed.")
-            return redirect("admin:second_factor")
-
-        explanation = "Your authenticator app and your recovery codes stop working for this account. " + (
-            "Two-factor authentication is required here, so you will be asked to set it up again."
-            if second_factor.is_required(_user(request))
-            else "You will log in with your password alone."
-        )
-        title, event = "Remove two-factor authentication", "second factor removed"
-        return self._confirm(request, remove, event, title, explanation=explanation, button="Remove", variant="danger")
-
-    @method_decorator(sensitive_post_parameters())
-    def _confirm(
-        self, request: HttpRequest, act: Callable[[], HttpResponse], event: str, title: str, **context: Any
-    ) -> HttpResponse:
-        """Ask for the password or a code, then `act` in a transaction and log `event`.
-
-        A stolen session alone must not be able to change what protects the next login.
-        """
-        if not second_factor.is_set_up(_user(request)):
-            return redirect("admin:second_factor")
-        form = ConfirmForm(submitted(request))
-        if form.is_bound:
-            login_limits.count_password(request)
-            if form.is_valid() and (
-                _user(request).check_password(form.cleaned_data["proof"])
-                or _accepted_device(request, form, "proof", "Neither your password nor a valid code.")
-            ):
-                with transaction.atomic():
-                    response = act()
-                login_log.log_event(request, event)
-                return response
-        context |= {"title": title, "form": form, "cancel_url": reverse("admin:second_factor")}
-        return TemplateResponse(request, "admin/parts/form.html", {**self.each_context(request), **context})
 
     def _page(self, request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
         context = {**self.each_context(request), "title": title, **context}
@@ -279,29 +275,11 @@ def _next_url(request: HttpRequest) -> str:
     return url if safe else reverse("admin:index")
 
 
-def _accepted_device(request: HttpRequest, form: forms.Form, field: str, invalid: str) -> Device | None:
-    """The device that accepts the code in `field`. None if no device does: `form` then has the error."""
-    try:
-        if form.is_valid():
-            return second_factor.verify(_user(request), form.cleaned_data[field])
-    except second_factor.InvalidCode:
-        form.add_error(field, invalid)
-    except throttling.TooManyAttempts as error:
-        form.add_error(field, f"Too many wrong codes. Try again in {error.wait_s} seconds.")
-    throttling.FAILED_AUTHENTICATIONS.inc("code")
-    login_log.log_event(request, "second factor refused", level=logging.WARNING)
-    return None
-
-
 def _start_verified_session(request: HttpRequest, device: Device) -> None:
     """Change the session key: whoever knew it before the code must not get a verified session."""
     request.session.cycle_key()
     django_otp.login(request, device)
     login_log.log_event(request, "second factor accepted")
-
-
-def _record(request: HttpRequest, message: str) -> None:
-    history.record(user=_user(request), action=history.Action.CHANGE, target=_user(request), message=message)
 
 
 def _signed_key(request: HttpRequest) -> str | None:

@@ -221,13 +221,9 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     def _deliver(self, request: HttpRequest, invitation: Invitation) -> HttpResponse:
         """Send the link. If that is not possible, show it once."""
         url, user = invitations.link(invitation, f"{request.scheme}://{request.get_host()}"), invitation.user
-        if not settings.EMAIL_IS_CONFIGURED:
-            problem = "E-mail is not configured."
-        elif invitations.send(invitation, url):
+        if not (problem := invitations.send(invitation, url)):
             self.message_user(request, f"The invitation was sent to {user.email}.", messages.SUCCESS)
             return redirect(self.url_of(user))
-        else:
-            problem = f"The mail server did not accept the e-mail to {user.email}."
         until = f"{invitations.expires_at(invitation):%Y-%m-%d %H:%M} UTC"
         return self.shown_once_page(
             request,
@@ -250,9 +246,8 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         variant=ActionVariant.DANGER,
     )
     def reset_second_factor(self, request: HttpRequest, obj: User, data: dict[str, Any]) -> str:
-        if not second_factor.remove(obj):
+        if not second_factor.remove(obj, "Reset two-factor authentication.", by=cast(User, request.user)):
             return Unchanged(f"{obj} has no two-factor authentication.")
-        self.log_change(request, obj, "Reset two-factor authentication.")
         login_log.log_second_factor_reset(request, obj)
         return f"Two-factor authentication of {obj} was reset."
 

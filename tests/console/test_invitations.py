@@ -25,7 +25,7 @@ from console import invitations, second_factor
 from console.models import Invitation
 from tests import totp
 from tests.console.role_table import logged_in
-from tests.console.two_factor import INDEX, LOGIN, PASSWORD, SET_UP, is_in, set_up
+from tests.console.two_factor import INDEX, LOGIN, PASSWORD, REMOVE, SET_UP, change, is_in, set_up
 from tests.smtp import Mailbox, mail_server
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("optional_second_factor")]
@@ -154,7 +154,7 @@ def test_invited_user_cannot_skip_two_factor_authentication() -> None:
     assert (is_in(client), is_in(again)) == (False, False)
     _set_up(again)
     assert is_in(again)
-    remove = again.post(reverse("admin:second_factor_remove"), {"proof": NEW})
+    remove = change(again, REMOVE, NEW)
     assert remove.status_code == 302
     assert not is_in(again)
     assert second_factor.is_required(user)
@@ -245,14 +245,11 @@ def test_tampered_link_is_refused(boss: User) -> None:
     assert_refused(form, user)  # in a session that has not opened the link
 
 
-def test_user_who_is_logged_in_must_log_out_first(superuser: Client) -> None:
-    user, link = invited()
-    form = follow(superuser, link)
-    for response in (superuser.get(form), superuser.get(use(superuser, form)["Location"])):
-        assert "You are logged in as <strong>the superuser</strong>" in response.text
-        assert "new_password1" not in response.text
-    user.refresh_from_db()
-    assert not user.has_usable_password()
+def test_link_ends_the_session_of_another_user(superuser: Client) -> None:
+    _, link = invited()
+    assert use(superuser, follow(superuser, link))["Location"] == SET_UP
+    assert superuser.get(SET_UP).context["user"].username == "olga"
+    assert not is_in(superuser)
 
 
 def test_guessing_links_is_limited(settings: Any) -> None:

@@ -11,7 +11,7 @@ from django_otp.util import random_hex
 
 from console import second_factor
 from tests import totp
-from tests.console.two_factor import LOGIN, NEW_CODES, PASSWORD, REMOVE, VERIFY, submit_set_up
+from tests.console.two_factor import LOGIN, NEW_CODES, PASSWORD, REMOVE, VERIFY, change, submit_set_up
 
 LOGGER = "console.login_log"
 
@@ -117,10 +117,8 @@ def logins() -> list[str]:
 def test_login_without_its_code_is_not_in_the_history(secret: str, caplog: pytest.LogCaptureFixture) -> None:
     client = attempt()
     client.post(VERIFY, {"code": "000000"})
-    client.post(VERIFY, {"code": "x" * 500})
     assert lines(caplog) == [
         f"INFO password accepted, code required: {AT}",
-        f"WARNING second factor refused: {AT}",
         f"WARNING second factor refused: {AT}",
     ]
     assert not LogEntry.objects.exists()
@@ -160,9 +158,9 @@ def test_second_factor_changes_are_logged(boss: User, caplog: pytest.LogCaptureF
     client = attempt()
     submit_set_up(client, "guess")
     submit_set_up(client)
-    client.post(NEW_CODES, {"proof": PASSWORD})
-    client.post(REMOVE, {"proof": "guess"})
-    client.post(REMOVE, {"proof": PASSWORD})
+    change(client, NEW_CODES)
+    change(client, REMOVE, "guess")
+    change(client, REMOVE)
     assert lines(caplog) == [
         f"INFO login: {AT}",
         f"WARNING second factor refused: {AT}",

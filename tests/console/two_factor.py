@@ -15,8 +15,9 @@ from tests import totp
 PASSWORD = "the right one"
 INDEX, LOGIN = reverse("admin:index"), reverse("admin:login")
 OVERVIEW, VERIFY = reverse("admin:second_factor"), reverse("admin:second_factor_verify")
-SET_UP, REMOVE = reverse("admin:second_factor_set_up"), reverse("admin:second_factor_remove")
-NEW_CODES = reverse("admin:second_factor_recovery_codes")
+SET_UP = reverse("admin:second_factor_set_up")
+#: Values of the field `action` of the form on OVERVIEW.
+REMOVE, NEW_CODES = "remove", "codes"
 
 
 def logged_in(name: str = "boss", **query: str) -> Client:
@@ -28,6 +29,10 @@ def logged_in(name: str = "boss", **query: str) -> Client:
 
 def enter(client: Client, code: str, **query: str) -> Any:
     return client.post(VERIFY, {"code": code}, query_params=query)
+
+
+def change(client: Client, action: str, proof: str = PASSWORD) -> Any:
+    return client.post(OVERVIEW, {"action": action, "proof": proof})
 
 
 def verified(secret: str, steps: int = 0) -> Client:

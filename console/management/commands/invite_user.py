@@ -42,9 +42,10 @@ class Command(BaseCommand):
         )
         url = invitations.link(invitation, settings.PUBLIC_URL)
         until = f"It works once, until {invitations.expires_at(invitation):%Y-%m-%d %H:%M} UTC."
-        if settings.EMAIL_IS_CONFIGURED and not options["print_link"]:
-            if invitations.send(invitation, url):
+        if not options["print_link"]:
+            problem = invitations.send(invitation, url)
+            if not problem:
                 self.stdout.write(f"Sent the invitation of {username}. {until}")
                 return
-            self.stdout.write("The mail server did not accept the e-mail. Hand over this link yourself:")
+            self.stdout.write(f"{problem} Hand over this link yourself:")
         self.stdout.write(f"{url}\n{until}")

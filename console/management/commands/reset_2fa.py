@@ -5,7 +5,6 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management import BaseCommand, CommandError, CommandParser
-from django.db import transaction
 
 from console import second_factor
 from core import history
@@ -24,11 +23,7 @@ class Command(BaseCommand):
             user = User.objects.get(username=options["username"])
         except User.DoesNotExist:
             raise CommandError("There is no user with this name.") from None
-        with transaction.atomic():
-            removed = second_factor.remove(user)
-            if removed:
-                history.record(action=history.Action.CHANGE, target=user, message="Reset two-factor authentication.")
-        if not removed:
+        if not second_factor.remove(user, "Reset two-factor authentication.", by=None):
             self.stdout.write(f"{user} has no two-factor authentication.")
             return
         log.warning("second factor reset: user=%s by=%s", user, history.command_actor())
