@@ -15,6 +15,7 @@ import django_otp
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 from django.utils import timezone
 from django_otp.models import Device
@@ -47,8 +48,12 @@ def is_required(user: User) -> bool:
 
 
 def is_needed(user: User) -> bool:
-    """Whether a session of `user` needs a code after the password."""
-    return is_required(user) or is_set_up(user)
+    """Whether a session of `user` needs a code after the password. Runs at most one statement."""
+    if settings.REQUIRE_2FA:
+        return True
+    device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
+    invitation = Invitation.objects.filter(user=OuterRef("pk"))
+    return User.objects.filter(Exists(device) | Exists(invitation), pk=user.pk).exists()
 
 
 def is_satisfied(request: HttpRequest) -> bool:

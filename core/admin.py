@@ -286,6 +286,12 @@ class IndexedChangeList(ChangeList):
     def get_ordering_field(self, field_name: Any) -> Any:
         return super().get_ordering_field(field_name) if field_name in (self.sortable_by or ()) else None
 
+    def get_results(self, request: HttpRequest) -> None:
+        """Tells the header that all rows are listed, unless the URL selects some."""
+        super().get_results(request)
+        if not self.params:
+            self.full_result_count = self.result_count
+
     def notes(self) -> list[str]:
         """Messages about the limits that the list has reached."""
         return [f"Only the first {MAX_LISTED:,} are listed."] if self.paginator.is_capped else []

@@ -43,25 +43,12 @@ _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UT
 
 
 class MomentField(forms.DateTimeField):
-    """A minute or second in UTC, as browsers send it. `is_end`: its last microsecond."""
+    """A day, minute or second in UTC: Django's, as browsers send it."""
 
-    _LENGTHS = {"%Y-%m-%dT%H:%M": timedelta(minutes=1), "%Y-%m-%dT%H:%M:%S": timedelta(seconds=1)}
-
-    def __init__(self, label: str, *, is_end: bool = False) -> None:
+    def __init__(self, label: str) -> None:
         widget = UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"})
-        super().__init__(label=label, required=False, widget=widget)
-        self.is_end = is_end
-
-    def to_python(self, value: Any) -> datetime | None:
-        for pattern, length in self._LENGTHS.items() if value else ():
-            try:
-                moment = datetime.strptime(value, pattern).replace(tzinfo=UTC)
-            except ValueError:
-                continue
-            return moment + (length - timedelta(microseconds=1)) if self.is_end else moment
-        if value:
-            raise ValidationError("Enter a time as YYYY-MM-DDTHH:MM.")
-        return None
+        messages = {"invalid": "Enter a time as YYYY-MM-DDTHH:MM."}
+        super().__init__(label=label, required=False, widget=widget, error_messages=messages)
 
 
 def text_field(label: str, placeholder: str, max_length: int) -> forms.CharField:
@@ -89,13 +76,11 @@ class Filter:
     `condition`.
 
     An index serves it: of `column` and `created_at`, or without a column of `created_at` alone, of the rows that fulfil
-    `index_condition`. Without either, none does. `combined_with`: there is also an index of this column and
-    `created_at` with that condition.
+    `index_condition`. Without either, none does.
 
-    `is_common`: whether almost every row fulfils it, so that a page is soon full. `newest`: of some rows, those that
-    have one of several values, at most so many, newest first. `choices`: what to enter instead, and the name, of each
-    object that a text may mean, if it does not mean one; nothing is selected. `note`: what is selected, or the sentence
-    above the choices; may be HTML. `warning`: what was not looked at.
+    `newest`: of some rows, those that have one of several values, at most so many, newest first. `choices`: what to
+    enter instead, and the name, of each object that a text may mean, if it does not mean one; nothing is selected.
+    `note`: what is selected, or the sentence above the choices; may be HTML. `warning`: what was not looked at.
     """
 
     name: str
@@ -103,8 +88,6 @@ class Filter:
     value: Any = None
     index_condition: Q = field(default_factory=Q)
     condition: Q = field(default_factory=Q)
-    combined_with: str = ""
-    is_common: bool = False
     newest: Callable[[QuerySet, list[Any], int], QuerySet] | None = None
     choices: list[tuple[str, str]] | None = None
     note: str = ""
@@ -154,7 +137,7 @@ class ListForm(forms.Form):
     select. Submitted by POST, and then part of the URL, where a day may stand for a moment."""
 
     since = MomentField("From (UTC)")
-    until = MomentField("To (UTC)", is_end=True)
+    until = MomentField("To (UTC)")
 
     #: The first fields; the others are folded on phones, under `more`.
     main: tuple[str, ...]
@@ -200,6 +183,11 @@ class ListForm(forms.Form):
         """Whether one of `more_fields` is set."""
         names = [field.name for field in self.more_fields if field.name not in ("since", "until")]
         return not self.has_default_period or any(self.data[name] for name in names)
+
+    def clean_until(self) -> datetime | None:
+        """The end of the minute."""
+        until: datetime | None = self.cleaned_data["until"]
+        return until and until.replace(second=59, microsecond=999_999)
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
@@ -255,26 +243,18 @@ class ListForm(forms.Form):
             last = before.created_at
             rows = rows.filter(Q(created_at__lt=last) | Q(pk__lt=before.pk))
         leading = next((each for each in self.filters if each.column or each.index_condition), None)
-        scanned = []
-        for each in self.filters:
-            if each.is_common or (leading and leading.newest and each is not leading):
+        others = [each for each in self.filters if each is not leading]
+        if leading and leading.newest:
+            for each in others:
                 rows = each.apply(rows)
-            elif each is not leading or (each.condition and not each.column):
-                scanned.append(each)
-        of_period = rows.filter(created_at__gte=first, created_at__lte=last)
-        if leading is None:
-            return of_period.order_by(*_ORDER), scanned
-        if leading.newest:
-            return leading.newest(of_period, leading.value, limit), []
-        if not leading.column:
-            return of_period.filter(leading.index_condition).order_by(*_ORDER), scanned
-        combined = next((each for each in scanned if each.combined_with == leading.column), None)
-        if combined:
-            # Of few rows, so that no choice of index is slow.
-            rows = of_period.filter(combined.index_condition, **{leading.column: leading.value})
-            return rows.order_by(*_ORDER), scanned
-        rows = in_range(rows.filter(leading.index_condition), leading.column, leading.value, first, last)
-        return rows.order_by(f"-{leading.column}", *_ORDER), scanned
+            return leading.newest(rows.filter(created_at__gte=first, created_at__lte=last), leading.value, limit), []
+        if leading:
+            rows = rows.filter(leading.index_condition)
+            others += [leading] if leading.condition else []
+        if not (leading and leading.column):
+            return rows.filter(created_at__gte=first, created_at__lte=last).order_by(*_ORDER), others
+        rows = in_range(rows, leading.column, leading.value, first, last)
+        return rows.order_by(f"-{leading.column}", *_ORDER), others
 
 
 def in_range(rows: QuerySet, name: str, value: Any, first: datetime, last: datetime) -> QuerySet:

@@ -1,6 +1,7 @@
 """The filters of the ledger, and the forms of its pages."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from django import forms
@@ -39,19 +40,21 @@ class LedgerForm(TokenListForm):
             yield Filter("request_id", "request_id", data["request_id"])
         if data["reference"]:
             yield Filter("reference", "reference", data["reference"], ~Q(reference=""))
+        kind = data["kind"]
+        booked = Q() if kind in ("", CreditEntry.Kind.SEARCH) else ~Q(kind=CreditEntry.Kind.SEARCH)
         if data["token"]:
-            yield token_filter(data["token"], "entries")
+            token = token_filter(data["token"], "entries")
+            if booked and token.column and not (data["request_id"] or data["reference"]):
+                # Few entries, which have an index of their own.
+                token = replace(token, column="", index_condition=booked & Q(token_id=token.value))
+            yield token
         if customer := data["customer"]:
             ids = list(customer.tokens.values_list("pk", flat=True))
             link = change_link("accounts_customer", customer.pk, customer)
             note = format_html("Only entries of tokens of {}.", link)
             yield Filter("customer", "token_id", ids, newest=newest, note=note)
-        if (kind := data["kind"]) == CreditEntry.Kind.SEARCH:  # almost all entries
-            yield Filter("kind", condition=Q(kind=kind), is_common=True)
-        elif kind:
-            condition = Q() if kind == EXCEPT_SEARCHES else Q(kind=kind)
-            booked = ~Q(kind=CreditEntry.Kind.SEARCH)
-            yield Filter("kind", index_condition=booked, condition=condition, combined_with="token_id")
+        if kind:
+            yield Filter("kind", index_condition=booked, condition=Q() if kind == EXCEPT_SEARCHES else Q(kind=kind))
 
 
 class RefundForm(forms.Form):

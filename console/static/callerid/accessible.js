@@ -2,6 +2,7 @@
 document.addEventListener("DOMContentLoaded", () => {
   document.getElementById("main")?.setAttribute("role", "main");
   document.getElementById("content")?.setAttribute("tabindex", "-1"); // so that "Skip to content" moves the focus
+  document.querySelector("#nav-sidebar-inner a.shrink-0")?.setAttribute("aria-label", "Home");
   document.getElementById("searchbar-submit")?.setAttribute("aria-label", "Search");
   // On phones the list comes first: 639 pixels as in console.css.
   const filters = document.querySelector(".list-more:not([data-used])");
@@ -11,9 +12,35 @@ document.addEventListener("DOMContentLoaded", () => {
     if (/^[-–]$/.test(cell.textContent.trim())) cell.classList.add("console-none");
   }
   for (const icon of document.querySelectorAll(".material-symbols-outlined")) {
-    icon.setAttribute("aria-hidden", "true");
+    icon.setAttribute("aria-hidden", !icon.matches("[role=button]"));
     icon.closest("div[title]")?.setAttribute("role", "img"); // a value of a list: its name is the title
   }
+});
+
+// Its buttons of the menus are no buttons. Alpine has not read their attributes yet.
+document.addEventListener("alpine:init", () => {
+  const asButtons = (selector, state, attributes) => {
+    for (const element of document.querySelectorAll(`${selector}[x-on\\:click^="${state} ="]`)) {
+      for (const [name, value] of Object.entries({
+        role: "button",
+        tabindex: "0",
+        "x-bind:aria-expanded": state,
+        "x-on:keydown.enter": "$el.click()",
+        "x-on:keydown.space.prevent": "$el.click()",
+        ...attributes,
+      })) {
+        element.setAttribute(name, value);
+      }
+    }
+  };
+  asButtons("#header-inner ", "sidebarDesktopOpen", { "aria-label": "Menu" });
+  asButtons("#header-inner ", "sidebarMobileOpen", {
+    "aria-label": "Menu",
+    "x-init": "$watch('sidebarMobileOpen', open => $nextTick(() => (open ? document.getElementById('close-menu') : $el).focus()))",
+    "x-on:keydown.escape.window": "sidebarMobileOpen = false",
+  });
+  asButtons("#nav-sidebar-inner ", "sidebarMobileOpen", { "aria-label": "Close menu", id: "close-menu" });
+  asButtons("#nav-sidebar-inner ", "openUserLinks", { "x-on:keydown.escape.window": "openUserLinks = false" });
 });
 
 // After a form error the focus moves to the summary: on load, because Django's scripts focus the first field before.
