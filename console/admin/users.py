@@ -9,7 +9,6 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
-from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
 from django.db.models import Exists, ManyToManyField, OuterRef, Q, QuerySet
@@ -29,16 +28,12 @@ from unfold.widgets import (
 from accounts.admin.base import TokenRefusingAdmin
 from console import invitations, login_log, second_factor
 from console.models import Invitation
+from console.roles import ROLES
 from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, require
 
 # Titles, messages and breadcrumbs use the names of the sidebar.
 apps.get_app_config("auth").verbose_name = "Operators"
 Group._meta.verbose_name, Group._meta.verbose_name_plural = "role", "roles"
-
-#: Permissions that Django creates and that have no effect here: these pages are read-only or for superusers.
-_WITHOUT_EFFECT = (
-    r"^(add|change|delete)_(creditentry|source|logentry|user|group)$|^(add|delete)_notice$|^delete_apitoken$"
-)
 
 # Django's pages are replaced below. django-otp's pages would show the secrets of other users.
 admin.site.unregister([Group, User, StaticDevice, TOTPDevice])
@@ -281,9 +276,8 @@ class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
     filter_horizontal = ()
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
-        """Offer only permissions on models that have pages: the others have no effect."""
-        models = self.admin_site._registry
-        shown = ContentType.objects.get_for_models(*models, for_concrete_models=False).values()
-        kwargs["queryset"] = Permission.objects.filter(content_type__in=shown).exclude(codename__regex=_WITHOUT_EFFECT)
+        """Offer only permissions that some role has: the others have no effect."""
+        codenames = {name.partition(".")[2] for name in set().union(*ROLES.values())}
+        kwargs["queryset"] = Permission.objects.filter(codename__in=codenames)
         kwargs["form_class"] = PermissionsField
         return super().formfield_for_manytomany(db_field, request, **kwargs)

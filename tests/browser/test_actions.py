@@ -105,20 +105,6 @@ def test_search_is_found_by_request_id_and_refunded_once(
     assert account(token)["credits"] == 10
 
 
-def test_balance_is_not_adjusted_below_zero(
-    admin_page: Page, service: Service, make_token: MakeToken, account: Account
-) -> None:
-    page, token = admin_page, make_token(credits=10)
-    for amount, left in (("-4", 6), ("-7", 6)):
-        open_action(page, token, "Adjust")
-        page.get_by_label("Amount").fill(amount)
-        page.get_by_label("Reason").fill("topped up twice")
-        page.get_by_label(re.compile("Change the balance")).check()
-        page.get_by_role("button", name="Adjust").click()
-        expect(page.get_by_text(re.compile("balance 6|must stay between"))).to_be_visible()
-        assert account(token)["credits"] == left
-
-
 def test_several_tokens_are_topped_up_at_once(
     admin_page: Page, service: Service, make_token: MakeToken, account: Account
 ) -> None:

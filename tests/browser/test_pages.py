@@ -22,72 +22,31 @@ from tests.service import Service
 
 pytestmark = pytest.mark.once
 
-# A month of statistics, a token in every state, and rows that only operators create.
+# A month of a service, a token in every state, the longest names, and rows that only operators create.
 _FILL = """
 import json
 from datetime import timedelta
-from decimal import Decimal
 from django.utils import timezone
-from django.contrib.auth.models import User
-from django.contrib.admin.models import CHANGE, LogEntry
-from accounts import credits, customer_links, customers, tokens
-from accounts.models import ApiToken, CreditEntry, SearchHour, TokenDay
+from accounts import credits, customer_links, tokens
+from accounts.models import ApiToken, CreditEntry, Customer, TokenDay
 from lookup.models import SourceCheck, SourcePause
-from monitoring import task_runs
-from monitoring.models import Incident, Notice, RequestLogEntry, SourceHour, SourceResult
-from phonebook.models import Dataset, NumberRule
-from tests import awaited
-now = timezone.now().replace(minute=0, second=0, microsecond=0)
-boss = User.objects.get(is_superuser=True)
+from monitoring.models import Incident, Notice, RequestLogEntry
+from tests.month import fill
+now, made = timezone.now(), fill()
 name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
-customer = customers.create(name=name, note="Pays by invoice.", contacts=["accounts@example.org", "desk@example.org"])
-customers.create(name="Example Bakery", contacts=["owner@example.org"])
-token = tokens.issue(name=name, initial_credits=40, actor="boss", reason="first order", customer=customer).token
-for n in range(30):
-    awaited.charge(token=token, request_id=f"{n:032x}", number="493023125555", answer={})
-search = token.entries.filter(kind="search").earliest("pk")
-credits.refund(entry=search, actor="boss", reason="the customer was right")
+for model in (Customer, ApiToken):
+    model.objects.filter(pk=made[model._meta.model_name.removeprefix("api")]).update(name=name)
+customer = Customer.objects.get(pk=made["customer"])
+credits.refund(entry=CreditEntry.objects.get(pk=made["search"]), actor="boss", reason="the customer was right")
 tokens.revoke(token=tokens.issue(name="revoked", initial_credits=5, actor="boss").token, reason="lost laptop")
 tokens.rotate(token=tokens.issue(name="rotated", initial_credits=0, actor="boss").token, grace=timedelta(hours=5))
+tokens.revoke(token=tokens.issue(name="old shop", initial_credits=5, actor="boss", customer=customer).token)
 test_token = tokens.issue(
     name="sandbox", actor="boss", is_test=True, reason="for the integrator", customer=customer
 ).token
-credits.top_up(
-    token=tokens.issue(name="shop", initial_credits=500, actor="boss", customer=customer).token,
-    amount=10_000, price=Decimal("149.50"), actor="boss", reason="second order", reference="2026-17",
-)
-tokens.revoke(token=tokens.issue(name="old shop", initial_credits=5, actor="boss", customer=customer).token)
-SearchHour.objects.bulk_create(
-    (
-        SearchHour(hour=now - timedelta(hours=back), outcome=outcome, count=count)
-        for back in range(24 * 30)
-        for outcome, count in (
-            *(("found_both", 60 + back % 50), ("found_one", back % 30)),
-            *(("found_degraded", back % 7), ("failed", 1), ("test", back % 20)),
-        )
-    ),
-    ignore_conflicts=True,  # the service has written the present hour
-)
-TokenDay.objects.bulk_create(
-    TokenDay(token=token, day=(now - timedelta(days=back)).date(), outcome=outcome, count=3 + back % 9)
-    for back in range(30)
-    for outcome in ("found_both", "found_none", "rate_limited")
-)
 TokenDay.objects.bulk_create(
     TokenDay(token=test_token, day=(now - timedelta(days=back)).date(), outcome="test", count=3 + back % 9)
     for back in range(30)
-)
-for outcome, count in {"found": 80, "late": 15, "auth": 5}.items():
-    SourceHour.objects.create(hour=now, slot="source_b", connector="complaints", outcome=outcome, count=count)
-SourceHour.objects.bulk_create(
-    (
-        SourceHour(
-            hour=now - timedelta(hours=back), slot="source_b", connector="complaints", outcome=outcome, count=count,
-            total_us=count * 30_000, ms_25=count // 2, ms_50=count - count // 2 - back % 3, ms_250=back % 3,
-        )
-        for back in range(1, 24 * 30)
-        for outcome, count in (("found", 30 + back % 17), ("not_found", 20 + back % 23), ("late", 5 + back % 4))
-    ),
 )
 SourcePause.objects.create(
     connector="geography", paused_by="admin", reason="The numbering plan has wrong places since the last upgrade."
@@ -102,60 +61,12 @@ SourceCheck.objects.create(
         "fix": "401: the key is rejected; check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN.",
     },
 )
-for reason, hint in {"auth": "The key is refused: check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN.", "late": ""}.items():
-    last_ms = int(timezone.now().timestamp() * 1000)
-    SourceResult.objects.create(connector="complaints", reason=reason, hint=hint, last_ms=last_ms)
-Dataset.objects.create(name="complaints ftc", version=f"{now - timedelta(days=21):%Y-%m-%d}", rows=12_000)
-Dataset.objects.create(name="list phoneblock", version="42", rows=11_193)
-Notice.objects.create(token=token, threshold=100, balance=100, due_at=now)
-Notice.objects.create(token=token, threshold=50, balance=50, attempts=8, outcome="given up")
-def alert(kind, subject, title, summary, hint, back, ended=None):
-    at = now - timedelta(hours=back)
-    closed_at = ended and now - timedelta(hours=ended)
-    times = {"first_seen_at": at, "last_seen_at": at, "opened_at": at, "closed_at": closed_at}
-    made = Incident.objects.create(kind=kind, subject=subject, title=title, summary=summary, hint=hint, **times)
-    data = {"id": made.pk, "kind": kind, "subject": subject, "title": title, "summary": summary, "hint": hint}
-    for channel, target in (("email", "operations@example.org"), ("webhook", "hooks.example.org (3f9a1c2b)")):
-        payload = json.dumps({"type": "incident.opened", "timestamp": "2026-01-31T12:00:00Z", "data": data})
-        values = {"event": "incident.opened", "channel": channel, "target": target, "payload": payload}
-        Notice.objects.create(incident=made, created_at=at, sent_at=at, outcome="sent", attempts=1, **values)
-    return made
-task_runs.record(task_runs.ALERTS, succeeded=True)
-for hours in range(30, 48):
-    expired = f"API token #{hours} expires soon"
-    alert("token.expiring", str(hours), expired, "It expires soon.", "Rotate it.", hours, ended=hours - 1)
-rotate = "Rotate it, which renews its lifetime, or revoke it."
-alert("token.expiring", str(token.pk), f"API token #{token.pk} expires soon", "It expires in May.", rotate, 7)
-failing = "15 of 95 lookups failed. Last failure: auth, at 2026-01-31 12:00 UTC."
-hint = "The key is refused: check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN."
-incident = alert("source.failing", "twilio", "Source failing: twilio", failing, hint, 2)
-NumberRule.objects.create(number=493023125042, spam=False, name="Example Bakery", note="called twice")
-LogEntry.objects.log_actions(boss.pk, [token], CHANGE, "Added ledger entry 1, +40 credits.", single_object=True)
-other = token.entries.filter(kind="search").latest("pk")
-late = [["twilio", "shared_late", 1500000, "it did not answer in time"], ["directory", "found", 412, ""]]
-calls = {"source_a": late, "source_b": [["operator rules", "found", None, ""], ["complaints", "not_found", 96, ""]]}
-KINDS = (
-    dict(status=200, outcome="found_both", source_a="found", source_b="found", charged=True, entry=other),
-    dict(status=200, outcome="found_degraded", source_a="failed", source_b="found", charged=True),
-    dict(status=200, outcome="replayed", replayed=True),
-    dict(status=403, outcome="no_credits"),
-    dict(status=429, outcome="rate_limited", number_mask=""),
-    dict(status=500, outcome="failed", source_a="failed", source_b="failed"),
-)
-for n in range(60):
-    kind = {"charged": False, "replayed": False, "number_mask": "49********55", **KINDS[n % len(KINDS)]}
-    asked = dict(source_a_us=1500412, source_b_us=96, calls=json.dumps(calls)) if "source_a" in kind else {}
-    failures = [f"{slot}:twilio:late" for slot in ("source_a", "source_b") if kind.get(slot) == "failed"]
-    request = RequestLogEntry.objects.create(
-        created_at=other.created_at + timedelta(seconds=n / 100),
-        token=token, request_id=other.request_id if not n else f"{n:032x}", duration_us=1502345 if asked else 812,
-        failures=" ".join(failures), **kind, **asked,
-    )
-    if kind["outcome"] == "found_degraded":
-        degraded = request
-print(json.dumps({"token": token.pk, "test_token": test_token.pk, "search": search.pk, "other": other.pk,
-    "customer": customer.pk, "link": customer_links.make(customer=customer, days=7),
-    "incident": incident.pk, "request": degraded.pk, "notice": incident.notices.earliest("pk").pk}))
+Notice.objects.create(token_id=made["token"], threshold=50, balance=50, attempts=8, outcome="given up")
+other = CreditEntry.objects.filter(token=made["token"], kind="search").exclude(pk=made["search"]).latest("created_at")
+print(json.dumps({**made, "test_token": test_token.pk, "other": other.pk,
+    "link": customer_links.make(customer=customer, days=7),
+    "request": RequestLogEntry.objects.filter(outcome="found_degraded").latest("created_at").pk,
+    "notice": Incident.objects.get(pk=made["incident"]).notices.earliest("pk").pk}))
 """
 
 PAGES = {
@@ -180,7 +91,7 @@ PAGES = {
     "ledger-row": "/admin/accounts/creditentry/{search}/change/",
     "refund": "/admin/accounts/creditentry/{other}/refund/",
     "requests": "/admin/monitoring/requestlogentry/",
-    "requests-failed": "/admin/monitoring/requestlogentry/?failed=source_a&reason=late",
+    "requests-failed": "/admin/monitoring/requestlogentry/?failed=source_b&reason=late",
     "request": "/admin/monitoring/requestlogentry/{request}/change/",
     "notices": "/admin/monitoring/notice/",
     "notice": "/admin/monitoring/notice/{notice}/change/",

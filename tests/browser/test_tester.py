@@ -45,11 +45,3 @@ def test_rule_is_added_from_a_tested_number(admin_page: Page) -> None:
     admin_page.locator("[name=name]").fill("Example")
     admin_page.get_by_role("button", name="Save", exact=True).click()
     expect(admin_page.get_by_text("was added successfully")).to_be_visible()
-
-
-def test_invalid_number_is_explained(admin_page: Page) -> None:
-    admin_page.goto(URL)
-    admin_page.get_by_label("Number", exact=True).fill("030 23125042")
-    admin_page.get_by_role("button", name="Test", exact=True).click()
-    expect(admin_page.get_by_text("Enter it with its country code")).to_be_visible()
-    assert_accessible(admin_page)

@@ -118,21 +118,6 @@ def test_second_click_during_a_slow_response_tops_up_once(
     assert account(token)["credits"] == 35
 
 
-def test_top_up_page_opened_before_searches_keeps_charges(
-    admin_page: Page, service: Service, make_token: MakeToken, account: Account
-) -> None:
-    page, token = admin_page, make_token(credits=30)
-    page.goto(f"{TOKENS}{token.id}/top-up/")
-    expect(page.get_by_text("30 credits")).to_be_visible()
-    page.get_by_label("Amount").fill("100")
-    page.get_by_label("Reason").fill("invoice 18")
-    for _ in range(25):
-        search(service, token)
-    page.get_by_role("button", name="Top up").click()
-    expect(page.get_by_text("balance 105")).to_be_visible()
-    assert account(token)["credits"] == 105
-
-
 def test_edit_page_opened_before_searches_keeps_charges(
     admin_page: Page, service: Service, make_token: MakeToken, account: Account
 ) -> None:

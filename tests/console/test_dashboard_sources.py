@@ -70,16 +70,6 @@ def test_paused_source_is_not_failing(admin_client: Client, settings: Any) -> No
     )
 
 
-def test_lookups_during_a_pause_are_no_failures(admin_client: Client) -> None:
-    knows = "tests.connectors.Knows"
-    add_result("late", seconds_ago=10)
-    add_result(seconds_ago=9)
-    count_calls("found", 91, connector=knows)
-    count_calls("late", 9, connector=knows)
-    count_calls("paused", 900, connector=knows)
-    assert sources_finding(admin_client).startswith("healthy")
-
-
 def test_slot_without_a_source_is_unhealthy(admin_client: Client, settings: Any) -> None:
     configure(settings, "Knows,RemoteKnows")
     for name in ("Knows", "RemoteKnows"):
@@ -87,42 +77,36 @@ def test_slot_without_a_source_is_unhealthy(admin_client: Client, settings: Any)
     assert sources_finding(admin_client).startswith("unhealthy All sources of source_a are paused: resume one.")
 
 
-def test_source_that_recovered_is_healthy(admin_client: Client) -> None:
-    add_result("late", seconds_ago=10)
-    count_calls("found", 91, connector="tests.connectors.Knows")
-    count_calls("late", 9, connector="tests.connectors.Knows")
-    assert sources_finding(admin_client).startswith("unhealthy")
-    add_result(seconds_ago=9)
-    assert sources_finding(admin_client).startswith("healthy")
+FAILING = "unhealthy Source failing: tests.connectors.Knows."
 
 
-def test_source_that_fails_a_tenth_of_calls_is_unhealthy(admin_client: Client) -> None:
-    add_result("late", seconds_ago=10)
-    add_result(seconds_ago=9)
-    count_calls("found", 90, connector="tests.connectors.Knows")
-    count_calls("late", 10, connector="tests.connectors.Knows")
-    expected = "Knows. 10 of 100 lookups failed. Last failure: late, at 2026-03-09 14:20 UTC."
-    assert expected in sources_finding(admin_client)
-
-
-def test_few_failures_of_a_source_that_answers_are_no_percentage(admin_client: Client) -> None:
-    add_result("late", seconds_ago=10)
-    add_result(seconds_ago=9)
-    count_calls("found", 9, connector="tests.connectors.Knows")
-    count_calls("late", 9, connector="tests.connectors.Knows")
-    assert sources_finding(admin_client).startswith("healthy")
-
-
-def test_rarely_called_source_that_always_fails_is_unhealthy(admin_client: Client) -> None:
-    add_result("late", seconds_ago=1_000)
-    count_calls("late", 3, connector="tests.connectors.Knows")
-    assert "Knows. 3 of 3 lookups failed." in sources_finding(admin_client)
-
-
-def test_old_failures_and_unconfigured_sources_are_ignored(admin_client: Client) -> None:
-    add_result("late", seconds_ago=301)
-    add_result("late", connector="telnyx")
-    assert sources_finding(admin_client).startswith("healthy")
+@pytest.mark.parametrize(
+    ("counts", "failed_s", "answered_s", "finding"),
+    [
+        ({"found": 91, "late": 9}, 10, None, "unhealthy"),
+        ({"found": 91, "late": 9}, 10, 9, "healthy"),  # it has recovered
+        (
+            {"found": 90, "late": 10},
+            10,
+            9,
+            f"{FAILING} 10 of 100 lookups failed.",
+        ),
+        ({"found": 9, "late": 9}, 10, 9, "healthy"),  # too few for a percentage
+        ({"late": 3}, 1_000, None, f"{FAILING} 3 of 3 lookups failed."),
+        ({}, 301, None, "healthy"),
+        ({"found": 91, "late": 9, "paused": 900}, 10, 9, "healthy"),
+    ],
+)
+def test_source_is_failing_by_its_last_result_or_its_share(
+    admin_client: Client, counts: dict[str, int], failed_s: int, answered_s: int | None, finding: str
+) -> None:
+    add_result("late", seconds_ago=failed_s)
+    add_result("late", connector="telnyx")  # is not configured
+    if answered_s is not None:
+        add_result(seconds_ago=answered_s)
+    for outcome, count in counts.items():
+        count_calls(outcome, count, connector="tests.connectors.Knows")
+    assert sources_finding(admin_client).startswith(finding)
 
 
 def test_operator_rules_have_a_row_and_cost_nothing(admin_client: Client, settings: Any) -> None:

@@ -53,11 +53,6 @@ def test_address_is_limited_over_all_user_names(boss: User) -> None:
     assert attempt("name 0", address="192.0.2.9").status_code == 200
 
 
-def test_correct_password_is_refused_beyond_the_limit(boss: User) -> None:
-    assert statuses(attempt(address=f"192.0.2.{n}") for n in range(3)) == [200] * 3
-    assert attempt(password=PASSWORD, address="192.0.2.8").status_code == 429
-
-
 def test_login_redirects_to_the_dashboard_or_the_next_page(boss: User) -> None:
     wanted = reverse("admin:auth_user_changelist")
     assert attempt(password=PASSWORD)["Location"] == reverse("admin:index")
@@ -85,12 +80,6 @@ def test_unknown_user_name_is_limited_alike(boss: User) -> None:
 def test_spellings_of_a_user_name_share_one_limit(boss: User, spelling: str) -> None:
     assert statuses(attempt(address=f"192.0.2.{n}") for n in range(3)) == [200] * 3
     assert attempt(spelling, address="192.0.2.9").status_code == 429
-
-
-@pytest.mark.parametrize("spelling", ["boss", " boss\t", "ｂｏｓｓ", "𝐛𝐨𝐬𝐬", "\u00a0boss\u3000"])
-def test_spelling_that_logs_in_counts_for_the_user(boss: User, spelling: str) -> None:
-    assert attempt(spelling, PASSWORD).status_code == 302
-    assert statuses(attempt(address=f"192.0.2.{n}") for n in range(2, 5)) == [200, 200, 429]
 
 
 @pytest.mark.parametrize("name", ["", "x" * MAX_FIELD, "ﷺ" * MAX_FIELD, "a\0b"])
@@ -237,30 +226,10 @@ def test_password_change_ends_all_other_sessions(boss: User) -> None:
     assert attempt(password="Another good one").status_code == 302
 
 
-def test_password_set_by_a_superuser_ends_the_users_sessions(boss: User) -> None:
-    user = User.objects.create_user("olga", password="x", is_staff=True)
-    client, theirs = Client(), Client()
-    client.force_login(boss)
-    theirs.force_login(user)
-    page = reverse("admin:auth_user_password_change", args=[user.pk])
-    assert client.post(page, {"password1": "Another good one", "password2": "Another good one"}).status_code == 302
-    assert theirs.get(reverse("admin:index")).status_code == 302
-    assert attempt("olga", "Another good one").status_code == 302
-
-
 def test_deactivated_user_loses_the_session(boss: User) -> None:
     client = Client()
     client.force_login(boss)
     User.objects.update(is_active=False)
-    assert client.get(reverse("admin:index")).status_code == 302
-
-
-def test_logout_needs_a_post(boss: User) -> None:
-    client = Client()
-    client.force_login(boss)
-    assert client.get(reverse("admin:logout")).status_code == 405
-    assert client.get(reverse("admin:index")).status_code == 200
-    assert client.post(reverse("admin:logout")).status_code == 200
     assert client.get(reverse("admin:index")).status_code == 302
 
 

@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from console.models import Invitation
 from tests.console.console_rows import database, filled
 from tests.console.role_table import PAGES, ROLES, address, answer, logged_in, requests
 
@@ -129,6 +130,7 @@ def test_lists_run_a_fixed_number_of_queries(rows: dict[str, Model], django_asse
             client.get(url)
         for n in range(5):
             user = User.objects.create_user(f"{model} {n}")
+            Invitation.objects.create(user=user, invited_by="boss")
             user.groups.set([*Group.objects.all(), Group.objects.create(name=f"{model} {n}")])
             LogEntry.objects.create(
                 user=user,
