@@ -273,15 +273,19 @@ class Month:
                 if bucket:
                     row[bucket] = row.get(bucket, 0) + calls
         SourceHour.objects.bulk_create(
-            SourceHour(hour=hour, slot=slot, connector=connector, outcome=outcome, **values)
-            for (hour, slot, connector, outcome), values in rows.items()
-            if values["count"]
+            (
+                SourceHour(hour=hour, slot=slot, connector=connector, outcome=outcome, **values)
+                for (hour, slot, connector, outcome), values in rows.items()
+                if values["count"]
+            ),
+            ignore_conflicts=True,  # the service may have counted in this hour
         )
         ms = int(self.now.timestamp() * 1000)
-        for connector in ("directory", self.source_a, "geography", self.source_b):
-            SourceResult.objects.create(connector=connector, reason="", hint="", last_ms=ms - 4_000)
-        SourceResult.objects.create(
-            connector=self.source_b, reason="late", hint="See the vendor's status page.", last_ms=ms - 1_380_000
+        results = [(name, "", "", 4_000) for name in ("directory", self.source_a, "geography", self.source_b)]
+        results.append((self.source_b, "late", "See the vendor's status page.", 1_380_000))
+        SourceResult.objects.bulk_create(
+            (SourceResult(connector=name, reason=why, hint=hint, last_ms=ms - ago) for name, why, hint, ago in results),
+            ignore_conflicts=True,
         )
 
     def directory(self) -> None:

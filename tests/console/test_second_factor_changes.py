@@ -213,8 +213,6 @@ def test_generated_password_is_valid(db: None, settings: Any, tmp_path: Any, mon
 
 def test_api_and_its_docs_need_no_code(integrator: Integrator, settings: Any) -> None:
     settings.REQUIRE_2FA = True
-    answer = integrator.search()
-    assert answer.status_code == 200
-    assert answer.wsgi_request.user is None  # as DRF has set it: no middleware has
+    assert integrator.search().status_code == 200
     for page in ("/", "/docs", "/schema", "/livez"):
         assert Client().get(page).status_code == 200
