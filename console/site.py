@@ -27,7 +27,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminRadioSelectWidg
 from console import login_limits, login_log, second_factor
 from console.invitation_page import InvitationView
 from core import throttling
-from core.admin import submitted
+from core.admin import Secret, submitted
 
 #: How long the set-up page with a new secret can be submitted.
 _SET_UP_WITHIN_S = 3600
@@ -216,7 +216,7 @@ class ConsoleSite(UnfoldAdminSite):
                 _start_verified_session(request, device)
                 if second_factor.is_required(user):  # else the login was complete after the password
                     login_log.record_login(request, user)
-                return self._page(request, "shown_once", "Recovery codes", codes=codes, next_url=_next_url(request))
+                return self._codes_page(request, codes, _next_url(request))
         if form.is_bound:
             login_log.log_event(request, "second factor refused", level=logging.WARNING)
         return self._page(
@@ -242,7 +242,7 @@ class ConsoleSite(UnfoldAdminSite):
             if form.cleaned_data["action"] == "codes":
                 codes = second_factor.replace_recovery_codes(user)
                 login_log.log_event(request, "recovery codes replaced")
-                return self._page(request, "shown_once", "Recovery codes", codes=codes, next_url=here)
+                return self._codes_page(request, codes, here)
             second_factor.remove(user, "Removed two-factor authentication.", by=user)
             login_log.log_event(request, "second factor removed")
             messages.success(request, "Two-factor authentication was removed.")
@@ -257,6 +257,17 @@ class ConsoleSite(UnfoldAdminSite):
             codes_left=second_factor.recovery_codes_left(user),
             is_required=second_factor.is_required(user),
         )
+
+    def _codes_page(self, request: HttpRequest, codes: list[str], back_url: str) -> HttpResponse:
+        context = {
+            "title": "Recovery codes",
+            "original": _user(request),
+            "warning": "These codes are shown only once. Store them in a safe place, such as a password manager.",
+            "note": "Use a code to log in without the app, for example if you lose your phone. Each works once.",
+            "secrets": [Secret("codes", "Recovery codes", "\n".join(codes), "Copy codes")],
+            "back_url": back_url,
+        }
+        return TemplateResponse(request, "admin/parts/shown_once.html", {**self.each_context(request), **context})
 
     def _page(self, request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
         context = {**self.each_context(request), "title": title, **context}

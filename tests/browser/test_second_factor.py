@@ -58,7 +58,7 @@ def test_two_factor_authentication_from_set_up_to_removal(
     codes = page.get_by_label("Recovery codes").inner_text().split()
     assert len(codes) == 10
     look_at(page, "two-factor-recovery-codes")
-    page.get_by_role("link", name="I have saved the codes").click()
+    page.get_by_role("link", name="I have copied it").click()
     expect(page).to_have_url("/admin/")
     log_out(page)
 

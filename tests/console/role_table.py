@@ -46,7 +46,7 @@ accounts.creditentry add         -      -       -        -         -        -
 accounts.creditentry change      -      -       -        -         -        -
 accounts.creditentry delete      -      -       -        -         -        -
 accounts.creditentry refund      -      -       yes      yes       -        yes
-accounts.creditentry number      -      -       yes      yes       yes      yes
+accounts.creditentry check_number -      -       yes      yes       yes      yes
 accounts.creditentry export      -      -       -        yes       yes      yes
 
 monitoring.notice list             -      -       yes      yes       yes      yes
@@ -148,7 +148,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.customer", "link"): {},
     ("accounts.customer", "revoke_links"): {"confirmed": "on"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
-    ("accounts.creditentry", "number"): {"number": "493023125042"},
+    ("accounts.creditentry", "check_number"): {"number": "493023125042"},
     ("accounts.creditentry", "add"): {"amount": 5, "kind": "top-up", "reason": "x"},
     ("accounts.creditentry", "change"): {"amount": 5, "reason": "x"},
     ("monitoring.notice", "send_again"): {},
@@ -197,9 +197,8 @@ OF_THE_SITE = {
 
 
 def logged_in(role: str, **user: Any) -> Client:
-    made = User.objects.create_user(
-        f"the {role}", password="x", **{"is_staff": True, "is_superuser": role == "superuser", **user}
-    )
+    fields = {"username": f"the {role}", "is_staff": True, "is_superuser": role == "superuser", **user}
+    made = User.objects.create_user(password="x", **fields)
     if role not in ("staff", "superuser"):
         made.groups.add(Group.objects.get(name=role))
     client = Client()
@@ -230,7 +229,7 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
     def form(where: str, **fields: Any) -> Iterator[Request]:
         yield Request("GET", where)
         yield Request(
-            "POST", where, filled(boss.get(where), **TYPED[model, verb], **fields), read_only=verb == "number"
+            "POST", where, filled(boss.get(where), **TYPED[model, verb], **fields), read_only=verb == "check_number"
         )
 
     match verb:

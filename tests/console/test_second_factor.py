@@ -3,13 +3,11 @@
 import re
 from base64 import b32encode
 from concurrent.futures import ThreadPoolExecutor
-from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core import signing
-from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
@@ -222,14 +220,6 @@ def test_set_up_needs_the_password(boss: User, settings: Any, required: bool, pa
     assert "This password is not correct" in answer.text or "This field is required" in answer.text
     assert not TOTPDevice.objects.exists()
     assert not StaticToken.objects.exists()
-
-
-def test_set_up_after_a_reset_needs_the_password(boss: User) -> None:
-    client = logged_in()
-    set_up(client)
-    call_command("reset_2fa", "boss", stdout=StringIO())
-    assert "This password is not correct" in submit_set_up(client, "wrong")[1].text
-    assert not TOTPDevice.objects.exists()
 
 
 def test_set_up_and_password_change_share_their_limit(boss: User, settings: Any) -> None:
