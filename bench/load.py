@@ -238,10 +238,15 @@ class Load:
                     latencies.append(done - due)
             if time.perf_counter() - self._last_answer > TIMEOUT_S and len(self._idle) < len(self._by_fd):
                 raise LoadError(f"has not answered for {TIMEOUT_S:g} s")
+        return self._result(latencies, completed=completed, in_time=in_time, cpu_s=cpu_s)
+
+    def _result(self, latencies: list[float], *, completed: int, in_time: int, cpu_s: float) -> LoadResult:
+        """`latencies` in seconds. Raises LoadError without any, unless errors are allowed."""
+        seconds = self._plan.seconds
         if not latencies:
-            if not plan.allow_errors:
-                raise LoadError(f"answered nothing in {plan.seconds:g} s")
-            latencies.append(math.inf)
+            if not self._plan.allow_errors:
+                raise LoadError(f"answered nothing in {seconds:g} s")
+            latencies = [math.inf]
         latencies.sort()
         return LoadResult(
             answered=self._answered,
@@ -249,8 +254,8 @@ class Load:
             refused=self._refused,
             slowest_refusal_ms=self._slowest_refusal_s * 1000,
             errors=self._errors,
-            rate=completed / plan.seconds,
-            rate_in_time=in_time / plan.seconds,
+            rate=completed / seconds,
+            rate_in_time=in_time / seconds,
             p50_ms=latencies[len(latencies) // 2] * 1000,
             p99_ms=latencies[len(latencies) * 99 // 100] * 1000,
             load_us=cpu_s / max(1, completed) * 1e6,
