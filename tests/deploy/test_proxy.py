@@ -1,60 +1,28 @@
-"""The shipped nginx configuration and rolling.sh, in front of two hosts that are killed and restarted."""
+"""The shipped nginx configuration, in front of two hosts."""
 
 import contextlib
 import http.client
-import itertools
 import json
 import logging
-import os
 import re
-import signal
 import socket
 import ssl
-import subprocess
-import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import urllib3
 
 from callerid_project.logging import DIGITS, JWT
-from tests import plugin
-from tests.deploy.installation import NAME, NGINX_CONF, PORT, Installation, installation
+from tests.deploy.installation import NAME, NGINX_CONF, Installation
 from tests.reliability import LONG
 from tests.request_ids import KEPT, MALFORMED, SECRET
-from tests.servers import required
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
 
 log = logging.getLogger(__name__)
 NUMBER = "493023125042"
 HEAD = f"POST /callerid/search HTTP/1.1\r\nHost: {NAME}\r\nContent-Type: application/json\r\n"
-ROLLING = str(plugin.ROOT / "deploy" / "rolling.sh")
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    with contextlib.ExitStack() as opened:
-        # The claim of a killed process expires half a second after this deadline, before nginx stops waiting.
-        environment = {"RATE_LIMIT": "100000/m", "AUTH_FAILURE_RATE": "3/m", "SEARCH_DEADLINE_S": "3"}
-        with required():
-            found = opened.enter_context(installation(tmp_path_factory.mktemp("hosts"), **environment))
-        yield found
-
-
-@pytest.fixture(scope="module")
-def key(installed: Installation) -> str:
-    return installed.commands.manage("create_token", "pbx", "--credits", "100000", "--quiet").strip()
-
-
-def assert_charged_once(installed: Installation) -> None:
-    assert json.loads(installed.commands.manage("audit_credits", "--json")) == {"disagreements": []}
-    repeated = "SELECT request_id FROM accounts_creditentry WHERE kind = 'search' GROUP BY 1 HAVING count(*) > 1"
-    assert installed.rows(repeated) == []
 
 
 def test_a_search_passes_with_its_id_address_and_scheme(installed: Installation, key: str) -> None:
@@ -289,175 +257,9 @@ def test_slow_and_endless_clients_delay_no_other(installed: Installation, key: s
         assert meanwhile_s <= 2 * before_s
 
 
-def test_only_a_search_with_a_key_goes_to_another_host(installed: Installation, key: str) -> None:
-    """The first host stops with requests that were sent to it, and is killed."""
-    victim, client = installed.hosts[0], installed.client()
-    with_key, without = [f"key-{n}" for n in range(8)], [f"plain-{n}" for n in range(8)]
-    victim.signal(signal.SIGSTOP)
-    with ThreadPoolExecutor(16) as callers:
-        sent = {
-            name: callers.submit(
-                installed.search,
-                key,
-                NUMBER,
-                client,
-                X_Request_ID=name,
-                **({"Idempotency_Key": name} if name in with_key else {}),
-            )
-            for pair in zip(with_key, without, strict=True)
-            for name in pair
-        }
-        wait(sent.values(), timeout=60, return_when=FIRST_COMPLETED)
-        answered, stuck = wait(sent.values(), timeout=0.5)  # well within proxy_next_upstream_timeout
-        assert answered
-        assert {name.partition("-")[0] for name, future in sent.items() if future in stuck} == {"key", "plain"}
-        victim.signal(signal.SIGKILL)
-    statuses = {name: future.result().status for name, future in sent.items()}
-    failed = [name for name, status in statuses.items() if status != 200]
-    assert failed
-    assert set(failed) <= set(without)
-    other = installed.hosts[1].address
-    for name, future in sent.items():
-        upstream = installed.nginx.log_until(name)[-1]["upstream"]
-        if name in failed:
-            assert upstream == f"{victim.address}:{PORT}"  # and to no other after it
-            assert (future.result().status, future.result().json()) == (502, {"detail": "Service unavailable"})
-            assert future.result().headers["X-Request-ID"] == name
-        elif future in stuck:
-            assert upstream == f"{victim.address}:{PORT}, {other}:{PORT}"
-    # Until the host is back, the other one has all requests: connections to the first are refused.
-    assert [installed.search(key, NUMBER, client).status for _ in range(5)] == [200] * 5
-    for name in with_key:
-        answer = installed.search(key, NUMBER, client, Idempotency_Key=name)
-        assert (answer.status, answer.headers.get("Idempotent-Replayed")) == (200, "true")
-    assert_charged_once(installed)
-
-
-def test_kills_cost_a_request_each_and_no_debit_twice(installed: Installation, key: str) -> None:
-    """One of two instances is killed every 2 s, when both answer, and started again as its systemd unit does.
-
-    One caller has no key, so that at most one such request is in progress at a kill. One with a key fails only if the
-    host that got it then is killed too, while it waits for the claim of the first.
-    """
-    client, done, kills = installed.client(), threading.Event(), 0
-    statuses: dict[str, int] = {}
-
-    def call(caller: str) -> None:
-        for n in itertools.count():
-            if done.wait(0.05):
-                return
-            name = f"{caller}-{n}"
-            headers = {"Idempotency_Key": name} if caller.startswith("kept") else {}
-            try:
-                statuses[name] = installed.search(key, NUMBER, client, X_Request_ID=name, **headers).status
-            except urllib3.exceptions.ProtocolError:  # killed within the response
-                statuses[name] = 0
-
-    with ThreadPoolExecutor(4) as callers:
-        running = [callers.submit(call, caller) for caller in ("kept-a", "kept-b", "kept-c", "lone")]
-        try:
-            deadline = time.monotonic() + (300 if LONG else 20)
-            for victim in itertools.cycle(installed.hosts):
-                for host in installed.hosts:
-                    host.wait_until_it_answers()
-                victim.signal(signal.SIGKILL)
-                kills += 1
-                if done.wait(2) or time.monotonic() > deadline:
-                    break
-        finally:
-            done.set()
-        for each in running:
-            each.result()
-    for host in installed.hosts:
-        host.wait_until_it_answers()
-    failed = [name for name, status in statuses.items() if status != 200]
-    log.info("%d kills, %d searches, without an answer: %s", kills, len(statuses), failed)
-    assert kills > 2
-    assert {statuses[name] for name in failed} <= {502, 0}
-    assert len(failed) <= kills
-    debited = Counter(
-        request_id
-        for (request_id,) in installed.rows("SELECT request_id FROM accounts_creditentry WHERE kind = 'search'")
-    )
-    assert {name: debited[name] for name in statuses if name not in failed and debited[name] != 1} == {}
-    for name in (name for name in statuses if name.startswith("kept")):
-        answer = installed.search(key, NUMBER, client, X_Request_ID=name, Idempotency_Key=name)
-        assert answer.status == 200
-        assert name in failed or answer.headers["Idempotent-Replayed"] == "true"
-    kept = "SELECT count(*) FROM accounts_creditentry WHERE kind = 'search' AND request_id LIKE 'kept-%'"
-    assert installed.rows(kept) == [(len([name for name in statuses if name.startswith("kept")]),)]
-    assert_charged_once(installed)
-
-
 def test_a_request_to_upgrade_keeps_its_body(installed: Installation, key: str) -> None:
     """nginx does not forward Upgrade, with which the HTTP server would drop the body."""
     answer = installed.search(
         key, NUMBER, installed.client(), Connection="Upgrade, HTTP2-Settings", Upgrade="h2c", HTTP2_Settings="AAMAAABk"
     )
     assert (answer.status, answer.json()["success"]) == (200, True)
-
-
-RESTART = """#!/bin/sh
-# What `systemctl restart` does: ends the main process, waits for its end, and starts another one.
-main=$(cat "$DIRECTORY/$1/pid")
-kill -TERM "$main"
-tail --pid="$main" -f /dev/null
-"""
-
-
-def test_no_request_fails_during_a_rolling_restart(installed: Installation, key: str, tmp_path: Path) -> None:
-    for host in installed.hosts:
-        (tmp_path / host.address).symlink_to(host.pid_file.parent)
-        host.wait_until_it_answers()
-    restart = tmp_path / "restart"
-    restart.write_text(RESTART)
-    restart.chmod(0o755)
-    before = [host.main_pid() for host in installed.hosts]
-    done, sent, client = threading.Event(), [], installed.client()
-
-    def load(callers: ThreadPoolExecutor) -> None:
-        """20 requests per second."""
-        for n in itertools.count():
-            if done.wait(0.05):
-                return
-            sent.append(callers.submit(installed.search, key, NUMBER, client, X_Request_ID=f"rolling-{n}"))
-
-    with ThreadPoolExecutor(16) as callers:
-        loader = callers.submit(load, callers)
-        try:
-            said = subprocess.run(
-                [
-                    str(plugin.ROOT / "deploy" / "rolling.sh"),
-                    NAME,
-                    *(f"{host.address}:{PORT}" for host in installed.hosts),
-                ],
-                env={**os.environ, "RESTART": str(restart), "DIRECTORY": str(tmp_path)},
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=120,
-            )
-        finally:
-            done.set()
-        loader.result()
-    assert said.stdout.count("is ready") == 2
-    assert all(pid != host.main_pid() for pid, host in zip(before, installed.hosts, strict=True))
-    results: list[Future[urllib3.BaseHTTPResponse]] = sent
-    assert Counter(each.result().status for each in results) == {200: len(results)}
-    assert_charged_once(installed)
-
-
-def test_a_rolling_restart_stops_at_the_first_failure(installed: Installation) -> None:
-    running = [host.main_pid() for host in installed.hosts]
-    addresses = [f"{host.address}:{PORT}" for host in installed.hosts]
-    command = [ROLLING, NAME]
-    for targets, restart, message in [
-        ([*addresses, "127.0.0.1:1"], "false", "127.0.0.1:1 is not ready; nothing was restarted"),
-        (addresses, "false", f"{addresses[0]} did not restart; the rest still runs the old version"),
-    ]:
-        done = subprocess.run(
-            [*command, *targets], env={**os.environ, "RESTART": restart}, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 1
-        assert message in done.stderr
-    assert running == [host.main_pid() for host in installed.hosts]

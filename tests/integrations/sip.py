@@ -18,6 +18,8 @@ from tests import plugin
 from tests.servers import Server, Unavailable, free_port
 
 CONFIGURATION = plugin.ROOT / "integrations" / "kamailio" / "kamailio.cfg"
+#: The caller's, unless a test has another.
+NUMBER = "+493023125555"
 #: Far longer than any step takes, also on a busy machine.
 LIMIT_S = 60
 
@@ -285,3 +287,56 @@ class Network:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+#: What each proxy on the way adds or counts.
+PROXY_FIELDS = {"Via", "Record-Route", "Max-Forwards"}
+
+
+def changes(call: Call) -> list[tuple[str, str]]:
+    """The header fields that differ behind Kamailio, "-" before the name of one that is gone."""
+    head, body = (message.raw.partition(b"\r\n\r\n")[::2] for message in (call.sent, call.received))
+    assert head[1] == body[1]
+    sent, received = (
+        [field for field in message.fields if field[0] not in PROXY_FIELDS] for message in (call.sent, call.received)
+    )
+    gone = [(f"-{name}", value) for name, value in sent if (name, value) not in received]
+    return gone + [field for field in received if field not in sent]
+
+
+def named(call: Call, name: str, number: str = NUMBER) -> list[tuple[str, str]]:
+    """The changes of a call that gets a name."""
+    before = call.sent["From"]
+    uri = before[before.index("<") :]
+    host = uri.partition("@")[2].partition(">")[0]
+    return [
+        ("-From", before),
+        ("From", f'"{name}" {uri}'),
+        ("P-Asserted-Identity", f'"{name}" <sip:{number}@{host}>'),
+    ]
+
+
+def compare_with_documentation(kamailio: Kamailio, spam: Call, refused: Call) -> None:
+    """The page shows these INVITEs with addresses for documentation."""
+    assert documented(spam.sent, kamailio, spam) == documented(refused.sent, kamailio, refused)
+    shown = [
+        documented(message, kamailio, call)
+        for message, call in ((spam.sent, spam), (spam.received, spam), (refused.received, refused))
+    ]
+    page = (plugin.ROOT / "docs" / "telephone-systems.md").read_text(encoding="utf-8")
+    assert re.findall(r"```text\n(INVITE.*?\n)```", page, re.DOTALL) == shown, "\n".join(shown)
+
+
+def documented(message: Message, kamailio: Kamailio, call: Call) -> str:
+    """The header of a message, with documentation's addresses and without what differs between two calls."""
+    text = message.raw.partition(b"\r\n\r\n")[0].decode().replace("\r\n", "\n") + "\n"
+    text = text.replace(f"127.0.0.1:{kamailio.port}", "192.0.2.10")
+    text = text.replace(call.sent["Contact"].removeprefix("<sip:").removesuffix(">"), "198.51.100.5")
+    for pattern, constant in (
+        (r"branch=z9hG4bK\S+", "branch=z9hG4bK1"),
+        (r"tag=[\d-]+", "tag=1"),
+        (r"(?<=Call-ID: ).*", "1@198.51.100.5"),
+        (r"(?<=Content-Length:) +", " "),
+    ):
+        text = re.sub(pattern, constant, text)
+    return text

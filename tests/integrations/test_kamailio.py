@@ -16,17 +16,20 @@ from tests import plugin
 from tests.integrations.answers import answer, by_number, every_fault
 from tests.integrations.sip import (
     CONFIGURATION,
+    NUMBER,
     SDP,
-    Call,
     Caller,
     Kamailio,
     Message,
     Network,
     Sipp,
+    changes,
+    compare_with_documentation,
     first_reply,
+    named,
     reply,
 )
-from tests.integrations.vectors import GERMANY, NAMES, NORTH_AMERICA, NUMBERS
+from tests.integrations.vectors import GERMANY, LOCAL, NAMES, NORTH_AMERICA, NUMBERS
 from tests.servers import required
 from tests.service import Service
 from tests.upstream import Upstream, hangs, held, says
@@ -36,7 +39,6 @@ pytestmark = [pytest.mark.once, pytest.mark.slow]
 Serve = Callable[..., Service]
 StartVendor = Callable[..., Upstream]
 StartProxy = Callable[..., Kamailio]
-NUMBER = "+493023125555"
 TODAY = datetime.now(UTC).date()
 SPAM = ("X-Caller-Spam", "yes")
 
@@ -61,33 +63,6 @@ def proxy(network: Network) -> Iterator[StartProxy]:
             return kamailio
 
         yield start
-
-
-#: What each proxy on the way adds or counts.
-PROXY_FIELDS = {"Via", "Record-Route", "Max-Forwards"}
-
-
-def changes(call: Call) -> list[tuple[str, str]]:
-    """The header fields that differ behind Kamailio, "-" before the name of one that is gone."""
-    head, body = (message.raw.partition(b"\r\n\r\n")[::2] for message in (call.sent, call.received))
-    assert head[1] == body[1]
-    sent, received = (
-        [field for field in message.fields if field[0] not in PROXY_FIELDS] for message in (call.sent, call.received)
-    )
-    gone = [(f"-{name}", value) for name, value in sent if (name, value) not in received]
-    return gone + [field for field in received if field not in sent]
-
-
-def named(call: Call, name: str, number: str = NUMBER) -> list[tuple[str, str]]:
-    """The changes of a call that gets a name."""
-    before = call.sent["From"]
-    uri = before[before.index("<") :]
-    host = uri.partition("@")[2].partition(">")[0]
-    return [
-        ("-From", before),
-        ("From", f'"{name}" {uri}'),
-        ("P-Asserted-Identity", f'"{name}" <sip:{number}@{host}>'),
-    ]
 
 
 def test_configuration_has_no_errors(network: Network) -> None:
@@ -299,19 +274,6 @@ def test_asserted_identities_without_a_number_are_not_searched(
     assert http.bodies == []
 
 
-LOCAL = [
-    ("tel:2125550123;phone-context=+1", NORTH_AMERICA, "12125550123"),
-    ("sip:2125550123;phone-context=+1@198.51.100.5;user=phone", NORTH_AMERICA, "12125550123"),
-    ("tel:03023125555;phone-context=ims.example.org", GERMANY, "493023125555"),
-    ("tel:03023125555;Phone-Context=+49", GERMANY, "493023125555"),
-    ("tel:2125550123;phone-context=+1", GERMANY, ""),
-    ("sip:2125550123;phone-context=+1@198.51.100.5;user=phone", GERMANY, ""),
-    ("tel:2125550123;phone-context=+1", {}, ""),
-    ("tel:23125555;phone-context=+49-30", GERMANY, ""),
-    ("tel:3023125555;phone-context=+49", GERMANY, ""),
-]
-
-
 @pytest.mark.parametrize(("uri", "plan", "query"), LOCAL)
 def test_local_number_is_searched_by_its_context(
     network: Network, proxy: StartProxy, vendor: StartVendor, uri: str, plan: dict[str, str], query: str
@@ -436,29 +398,3 @@ def test_documented_settings_are_those_of_the_configuration() -> None:
     read = re.findall(r"^#!trydefenvs (\w+)$|\$env\((\w+)\)", configuration, re.MULTILINE)
     assert "CALLERID_TOKEN" in names
     assert set(names) <= {name for pair in read for name in pair}
-
-
-def compare_with_documentation(kamailio: Kamailio, spam: Call, refused: Call) -> None:
-    """The page shows these INVITEs with addresses for documentation."""
-    assert documented(spam.sent, kamailio, spam) == documented(refused.sent, kamailio, refused)
-    shown = [
-        documented(message, kamailio, call)
-        for message, call in ((spam.sent, spam), (spam.received, spam), (refused.received, refused))
-    ]
-    page = (plugin.ROOT / "docs" / "telephone-systems.md").read_text(encoding="utf-8")
-    assert re.findall(r"```text\n(INVITE.*?\n)```", page, re.DOTALL) == shown, "\n".join(shown)
-
-
-def documented(message: Message, kamailio: Kamailio, call: Call) -> str:
-    """The header of a message, with documentation's addresses and without what differs between two calls."""
-    text = message.raw.partition(b"\r\n\r\n")[0].decode().replace("\r\n", "\n") + "\n"
-    text = text.replace(f"127.0.0.1:{kamailio.port}", "192.0.2.10")
-    text = text.replace(call.sent["Contact"].removeprefix("<sip:").removesuffix(">"), "198.51.100.5")
-    for pattern, constant in (
-        (r"branch=z9hG4bK\S+", "branch=z9hG4bK1"),
-        (r"tag=[\d-]+", "tag=1"),
-        (r"(?<=Call-ID: ).*", "1@198.51.100.5"),
-        (r"(?<=Content-Length:) +", " "),
-    ):
-        text = re.sub(pattern, constant, text)
-    return text

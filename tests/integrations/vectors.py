@@ -48,3 +48,16 @@ NAMES: list[tuple[str, str]] = [
     ("𝔄" * 100, "𝔄" * 16),
     ("x" * 6000, "x" * 64),
 ]
+
+#: A URI of the caller, the settings, and the number to search ("": none).
+LOCAL = [
+    ("tel:2125550123;phone-context=+1", NORTH_AMERICA, "12125550123"),
+    ("sip:2125550123;phone-context=+1@198.51.100.5;user=phone", NORTH_AMERICA, "12125550123"),
+    ("tel:03023125555;phone-context=ims.example.org", GERMANY, "493023125555"),
+    ("tel:03023125555;Phone-Context=+49", GERMANY, "493023125555"),
+    ("tel:2125550123;phone-context=+1", GERMANY, ""),
+    ("sip:2125550123;phone-context=+1@198.51.100.5;user=phone", GERMANY, ""),
+    ("tel:2125550123;phone-context=+1", {}, ""),
+    ("tel:23125555;phone-context=+49-30", GERMANY, ""),
+    ("tel:3023125555;phone-context=+49", GERMANY, ""),
+]
