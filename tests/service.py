@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import json
 import os
 import re
 import shutil
@@ -11,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import psycopg
 
@@ -99,6 +100,12 @@ class Service:
         if done.returncode:
             raise RuntimeError(f"manage.py {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}")
         return done.stdout
+
+    def doctor(self, name: str) -> dict[str, Any]:
+        """The check of this name, as the command `doctor` reports it."""
+        checks = json.loads(self.run_command("doctor", "--json").stdout)["checks"]
+        (found,) = (check for check in checks if check["name"] == name)
+        return dict(found)
 
     def log(self) -> str:
         return self._log.read_text(encoding="utf-8")

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -40,20 +39,6 @@ def search(service: Service, key: str) -> int:
 
 def new_key(service: Service) -> str:
     return service.manage("create_token", "standby", "--credits", "1000", "--quiet").strip()
-
-
-def commits_by_doctor(service: Service) -> dict[str, object]:
-    done = subprocess.run(
-        [sys.executable, "manage.py", "doctor", "--json"],
-        cwd=plugin.ROOT,
-        env=service.env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    (check,) = (check for check in json.loads(done.stdout)["checks"] if check["name"] == "Commits")
-    return dict(check)
 
 
 def require_readiness(service: Service, *expected: object) -> None:
@@ -217,7 +202,7 @@ def pair() -> Iterator[PostgresPair]:
 def serve_unprivileged(serve: Serve, pair: PostgresPair) -> Service:
     service = serve(DATABASE_URL=pair.primary.url.replace("postgres@", "callerid@"), **LIMITS)
     require_ready(service)
-    assert commits_by_doctor(service)["ok"] is True
+    assert service.doctor("Commits")["ok"] is True
     return service
 
 
@@ -226,7 +211,7 @@ def test_stopped_standby_is_noticed_without_a_search(serve: Serve, pair: Postgre
     pair.standby.kill()
     problem = "Commits wait for 1 synchronous standbys, of which 0 are connected"
     require_readiness(service, 503, problem)
-    check = commits_by_doctor(service)
+    check = service.doctor("Commits")
     assert check["ok"] is False
     assert str(check["detail"]).startswith(problem)
     pair.standby.start()
@@ -242,7 +227,7 @@ def test_frozen_standby_is_noticed_after_a_commit(serve: Serve, pair: PostgresPa
     assert search(service, key) == 500
     problem = "Commits wait for a synchronous standby that does not confirm them"
     require_readiness(service, 503, problem)
-    assert str(commits_by_doctor(service)["detail"]).startswith(problem)
+    assert str(service.doctor("Commits")["detail"]).startswith(problem)
     assert readiness(service) == (503, problem)  # without a further commit
     pair.standby.resume()
     require_ready(service)
@@ -269,6 +254,6 @@ def test_database_that_accepts_no_writes_is_not_ready(serve: Serve, pair: Postgr
     service = serve_unprivileged(serve, pair)
     pair.primary.kill()
     service.env["DATABASE_URL"] = pair.standby.url
-    check = commits_by_doctor(service)
+    check = service.doctor("Commits")
     assert check["ok"] is False
     assert "it is a standby" in str(check["detail"])
