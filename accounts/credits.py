@@ -1,9 +1,8 @@
 """The only code that changes a balance, for a search through accounts.debit: one guarded UPDATE and one ledger entry,
 in one transaction."""
 
-from datetime import UTC, timedelta
+from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -11,7 +10,7 @@ from django.db.models import F, Sum
 from django.utils import timezone
 
 from accounts import low_balance
-from accounts.models import ApiToken, CreditDay, CreditEntry
+from accounts.models import ApiToken, CreditEntry
 from core import metrics
 
 MAX_AMOUNT = 10**9
@@ -51,12 +50,12 @@ def change_balance(
     refunds: CreditEntry | None = None,
     price: Decimal | None = None,
 ) -> CreditEntry:
-    """Add `amount` (or subtract) and write the ledger entry, the day's sums and, when due, the low-balance notice.
-    `price`: what the customer pays for it in total; None if unknown.
+    """Add `amount` (or subtract) and write the ledger entry and, when due, the low-balance notice. `price`: what the
+    customer pays for it in total; None if unknown.
 
     Raises ChangeRefused when the balance would leave its range, for a top-up of a revoked token, even one revoked at
-    the same moment, and for a test token unless `amount` is 0. Locks the token's row, then the day's: use one
-    transaction per token to avoid deadlocks.
+    the same moment, and for a test token unless `amount` is 0. Locks the token's row: use one transaction per token, so
+    that searches do not wait.
     """
     if not abs(amount) <= MAX_AMOUNT:
         raise ChangeRefused(f"At most {MAX_AMOUNT} credits at once.")
@@ -84,12 +83,6 @@ def change_balance(
             refunds=refunds,
             price=price,
         )
-        day: dict[str, Any] = {"day": entry.created_at.astimezone(UTC).date(), "kind": kind}
-        CreditDay.objects.get_or_create(**day)
-        sums: dict[str, Any] = {"amount": F("amount") + amount}
-        if price is not None:
-            sums |= {"price": F("price") + price, "priced_amount": F("priced_amount") + amount}
-        CreditDay.objects.filter(**day).update(**sums)
         low_balance.write_if_low(token_id=token.pk, change=amount, at=entry.created_at)
         label = f"adjustment-{'up' if amount > 0 else 'down'}" if kind == CreditEntry.Kind.ADJUSTMENT else kind.value
         transaction.on_commit(lambda: CREDITS.inc(label, by=abs(amount)))

@@ -199,6 +199,12 @@ class CreditEntry(models.Model):
             # Entries made by operators, among all the searches.
             models.Index(fields=["created_at"], condition=~Q(kind="search"), name="creditentry_booked_created"),
             models.Index(fields=["token", "created_at"], condition=~Q(kind="search"), name="creditentry_token_booked"),
+            # All that accounts.sales sums of them.
+            models.Index(
+                fields=["price", "amount", "kind", "created_at"],
+                condition=~Q(kind="search"),
+                name="creditentry_booked_sums",
+            ),
         ]
         constraints = [
             models.UniqueConstraint(
@@ -262,20 +268,6 @@ class UnknownCharge(models.Model):
             models.UniqueConstraint(fields=["token", "charged_at", "request_id"], name="unknowncharge_debit_once")
         ]
         indexes = [models.Index(fields=["id"], condition=Q(outcome="unknown"), name="unknowncharge_unknown")]
-
-
-class CreditDay(models.Model):
-    """Credits of one kind of entry made by operators on one UTC day: sums that credits.py keeps, to avoid scans."""
-
-    day = models.DateField()
-    kind = models.CharField(max_length=10, choices=CreditEntry.Kind)
-    amount = models.BigIntegerField(default=0)
-    # Of the entries with a price: what was paid, and for how many credits.
-    price = models.DecimalField(max_digits=20, decimal_places=4, default=0, db_default=0)
-    priced_amount = models.BigIntegerField(default=0, db_default=0)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["day", "kind"], name="creditday_day_kind_once")]
 
 
 class SearchHour(models.Model):

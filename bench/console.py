@@ -98,10 +98,6 @@ FROM generate_series(0, 719) hour,
     unnest(ARRAY['found_both', 'found_one', 'found_none', 'replayed', 'no_credits', 'rate_limited', 'unauthorized',
         'invalid', 'failed']) outcome;
 
-INSERT INTO accounts_creditday (day, kind, amount)
-SELECT current_date - day, kind, 1000
-FROM generate_series(0, 29) day, unnest(ARRAY['issue', 'top-up', 'adjustment', 'refund']) kind;
-
 INSERT INTO monitoring_sourcehour (hour, slot, connector, outcome, count, total_us, ms_1, ms_5, ms_10, ms_25, ms_50,
 ms_100,     ms_250, ms_500, ms_1000, ms_2500, ms_more)
 SELECT date_trunc('hour', now()) - hour * interval '1 hour', slot, connector, outcome, 110, 9000000,

@@ -50,7 +50,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         blocks["credits"] = figures = _credits(total, since)
         cost = blocks["report"].cost if can_view_sources else None
         refunded = figures["refunded"] - figures["lost"]  # lost answers are not in `spent`
-        blocks["money"] = _money(sales.of_all_tokens(since), figures["spent"] - refunded, cost)
+        blocks["money"] = _money(sales.sales(since), figures["spent"] - refunded, cost)
     if can_view_tokens:
         blocks["tokens"] = _tokens(now)
     if request.user.has_perm("monitoring.view_incident"):
@@ -105,7 +105,7 @@ def _money(sold: Sales, spent: int, cost: Decimal | None) -> dict[str, Any]:
     margin = None if revenue is None or cost is None else revenue - cost
     return {
         "currency": settings.CURRENCY,
-        "sales": sold.total.quantize(Decimal("0.01")),
+        "sales": sold.in_period.quantize(Decimal("0.01")),
         "average_price": sold.average_price,
         "revenue": revenue,
         "margin": margin,

@@ -22,7 +22,6 @@ from django.utils import timezone
 from accounts import audit
 from accounts.models import (
     ApiToken,
-    CreditDay,
     CreditEntry,
     Customer,
     CustomerContact,
@@ -194,12 +193,6 @@ class Month:
                 created_at=at,
                 price=Decimal(amount) * CREDIT_PRICE if kind == "top-up" else None,
             )
-            day, _ = CreditDay.objects.get_or_create(day=at.date(), kind=kind)
-            day.amount += amount
-            if kind == "top-up":
-                day.price += Decimal(amount) * CREDIT_PRICE
-                day.priced_amount += amount
-            day.save()
         for at, outcome in planned:
             balance -= outcome in CHARGED
             self.request(token, at, outcome, balance)

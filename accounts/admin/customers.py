@@ -229,12 +229,12 @@ def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]
     """The newest entries, and sales and revenue. `days`: requests in the days of periods.MONTH, by outcome."""
     ids = [token.pk for token in owned]
     since = periods.MONTH.since(now)
-    sold = sales.of_tokens(ids, since)
+    sold = sales.sales(since, ids)
     lost = unknown_charges.count(since, ids).get(UnknownCharge.Outcome.REFUNDED, 0)
     charged = sum(counts.get(outcome, 0) for counts in days.values() for outcome in request_statistics.CHARGED)
     return {
         "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
         "sold": sold,
-        "revenue": sold.period.revenue(charged - (sold.refunded - lost)),  # lost answers are not in `charged`
+        "revenue": sold.revenue(charged - (sold.refunded - lost)),  # lost answers are not in `charged`
         "currency": settings.CURRENCY,
     }

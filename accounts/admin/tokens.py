@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -54,11 +55,6 @@ TOP_UP = "accounts.top_up_apitoken"
 
 def _test_badge() -> str:
     return render_to_string("unfold/helpers/label.html", {"text": token_list.TEST, "type": "info"})
-
-
-def _not_topped_up(token: ApiToken) -> str:
-    """Why the token cannot be topped up; empty if it can."""
-    return "revoked" if token.revoked_at is not None else "test token" if token.is_test else ""
 
 
 @admin.register(ApiToken)
@@ -301,75 +297,53 @@ class ApiTokenAdmin(TokenRefusingAdmin):
     @admin.action(description="Top up selected API tokens", permissions=["top_up"])
     def top_up_selected(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
         """Shows the form, which is submitted to top_up_selected_view."""
-        ids = sorted(queryset.values_list("pk", flat=True)[: MAX_AT_ONCE + 1])
-        if len(ids) > MAX_AT_ONCE:
-            self.message_user(request, f"Select at most {MAX_AT_ONCE} tokens.", messages.ERROR)
+        found = queryset.filter(revoked_at=None, is_test=False).order_by("pk")[: MAX_AT_ONCE + 1]
+        chosen = {token.pk: str(token) for token in found}
+        if not 1 <= len(chosen) <= MAX_AT_ONCE:
+            text = f"Select 1 to {MAX_AT_ONCE} tokens that are neither revoked nor test tokens."
+            self.message_user(request, text, messages.ERROR)
             return None
-        form = BulkTopUpForm(initial={"tokens": ",".join(map(str, ids))})
-        return self._bulk_page(request, form, ApiToken.objects.in_bulk(ids))
+        form = BulkTopUpForm(initial={"tokens": ",".join(map(str, chosen))})
+        names = Truncator(", ".join(chosen.values())).chars(1_000)
+        return self._bulk_page(request, form, f"Adds the amount to each of {len(chosen)} tokens: {names}. ")
 
     def top_up_selected_view(self, request: HttpRequest) -> HttpResponse:
-        """Each token in its own transaction (see credits.change_balance); resubmitting retries what failed."""
         require(self.has_top_up_permission(request))
-        form = BulkTopUpForm(request.POST)
-        form.is_valid()
-        rows = ApiToken.objects.in_bulk(form.cleaned_data.get("tokens", ()))
-        if not rows:  # a GET, or not a page of this console
+        if request.method != "POST":
             return redirect("admin:accounts_apitoken_changelist")
-        if form.errors:
-            return self._bulk_page(request, form, rows)
-        data = form.cleaned_data
-        entries = CreditEntry.objects.filter(token__in=rows, reference=data["reference"])
-        recorded = set(entries.values_list("token_id", flat=True))
-        skipped = {pk: why for pk, token in rows.items() if (why := _not_topped_up(token)) and pk not in recorded}
-        try:
-            with transaction.atomic():
-                require_allowance(request, data["amount"] * len(rows.keys() - recorded - skipped.keys()))
-        except credits.AllowanceExceeded as error:
-            form.add_error(None, str(error))
-            return self._bulk_page(request, form, rows)
-        outcomes = {pk: f"Skipped: {why}." for pk, why in skipped.items()}
-        failed = 0
-        for pk in sorted(rows.keys() - skipped.keys()):
+        return self._bulk_page(request, BulkTopUpForm(request.POST))
+
+    def _bulk_page(self, request: HttpRequest, form: BulkTopUpForm, explanation: str = "") -> HttpResponse:
+        return self.form_page(
+            request,
+            form,
+            partial(self._top_up_each, request),
+            atomic=False,
+            title="Top up selected API tokens",
+            button="Top up",
+            explanation=f"{explanation}Resubmitting will not add credits twice.",
+            form_url=reverse("admin:accounts_apitoken_top_up_selected"),
+            error_title="Not all tokens were topped up.",
+        )
+
+    def _top_up_each(self, request: HttpRequest, data: dict[str, Any]) -> str:
+        """Each token in its own transaction (see credits.change_balance); resubmitting retries what failed."""
+        added, problems = 0, []
+        chosen = ApiToken.objects.filter(pk__in=data["tokens"]).order_by("pk")
+        for token in chosen:
             try:
                 with transaction.atomic():
-                    outcomes[pk] = self._record(request, credits.top_up, rows[pk], data)
+                    added += not isinstance(self._record(request, credits.top_up, token, data), Unchanged)
             except (ValueError, DatabaseError) as error:
-                failed += 1
-                log.warning("top-up failed: token=%d %s", pk, type(error).__name__)
+                log.warning("top-up failed: token=%d %s", token.pk, type(error).__name__)
                 # The text of a database error may hold what was typed.
-                reason = "database error." if isinstance(error, DatabaseError) else str(error)
-                outcomes[pk] = f"Not added: {reason}"
-        if failed:
-            sentence = f"{failed} of {len(rows)} tokens were not topped up. Submit this page again to retry only those."
-            form.add_error(None, sentence)
-        return self._bulk_page(request, form if failed else None, ApiToken.objects.in_bulk(rows), outcomes)
-
-    def _bulk_page(
-        self,
-        request: HttpRequest,
-        form: BulkTopUpForm | None,
-        rows: dict[int, ApiToken],
-        outcomes: dict[int, str] | None = None,
-    ) -> HttpResponse:
-        """`outcomes`: each token's, after the form was submitted."""
-        planned = {pk: f"Skip: {why}." if (why := _not_topped_up(token)) else "Top up" for pk, token in rows.items()}
-        return self.render_page(
-            request,
-            "top_up_selected.html",
-            title="Top up selected API tokens",
-            button="Retry" if outcomes else "Top up",
-            explanation="" if outcomes else "Adds the amount to each token. Resubmitting will not add it twice.",
-            form=form,
-            form_url=reverse("admin:accounts_apitoken_top_up_selected"),
-            cancel_url=self.url_of(None),
-            error_title="Not all tokens were topped up." if outcomes else "",
-            submitted=outcomes is not None,
-            rows=[
-                {"token": token, "state": token_list.state_label(token), "outcome": (outcomes or planned)[pk]}
-                for pk, token in sorted(rows.items())
-            ],
-        )
+                problems.append(f"{token}: {'database error.' if isinstance(error, DatabaseError) else error}")
+        if problems:
+            sentence = f"{len(problems)} of {len(chosen)} tokens were not topped up. Submit again to retry only those."
+            raise ValidationError([sentence, *problems])
+        if not added:
+            return Unchanged("Already recorded; nothing added.")
+        return f"Added {data['amount']:,} credits to each of {added} tokens. {data['reason']}"
 
 
 def _locked(token_id: int) -> ApiToken:

@@ -118,20 +118,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name='CreditDay',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('day', models.DateField()),
-                ('kind', models.CharField(choices=[('issue', 'Issue'), ('top-up', 'Top-up'), ('search', 'Search'), ('adjustment', 'Adjustment'), ('refund', 'Refund')], max_length=10)),
-                ('amount', models.BigIntegerField(default=0)),
-                ('price', models.DecimalField(db_default=0, decimal_places=4, default=0, max_digits=20)),
-                ('priced_amount', models.BigIntegerField(db_default=0, default=0)),
-            ],
-            options={
-                'constraints': [models.UniqueConstraint(fields=('day', 'kind'), name='creditday_day_kind_once')],
-            },
-        ),
-        migrations.CreateModel(
             name='CreditEntry',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -245,6 +231,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='creditentry',
             index=models.Index(condition=models.Q(('kind', 'search'), _negated=True), fields=['token', 'created_at'], name='creditentry_token_booked'),
+        ),
+        migrations.AddIndex(
+            model_name='creditentry',
+            index=models.Index(condition=models.Q(('kind', 'search'), _negated=True), fields=['price', 'amount', 'kind', 'created_at'], name='creditentry_booked_sums'),
         ),
         migrations.AddConstraint(
             model_name='creditentry',

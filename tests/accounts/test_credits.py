@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from accounts import audit, charging, credits, tokens
-from accounts.models import ApiToken, CreditDay, CreditEntry, IdempotencyRecord
+from accounts.models import ApiToken, CreditEntry, IdempotencyRecord
 from tests import awaited, plugin
 from tests.api import claim
 
@@ -268,23 +268,3 @@ def test_audit_is_one_statement(token: ApiToken, django_assert_num_queries: Djan
     with django_assert_num_queries(1):
         assert audit.audit() == []
     assert CreditEntry.objects.aggregate(Sum("amount"))["amount__sum"] == 2
-
-
-def sums_by_day() -> list[tuple[str, str, int]]:
-    days = CreditDay.objects.order_by("day", "kind").values_list("day", "kind", "amount")
-    return [(str(day), kind, amount) for day, kind, amount in days]
-
-
-def test_changes_are_summed_by_day_and_kind(token: ApiToken) -> None:
-    charge(token)
-    top_up(token)
-    top_up(token, 5, reference="invoice 1")
-    top_up(token, 5, reference="invoice 1")
-    credits.adjust(token=token, amount=-4, actor="op", reason="mistake")
-    tokens.issue(name="other", initial_credits=7, actor="op")
-    with pytest.raises(credits.ChangeRefused):
-        credits.adjust(token=token, amount=-1_000, actor="op", reason="too much")
-    credits.refund(entry=CreditEntry.objects.get(kind="search"), actor="op", reason="sorry")
-    today = str(CreditEntry.objects.latest("pk").created_at.date())
-    expected = [("adjustment", -4), ("issue", 10), ("refund", 1), ("top-up", 15)]
-    assert sums_by_day() == [(today, kind, amount) for kind, amount in expected]

@@ -4,10 +4,11 @@ import html
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from accounts import tokens
-from accounts.models import ApiToken, CreditDay, SearchHour, TokenDay
+from accounts.models import ApiToken, CreditEntry, SearchHour, TokenDay
 from monitoring.models import SourceHour, SourceResult
 
 URL = "/admin/"
@@ -19,8 +20,12 @@ def count_requests(outcome: str, count: int, *, hours_ago: int = 0) -> None:
     SearchHour.objects.create(hour=HOUR - timedelta(hours=hours_ago), outcome=outcome, count=count)
 
 
-def add_credits(kind: str, amount: int, *, days_ago: int = 0) -> None:
-    CreditDay.objects.create(day=NOW.date() - timedelta(days=days_ago), kind=kind, amount=amount)
+def add_credits(kind: str, amount: int, *, days_ago: int = 0, price: Decimal | None = None) -> None:
+    """A ledger entry at noon, of a token that has expired."""
+    known = {"lifetime_days": 1, "expires_at": NOW}
+    token, _ = ApiToken.objects.get_or_create(jti="ledger", defaults=known)
+    at = NOW.replace(hour=12) - timedelta(days=days_ago)
+    CreditEntry.objects.create(token=token, amount=amount, balance_after=0, kind=kind, created_at=at, price=price)
 
 
 def count_calls(outcome: str, count: int, *, hours_ago: int = 0, **given: Any) -> None:

@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts import tokens
-from accounts.models import ApiToken, CreditDay, CreditEntry, UnknownCharge
+from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from monitoring import task_runs
 from monitoring.models import Incident
 from tests.console.dashboard_rows import (
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")
 #: charges, sales (2), outstanding, running out, open alerts and their last check; and for health the tables, the
 #: migrations, the schema, this hour's sums, those of two hours, the sources' results, the pauses, and on PostgreSQL
 #: replication and its log's settings.
-STATEMENTS = 3 + 19 + 2 * (connection.vendor == "postgresql")
+STATEMENTS = 3 + 18 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -197,14 +197,9 @@ def test_margin_is_revenue_less_the_cost_of_sources(admin_client: Client, settin
     text = admin_client.get(URL, {"period": "7d"}).text
     assert (figures(text)["Sales"], figures(text)["Revenue"], figures(text)["Margin"]) == ("0.00 EUR", "-", "-")
     assert "Set <code>CREDIT_PRICE</code>" in text
-    for days_ago, price in ((0, "60"), (8, "40.00")):  # 2,000 credits for 100
-        CreditDay.objects.create(
-            day=NOW.date() - timedelta(days=days_ago),
-            kind="top-up",
-            amount=1_500,
-            priced_amount=1_000,
-            price=Decimal(price),
-        )
+    for days_ago, price in ((0, Decimal(60)), (8, Decimal(40))):  # 2,000 credits for 100
+        add_credits("top-up", 1_000, days_ago=days_ago, price=price)
+        add_credits("top-up", 500, days_ago=days_ago)
     add_credits("refund", 3)
     count_requests("found_one", 103)
     count_calls("found", 3)
@@ -340,8 +335,8 @@ def test_statement_count_is_fixed_and_skips_ledger_searches(admin_client: Client
     with_much = statements()
     assert len(with_much) == STATEMENTS
     ledger = [sql for sql in with_much if "accounts_creditentry" in sql]
-    # Only entries of operators, and only if the period does not begin at midnight.
-    assert len(ledger) == (0 if query else 2)
+    # Only entries of operators.
+    assert len(ledger) == 2
     assert all("NOT (" in sql and "'search'" in sql for sql in ledger)
 
 

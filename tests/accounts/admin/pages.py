@@ -48,10 +48,10 @@ def submit(client: Client, url: str, **fields: Any) -> Any:
     return client.post(url, {**hidden_fields(client.get(url)), "confirmed": "on", **fields})
 
 
-def select(client: Client, *selected: ApiToken, **fields: Any) -> Any:
+def select(client: Client, *selected: ApiToken) -> Any:
     """The page that tops up these tokens, opened from the list."""
     ids = [token.pk for token in selected]
-    return client.post(LIST, {"action": "top_up_selected", "_selected_action": ids, **fields})
+    return client.post(LIST, {"action": "top_up_selected", "_selected_action": ids}, follow=True)
 
 
 def issue(client: Client, **fields: Any) -> Any:
