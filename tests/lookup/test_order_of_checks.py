@@ -176,7 +176,7 @@ def test_an_invalid_token_is_401(integrator: Integrator, api_key: Any) -> None:
     assert_nothing_happened(integrator)
 
 
-def test_a_missing_token_is_401(integrator: Integrator) -> None:
+def test_a_missing_token_is_401_though_simplejwt_would_mint_one(integrator: Integrator) -> None:
     assert_refused(integrator.send({"query": NUMBER}), 401, "Invalid or missing token")
     assert_nothing_happened(integrator)
 
