@@ -82,7 +82,6 @@ monitoring.requestlogentry history   -      -       -        -         yes      
 monitoring.requestlogentry add       -      -       -        -         -        -
 monitoring.requestlogentry change    -      -       -        -         -        -
 monitoring.requestlogentry delete    -      -       -        -         -        -
-monitoring.requestlogentry charge    -      -       yes      yes       yes      yes
 
 phonebook.numberrule list           -      -       yes      yes       yes      yes
 phonebook.numberrule view           -      -       yes      yes       yes      yes
@@ -261,8 +260,6 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield from form(url(verb))
         case "resume":
             yield from form(url(verb, PAUSED))
-        case "charge":
-            yield Request("GET", url(verb, row.entry_id))  # type: ignore[attr-defined]
         case "send_again":
             yield from form(url(verb, str(row.pk)))
             yield Request("POST", url("changelist"), {"action": "send_selected_again", "_selected_action": row.pk})
