@@ -113,7 +113,6 @@ class SourcesAdmin(ReadOnlyAdmin):
             data_sets=data_sets.loaded(now),
             address_books=address_books.statuses(now),
             last_failures=source_statistics.last_results(since)[1][:MAX_FAILURES],
-            failures_by_hour=source_statistics.failures_by_hour(since, MAX_FAILURES),
         )
 
     def change_view(
