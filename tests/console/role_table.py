@@ -55,7 +55,7 @@ monitoring.notice history          -      -       -        -         yes      ye
 monitoring.notice add              -      -       -        -         -        -
 monitoring.notice change           -      -       -        -         -        -
 monitoring.notice delete           -      -       -        -         -        -
-monitoring.notice send_again       -      -       -        yes       -        yes
+monitoring.notice send_selected_again -   -       -        yes       -        yes
 
 monitoring.incident list           -      yes     yes      yes       yes      yes
 monitoring.incident view           -      yes     yes      yes       yes      yes
@@ -63,7 +63,6 @@ monitoring.incident history        -      -       -        -         yes      ye
 monitoring.incident add            -      -       -        -         -        -
 monitoring.incident change         -      -       -        -         -        -
 monitoring.incident delete         -      -       -        -         -        -
-monitoring.incident send_test      -      -       -        yes       -        yes
 
 monitoring.source list                -      yes     yes      yes       yes      yes
 monitoring.source view                -      yes     yes      yes       yes      yes
@@ -150,7 +149,6 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.creditentry", "check_number"): {"number": "493023125042"},
     ("accounts.creditentry", "add"): {"amount": 5, "kind": "top-up", "reason": "x"},
     ("accounts.creditentry", "change"): {"amount": 5, "reason": "x"},
-    ("monitoring.notice", "send_again"): {},
     ("monitoring.notice", "add"): {"threshold": 5, "balance": 1},
     ("monitoring.notice", "change"): {"threshold": 5, "outcome": "x"},
     ("monitoring.incident", "add"): {"kind": "x", "title": "x"},
@@ -251,18 +249,14 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("GET", url("delete", str(row.pk)))
             yield Request("POST", url("delete", str(row.pk)), {"post": "yes"})
             yield Request("POST", url("changelist"), selected)
-        case "send_test":  # alerts are off, so none is written
-            yield Request("GET", url(verb))
-            yield Request("POST", url(verb), read_only=True)
         case "check_now" | "pause":
             yield from form(url(verb, "complaints"))
         case "test":
             yield from form(url(verb))
         case "resume":
             yield from form(url(verb, PAUSED))
-        case "send_again":
-            yield from form(url(verb, str(row.pk)))
-            yield Request("POST", url("changelist"), {"action": "send_selected_again", "_selected_action": row.pk})
+        case "send_selected_again":
+            yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
         case "invite":
             yield from form(url(verb))
         case "top_up_selected":
