@@ -19,7 +19,7 @@ from core.redis import RedisUnavailable
 from lookup.models import SourcePause
 from monitoring import clocks, source_report, task_runs
 from monitoring.health import checks, operations
-from monitoring.health.base import CHECKS, Context
+from monitoring.health.base import CHECKS
 from monitoring.incidents import open_incidents
 from monitoring.models import Incident, SourceHour, SourceResult, TaskRun
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
@@ -365,7 +365,7 @@ def test_overdue_maintenance_opens_an_incident() -> None:
 def test_check_that_fails_leaves_its_incidents_as_they_are(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(context: Context) -> Any:
+    def broken(_: Any) -> Any:
         yield from ()
         raise RuntimeError("secret")
 
