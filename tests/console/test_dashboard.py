@@ -262,12 +262,6 @@ def test_timed_out_token_query_keeps_the_rest_of_the_page(admin_client: Client) 
 # --- Permissions -------------------------------------------------------------------------------------------------
 
 
-def test_only_staff_can_open_the_dashboard(client: Client) -> None:
-    assert client.get(URL)["Location"].startswith("/admin/login/")
-    client.force_login(User.objects.create_user("no staff"))
-    assert client.get(URL)["Location"].startswith("/admin/login/")
-
-
 SEARCHES, CREDITS, OUTSTANDING = "Searches since", "Issued and topped up", "Outstanding now"
 SOURCES, RUNNING_OUT, HEALTH = 'aria-label="Sources"', "Running out within 7 days", "Service health"
 

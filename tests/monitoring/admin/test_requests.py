@@ -158,18 +158,6 @@ def test_configured_connectors_can_be_selected(
 
 
 @pytest.mark.usefixtures("rows")
-def test_time_range_selects_rows(admin_client: Client) -> None:
-    def minute(ago: int) -> str:
-        return f"{timezone.now() - timedelta(minutes=ago):%Y-%m-%dT%H:%M}"
-
-    assert listed(admin_client, until=minute(30)) == ["old"]
-    assert "old" not in listed(admin_client, since=minute(30))
-    assert len(listed(admin_client, since=minute(30))) == 5
-    assert "The end is before the start." in admin_client.get(URL, {"since": minute(1), "until": minute(9)}).text
-    assert "Enter a time as" in admin_client.get(URL, {"since": "yesterday"}).text
-
-
-@pytest.mark.usefixtures("rows")
 def test_number_is_found_by_hash_and_in_no_url(admin_client: Client) -> None:
     response = searched(admin_client, number="+49 30 2312-5043", outcome="found_both")
     assert ids(response) == ["other"]
@@ -197,35 +185,6 @@ def test_a_plain_number_in_the_url_selects_nothing(
     response = admin_client.get(URL, {"number": plain})
     assert ids(response) == []
     assert "a number in a URL would be logged" in words(response.text)
-
-
-def test_offered_token_is_selected_although_names_contain_its_id(admin_client: Client, token: ApiToken) -> None:
-    other = tokens.issue(name=f"desk {token.pk}", initial_credits=0, actor="test").token
-    row(token, request_id="of-the-first")
-    row(other, request_id="of-the-other")
-    response = searched(admin_client, token=str(token.pk))
-    assert ids(response) == []
-    links = {name: link for link, name in re.findall(r'href="(\?token=[^"]+)">([^<]+)<', response.text)}
-    assert set(links) == {str(token), str(other)}
-    assert ids(admin_client.get(URL + links[str(token)].replace("&amp;", "&"))) == ["of-the-first"]
-
-
-def test_further_filters_are_applied_to_a_part_at_a_time(
-    admin_client: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("core.long_lists.SCANNED", 10)
-    for minutes in range(25):
-        row(token, minutes=minutes, outcome="replayed" if minutes in (9, 10, 24) else "found_both")
-    found, url = list[str](), f"{URL}?token=pbx&outcome=replayed"
-    pages: list[list[str]] = []
-    while url:
-        response = admin_client.get(url)
-        found = ids(response)
-        pages.append(found)
-        further = re.search(r'href="(\?[^"]+)">Search further', response.text)
-        assert bool(further) == ("Searched back to" in response.text)
-        url = URL + further[1].replace("&amp;", "&") if further else ""
-    assert pages == [["request-9"], ["request-10"], ["request-24"]]
 
 
 FILTERS = {

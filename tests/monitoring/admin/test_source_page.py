@@ -249,11 +249,6 @@ def test_check_that_a_dead_process_left_is_taken_over(vendors: Vendors, admin_cl
     assert "Checked by one call" in admin_client.post(url("mock_a", "check-now/"), follow=True).text
 
 
-def test_paused_source_can_be_checked(vendors: Vendors, admin_client: Client) -> None:
-    SourcePause.objects.create(connector="mock_a", reason="r", paused_by="olga")
-    assert "Checked by one call: found." in admin_client.post(url("mock_a", "check-now/"), follow=True).text
-
-
 @pytest.mark.django_db(transaction=True)
 def test_concurrent_checks_make_one_call_without_transaction(settings: Any, admin_user: Any) -> None:
     settings.SOURCE_A = settings.SOURCE_B = "tests.connectors.Hangs"
