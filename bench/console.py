@@ -73,7 +73,6 @@ PAGES = {
     "failures only long ago": f"{REQUESTS}?failed=source_b&reason=auth&{EVER}",
     "failures of one token": f"{REQUESTS}?failed=any&token=%2320&{EVER}",
     "a request": f"{REQUESTS}2000/change/",
-    "from ledger entry to request": f"{REQUESTS}charge/3/",
 }
 
 FILL = """

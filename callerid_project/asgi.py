@@ -20,14 +20,12 @@ from django.core.exceptions import DisallowedHost
 from django.core.handlers.asgi import ASGIRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import resolve
-from django.utils import timezone
 
 from accounts import unknown_charges
 from callerid_project import error_reports, errors, middleware
 from core import admission, background, database, loop, metrics, tracing
 from lookup.search import SLOTS, members
 from monitoring.health import probes
-from monitoring.health.base import Context
 from monitoring.health.dependencies import redis_server
 from monitoring.http_metrics import observe_request
 
@@ -232,7 +230,7 @@ async def _lifespan(state: dict[str, Any], receive: Any, send: Any) -> None:
         settings.SOURCE_A,
         settings.SOURCE_B,
     )
-    checked = await loop.run_in_thread(lambda: redis_server.result(Context(timezone.now())))
+    checked = await loop.run_in_thread(redis_server.result)
     if checked and not checked.healthy:
         log.warning("Redis: %s", checked.detail)
     gc.collect()

@@ -43,8 +43,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         total = sum(map(Counter, hours.values()), Counter[str]())
     if can_view_sources:
         blocks["searches"] = _searches(total)
-        by_hour = period is periods.DAY or (period is periods.WEEK and request.GET.get("by") == "hour")
-        blocks["chart"] = _chart(hours, period, now, by_hour=by_hour)
+        blocks["chart"] = _chart(hours, period, now)
         blocks["report"] = source_report.report(since)
     if can_view_ledger:
         blocks["credits"] = figures = _credits(total, since)
@@ -126,12 +125,10 @@ def _tokens(now: datetime) -> dict[str, Any]:
     return block
 
 
-def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime, *, by_hour: bool) -> dict[str, Any]:
+def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime) -> dict[str, Any]:
     """A bar for every hour or day of the period, including those without requests."""
-    steps = {at: Counter[str]() for at in periods.steps(period.since(now), now, by_hour=by_hour)}
+    steps = {at: Counter[str]() for at in period.steps(now)}
     for hour, counts in hours.items():
         # A process with a fast clock may have counted in an hour that has not begun yet.
-        steps.setdefault(hour if by_hour else periods.midnight(hour), Counter()).update(counts)
-    label = periods.step_label(period, by_hour=by_hour)
-    chart = requests_chart(steps, label=label, by="hour" if by_hour else "day")
-    return {**chart, "can_choose_step": period is periods.WEEK}
+        steps.setdefault(periods.midnight(hour) if period.days else hour, Counter()).update(counts)
+    return requests_chart(steps, label=period.step_label, by=period.step)

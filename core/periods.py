@@ -21,6 +21,21 @@ class Period:
             return midnight(now) - timedelta(days=self.days - 1)
         return hour(now) - timedelta(hours=self.hours - 1)
 
+    @property
+    def step(self) -> str:
+        """What a chart of it has a bar for: `hour` or `day`."""
+        return "day" if self.days else "hour"
+
+    @property
+    def step_label(self) -> str:
+        """The strftime format of the steps."""
+        return "%b %d" if self.days else "%H:%M"
+
+    def steps(self, now: datetime) -> list[datetime]:
+        """The start of each step."""
+        since, step = self.since(now), timedelta(days=1) if self.days else timedelta(hours=1)
+        return [since + step * index for index in range((now - since) // step + 1)]
+
 
 def hour(at: datetime) -> datetime:
     return at.replace(minute=0, second=0, microsecond=0)
@@ -60,17 +75,6 @@ WITH_SHORTEST = (Period("2h", "2 hours", hours=2), *ALL)
 def from_query(query: Mapping[str, str], among: Sequence[Period] = ALL) -> Period:
     """The period that the URL parameter names; DAY when it names none of `among`."""
     return next((period for period in among if period.key == query.get("period")), DAY)
-
-
-def steps(since: datetime, now: datetime, *, by_hour: bool) -> list[datetime]:
-    """The start of each hour or day of a period, which begins at `since`."""
-    step = timedelta(hours=1) if by_hour else timedelta(days=1)
-    return [since + step * index for index in range((now - since) // step + 1)]
-
-
-def step_label(period: Period, *, by_hour: bool) -> str:
-    """The strftime format of the hours or days of a chart of this period."""
-    return "%H:%M" if period is DAY else "%b %d, %H:%M" if by_hour else "%b %d"
 
 
 def iso(at: datetime) -> str:

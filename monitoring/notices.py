@@ -171,7 +171,7 @@ def _settle(notice: Notice, outcome: str) -> str:
 def send_again(chosen: QuerySet[Notice]) -> list[Notice]:
     """Make those of `chosen` that failed or were given up due now, with all attempts; returns them."""
     with transaction.atomic():
-        failed = list(chosen.select_for_update().filter(FAILED))
+        failed = list(Notice.objects.select_for_update().filter(FAILED, pk__in=chosen.values("pk")))
         Notice.objects.filter(pk__in=[notice.pk for notice in failed]).update(
             due_at=timezone.now(), attempts=0, outcome=""
         )

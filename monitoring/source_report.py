@@ -9,6 +9,7 @@ from typing import Any, Literal
 from django.conf import settings
 
 from core import periods
+from core.periods import Period
 from lookup.connectors.registry import BUILT_IN, Member
 from lookup.models import SourceCheck, SourcePause
 from lookup.search import SLOTS, members
@@ -181,22 +182,22 @@ def states(now: datetime) -> dict[str, State]:
     return found
 
 
-def details(name: str, *, since: datetime, now: datetime, by_hour: bool) -> dict[str, Any] | None:
-    """What the page of a source shows; None for a name that is not configured, not paused, and has no figures since
-    `since`. Nine statements.
+def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
+    """What the page of a source shows; None for a name that is not configured, not paused, and has no figures in
+    `period`. Nine statements.
 
     `member`: None if it is no longer configured. `state`: the name of its State, or `unused`. `slots`: the source in
     each slot that has it or had it. `cost`: None if a price is missing. `steps`: each hour or day of the period, oldest
     first.
     """
-    state = states(now).get(name)
+    state, since = states(now).get(name), period.since(now)
     member = state.member if state else None
     pause = state.pause if state else SourcePause.objects.filter(pk=name).first()
     total = source_statistics.usages(since, connector=name).get((), SourceUsage())
     by_slot = source_statistics.usages(since, "slot", connector=name)
-    by_step = source_statistics.usages(since, "hour" if by_hour else "day", connector=name)
+    by_step = source_statistics.usages(since, period.step, connector=name)
     # A process with a fast clock may have counted in an hour that has not begun yet.
-    steps = dict.fromkeys(periods.steps(since, now, by_hour=by_hour), SourceUsage())
+    steps = dict.fromkeys(period.steps(now), SourceUsage())
     steps |= {at: usage for (at,), usage in by_step.items()}
     answered, failures = source_statistics.last_results(since)
     own = [failure for failure in failures if failure.connector == name]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Max, Q, Sum
+from django.db.models import Max, Sum
 from django.db.models.functions import TruncDay
 
 from core import metrics, write_buffer
@@ -206,20 +206,6 @@ def usages(since: datetime, *columns: str, **only: str) -> dict[tuple[Any, ...],
         key, (outcome, last, *sums) = row[: len(columns)], row[len(columns) :]
         found.setdefault(key, SourceUsage()).add(outcome, last, sums)
     return found
-
-
-def failures_by_hour(since: datetime, limit: int) -> list[Any]:
-    """`hour`, `slot`, `connector`, `failed` and `total` (all calls, including those that were refused) of the latest
-    `limit` hours with failures, from `since` on, newest first. One statement."""
-    rows: Any = (
-        SourceHour.objects.filter(hour__gte=since)
-        .exclude(outcome__in={*_CACHED, _OPENED})
-        .values("hour", "slot", "connector")
-        .annotate(failed=Sum("count", filter=~Q(outcome__in=_ANSWERED)), total=Sum("count"))
-        .filter(failed__gt=0)
-        .order_by("-hour", "slot", "connector")[:limit]
-    )
-    return list(rows)
 
 
 def last_results(since: datetime) -> tuple[dict[str, datetime], list[SourceResult]]:

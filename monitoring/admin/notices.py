@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from django.conf import settings
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from accounts.admin.base import TokenRowsAdmin
-from core.admin import Unchanged, change_link, column, form_action, level_of
+from core.admin import change_link, column
 from monitoring import notices
 from monitoring.models import Notice
 
@@ -41,13 +41,12 @@ class NoticeAdmin(TokenRowsAdmin):
     ordering = ("-pk",)
     lookups_allowed = ("token__id__exact",)
     actions = ("send_selected_again",)
-    actions_detail = ("send_again",)
 
     def get_fields(self, request: HttpRequest, obj: Notice | None = None) -> tuple[str, ...]:
         about = ("token_link", "threshold_credits", "balance_credits") if obj and obj.token_id else ("alert", "content")
         return (*about, "channel_name", "recipient", "when", "state", "attempts", "last_failure")
 
-    def has_send_again_permission(self, request: HttpRequest, object_id: str | None = None) -> bool:
+    def has_send_again_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perms(["monitoring.view_notice", "monitoring.change_notice"])
 
     threshold_credits = column(lambda notice: f"{notice.threshold:,}", "threshold")
@@ -79,31 +78,21 @@ class NoticeAdmin(TokenRowsAdmin):
     def last_failure(self, notice: Notice) -> str:
         return notice.outcome.removeprefix("failed: ") if notice.outcome.startswith("failed") else "-"
 
-    def offers(self, request: HttpRequest, url_path: str, obj: Notice) -> bool:
-        return Notice.objects.filter(notices.FAILED, pk=obj.pk).exists()
-
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return super().changelist_view(
             request, {"off": not (settings.LOW_BALANCE_NOTICES or settings.ALERTS), **(extra_context or {})}
         )
 
     def page_context(self, request: HttpRequest, obj: Notice) -> dict[str, Any]:
-        return {"title": "Notice", "off": obj.token_id is not None and not settings.LOW_BALANCE_NOTICES}
-
-    @form_action("Send again", "send_again", explanation="send_notices sends it within a minute.")
-    def send_again(self, request: HttpRequest, obj: Notice, data: dict[str, Any]) -> str:
-        return self._send_again(request, Notice.objects.filter(pk=obj.pk))
+        return {"title": "Notice"}
 
     @admin.action(description="Send again", permissions=["send_again"])
     def send_selected_again(self, request: HttpRequest, selected: QuerySet[Notice]) -> None:
-        failed = selected.filter(notices.FAILED).values_list("pk", flat=True)
-        message = self._send_again(request, Notice.objects.filter(pk__in=list(failed)))
-        self.message_user(request, message, level_of(message))
-
-    def _send_again(self, request: HttpRequest, selected: QuerySet[Notice]) -> str:
         with transaction.atomic():
             again = notices.send_again(selected)
             for notice in again:
                 self.log_change(request, notice, "Queued to be sent again.")
-        text = f"Queued to be sent again: {len(again)}."
-        return text if again else Unchanged("Only failed notices can be sent again.")
+        if again:
+            self.message_user(request, f"Queued to be sent again: {len(again)}.", messages.SUCCESS)
+        else:
+            self.message_user(request, "Only failed notices can be sent again.", messages.WARNING)

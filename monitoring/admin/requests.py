@@ -6,17 +6,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
-from django.urls import URLPattern, path
 from django.utils.html import format_html
 
 from accounts.admin.base import TokenListAdmin
 from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
-from core.admin import RELATED_PAGES, RelatedPage, change_link, column, page_url, require
-from core.long_lists import in_range
+from core.admin import RELATED_PAGES, RelatedPage, change_link, column, page_url
 from lookup.search import SLOTS
 from monitoring.admin.request_queries import RequestLogForm
 from monitoring.models import RequestLogEntry
@@ -27,15 +24,22 @@ from monitoring.templatetags.figures import milliseconds
 MAX_WRITE_DELAY = timedelta(minutes=1)
 
 
+def _list_url(**filters: str) -> str:
+    return f"{page_url(RequestLogEntry, 'changelist')}?{urlencode(filters)}"
+
+
 def _requests_of(token: ApiToken) -> str:
-    parameters = urlencode({"token": f"#{token.pk}", "since": f"{token.created_at:%Y-%m-%d}"})
-    return f"{page_url(RequestLogEntry, 'changelist')}?{parameters}"
+    return _list_url(token=f"#{token.pk}", since=f"{token.created_at:%Y-%m-%d}")
+
+
+def _request_of(entry: CreditEntry) -> str:
+    """Clients may send the same request id with every search."""
+    minute, next_minute = (f"{at:%Y-%m-%dT%H:%M}" for at in (entry.created_at, entry.created_at + MAX_WRITE_DELAY))
+    return _list_url(request_id=entry.request_id, since=minute, until=next_minute)
 
 
 RELATED_PAGES[ApiToken] = RelatedPage("monitoring.view_requestlogentry", _requests_of)
-RELATED_PAGES[CreditEntry] = RelatedPage(
-    "monitoring.view_requestlogentry", lambda entry: page_url(RequestLogEntry, "charge", entry.pk)
-)
+RELATED_PAGES[CreditEntry] = RelatedPage("monitoring.view_requestlogentry", _request_of)
 
 
 def _ms(us: int | None) -> str:
@@ -119,31 +123,7 @@ class RequestLogAdmin(TokenListAdmin):
 
     # --- Pages ----------------------------------------------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.charge_view)
-        return [path("charge/<int:entry_id>/", view, name="monitoring_requestlogentry_charge"), *super().get_urls()]
-
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not settings.REQUEST_LOG_DAYS:
             self.message_user(request, "The request log is off: REQUEST_LOG_DAYS is 0.")
         return super().changelist_view(request, extra_context)
-
-    def charge_view(self, request: HttpRequest, entry_id: int) -> HttpResponse:
-        """Redirects to the request that a ledger entry of a search belongs to."""
-        require(self.has_view_permission(request))
-        entry = get_object_or_404(CreditEntry, pk=entry_id, kind=CreditEntry.Kind.SEARCH)
-        # Clients may send the same request id with every search.
-        first, last = entry.created_at - timedelta(seconds=1), entry.created_at + MAX_WRITE_DELAY
-        rows = in_range(RequestLogEntry.objects.filter(entry_id=entry_id), "request_id", entry.request_id, first, last)
-        if row := rows.first():
-            return redirect("admin:monitoring_requestlogentry_change", row.pk)
-        days = settings.REQUEST_LOG_DAYS
-        text = (
-            f"This request is not in the request log. It keeps {days} days, and lists a request after some seconds."
-            if days
-            else "This request is not in the request log, which is off: REQUEST_LOG_DAYS is 0."
-        )
-        self.message_user(request, text, messages.WARNING)
-        if request.user.has_perm("accounts.view_creditentry"):
-            return redirect("admin:accounts_creditentry_change", entry_id)
-        return redirect("admin:monitoring_requestlogentry_changelist")

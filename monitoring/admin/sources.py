@@ -113,7 +113,6 @@ class SourcesAdmin(ReadOnlyAdmin):
             data_sets=data_sets.loaded(now),
             address_books=address_books.statuses(now),
             last_failures=source_statistics.last_results(since)[1][:MAX_FAILURES],
-            failures_by_hour=source_statistics.failures_by_hour(since, MAX_FAILURES),
         )
 
     def change_view(
@@ -124,9 +123,7 @@ class SourcesAdmin(ReadOnlyAdmin):
         if not object_id.isprintable():
             raise Http404
         period, now = periods.from_query(request.GET), timezone.now()
-        by_hour = period is periods.DAY or (period is periods.WEEK and request.GET.get("by") != "day")
-        since = period.since(now)
-        if (source := source_report.details(object_id, since=since, now=now, by_hour=by_hour)) is None:
+        if (source := source_report.details(object_id, period, now)) is None:
             raise Http404
         text, label = STATES[source["state"]]
         actions = self.get_actions_detail(request, object_id)
@@ -136,13 +133,12 @@ class SourcesAdmin(ReadOnlyAdmin):
             title=object_id,
             periods=periods.ALL,
             period=period,
-            since=since,
+            since=period.since(now),
             now=now,
-            by="hour" if by_hour else "day",
-            can_choose_step=period is periods.WEEK,
+            by=period.step,
             source=source,
             state={"text": text, "type": label},
-            charts=_charts(source["steps"], label=periods.step_label(period, by_hour=by_hour)),
+            charts=_charts(source["steps"], label=period.step_label),
             actions_detail=self._get_actions_navigation(self.actions_detail, actions, object_id),
             currency=settings.CURRENCY,
         )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -16,15 +15,8 @@ from monitoring.incidents import Condition, Severity
 STAYS_OPEN = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """`now`: in UTC. `request`: of the console's page that shows the results, whose headers show which proxies it
-    passed; None in commands."""
-
-    now: datetime
-    request: HttpRequest | None = None
-
-
+#: That of the console's page that shows the results, whose headers show which proxies it passed; None in commands.
+Request = HttpRequest | None
 #: The conditions that a check finds, and sentences about what is in order. Nothing where the check does not apply.
 Findings = Iterator[Condition | str]
 
@@ -42,16 +34,16 @@ class Check:
     """`find` raises django.db's errors. For the rest see `check`."""
 
     name: str
-    find: Callable[[Context], Findings]
+    find: Callable[[Request], Findings]
     kinds: tuple[str, ...]
     is_delayed: bool
     in_doctor: bool
     on_dashboard: bool
 
-    def result(self, context: Context) -> Result | None:
+    def result(self, request: Request = None) -> Result | None:
         """None where the check does not apply."""
         conditions, sentences = [], []
-        for found in self.find(context):
+        for found in self.find(request):
             if isinstance(found, str):
                 sentences.append(found)
             elif found.severity is not Severity.PASSING:
@@ -75,14 +67,14 @@ def check(
     in_doctor: bool = True,
     on_dashboard: bool = False,
     on_sqlite: bool = True,
-) -> Callable[[Callable[[Context], Findings]], Check]:
+) -> Callable[[Callable[[Request], Findings]], Check]:
     """Makes the function a Check and adds it to CHECKS, unless the database is SQLite and it has no meaning there.
 
     `kinds`: of the incidents that it opens. `is_delayed`: they open and close with delay, because their conditions
     change quickly. `in_doctor`, `on_dashboard`: where its result is shown.
     """
 
-    def add(find: Callable[[Context], Findings]) -> Check:
+    def add(find: Callable[[Request], Findings]) -> Check:
         added = Check(name, find, kinds, is_delayed, in_doctor, on_dashboard)
         if on_sqlite or db.VENDOR != "sqlite":
             CHECKS.append(added)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from core.database_errors import describe
 from monitoring import incidents, task_runs
 from monitoring.health import dependencies, operations  # noqa: F401  (their checks, in this order)
-from monitoring.health.base import CHECKS, Check, Context, Result
+from monitoring.health.base import CHECKS, Check, Result
 from monitoring.incidents import Condition
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,7 @@ TIME_LIMIT_S = 5
 
 def for_dashboard(request: HttpRequest) -> list[Result]:
     """The results that the dashboard shows, now. Raises DatabaseError if the database does not respond."""
-    context = Context(timezone.now(), request)
-    results = [check.result(context) for check in CHECKS if check.on_dashboard]
+    results = [check.result(request) for check in CHECKS if check.on_dashboard]
     return [each for each in results if each]
 
 
@@ -56,7 +55,7 @@ def _limited(check: Check) -> Result | None:
     """The result; of what raises, only the type, or core.database_errors.describe."""
     try:
         with _time_limit():
-            return check.result(Context(timezone.now()))
+            return check.result()
     except TimeLimitExceeded:
         with suppress(Exception):
             connection.close()
@@ -100,7 +99,7 @@ def for_alerts() -> tuple[int, int]:
     checked = [check for check in CHECKS if check.kinds]
     for check in checked:
         try:
-            conditions += [each for each in check.find(Context(now)) if isinstance(each, Condition)]
+            conditions += [each for each in check.find(None) if isinstance(each, Condition)]
         except Exception:
             log.exception("alerts: the check of %s failed", ", ".join(check.kinds))
             failed.update(check.kinds)

@@ -5,13 +5,14 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.core import checks as system_checks
+from django.utils import timezone
 
 from core import periods, redis, schema_state
 from core.postgresql import replication, server_log
 from lookup.search import SLOTS, members
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report
-from monitoring.health.base import STAYS_OPEN, Context, Findings, check, problem
+from monitoring.health.base import STAYS_OPEN, Findings, Request, check, problem
 from monitoring.incidents import Condition, Severity
 from monitoring.source_report import FAILING_PERCENT, State
 from monitoring.source_statistics import BOUNDS_MS
@@ -26,7 +27,7 @@ BOOK_FAILING = timedelta(hours=3)
 
 
 @check("Configuration")
-def _configuration(context: Context) -> Findings:
+def _configuration(request: Request) -> Findings:
     """Django's system checks, in production those of `check --deploy` too. Warnings are shown and fail nothing."""
     found = system_checks.run_checks(include_deployment_checks=not settings.EMBEDDED)
     shown = [each for each in found if each.level >= system_checks.WARNING and not each.is_silenced()]
@@ -38,7 +39,7 @@ def _configuration(context: Context) -> Findings:
 
 
 @check("Key files")
-def _key_files(context: Context) -> Findings:
+def _key_files(request: Request) -> Findings:
     directory = settings.DATA_DIR
     files = [directory / "keys.json", *directory.glob("callerid.sqlite3*")]
     exposed = [file for file in files if file.exists() and file.stat().st_mode & 0o077]
@@ -52,18 +53,18 @@ def _key_files(context: Context) -> Findings:
 
 
 @check("Proxy", on_dashboard=True)
-def _proxy(context: Context) -> Findings:
+def _proxy(request: Request) -> Findings:
     trusted = settings.TRUSTED_PROXIES
-    forwarded = context.request.META.get("HTTP_X_FORWARDED_FOR", "") if context.request else ""
+    forwarded = request.META.get("HTTP_X_FORWARDED_FOR", "") if request else ""
     hops = len([hop for hop in forwarded.split(",") if hop.strip()])
-    if trusted == 0 and proxies.monitor.seen():
+    if trusted == 0 and proxies.monitor.seen:
         yield problem(
             "X-Forwarded-For was received, but TRUSTED_PROXIES is 0. Set it to the number of proxies; until then all "
             "clients share the proxy's rate limits. If there is no proxy, a client sent the header and it was ignored."
         )
     elif trusted == 0 and not settings.EMBEDDED:
         yield problem("TRUSTED_PROXIES is 0: set it to the number of proxies in front.")
-    elif context.request and trusted > hops:
+    elif request and trusted > hops:
         yield problem(
             f"TRUSTED_PROXIES is {trusted}, but X-Forwarded-For of this request has {hops} entries. Correct the number "
             "or the proxy: clients could forge their address. Ignore this if you opened the console without the proxy."
@@ -75,7 +76,7 @@ def _proxy(context: Context) -> Findings:
 
 
 @check("Redis", "redis.unavailable", is_delayed=True, on_dashboard=True)
-def redis_server(context: Context) -> Findings:
+def redis_server(request: Request) -> Findings:
     if not settings.REDIS_URL:
         yield "Not configured (not needed for one process)."
         return
@@ -94,20 +95,20 @@ def redis_server(context: Context) -> Findings:
 
 
 @check("Database", on_dashboard=True)
-def database(context: Context) -> Findings:
+def database(request: Request) -> Findings:
     found = schema_state.problem()
     yield problem(found) if found else "Reachable; schema up to date."
 
 
 @check("Commits", on_dashboard=True, on_sqlite=False)
-def _commits(context: Context) -> Findings:
+def _commits(request: Request) -> Findings:
     advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
     found = replication.commit_problem()
     yield problem(found, advice) if found else "They complete."
 
 
 @check("PostgreSQL log", on_dashboard=True, on_sqlite=False)
-def _server_log(context: Context) -> Findings:
+def _server_log(request: Request) -> Findings:
     names = server_log.writes_values()
     advice = "As a superuser, run the statements in docs/personal-data.md under 'PostgreSQL's log'."
     sentence = f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}."
@@ -115,7 +116,7 @@ def _server_log(context: Context) -> Findings:
 
 
 @check("Clocks")
-def _clocks(context: Context) -> Findings:
+def _clocks(request: Request) -> Findings:
     """How far the clocks of the database and of Redis are from this host's, and which other hosts' clocks differ."""
     differences = clocks.differences_s()
     wrong = [f"{name}'s clock differs from that of this host by {by:+.1f} s." for name, by in differences.items()
@@ -132,7 +133,7 @@ def _clocks(context: Context) -> Findings:
 
 
 @check("Numbering plan", "data.stale", on_dashboard=True)
-def _numbering_plan(context: Context) -> Findings:
+def _numbering_plan(request: Request) -> Findings:
     if "geography" not in configured():
         yield "Not used by any source."
         return
@@ -150,12 +151,12 @@ def _numbering_plan(context: Context) -> Findings:
 
 
 @check("Complaint data", "data.stale", on_dashboard=True)
-def _complaint_data(context: Context) -> Findings:
+def _complaint_data(request: Request) -> Findings:
     """A loaded data set is older than COMPLAINT_STALE_DAYS, or one of REFRESH_SOURCES was never loaded."""
     if "complaints" not in configured():
         yield "Not used by any source."
         return
-    loaded = data_sets.loaded(context.now)
+    loaded = data_sets.loaded(timezone.now())
     stale = {each.source: f"The newest data is {each.age_days:,} days old." for each in loaded if each.is_stale}
     never = sorted(set(settings.REFRESH_SOURCES) - {each.source for each in loaded})
     for source, summary in {**stale, **dict.fromkeys(never, "It was never loaded.")}.items():
@@ -172,11 +173,11 @@ def _complaint_data(context: Context) -> Findings:
 
 
 @check("Address books", "address_book.failing", on_dashboard=True)
-def _address_books(context: Context) -> Findings:
+def _address_books(request: Request) -> Findings:
     """A book's settings are invalid, or it was not synchronized for long, or the last run failed."""
     invalid = address_books.problems(os.environ)
     yield from map(problem, invalid)
-    books = address_books.statuses(context.now)
+    books = address_books.statuses(timezone.now())
     failing = [book for book in books if book.is_configured and (book.is_stale or book.row.error)]
     for book in failing:
         row = book.row
@@ -202,8 +203,8 @@ def _address_books(context: Context) -> Findings:
 
 
 @check("Sources", "source.failing", "source.slow", is_delayed=True, on_dashboard=True)
-def _sources(context: Context) -> Findings:
-    states = source_report.states(context.now)
+def _sources(request: Request) -> Findings:
+    states = source_report.states(timezone.now())
     for name, state in states.items():
         if state.pause is None:
             if state.member.breaker_is_open:
@@ -219,7 +220,7 @@ def _sources(context: Context) -> Findings:
             yield f"Paused by an operator: {name} ({described(state.pause)})."
     if opened := [f"{name} ({state.opened} times)" for name, state in states.items() if state.opened]:
         yield (
-            f"Circuit breakers that opened since {periods.hour(context.now):%H:%M} UTC: {', '.join(opened)}; "
+            f"Circuit breakers that opened since {periods.hour(timezone.now()):%H:%M} UTC: {', '.join(opened)}; "
             "manage.py check_sources says what to correct."
         )
     if all(state.name == "healthy" for state in states.values()):

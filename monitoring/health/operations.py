@@ -6,13 +6,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 from django.conf import settings
+from django.utils import timezone
 
 from accounts import audit, request_statistics
 from accounts.models import ApiToken
 from accounts.request_statistics import DEGRADED, NEW_ANSWERS
 from core import periods
 from monitoring import incidents, notices, task_runs
-from monitoring.health.base import STAYS_OPEN, Context, Findings, check, problem
+from monitoring.health.base import STAYS_OPEN, Findings, Request, check, problem
 from monitoring.incidents import Condition, Severity
 from monitoring.models import Notice
 
@@ -31,8 +32,8 @@ NEVER_AUDITED = "The whole ledger was never checked: run manage.py audit_credits
 
 
 @check("Searches", "searches.degraded", "searches.failing", is_delayed=True, in_doctor=False)
-def _searches(context: Context) -> Findings:
-    this_hour = periods.hour(context.now)
+def _searches(request: Request) -> Findings:
+    this_hour = periods.hour(timezone.now())
     hours = request_statistics.by_hour(this_hour - HOUR)
     counts = Counter(hours.get(this_hour, {}))
     if _answers(counts) + counts["failed"] < settings.ALERT_MIN_COUNT:
@@ -78,8 +79,8 @@ def _share(condition: Condition, part: int, total: int, limit_percent: float) ->
 
 
 @check("Expiring tokens", "token.expiring", in_doctor=False)
-def _expiring_tokens(context: Context) -> Findings:
-    now, days = context.now, settings.ALERT_EXPIRY_DAYS
+def _expiring_tokens(request: Request) -> Findings:
+    now, days = timezone.now(), settings.ALERT_EXPIRY_DAYS
     if not days:
         return
     tokens = (
@@ -102,12 +103,12 @@ def _expiring_tokens(context: Context) -> Findings:
 
 
 @check("Credits", "token.running_out", "token.out_of_credits", in_doctor=False)
-def _credits(context: Context) -> Findings:
+def _credits(request: Request) -> Findings:
     days = settings.ALERT_RUNNING_OUT_DAYS
     if not days:
         return
     empty, soon = [], []
-    for each in request_statistics.running_out(context.now, within_days=2 * days):
+    for each in request_statistics.running_out(timezone.now(), within_days=2 * days):
         pk = each.token.pk
         if not each.token.credits:
             empty.append(
@@ -126,7 +127,7 @@ def _credits(context: Context) -> Findings:
             summary=f"It has {each.token.credits:,} credits, and uses {each.rate_a_day:,.1f} a day.",
             hint="Top it up.",
         )
-        opens = each.token.credits > 0 and each.at <= context.now + timedelta(days=days)
+        opens = each.token.credits > 0 and each.at <= timezone.now() + timedelta(days=days)
         soon.append(condition if opens else replace(condition, severity=Severity.PASSING))
     yield from _capped(empty, "are out of credits")
     yield from _capped(soon, "run out of credits")
@@ -158,8 +159,8 @@ def _capped(conditions: list[Condition], what: str) -> Iterable[Condition]:
 
 
 @check("Balances")
-def _balances(context: Context) -> Findings:
-    if wrong := audit.audit(since=context.now - AUDITED):
+def _balances(request: Request) -> Findings:
+    if wrong := audit.audit(since=timezone.now() - AUDITED):
         tokens = ", ".join(f"#{each.token_id}" for each in wrong[:10])
         yield problem(
             f"Balance and ledger disagree for {len(wrong)} tokens: {tokens}.",
@@ -170,7 +171,7 @@ def _balances(context: Context) -> Findings:
 
 
 @check("Audits", "audit.failed")
-def _audits(context: Context) -> Findings:
+def _audits(request: Request) -> Findings:
     """What `audit_credits` last found."""
     runs = task_runs.all_runs()
     audits = [runs[name] for name in (audit.TASK, audit.TASK_SINCE) if name in runs]
@@ -189,10 +190,10 @@ def _audits(context: Context) -> Findings:
 
 
 @check("Maintenance", "task.overdue")
-def _maintenance(context: Context) -> Findings:
+def _maintenance(request: Request) -> Findings:
     for name, limit in task_runs.OVERDUE.items():
         at = task_runs.succeeded_at(name)
-        if (at or task_runs.installed_at() or context.now) < context.now - limit:
+        if (at or task_runs.installed_at() or timezone.now()) < timezone.now() - limit:
             yield Condition(
                 kind="task.overdue",
                 subject=name,
@@ -205,17 +206,17 @@ def _maintenance(context: Context) -> Findings:
 
 
 @check("Notices")
-def _notices(context: Context) -> Findings:
+def _notices(request: Request) -> Findings:
     if not (settings.LOW_BALANCE_NOTICES or settings.ALERTS):
         yield "Off (LOW_BALANCE_NOTICES, ALERT_EMAILS, ALERT_WEBHOOK_URLS)."
         return
     checked_at = task_runs.succeeded_at(task_runs.ALERTS)
-    if settings.ALERTS and task_runs.alerts_are_overdue(checked_at, context.now):
+    if settings.ALERTS and task_runs.alerts_are_overdue(checked_at, timezone.now()):
         when = f"were last checked at {periods.shown(checked_at)}" if checked_at else "were never checked"
         yield problem(f"Alerts {when}", "Run manage.py send_notices every minute.")
     due = notices.pending()
     waiting, given_up = due.count(), Notice.objects.filter(outcome=notices.GIVEN_UP).count()
-    if overdue := due.filter(due_at__lt=context.now - NOTICE_OVERDUE).count():
+    if overdue := due.filter(due_at__lt=timezone.now() - NOTICE_OVERDUE).count():
         yield problem(f"{overdue} are overdue", "Run manage.py send_notices every minute.")
     elif failed := due.filter(notices.FAILED).count():
         yield problem(

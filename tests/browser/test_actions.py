@@ -8,7 +8,7 @@ import requests
 
 from tests.browser.conftest import Account, MadeToken
 from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
-from tests.browser.test_tokens import TOKENS, search
+from tests.browser.test_tokens import TOKENS
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -55,24 +55,6 @@ def test_rotated_token_is_copied_from_the_page_shown_once(
     page.get_by_role("link", name="I have copied it").click()
     expect(page.get_by_text("in grace")).to_be_visible()
     assert copied not in page.content()
-
-
-def test_revoked_token_is_refused_by_the_next_search(
-    admin_page: Page, service: Service, make_token: MakeToken, account: Account
-) -> None:
-    page, token = admin_page, make_token(credits=10)
-    search(service, token)
-    open_action(page, token, "Revoke")
-    page.get_by_label("Reason").fill("lost laptop")
-    page.get_by_role("button", name="Revoke").click()
-    assert status(service, token.key) == 200, "it was not confirmed"
-
-    page.get_by_label(re.compile("Refuse all requests")).check()
-    page.get_by_role("button", name="Revoke").click()
-    expect(page.get_by_text("Revoked. lost laptop")).to_be_visible()
-    assert status(service, token.key) == 401
-    assert account(token)["state"] == "revoked"
-    expect(page.get_by_role("link", name="Rotate", exact=True)).to_have_count(0)
 
 
 def test_search_is_found_by_request_id_and_refunded_once(

@@ -91,21 +91,3 @@ def test_results_are_reached_with_the_keyboard(admin_page: Page, make_token: Cal
     page.keyboard.press("Enter")
     expect(page.get_by_text("This is a whole token, which is secret.")).to_be_visible()
     look_at(page, "find-token")
-
-
-def test_number_is_in_no_url_that_the_browser_asks_for(admin_page: Page) -> None:
-    page, urls = admin_page, list[str]()
-    page.on("request", lambda request: urls.append(request.url))
-    page.goto("/admin/phonebook/numberrule/add/")
-    page.locator("input[name=number]").fill("+49 30 23125077")
-    page.locator("input[name=name]").fill("Example Bakery")
-    page.get_by_role("button", name="Save", exact=True).click()
-    expect(page).to_have_url("/admin/phonebook/numberrule/")
-    page.wait_for_load_state()  # the shortcut's script has run
-    page.keyboard.press("Control+k")
-    page.get_by_label("Search the console").fill("+49 30 231250-77")
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile("/admin/phonebook/numberrule/[a-z0-9]+/change/"))
-    assert not [url for url in urls if "23125" in url]
-    page.go_back()
-    expect(page.get_by_label("Search the console")).to_be_visible()

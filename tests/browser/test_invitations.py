@@ -78,26 +78,3 @@ def test_invitation_from_the_form_to_the_dashboard(
     look_at(page, "invitation-invalid")
     admin_page.goto("/admin/auth/user/?invitation=pending")
     expect(admin_page.get_by_role("row").filter(has_text="olga")).to_have_count(0)
-
-
-def test_invitation_is_renewed_and_withdrawn(admin_page: Page, mailbox: Mailbox) -> None:
-    page = admin_page
-    page.goto("/admin/auth/user/invite/")
-    page.get_by_label("Username").fill("ivan")
-    page.get_by_label("E-mail address").fill("ivan@example.org")
-    page.get_by_label("viewer").check()
-    mailbox.refuse["RCPT"] = "550 no such user"
-    page.get_by_role("button", name="Invite a user").click()
-    expect(page.get_by_text("The mail server did not accept the e-mail to ivan@example.org.")).to_be_visible()
-    look_at(page, "invitation-link")
-    del mailbox.refuse["RCPT"]
-    page.get_by_role("link", name="I have copied it").click()
-    page.get_by_role("link", name="Invite again").click()
-    look_at(page, "invite-again")
-    page.get_by_role("button", name="Invite again").click()
-    expect(page.get_by_text("The invitation was sent to ivan@example.org.")).to_be_visible()
-    page.get_by_role("link", name="Withdraw invitation").click()
-    look_at(page, "withdraw-invitation")
-    page.get_by_role("button", name="Withdraw invitation").click()
-    expect(page.get_by_text("The invitation of ivan was withdrawn.")).to_be_visible()
-    expect(page.get_by_text("Withdrawn; invited by")).to_be_visible()

@@ -103,7 +103,6 @@ PAGES = {
     "source-paused": "/admin/monitoring/source/geography/change/",
     "source-pause": "/admin/monitoring/source/directory/pause/",
     "source-check": "/admin/monitoring/source/directory/check-now/",
-    "send-test-alert": "/admin/monitoring/incident/send-test/",
     "source-resume": "/admin/monitoring/source/geography/resume/",
     "test-a-number": "/admin/monitoring/source/test/",
     "rules": "/admin/phonebook/numberrule/",
@@ -268,18 +267,6 @@ def test_link_that_is_not_valid_shows_a_page(page: Page, watch: Watch) -> None:
     assert_not_cut(page)
     assert_conforms(page)
     screenshots(page, "customers-own-page-invalid")
-
-
-def test_link_to_a_customers_page_is_shown_once(admin_page: Page, page: Page, filled: dict[str, Any]) -> None:
-    admin_page.goto(PAGES["customer-link"].format(**filled))
-    admin_page.get_by_role("button", name="Link for the customer").click()
-    link = admin_page.get_by_label("Link", exact=True)
-    expect(admin_page.get_by_text("Copy this link now.")).to_be_visible()
-    assert_not_cut(admin_page)
-    assert_accessible(admin_page)
-    screenshots(admin_page, "customer-link-shown")
-    page.goto(link.inner_text())
-    expect(page.get_by_role("heading", name="Newest charges")).to_be_visible()
 
 
 def test_page_follows_the_systems_color_scheme(admin_page: Page, page: Page) -> None:

@@ -34,14 +34,3 @@ def test_result_is_drawn_as_a_phone(admin_page: Page, command: Callable[..., str
     expect(admin_page.get_by_role("button", name="Save", exact=True)).to_be_visible()
     admin_page.go_back()
     assert [url for url in requested if NUMBER[-7:] in url] == []
-
-
-def test_rule_is_added_from_a_tested_number(admin_page: Page) -> None:
-    admin_page.goto(URL)
-    admin_page.get_by_label("Number", exact=True).fill("+1 212 555 0177")
-    admin_page.get_by_role("button", name="Test", exact=True).click()
-    admin_page.get_by_role("button", name="Save as rule").click()
-    expect(admin_page.get_by_label("Number")).to_have_value("+1 212 555 0177")
-    admin_page.locator("[name=name]").fill("Example")
-    admin_page.get_by_role("button", name="Save", exact=True).click()
-    expect(admin_page.get_by_text("was added successfully")).to_be_visible()

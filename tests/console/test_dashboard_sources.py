@@ -77,38 +77,6 @@ def test_slot_without_a_source_is_unhealthy(admin_client: Client, settings: Any)
     assert sources_finding(admin_client).startswith("unhealthy All sources of source_a are paused: resume one.")
 
 
-FAILING = "unhealthy Source failing: tests.connectors.Knows."
-
-
-@pytest.mark.parametrize(
-    ("counts", "failed_s", "answered_s", "finding"),
-    [
-        ({"found": 91, "late": 9}, 10, None, "unhealthy"),
-        ({"found": 91, "late": 9}, 10, 9, "healthy"),  # it has recovered
-        (
-            {"found": 90, "late": 10},
-            10,
-            9,
-            f"{FAILING} 10 of 100 lookups failed.",
-        ),
-        ({"found": 9, "late": 9}, 10, 9, "healthy"),  # too few for a percentage
-        ({"late": 3}, 1_000, None, f"{FAILING} 3 of 3 lookups failed."),
-        ({}, 301, None, "healthy"),
-        ({"found": 91, "late": 9, "paused": 900}, 10, 9, "healthy"),
-    ],
-)
-def test_source_is_failing_by_its_last_result_or_its_share(
-    admin_client: Client, counts: dict[str, int], failed_s: int, answered_s: int | None, finding: str
-) -> None:
-    add_result("late", seconds_ago=failed_s)
-    add_result("late", connector="telnyx")  # is not configured
-    if answered_s is not None:
-        add_result(seconds_ago=answered_s)
-    for outcome, count in counts.items():
-        count_calls(outcome, count, connector="tests.connectors.Knows")
-    assert sources_finding(admin_client).startswith(finding)
-
-
 def test_operator_rules_have_a_row_and_cost_nothing(admin_client: Client, settings: Any) -> None:
     settings.SOURCE_A_PRICE = {"*": Decimal(1)}
     count_calls("found", 12, connector=RULES_SOURCE)
@@ -220,15 +188,6 @@ def test_stale_complaint_data_is_unhealthy(admin_client: Client, settings: Any) 
     assert complaint_data_finding(admin_client) == "healthy Age in days: ftc 5, fcc 0, phoneblock 6."
 
 
-def test_configured_data_that_was_never_loaded_is_unhealthy(admin_client: Client, settings: Any) -> None:
-    settings.SOURCE_B, settings.REFRESH_SOURCES = "complaints", ["ftc", "phoneblock"]
-    Dataset.objects.create(name="complaints ftc", version=str(NOW.date()), rows=1)
-    advice = "Run manage.py refresh_data, and daily from a timer or cron."
-    assert complaint_data_finding(admin_client) == (
-        f"unhealthy Complaint data is stale: phoneblock. It was never loaded. {advice}"
-    )
-
-
 def test_stale_complaint_data_is_ignored_if_no_source_uses_it(admin_client: Client) -> None:
     Dataset.objects.create(name="complaints ftc", version="2020-01-01", rows=1)
     assert complaint_data_finding(admin_client) == "healthy Not used by any source."
@@ -244,11 +203,6 @@ def test_database_settings_that_log_numbers_are_unhealthy(
     assert sentence in admin_client.get(URL).text
     monkeypatch.setattr(server_log, "SILENT", {})
     assert "log: healthy</strong>" in admin_client.get(URL).text
-
-
-def test_unreachable_redis_is_unhealthy(admin_client: Client, settings: Any) -> None:
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    assert "Redis: unhealthy</strong> Redis is unavailable. Each process counts" in admin_client.get(URL).text
 
 
 def test_reachable_redis_is_healthy(admin_client: Client, settings: Any, redis_url: str) -> None:

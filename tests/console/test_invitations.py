@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
@@ -24,8 +23,8 @@ from console import invitations, second_factor
 from console.models import Invitation
 from tests import totp
 from tests.console.role_table import logged_in
-from tests.console.two_factor import INDEX, LOGIN, REMOVE, SET_UP, change, is_in
-from tests.smtp import Mailbox, mail_server
+from tests.console.two_factor import INDEX, LOGIN, REMOVE, SET_UP, change, is_in, set_up
+from tests.smtp import Mailbox
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("optional_second_factor")]
 
@@ -36,13 +35,9 @@ NEW = "correct horse battery staple"
 
 
 @pytest.fixture
-def mailbox(settings: Any) -> Iterator[Mailbox]:
-    with mail_server() as mailbox:
-        settings.EMAIL_IS_CONFIGURED = True
-        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
-        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", mailbox.port
-        settings.DEFAULT_FROM_EMAIL = "callerid@example.org"
-        yield mailbox
+def mailbox(mailbox: Mailbox, settings: Any) -> Mailbox:
+    settings.EMAIL_IS_CONFIGURED = True
+    return mailbox
 
 
 @pytest.fixture
@@ -116,7 +111,7 @@ def test_invited_user_sets_a_password_and_a_device(superuser: Client, mailbox: M
     for name in ("accounts_apitoken_changelist", "second_factor", "password_change"):
         assert client.get(reverse(f"admin:{name}"))["Location"].startswith(LOGIN), name
     assert "This link does not work" in client.get(link).text
-    secret, codes = _set_up(client)
+    secret, codes = set_up(client, NEW)
     assert len(codes) == 10
     assert is_in(client)
     assert client.get(reverse("admin:accounts_apitoken_changelist")).status_code == 200
@@ -134,16 +129,6 @@ def test_invited_user_sets_a_password_and_a_device(superuser: Client, mailbox: M
     assert later.post(reverse("admin:second_factor_verify"), {"code": totp.code(secret, 1)})["Location"] == INDEX
 
 
-def _set_up(client: Client) -> tuple[str, list[str]]:
-    page = client.get(SET_UP).text
-    typed = re.search(r'<pre class="console-secret[^>]*>([A-Z2-7 ]+)</pre>', page)
-    hidden = re.search(r'name="secret" value="([^"]+)"', page)
-    assert typed
-    assert hidden
-    response = client.post(SET_UP, {"secret": hidden[1], "code": totp.code(typed[1]), "password": NEW})
-    return typed[1], re.findall(r"\b[a-z2-7]{4}(?:-[a-z2-7]{4}){3}\b", response.text)
-
-
 def test_invited_user_cannot_skip_two_factor_authentication() -> None:
     user, link = invited()
     client = Client()
@@ -151,7 +136,7 @@ def test_invited_user_cannot_skip_two_factor_authentication() -> None:
     again = Client()
     assert again.post(LOGIN, {"username": "olga", "password": NEW}).status_code == 302
     assert (is_in(client), is_in(again)) == (False, False)
-    _set_up(again)
+    set_up(again, NEW)
     assert is_in(again)
     remove = change(again, REMOVE, NEW)
     assert remove.status_code == 302
@@ -249,11 +234,10 @@ def test_guessing_links_is_limited(settings: Any) -> None:
     assert (limited.status_code, "Retry-After" in limited) == (429, True)
 
 
-@pytest.mark.parametrize("password", ["short", "olga@example.org", "123456789012345"])
-def test_weak_password_is_refused(password: str) -> None:
+def test_weak_password_is_refused() -> None:
     user, link = invited()
     client = Client()
-    page = use(client, follow(client, link), password)
+    page = use(client, follow(client, link), "olga@example.org")
     assert 'id="id_new_password2_error"' in page.text
     user.refresh_from_db()
     assert not user.has_usable_password()

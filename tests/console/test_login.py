@@ -53,14 +53,6 @@ def test_address_is_limited_over_all_user_names(boss: User) -> None:
     assert attempt("name 0", address="192.0.2.9").status_code == 200
 
 
-def test_login_redirects_to_the_dashboard_or_the_next_page(boss: User) -> None:
-    wanted = reverse("admin:auth_user_changelist")
-    assert attempt(password=PASSWORD)["Location"] == reverse("admin:index")
-    form = {"username": "boss", "password": PASSWORD}
-    assert Client().post(Client().get(wanted)["Location"], form)["Location"] == wanted
-    assert Client().post(f"{LOGIN}?next=https://example.org/", form)["Location"] == reverse("admin:index")
-
-
 def test_successful_logins_count_against_the_limit(boss: User) -> None:
     assert statuses(attempt(password=PASSWORD) for _ in range(4)) == [302, 302, 302, 429]
 
@@ -93,11 +85,6 @@ def test_user_name_that_is_not_utf_8_is_counted(boss: User) -> None:
         return Client().post(LOGIN, body, "application/x-www-form-urlencoded", REMOTE_ADDR=address)
 
     assert statuses(post(f"192.0.2.{n}") for n in range(4)) == [200, 200, 200, 429]
-
-
-def test_untrusted_forwarded_address_does_not_evade_the_limit(boss: User) -> None:
-    tried = (attempt(f"name {n}", HTTP_X_FORWARDED_FOR=f"198.51.100.{n}") for n in range(4))
-    assert statuses(tried) == [200, 200, 200, 429]
 
 
 def test_throttled_address_does_not_count_against_user_names(boss: User) -> None:
@@ -214,23 +201,6 @@ def test_password_change_limits_guesses(boss: User) -> None:
     assert boss.check_password(PASSWORD)
     assert client.get(reverse("admin:password_change")).status_code == 200
     assert attempt(password=PASSWORD).status_code == 302
-
-
-def test_password_change_ends_all_other_sessions(boss: User) -> None:
-    here, elsewhere = Client(), Client()
-    for client in (here, elsewhere):
-        client.force_login(boss)
-    assert change_password(here, PASSWORD).status_code == 302
-    assert here.get(reverse("admin:index")).status_code == 200
-    assert elsewhere.get(reverse("admin:index")).status_code == 302
-    assert attempt(password="Another good one").status_code == 302
-
-
-def test_deactivated_user_loses_the_session(boss: User) -> None:
-    client = Client()
-    client.force_login(boss)
-    User.objects.update(is_active=False)
-    assert client.get(reverse("admin:index")).status_code == 302
 
 
 # --- Cookies -----------------------------------------------------------------------------------------------------

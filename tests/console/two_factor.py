@@ -51,20 +51,20 @@ def reset_wrong_code_delay() -> None:
         device.objects.update(throttling_failure_timestamp=timezone.now() - timedelta(days=365))
 
 
-def submit_set_up(client: Client, password: str | None = PASSWORD, **query: str) -> tuple[str, Any]:
+def submit_set_up(client: Client, password: str | None = PASSWORD) -> tuple[str, Any]:
     """The secret that the set-up page shows, and the response to its correct code with this password."""
-    page = client.get(SET_UP, query_params=query).text
+    page = client.get(SET_UP).text
     typed = re.search(r'<pre class="console-secret[^>]*>([A-Z2-7 ]+)</pre>', page)
     assert typed
     form = {"secret": hidden(page), "code": totp.code(typed[1])}
     if password is not None:
         form["password"] = password
-    return typed[1], client.post(SET_UP, form, query_params=query)
+    return typed[1], client.post(SET_UP, form)
 
 
-def set_up(client: Client, **query: str) -> tuple[str, list[str]]:
+def set_up(client: Client, password: str = PASSWORD) -> tuple[str, list[str]]:
     """The secret, and the recovery codes that the response shows."""
-    secret, response = submit_set_up(client, **query)
+    secret, response = submit_set_up(client, password)
     assert "no-store" in response["Cache-Control"]
     return secret, recovery_codes(response)
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import redis
 from django.conf import settings
-from django.utils import timezone
 
 from core import loop
 from core import redis as core_redis
@@ -15,7 +14,6 @@ from core.throttling import RedisOrLocalCache
 from lookup.answers import Found
 from lookup.rate_limit import TokenLog
 from lookup.vendors.cache import AnswerCache
-from monitoring.health.base import Context
 from monitoring.health.dependencies import redis_server
 from tests import awaited
 from tests.plugin import ROOT
@@ -114,7 +112,7 @@ def test_an_unsuitable_policy_is_reported(
 ) -> None:
     server.config_set("maxmemory-policy", policy)
     server.config_set("maxmemory", maxmemory)
-    check = redis_server.result(Context(timezone.now()))
+    check = redis_server.result()
     assert check is not None
     assert check.healthy is (problem is None)
     assert check.detail.startswith(problem or "Reachable.")

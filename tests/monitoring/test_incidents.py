@@ -146,12 +146,6 @@ def test_incident_that_another_checker_opens_is_not_deleted(by_email: None) -> N
     assert Notice.objects.get().incident == incidents.open_incidents().get()
 
 
-def test_kinds_that_were_not_checked_stay_as_they_are(by_email: None) -> None:
-    report(failing())
-    assert report(kinds={"data.stale": False}) == (0, 0)
-    assert incidents.open_incidents().count() == 1
-
-
 def test_open_incident_shows_the_latest_figures(by_email: None) -> None:
     report(failing())
     report(Condition(KIND, "twilio", "Source failing: twilio", "8 of 9 lookups failed."))
@@ -380,16 +374,3 @@ def test_email_that_is_retried_causes_no_second_webhook(by_webhook: Upstream, ma
     notices.send_again(Notice.objects.all())
     assert sent() == ["sent"]
     assert len(by_webhook.bodies) == 1
-
-
-def test_rows_of_the_version_before_are_sent(by_webhook: Upstream, mailbox: Mailbox) -> None:
-    """During a rolling upgrade it writes rows without the new columns."""
-    token, now = account(1, 3), connection.ops.adapt_datetimefield_value(timezone.now())
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "INSERT INTO accounts_notice (token_id, threshold, balance, created_at, due_at, attempts, outcome) "
-            "VALUES (%s, 3, 2, %s, %s, 0, '')",
-            [token.pk, now, now],
-        )
-    assert sent() == ["sent", "sent"]
-    assert mailbox.recipients() == [CONTACT]

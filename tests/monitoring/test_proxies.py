@@ -1,33 +1,23 @@
 """A TRUSTED_PROXIES that does not match the proxies in front is reported in the log and on the dashboard."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-import requests
-from django.core.cache import caches
 from django.test import Client
 from django.urls import reverse
 
 from monitoring import proxies
-from tests.console.test_login import LOGIN
 from tests.console_pages import words
 from tests.plugin import production
-from tests.service import Service
 
 UNTRUSTED = "Proxy: unhealthy X-Forwarded-For was received, but TRUSTED_PROXIES is 0. Set it to the number of proxies"
 
 
 @pytest.fixture(autouse=True)
-def monitor(monkeypatch: pytest.MonkeyPatch, settings: Any) -> proxies.ForwardingMonitor:
-    """As after a start, with its own cache."""
-    monitor = proxies.ForwardingMonitor()
-    monkeypatch.setattr(proxies, "monitor", monitor)
-    local = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "test_proxies"}
-    settings.CACHES = {**settings.CACHES, "rate_limits": local}
-    caches["rate_limits"].clear()
-    return monitor
+def _monitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a start."""
+    monkeypatch.setattr(proxies, "monitor", proxies.ForwardingMonitor())
 
 
 def finding(client: Client, **headers: str) -> str:
@@ -73,32 +63,3 @@ def test_fewer_proxies_than_trusted_are_reported(
     settings.TRUSTED_PROXIES = 2
     expected = f"Proxy: unhealthy TRUSTED_PROXIES is 2, but X-Forwarded-For of this request has {hops} entries"
     assert finding(admin_client, **sent).startswith(expected)
-
-
-@pytest.mark.once
-def test_every_process_reports_what_one_observed(serve: Callable[..., Service], redis_url: str) -> None:
-    """The header reaches one worker; the dashboard of another reports it."""
-    behind_the_proxy = serve(REDIS_URL=redis_url, TRUSTED_PROXIES="0")
-    data = {"CALLERID_DATA_DIR": behind_the_proxy.env["CALLERID_DATA_DIR"]}
-    data |= {name: behind_the_proxy.env[name] for name in ("DATABASE_URL",) if name in behind_the_proxy.env}
-    another = serve(REDIS_URL=redis_url, **data)
-    make = "from django.contrib.auth.models import User; User.objects.create_superuser('boss', password='right')"
-    another.manage("shell", "-c", make)
-    requests.get(f"{behind_the_proxy.url}/livez", headers={"X-Forwarded-For": "198.51.100.7"}, timeout=30)
-    assert behind_the_proxy.log().count("X-Forwarded-For or Forwarded received") == 1
-
-    # On the production profile cookies are HTTPS-only, so this sends them explicitly.
-    form = requests.get(another.url + LOGIN, timeout=30)
-    token = re.search('name="csrfmiddlewaretoken" value="([^"]+)"', form.text)
-    assert token
-    answer = requests.post(
-        another.url + LOGIN,
-        {"csrfmiddlewaretoken": token[1], "username": "boss", "password": "right"},
-        headers={"Cookie": f"csrftoken={form.cookies['csrftoken']}"},
-        allow_redirects=False,
-        timeout=30,
-    )
-    logged_in = {"Cookie": f"sessionid={answer.cookies['sessionid']}"}
-    dashboard = requests.get(another.url + reverse("admin:index"), headers=logged_in, timeout=30)
-    assert UNTRUSTED in words(dashboard.text).replace("error ", "")
-    assert "Forwarded received" not in another.log()

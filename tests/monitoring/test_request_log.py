@@ -14,7 +14,6 @@ from accounts.models import CreditEntry, SearchHour
 from callerid_project.management.commands.prune import Command as Prune
 from core import metrics, write_buffer
 from core.hashing import keyed_hash
-from lookup import recording
 from monitoring import request_log
 from monitoring.models import RequestLogEntry
 from phonebook.models import NumberRule
@@ -83,16 +82,6 @@ def test_a_row_holds_only_mask_and_hash_of_the_number(integrator: Integrator) ->
         text = str([str(bytes(value)) if isinstance(value, memoryview) else value for value in cursor.fetchone()])
     for word in (NUMBER, "Alice", "Local", integrator.key):
         assert word not in text
-
-
-def test_a_charge_hashes_the_number_only_once(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(purpose: str, value: str) -> bytes:
-        raise AssertionError("hashed again")
-
-    monkeypatch.setattr(recording, "keyed_hash", refuse)
-    integrator.search()
-    integrator.search(Idempotency_Key="k")
-    assert [row.number_hash is not None for row in logged()] == [True, True]
 
 
 def test_calls_have_connector_outcome_duration_and_hint(integrator: Integrator, settings: Any) -> None:

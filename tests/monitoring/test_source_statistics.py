@@ -65,15 +65,6 @@ def test_a_time_falls_into_the_first_bucket_that_holds_it(
 
 
 @pytest.mark.django_db
-def test_a_connector_of_any_name_is_written_as_it_is(process_buffer: WriteBuffer) -> None:
-    names = ['a"b', "it's", "back\\slash", "Zoë ☎", "%s", "{}[],", "tab\there"]
-    for name in names:
-        count(connector=name)
-    process_buffer.flush()
-    assert sorted(SourceHour.objects.values_list("connector", flat=True)) == sorted(names)
-
-
-@pytest.mark.django_db
 def test_each_distinct_key_has_its_own_row(process_buffer: WriteBuffer, at: Callable[[datetime], None]) -> None:
     at(NOON)
     for different in ({}, {"slot": "source_b"}, {"connector": "telnyx"}, {"answer": LATE}):

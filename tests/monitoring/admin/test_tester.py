@@ -11,13 +11,10 @@ import pytest
 from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from accounts.models import SearchHour
 from core import loop, write_buffer
-from lookup import pauses
 from lookup.models import SourcePause
 from lookup.serializers import search_data
 from lookup.vendors import cache
@@ -187,16 +184,3 @@ def test_support_sees_only_links_that_it_may_use() -> None:
     assert [submit(client).context[name] for name in ("links", "additions")] == [[], []]
     NumberRule.objects.create(number=int(DIGITS), spam=False)
     assert [title for title, _ in submit(client).context["links"]] == ["Open the rule"]
-
-
-def test_number_of_statements_does_not_depend_on_the_sources(admin_client: Client, settings: Any) -> None:
-    def statements() -> int:
-        pauses.process_pauses = pauses.PausedSources()  # they are read every two seconds: now each time
-        with CaptureQueriesContext(connection) as captured:
-            submit(admin_client)
-        return len(captured)
-
-    first = statements()
-    names = ("Fails", "Raises", "KnowsNothing", "RemoteFails", "RemoteKnows")
-    settings.SOURCE_A = settings.SOURCE_B = ",".join(T + name for name in names)
-    assert statements() == first

@@ -14,7 +14,7 @@ from django.utils import timezone
 from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Directory
 from monitoring import task_runs
-from monitoring.health.base import CHECKS, Context
+from monitoring.health.base import CHECKS
 from phonebook.address_books.sync import TASK
 from phonebook.models import AddressBook, AddressBookCard, Contact
 from tests import awaited
@@ -113,7 +113,7 @@ def test_contact_changed_in_the_console_is_kept(book: CardDAVBook, admin_client:
 def health() -> tuple[bool, str]:
     """Whether the address books are healthy, and the detail."""
     (check,) = (check for check in CHECKS if check.name == "Address books")
-    found = check.result(Context(timezone.now()))
+    found = check.result()
     assert found is not None
     return found.healthy, found.detail
 
