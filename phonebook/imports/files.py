@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import io
-import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -43,18 +42,12 @@ class _HashingStream(io.RawIOBase):
 
 class TextFile:
     """`name`: as the operator typed it. `lines` can be read once; a byte that could not be decoded is a lone surrogate
-    (PEP 383). `size`: bytes, 0 if unknown; `position`: how many of them have been read, 0 if unknown."""
+    (PEP 383)."""
 
-    def __init__(self, name: str, raw: BinaryIO, content: _HashingStream, lines: Iterator[str]) -> None:
+    def __init__(self, name: str, content: _HashingStream, lines: Iterator[str]) -> None:
         self.name = name
-        self.size = os.fstat(raw.fileno()).st_size  # 0 of a pipe
-        self._raw = raw
         self._content = content
         self.first_line, self.lines = _first_line(lines)
-
-    @property
-    def position(self) -> int:
-        return self.size if self._raw.closed or not self.size else self._raw.tell()
 
     @property
     def digest(self) -> bytes:
@@ -85,7 +78,7 @@ def open_text(path: str, *, encoding: str | None = None, max_bytes: int = sys.ma
                 # Universal newlines; UTF-16 and UTF-32 cannot represent undecoded bytes.
                 chosen = marked or encoding or "utf-8"
                 errors = "strict" if "16" in chosen or "32" in chosen else "surrogateescape"
-                file = TextFile(name, raw, content, _lines(io.TextIOWrapper(stream, encoding=chosen, errors=errors)))
+                file = TextFile(name, content, _lines(io.TextIOWrapper(stream, encoding=chosen, errors=errors)))
             yield file
     except UnreadableFile as error:
         raise UnreadableFile(f"{name}: {error}") from error

@@ -9,7 +9,7 @@ What the databases do in their own ways is in PostgreSQLTables and SQLiteTables;
 import fcntl
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
@@ -19,7 +19,7 @@ from typing import Any, Self
 from django.db import Error, IntegrityError, connection, models, transaction
 
 from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
-from phonebook.imports.progress import ImportProgress
+from core.progress_bar import progress_bar
 
 CHUNK_ROWS = 5000
 #: For the rows of `merged` that are to be written.
@@ -88,23 +88,17 @@ class StagingTables(ABC):
 
     def __init__(self) -> None:
         self._created: list[str] = []
+        #: Rows of the target table that others see, also if the import is interrupted now.
+        self.committed = 0
 
-    def fill(
-        self,
-        name: str,
-        columns: Mapping[str, str],
-        rows: Iterable[Sequence[Any]],
-        progress: Callable[[int], None] = lambda done: None,
-    ) -> int:
-        """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were.
-        `progress` is called with the number of rows done."""
+    def fill(self, name: str, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> int:
+        """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were."""
         types = ", ".join(f"{column} {kind}{self.collation * (kind == 'text')}" for column, kind in columns.items())
         self._create(name, f"({types})")
         done = 0
         for chunk in chunks(rows):
             self._insert(f"{name} ({', '.join(columns)})", len(columns), chunk)
             done += len(chunk)
-            progress(done)
         return done
 
     def derive(self, name: str, query: str, parameters: Sequence[Any] = (), *, index: str = "") -> None:
@@ -119,7 +113,7 @@ class StagingTables(ABC):
             while rows := cursor.fetchmany(CHUNK_ROWS):
                 yield from rows
 
-    def merge(self, table: TargetTable, counts: Counts, progress: ImportProgress, *, dry_run: bool = False) -> None:
+    def merge(self, table: TargetTable, counts: Counts, *, dry_run: bool = False) -> None:
         """Merge the staging table `merged` into `table`, and set what `counts` has about its rows. With `dry_run`, only
         count. Call it in `lock`.
 
@@ -138,19 +132,20 @@ class StagingTables(ABC):
             f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {same}"
         )
         counts.added, counts.unchanged = written - stored, stored - counts.changed
-        progress.start("merging", written + counts.removed)
         if dry_run or not (counts.added or counts.changed or counts.removed):
             return
-        for where, done in self._parts(table, written + counts.removed):
-            with transaction.atomic():
-                if counts.removed:
-                    deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
-                    run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
-                self._write(table, where, all_new=not stored)
-            progress.update(done)
-            if self.merges_in_parts:
-                progress.committed = done
-            yield_to_writers()
+        total = written + counts.removed
+        with progress_bar(desc="merging", total=total, unit=" rows") as bar:
+            for where, done in self._parts(table, total):
+                with transaction.atomic():
+                    if counts.removed:
+                        deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
+                        run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
+                    self._write(table, where, all_new=not stored)
+                if self.merges_in_parts:
+                    self.committed = done
+                bar.update(done - bar.n)
+                yield_to_writers()
         self.optimize(table.name)
 
     def _write(self, table: TargetTable, where: str, *, all_new: bool) -> None:

@@ -13,7 +13,6 @@ from core import db
 from core.db import fetch, fetch_one
 from phonebook.imports import staging
 from phonebook.imports.complaints import COMPLAINTS
-from phonebook.imports.progress import ImportProgress
 from phonebook.imports.staging import NOT_DELETED, Counts, Tables, TargetTable
 from phonebook.models import ComplaintDay, Contact
 
@@ -41,7 +40,7 @@ def upsert(table: TargetTable, rows: Iterable[tuple[Any, ...]], *, dry_run: bool
         tables.fill("staged", types, rows)
         with tables.lock(table):
             tables.derive("merged", f"SELECT {', '.join(columns)}, {NOT_DELETED} FROM staged ORDER BY {table.key[0]}")
-            tables.merge(table, counts, ImportProgress(), dry_run=dry_run)
+            tables.merge(table, counts, dry_run=dry_run)
     return counts
 
 
