@@ -104,15 +104,11 @@ class Import(ABC):
     def record(self, valid: int) -> None:  # noqa: B027 (contacts need none)
         """Called in the lock, after everything is merged."""
 
-    def staged_rows(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """What is staged of the rows that readers yield."""
-        return rows
-
     def run(self, files: Iterable[AbstractContextManager[TextFile]]) -> ImportResult:
         """Raises UnreadableFile, with nothing changed, if a file cannot be read, or all rows are rejected."""
         result = self.result
         with self.tables:
-            staged = self.tables.fill("staged", self.columns, self.staged_rows(self._read(files)))
+            staged = self.tables.fill("staged", self.columns, self._read(files))
             # `forget` waits for the lock, or its suppressed numbers are dropped here.
             with self.tables.lock(self.table):
                 valid = staged - self._drop_suppressed()

@@ -44,18 +44,6 @@ def upsert(table: TargetTable, rows: Iterable[tuple[Any, ...]], *, dry_run: bool
     return counts
 
 
-def test_key_that_somebody_adds_during_the_merge_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Tables._write
-
-    def add_and_write(*arguments: Any, **options: Any) -> None:
-        Contact.objects.create(number=contacts(2)[1][0], name="from the console")
-        write(*arguments, **options)
-
-    monkeypatch.setattr(Tables, "_write", add_and_write)
-    assert upsert(CONTACTS, contacts(2)).added == 2
-    assert sorted(Contact.objects.values_list("number", "name")) == [row[:2] for row in contacts(2)]
-
-
 def test_only_changed_rows_get_a_new_timestamp() -> None:
     Contact.objects.create(number=FIRST, name="Jane Doe", updated_at=LONG_AGO)
     Contact.objects.create(number=FIRST + 1, name="John Doe", updated_at=LONG_AGO)
