@@ -126,7 +126,7 @@ class Import(ABC):
 
     def _read(self, files: Iterable[AbstractContextManager[TextFile]]) -> Iterator[tuple[Any, ...]]:
         """The valid rows of the files, with their position instead of their line."""
-        names: dict[bytes, str] = {}
+        names: dict[int, str] = {}
         for index, opened in enumerate(files):
             with opened as file:
                 self._file_names.append(file.name)

@@ -186,7 +186,7 @@ class _Refresher:
                 # `prune` deletes what is older.
                 oldest_day=self.today - timedelta(days=settings.COMPLAINT_KEPT_DAYS - 1),
                 expected_rows=expected_rows,
-            ).run([open_text(str(path), max_bytes=settings.REFRESH_MAX_MB * 2**20)])
+            ).run([open_text(str(path), max_size=settings.REFRESH_MAX_MB * 2**20)])
         finally:
             path.unlink(missing_ok=True)
         self.result.add(imported)
