@@ -33,7 +33,6 @@ class AddressBook(models.Model):
 
     name = models.CharField(max_length=32, primary_key=True)
     settings_digest = models.CharField(max_length=32, blank=True, help_text="Of its settings without the password.")
-    sync_token = models.TextField(blank=True, help_text="RFC 6578; empty if the server has none.")
     contacts = models.PositiveIntegerField(default=0, help_text="Different numbers of all cards.")
     rejected = models.PositiveIntegerField(default=0, help_text="Numbers that could not be used.")
     synced_at = models.DateTimeField(null=True)

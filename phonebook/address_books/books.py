@@ -174,12 +174,11 @@ class Card:
 
 @dataclass(slots=True)
 class Changes:
-    """`cards`: by key. `removed`: keys of cards that are gone. `sync_token`: for the next run, empty to list all then.
-    `not_returned`: cards that the server listed but did not return; they stay as they are."""
+    """`cards`: by key. `removed`: keys of cards that are gone. `not_returned`: cards that the server listed but did not
+    return; they stay as they are, and the next run asks for them again."""
 
     cards: dict[str, Card] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
-    sync_token: str = ""
     not_returned: list[Card] = field(default_factory=list)
 
 

@@ -1,14 +1,11 @@
 """Gets what has changed in a CardDAV address book (RFC 6352).
 
-With WebDAV Sync (RFC 6578) one REPORT names the changed and deleted cards since the last run's sync token. Without it,
-or with a token that the server does not accept any more, all cards are listed, and their ETags compared. Only cards
-that are new or changed are transferred.
+Each run lists all cards, and compares their ETags. Only cards that are new or changed are transferred.
 """
 
 import io
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -26,62 +23,39 @@ from phonebook.imports.staging import chunks
 #: Of one response, however slowly its body arrives.
 RESPONSE_TIMEOUT_S = 600.0
 MAX_RESPONSE_BYTES = 64 * 2**20
-#: Of "<" and quotation marks: an element or attribute takes up to 400 bytes of memory. A list has 16 for each card.
+#: Of "<" and quotation marks: an element or attribute takes up to 400 bytes of memory. A list has 20 for each card.
 MAX_MARKUP = 2_000_000
 #: Cards that one request asks for. They may have pictures.
 BATCH = 50
-#: A server may answer a sync-collection in pages, each with a token for the next.
-MAX_PAGES = 10_000
 
 NO_CARD = "the server did not return the card"
 _DAV, _CARDDAV = "{DAV:}", "{urn:ietf:params:xml:ns:carddav}"
+_ETAG = f"{_DAV}getetag"
 _STATUS = re.compile(r"HTTP/\S+ ([0-9]{3})\b")
 
-_PROPFIND = '<?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:"><prop>{}</prop></propfind>'
-_COLLECTION_PROPERTIES = _PROPFIND.format("<resourcetype/><supported-report-set/>")
-_LIST = _PROPFIND.format("<getetag/>")
-_SYNC = (
-    '<?xml version="1.0" encoding="utf-8"?><sync-collection xmlns="DAV:"><sync-token>{}</sync-token>'
-    "<sync-level>1</sync-level><prop><getetag/></prop></sync-collection>"
-)
+_LIST = '<?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:"><prop><resourcetype/><getetag/></prop></propfind>'
 _MULTIGET = (
     '<?xml version="1.0" encoding="utf-8"?><C:addressbook-multiget xmlns="DAV:" '
     'xmlns:C="urn:ietf:params:xml:ns:carddav"><prop><getetag/><C:address-data/></prop>{}</C:addressbook-multiget>'
 )
 
 
-def fetch(book: Book, *, sync_token: str, known: Mapping[str, str]) -> Changes:
-    """`sync_token` and `known` (key → version): of the last run; both are empty for the first. Raises BookFailed."""
+def fetch(book: Book, *, known: Mapping[str, str]) -> Changes:
+    """`known` (key → version): of the last run, empty for the first. Raises BookFailed."""
     policy = policy_for(book.url, private_network=True)
     # It follows no redirects: they may lead to another host, without the credentials or with them.
     with http.Session(book.url, policy, timeout_s=RESPONSE_TIMEOUT_S) as session:
         client = _Client(book, session)
-        members, new_token = _changed_members(client, sync_token, known)
-        changes = Changes(sync_token=new_token)
+        members = client.members()
+        changes = Changes(removed=known.keys() - members.keys())
         wanted = []
         for key, member in members.items():
-            if member is None:
-                changes.removed |= {key} & known.keys()
-            elif not member[1] or known.get(key) != digest(member[1]):
-                wanted.append(member[0])
+            etag = member.text(_ETAG)
+            if not etag or known.get(key) != digest(etag):
+                wanted.append(member.href)
         for hrefs in chunks(wanted, BATCH):
             client.cards(hrefs, changes)
-        if changes.not_returned:
-            changes.sync_token = sync_token  # so that the next run asks for them again
         return changes
-
-
-#: The href and ETag of each card by its key; None: it is gone.
-_Members = dict[str, tuple[str, str] | None]
-
-
-def _changed_members(client: "_Client", sync_token: str, known: Mapping[str, str]) -> tuple[_Members, str]:
-    """The members since `sync_token`, or all of them, and the next token."""
-    if sync_token:
-        with suppress(_Refused):  # the server does not accept the token (DAV:valid-sync-token)
-            return client.sync(sync_token)
-    members, new_token = client.list_all()
-    return {**dict.fromkeys(known), **members}, new_token
 
 
 class _Member:
@@ -89,70 +63,45 @@ class _Member:
 
     def __init__(self, response: Element) -> None:
         self.href = (response.findtext(f"{_DAV}href") or "").strip()
+        self.path = _path(self.href)
         self.status = _status(response)
         valid = (propstat for propstat in response.findall(f"{_DAV}propstat") if _status(propstat) == 200)
         self.properties = {each.tag: each for propstat in valid for each in propstat.findall(f"{_DAV}prop/*")}
 
     @property
     def key(self) -> str:
-        return digest(_path(self.href))
+        return digest(self.path)
 
     def text(self, name: str) -> str:
         element = self.properties.get(name)
         return (element.text or "").strip() if element is not None else ""
 
-
-class _Refused(BookFailed):
-    """The server answered with an error to which there is an alternative."""
+    def has_type(self, name: str) -> bool:
+        types = self.properties.get(f"{_DAV}resourcetype")
+        return types is not None and types.find(name) is not None
 
 
 class _Client:
     def __init__(self, book: Book, session: http.Session) -> None:
         self._book, self._session = book, session
-        self._path = _path(book.url)
         self._auth = book.credentials if book.user else None
 
-    def list_all(self) -> tuple[_Members, str]:
-        """All cards, and the sync token, empty if the server has none. Raises BookFailed."""
-        collection = next(iter(self._ask("PROPFIND", _COLLECTION_PROPERTIES, depth="0")[0]), None)
-        types = collection.properties.get(f"{_DAV}resourcetype") if collection else None
-        if collection is None or types is None or types.find(f"{_CARDDAV}addressbook") is None:
+    def members(self) -> dict[str, _Member]:
+        """All cards by their keys. Raises BookFailed."""
+        listed = self._ask("PROPFIND", _LIST)
+        # The collection itself has the shortest path, whatever a proxy has made of it.
+        collection = min(listed, key=lambda member: len(member.path), default=None)
+        if collection is None or not collection.has_type(f"{_CARDDAV}addressbook"):
             raise BookFailed("the URL is not that of a CardDAV address book")
-        reports = collection.properties.get(f"{_DAV}supported-report-set")
-        if reports is not None and reports.find(f".//{_DAV}sync-collection") is not None:
-            with suppress(_Refused):  # such as 507: it does not list that many
-                return self.sync("")
-        members: _Members = {}
-        if self._collect(self._ask("PROPFIND", _LIST, depth="1")[0], members):
+        if any(member.status == 507 for member in listed):
             raise BookFailed("the server does not list all cards")
-        return members, ""
-
-    def sync(self, sync_token: str) -> tuple[_Members, str]:
-        """The changes since `sync_token` (empty: all cards), and the next token. Raises BookFailed and _Refused."""
-        members: _Members = {}
-        for _ in range(MAX_PAGES):
-            page, token = self._ask("REPORT", _SYNC.format(escape(sync_token)), depth="0")
-            if not self._collect(page, members):
-                return members, token
-            if token in ("", sync_token):
-                break
-            sync_token = token
-        raise BookFailed("the server does not end its list of changes")
-
-    def _collect(self, page: list[_Member], members: _Members) -> bool:
-        """Add the cards of a list to `members`. Returns whether the server has cut the list."""
-        cards = [member for member in page if member.status != 507]
-        for member in cards:
-            path = _path(member.href)
-            if path.rstrip("/") != self._path.rstrip("/") and not path.endswith("/"):  # no collection
-                is_gone = member.status in (404, 410)
-                members[member.key] = None if is_gone else (member.href, member.text(f"{_DAV}getetag"))
-        return len(cards) < len(page)
+        cards = (member for member in listed if not member.has_type(f"{_DAV}collection"))
+        return {member.key: member for member in cards}
 
     def cards(self, hrefs: list[str], changes: Changes) -> None:
         """Add the cards to `changes`."""
         listed = "".join(f"<href>{escape(href)}</href>" for href in hrefs)
-        returned = {member.key: member for member in self._ask("REPORT", _MULTIGET.format(listed), depth="1")[0]}
+        returned = {member.key: member for member in self._ask("REPORT", _MULTIGET.format(listed))}
         for href in hrefs:
             key = digest(_path(href))
             card, member = Card(_path(href)), returned.get(key)
@@ -162,14 +111,14 @@ class _Client:
                 changes.not_returned.append(card)
             else:
                 # Without an ETag it is transferred by each run that lists it.
-                etag = member.text(f"{_DAV}getetag")
+                etag = member.text(_ETAG)
                 card.version = digest(etag) if etag else ""
                 card.add(vcard.read(io.StringIO(text, newline=None), region=self._book.region))
                 changes.cards[key] = card
 
-    def _ask(self, method: str, body: str, *, depth: str) -> tuple[list[_Member], str]:
-        """The responses of the multistatus, and its sync token. Raises BookFailed, and _Refused for 4xx and 507."""
-        headers = {"Content-Type": 'application/xml; charset="utf-8"', "Depth": depth, "Accept-Encoding": "identity"}
+    def _ask(self, method: str, body: str) -> list[_Member]:
+        """The responses of the multistatus. Raises BookFailed."""
+        headers = {"Content-Type": 'application/xml; charset="utf-8"', "Depth": "1", "Accept-Encoding": "identity"}
         try:
             with self._session.request(
                 method, self._book.url, data=body.encode(), headers=headers, auth=self._auth
@@ -180,8 +129,7 @@ class _Client:
             raise BookFailed(str(error)) from None
         if len(content) > MAX_RESPONSE_BYTES:
             raise BookFailed(f"a response is larger than {MAX_RESPONSE_BYTES >> 20} MiB")
-        root = _parse(content)
-        return list(map(_Member, root.findall(f"{_DAV}response"))), (root.findtext(f"{_DAV}sync-token") or "").strip()
+        return list(map(_Member, _parse(content).findall(f"{_DAV}response")))
 
 
 def _require_multistatus(response: requests.Response) -> None:
@@ -194,9 +142,7 @@ def _require_multistatus(response: requests.Response) -> None:
         raise BookFailed("the server rejected the user or the password (401)")
     if status in (404, 410):
         raise BookFailed(f"the server has no address book at this URL ({status})")
-    if status == 429 or (status >= 500 and status != 507):
-        raise BookFailed(f"the server answered {status}")
-    raise _Refused(f"the server refused the request ({status})")
+    raise BookFailed(f"the server answered {status}")
 
 
 class _NoDoctype(ElementTree.TreeBuilder):

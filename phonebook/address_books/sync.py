@@ -78,12 +78,9 @@ def _fetch(book: Book, *, full: bool) -> tuple[datetime | None, Changes]:
     """When the last run was, and what has changed since."""
     row = AddressBook.objects.filter(pk=book.name).first() or AddressBook(name=book.name)
     known = dict(row.addressbookcard_set.values_list("key", "version").iterator())
-    sync_token = row.sync_token
     if full or row.settings_digest != book.digest:
-        sync_token, known = "", dict.fromkeys(known, "")
-    if book.query:
-        return row.synced_at, ldapsearch.fetch(book, known=known)
-    return row.synced_at, carddav.fetch(book, sync_token=sync_token, known=known)
+        known = dict.fromkeys(known, "")
+    return row.synced_at, (ldapsearch if book.query else carddav).fetch(book, known=known)
 
 
 def merge(
@@ -98,7 +95,7 @@ def merge(
     """Write the changes since the run at `last_synced_at` (None: all). With `dry_run`, only count.
 
     On PostgreSQL this is one transaction. On SQLite, where searches wait for it, a transaction has at most PART cards;
-    the last one has what is removed and the sync token, so that after an interruption the next run does the rest.
+    the last one has what is removed, so that after an interruption the next run does the rest.
     Raises BookFailed if another run was faster, or if the book would lose more than half of its numbers, unless
     `allow_loss`.
     """
@@ -119,8 +116,7 @@ def merge(
             for keys in chunks(changes.removed):
                 gone = AddressBookCard.objects.filter(book=row, key__in=keys)
                 result.removed += gone.delete()[1].get(AddressBookContact._meta.label, 0)
-            row.settings_digest, row.sync_token = book.digest, changes.sync_token
-            row.synced_at, row.error = timezone.now(), ""
+            row.settings_digest, row.synced_at, row.error = book.digest, timezone.now(), ""
             row.contacts = AddressBookContact.objects.filter(card__book=row).values("number").distinct().count()
             row.rejected = row.addressbookcard_set.aggregate(total=Sum("rejected", default=0))["total"]
             row.save()

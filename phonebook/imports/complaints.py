@@ -2,7 +2,6 @@
 
 # ruff: noqa: S608 (statements are built from names in the code; values are bound)
 
-from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -36,7 +35,7 @@ class ComplaintImport(Import):
     formats = formats.COMPLAINTS
     columns = {
         "position": "bigint", "number": "bigint", "source": "text", "day": "date", "total": "bigint",
-        "robocalls": "bigint", "subject": "smallint", "ticket": "text",
+        "robocalls": "bigint", "subject": "text", "ticket": "text",
     }  # fmt: skip
     identity = "number, source, day, ticket"
     can_repeat = "ticket <> ''"
@@ -55,15 +54,11 @@ class ComplaintImport(Import):
         super().__init__(**options)
         self._today, self._source, self._oldest_day = today, source, oldest_day
         self._full, self._allow_loss, self._expected_rows = full, allow_loss, expected_rows
-        self._subjects = _Subjects()
         #: The source of the block list; empty for other files.
         self._list = ""
 
     def reader_options(self, format_: Format) -> dict[str, Any]:
         return {"source": self._source or format_.source, "today": self._today, "oldest_day": self._oldest_day}
-
-    def staged_rows(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        return self._subjects.numbered(rows)
 
     def derive_merged(self, valid: int) -> None:
         if is_loss(self._expected_rows - valid, self._expected_rows) and not self._allow_loss:
@@ -81,13 +76,13 @@ class ComplaintImport(Import):
         self.tables.derive("totals", _SUMS if parts else _WHOLE_COUNTS, index="number, source, day")
         self.tables.derive("replaced", _REPLACED_DAYS, [self._list])
         self._require_days()
-        self.tables.fill(
-            "subjects", {"number": "smallint", "id": "smallint"}, self._subjects.ids(create=not self.dry_run)
-        )
+        if not self.dry_run:
+            _add_subjects()
+        new_subject = -1 if self.dry_run else None
         if self._list:
-            self.tables.derive("merged", _MERGED_LIST, [self._list, self._full])
+            self.tables.derive("merged", _MERGED_LIST, [new_subject, self._list, self._full])
         else:
-            self.tables.derive("merged", _MERGED_DAYS)
+            self.tables.derive("merged", _MERGED_DAYS, [new_subject])
         self.result.days = [ReplacedDay(*row) for row in fetch(_DAY_RESULTS)]
         if not self._allow_loss and not self.dry_run:
             self._require_no_loss()
@@ -143,24 +138,24 @@ SELECT source, day, CAST(sum(total) AS bigint) AS total, count(DISTINCT position
 FROM staged WHERE source <> %s GROUP BY source, day
 """
 _WHOLE_COUNTS = "SELECT number, source, day, total, robocalls, subject FROM staged WHERE total > 0"
-# The subject is that of most complaints of the number and day: the maximum of sum and subject combined into one
-# integer.
+# The subject is that of most complaints of the number and day.
 _SUMS = f"""
 SELECT number, source, day,
     CAST(CASE WHEN sum(total) > {MAX_COUNT} THEN {MAX_COUNT} ELSE sum(total) END AS bigint) AS total,
     CAST(CASE WHEN sum(robocalls) > {MAX_COUNT} THEN {MAX_COUNT} ELSE sum(robocalls) END AS bigint) AS robocalls,
-    CAST(max(weight) %% 65536 AS bigint) AS subject
+    max(CASE WHEN nth = 1 THEN subject END) AS subject
 FROM (
-    SELECT number, source, day, sum(total) AS total, sum(robocalls) AS robocalls,
-        CASE WHEN subject = 0 THEN 0 ELSE sum(total) * 65536 + subject END AS weight
+    SELECT number, source, day, subject, sum(total) AS total, sum(robocalls) AS robocalls, row_number()
+        OVER (PARTITION BY number, source, day ORDER BY subject = '', sum(total) DESC, subject) AS nth
     FROM staged GROUP BY number, source, day, subject
 ) by_subject
 GROUP BY number, source, day HAVING sum(total) > 0
 """
 # The totals, and the stored rows of the same days, or the same list, that are not among them.
 _MERGED = f"""
-SELECT t.number, t.source, t.day, t.total, t.robocalls, s.id AS subject_id, {NOT_DELETED}
-FROM totals t LEFT JOIN subjects s ON s.number = t.subject
+SELECT t.number, t.source, t.day, t.total, t.robocalls,
+    COALESCE(s.id, CASE WHEN t.subject <> '' THEN CAST(%s AS smallint) END) AS subject_id, {NOT_DELETED}
+FROM totals t LEFT JOIN phonebook_complaintsubject s ON s.text = t.subject
 UNION ALL
 SELECT stored.number, NULL, NULL, NULL, NULL, NULL, stored.id
 FROM phonebook_complaintday stored {{join}}
@@ -181,33 +176,14 @@ GROUP BY r.source, r.day, r.total, r.files ORDER BY r.source, r.day
 """
 
 
-class _Subjects:
-    """Numbers for subjects while the rows are staged, when the table cannot be queried yet."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {"": 0}
-
-    def numbered(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """The rows with a number instead of the subject: 0 for none, or beyond MAX_SUBJECTS."""
-        numbers = self._numbers
-        for *row, subject, ticket in rows:
-            if subject not in numbers and len(numbers) <= MAX_SUBJECTS:
-                numbers[subject] = len(numbers)
-            yield *row, numbers.get(subject, 0), ticket
-
-    def ids(self, *, create: bool) -> list[tuple[int, int]]:
-        """The numbers in `totals` and the table's ids. Without `create`, new subjects get ids that the table does not
-        have."""
-        used = {number for (number,) in fetch("SELECT DISTINCT subject FROM totals")}
-        numbers = {text: number for text, number in self._numbers.items() if number in used and text}
-        known = dict(ComplaintSubject.objects.values_list("text", "id"))
-        new = [text for text in numbers if text not in known][: max(0, MAX_SUBJECTS - len(known))]
-        if create and new:
-            ComplaintSubject.objects.bulk_create((ComplaintSubject(text=text) for text in new), ignore_conflicts=True)
-            known = dict(ComplaintSubject.objects.values_list("text", "id"))
-        elif new:
-            known |= {text: -numbers[text] for text in new}
-        return [(number, known[text]) for text, number in numbers.items() if text in known]
+def _add_subjects() -> None:
+    """Add the subjects of `totals` that the table lacks, up to MAX_SUBJECTS."""
+    new = fetch(
+        "SELECT DISTINCT subject FROM totals WHERE subject <> '' "
+        "AND NOT EXISTS (SELECT 1 FROM phonebook_complaintsubject WHERE text = subject) ORDER BY subject LIMIT %s",
+        [max(0, MAX_SUBJECTS - ComplaintSubject.objects.count())],
+    )
+    ComplaintSubject.objects.bulk_create((ComplaintSubject(text=text) for (text,) in new), ignore_conflicts=True)
 
 
 def drop_unused_subjects() -> int:

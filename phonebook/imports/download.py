@@ -12,7 +12,7 @@ from django.conf import settings
 
 from core import http
 from core.addresses import AddressPolicy
-from phonebook.imports.progress import ImportProgress
+from core.progress_bar import progress_bar
 from phonebook.imports.readers.base import UnreadableFile
 
 #: Of one attempt, however slowly its body arrives.
@@ -44,7 +44,6 @@ def download(
     address_policy: AddressPolicy,
     headers: Mapping[str, str] | None = None,
     validator: str = "",
-    progress: ImportProgress | None = None,
 ) -> str | None:
     """Download `url` to `path`. Returns the validator of the file that is now there, empty if it has none; None if it
     has not changed, and nothing is there. After an exception, what is there is incomplete.
@@ -65,7 +64,7 @@ def download(
                 if response.status_code == 304 and validator:
                     return None
                 _require_file(response)
-                _store(response, path, progress or ImportProgress())
+                _store(response, path)
                 return _validator(response)
         except http.RequestInterrupted as error:
             failure = error
@@ -79,17 +78,14 @@ def download(
     raise DownloadFailed(f"{failure}, {ATTEMPTS} times")
 
 
-def _store(response: requests.Response, path: Path, progress: ImportProgress) -> None:
+def _store(response: requests.Response, path: Path) -> None:
     total = response.raw.length_remaining
     _require_size(total or 0)
-    progress.start("downloading", total, "MB")
-    done = 0
-    with path.open("wb") as file:
+    with path.open("wb") as file, progress_bar(desc="downloading", total=total, unit="B", unit_scale=True) as bar:
         for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
             file.write(chunk)
-            done += len(chunk)
-            _require_size(done)
-            progress.update(done, done // 10**6)
+            bar.update(len(chunk))
+            _require_size(file.tell())
 
 
 def _require_file(response: requests.Response) -> None:

@@ -3,7 +3,6 @@
 Only this module imports that data, and only while it loads: it takes 98 MB, which no serving process should hold.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +10,10 @@ import phonenumbers
 from django.db import models
 
 from core.db import yield_to_writers
+from core.progress_bar import progress_bar
 from core.text import clean_text
 from phonebook.imports import data_sets
-from phonebook.imports.staging import CHUNK_ROWS, chunks
+from phonebook.imports.staging import chunks
 from phonebook.models import Country, NumberPrefix
 
 NUMBERING_PLAN = "numbering-plan"
@@ -73,13 +73,11 @@ def _english_name(names: dict[str, str]) -> str:
     return names.get(name[1:], "") if name.startswith("*") else name
 
 
-def load_numbering_plan(
-    *, force: bool = False, dry_run: bool = False, progress: Callable[[int], None] = lambda done: None
-) -> PlanResult:
+def load_numbering_plan(*, force: bool = False, dry_run: bool = False) -> PlanResult:
     """Update the tables of prefixes and countries to the installed version, writing only what differs.
 
-    Does nothing if that version is recorded as loaded, unless `force`. Searches continue: rows are removed last. If
-    interrupted, call it again. `progress` is called with the number of rows done.
+    Does nothing if that version is recorded as loaded, unless `force`. Searches continue: a table's rows are removed
+    last. If interrupted, call it again.
     """
     version = installed_version()
     before = data_sets.loaded_version(NUMBERING_PLAN)
@@ -87,37 +85,35 @@ def load_numbering_plan(
         return PlanResult(version, already_loaded=True, before=before)
     plan = read_installed()
     result = PlanResult(version, False, before, prefixes=len(plan.places), countries=len(plan.countries))
-    removed: dict[type[models.Model], list[Any]] = {}
-    wanted: list[tuple[type[models.Model], str, dict[Any, str]]] = [
+    tables: list[tuple[type[models.Model], str, dict[Any, str]]] = [
         (Country, "name", plan.countries),
         (NumberPrefix, "place", plan.places),
     ]
-    for model, column, rows in wanted:
+    for model, column, rows in tables:
         present = dict(model._default_manager.values_list("pk", column))
         written = {key: value for key, value in rows.items() if present.get(key) != value}
-        removed[model] = list(present.keys() - rows.keys())
+        removed = list(present.keys() - rows.keys())
         result.added += len(written.keys() - present.keys())
         result.changed += len(written.keys() & present.keys())
-        result.removed += len(removed[model])
+        result.removed += len(removed)
         if before:
             result.changes += [
                 {"key": str(key), "before": present.get(key, ""), "after": written.get(key, "")}
-                for key in [*written, *removed[model]]
+                for key in [*written, *removed]
             ]
-        if not dry_run:
-            for number, chunk in enumerate(chunks(written.items())):
-                model._default_manager.bulk_create(
-                    [model(**{"pk": key, column: value}) for key, value in chunk],
-                    update_conflicts=True,
-                    unique_fields=["pk"],
-                    update_fields=[column],
-                )
-                progress(number * CHUNK_ROWS + len(chunk))
-                yield_to_writers()
+        if dry_run:
+            continue
+        for chunk in chunks(progress_bar(written.items(), desc=column, unit=" rows")):
+            model._default_manager.bulk_create(
+                [model(**{"pk": key, column: value}) for key, value in chunk],
+                update_conflicts=True,
+                unique_fields=["pk"],
+                update_fields=[column],
+            )
+            yield_to_writers()
+        for keys in chunks(removed):
+            model._default_manager.filter(pk__in=keys).delete()
+            yield_to_writers()
     if not dry_run:
-        for model, keys in removed.items():
-            for chunk in chunks(keys):
-                model._default_manager.filter(pk__in=chunk).delete()
-                yield_to_writers()
         data_sets.record(NUMBERING_PLAN, version, rows=len(plan.places))
     return result

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from core.db import run
+from core.progress_bar import progress_bar
 from phonebook import cache_versions
 from phonebook.imports import formats
 from phonebook.imports.files import TextFile
 from phonebook.imports.formats import Format
-from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ListVersion, Rejected, UnreadableFile
 from phonebook.imports.staging import Counts, Tables, TargetTable
@@ -83,17 +83,14 @@ class Import(ABC):
         on_reject: OnReject,
         format_name: str | None = None,
         dry_run: bool = False,
-        progress: ImportProgress | None = None,
     ) -> None:
         self.result = ImportResult()
         self.tables = Tables()
         self.format_name, self.dry_run = format_name, dry_run
-        self.progress = progress or ImportProgress()
         #: Rows that were rejected although their number is valid.
         self.rejected_with_number = 0
         self._on_reject = on_reject
         self._file_names: list[str] = []
-        self._rows = 0
 
     @abstractmethod
     def reader_options(self, format_: Format) -> dict[str, Any]:
@@ -107,15 +104,11 @@ class Import(ABC):
     def record(self, valid: int) -> None:  # noqa: B027 (contacts need none)
         """Called in the lock, after everything is merged."""
 
-    def staged_rows(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
-        """What is staged of the rows that readers yield."""
-        return rows
-
     def run(self, files: Iterable[AbstractContextManager[TextFile]]) -> ImportResult:
         """Raises UnreadableFile, with nothing changed, if a file cannot be read, or all rows are rejected."""
         result = self.result
         with self.tables:
-            staged = self.tables.fill("staged", self.columns, self.staged_rows(self._read(files)), self._show_read)
+            staged = self.tables.fill("staged", self.columns, self._read(files))
             # `forget` waits for the lock, or its suppressed numbers are dropped here.
             with self.tables.lock(self.table):
                 valid = staged - self._drop_suppressed()
@@ -124,26 +117,25 @@ class Import(ABC):
                     raise UnreadableFile(f"{', '.join(self._file_names)}: no valid row")
                 self._drop_repeated()
                 self.derive_merged(valid)
-                self.tables.merge(self.table, result, self.progress, dry_run=self.dry_run)
+                self.tables.merge(self.table, result, dry_run=self.dry_run)
                 if not self.dry_run:
                     self.record(valid)
             if not self.dry_run:
-                self.progress.committed = result.added + result.changed + result.removed
+                self.tables.committed = result.added + result.changed + result.removed
         return result
 
     def _read(self, files: Iterable[AbstractContextManager[TextFile]]) -> Iterator[tuple[Any, ...]]:
         """The valid rows of the files, with their position instead of their line."""
-        names: dict[bytes, str] = {}
+        names: dict[int, str] = {}
         for index, opened in enumerate(files):
             with opened as file:
                 self._file_names.append(file.name)
-                self._file, self._rows_before = file, self._rows
-                self.progress.start(Path(file.name).name, file.size or None)
                 name = self.format_name or formats.recognize(self.formats, file.first_line)
                 self.result.formats.append(name)
                 format_ = self.formats[name]
                 empty, first_position = True, index << LINE_BITS
-                for item in format_.reader.read(file.lines, **self.reader_options(format_)):
+                items = format_.reader.read(file.lines, **self.reader_options(format_))
+                for item in progress_bar(items, desc=Path(file.name).name, unit=" rows"):
                     if isinstance(item, tuple):
                         empty = False
                         yield (first_position + item[0], *item[1:]) if index else item
@@ -155,10 +147,6 @@ class Import(ABC):
                     raise UnreadableFile(f"the file has the same content as {first}")
                 if not empty:
                     names[file.digest] = file.name
-
-    def _show_read(self, rows: int) -> None:
-        self._rows = self.progress.rows = rows
-        self.progress.update(self._file.position, rows - self._rows_before)
 
     def _drop_suppressed(self) -> int:
         """Delete and reject the staged rows of suppressed numbers. Returns how many."""

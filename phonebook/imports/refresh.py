@@ -25,7 +25,6 @@ from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.download import DownloadFailed, NotPublished, download
 from phonebook.imports.files import open_text
 from phonebook.imports.pipeline import ImportResult
-from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers.base import UnreadableFile
 from phonebook.imports.staging import Counts
 from phonebook.models import Dataset
@@ -84,7 +83,6 @@ def refresh(
     today: date,
     full: bool = False,
     allow_loss: bool = False,
-    progress: ImportProgress | None = None,
 ) -> Iterator[tuple[str, RefreshResult]]:
     """Refresh the sources (names in data_sets.PUBLISHED) one after the other, and yield each one's result.
 
@@ -93,7 +91,7 @@ def refresh(
     """
     with refresh_lock() as directory:
         for source in sources:
-            yield source, _Refresher(source, directory, today, full, allow_loss, progress or ImportProgress()).run()
+            yield source, _Refresher(source, directory, today, full, allow_loss).run()
 
 
 @dataclass(slots=True)
@@ -103,7 +101,6 @@ class _Refresher:
     today: date
     full: bool
     allow_loss: bool
-    progress: ImportProgress
     result: RefreshResult = field(default_factory=RefreshResult)
 
     def run(self) -> RefreshResult:
@@ -177,9 +174,7 @@ class _Refresher:
         # An operator's own URL may be in the own network.
         policy = policy_for(url, private_network=bool(self._url("")))
         try:
-            new_validator = download(
-                url, path, address_policy=policy, headers=headers, validator=validator, progress=self.progress
-            )
+            new_validator = download(url, path, address_policy=policy, headers=headers, validator=validator)
             if new_validator is None:
                 return 0
             imported = ComplaintImport(
@@ -191,10 +186,8 @@ class _Refresher:
                 # `prune` deletes what is older.
                 oldest_day=self.today - timedelta(days=settings.COMPLAINT_KEPT_DAYS - 1),
                 expected_rows=expected_rows,
-                progress=self.progress,
-            ).run([open_text(str(path), max_bytes=settings.REFRESH_MAX_MB * 2**20)])
+            ).run([open_text(str(path), max_size=settings.REFRESH_MAX_MB * 2**20)])
         finally:
-            self.progress.close()
             path.unlink(missing_ok=True)
         self.result.add(imported)
         valid = imported.read - sum(imported.rejected.values())

@@ -9,23 +9,21 @@ What the databases do in their own ways is in PostgreSQLTables and SQLiteTables;
 import fcntl
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
-from django.db import Error, IntegrityError, connection, models, transaction
+from django.db import Error, connection, models, transaction
 
 from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
-from phonebook.imports.progress import ImportProgress
+from core.progress_bar import progress_bar
 
 CHUNK_ROWS = 5000
 #: For the rows of `merged` that are to be written.
 NOT_DELETED = "CAST(NULL AS bigint) AS deleted"
-# About 100,000 rows, after which progress is reported.
-_PAGES = 1000
 
 
 @dataclass(slots=True)
@@ -88,23 +86,17 @@ class StagingTables(ABC):
 
     def __init__(self) -> None:
         self._created: list[str] = []
+        #: Rows of the target table that others see, also if the import is interrupted now.
+        self.committed = 0
 
-    def fill(
-        self,
-        name: str,
-        columns: Mapping[str, str],
-        rows: Iterable[Sequence[Any]],
-        progress: Callable[[int], None] = lambda done: None,
-    ) -> int:
-        """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were.
-        `progress` is called with the number of rows done."""
+    def fill(self, name: str, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> int:
+        """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were."""
         types = ", ".join(f"{column} {kind}{self.collation * (kind == 'text')}" for column, kind in columns.items())
         self._create(name, f"({types})")
         done = 0
         for chunk in chunks(rows):
             self._insert(f"{name} ({', '.join(columns)})", len(columns), chunk)
             done += len(chunk)
-            progress(done)
         return done
 
     def derive(self, name: str, query: str, parameters: Sequence[Any] = (), *, index: str = "") -> None:
@@ -119,7 +111,7 @@ class StagingTables(ABC):
             while rows := cursor.fetchmany(CHUNK_ROWS):
                 yield from rows
 
-    def merge(self, table: TargetTable, counts: Counts, progress: ImportProgress, *, dry_run: bool = False) -> None:
+    def merge(self, table: TargetTable, counts: Counts, *, dry_run: bool = False) -> None:
         """Merge the staging table `merged` into `table`, and set what `counts` has about its rows. With `dry_run`, only
         count. Call it in `lock`.
 
@@ -138,40 +130,34 @@ class StagingTables(ABC):
             f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {same}"
         )
         counts.added, counts.unchanged = written - stored, stored - counts.changed
-        progress.start("merging", written + counts.removed)
         if dry_run or not (counts.added or counts.changed or counts.removed):
             return
-        for where, done in self._parts(table, written + counts.removed):
-            with transaction.atomic():
-                if counts.removed:
-                    deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
-                    run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
-                self._write(table, where, all_new=not stored)
-            progress.update(done)
-            if self.merges_in_parts:
-                progress.committed = done
-            yield_to_writers()
+        total = written + counts.removed
+        with progress_bar(desc="merging", total=total, unit=" rows") as bar:
+            for where, done in self._parts(table, total):
+                with transaction.atomic():
+                    if counts.removed:
+                        deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
+                        run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
+                    self._write(table, where)
+                if self.merges_in_parts:
+                    self.committed = done
+                bar.update(done - bar.n)
+                yield_to_writers()
         self.optimize(table.name)
 
-    def _write(self, table: TargetTable, where: str, *, all_new: bool) -> None:
-        """Add or change what differs. Without the conflicts of `all_new`, PostgreSQL takes a third less time."""
+    def _write(self, table: TargetTable, where: str) -> None:
+        """Add or change what differs."""
         written = dict(zip([*table.key, *table.values], [*table.key, *table.values], strict=True))
         if table.stamp:
             written[table.stamp] = "CURRENT_TIMESTAMP"
-        insert = (
-            f"INSERT INTO {table.name} ({', '.join(written)}) "
-            f"SELECT {', '.join(written.values())} FROM merged WHERE deleted IS NULL AND {where}"
-        )
         assignments = ", ".join(f"{column} = excluded.{column}" for column in written if column not in table.key)
-        on_conflict = (
-            f" ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} "
+        run(
+            f"INSERT INTO {table.name} ({', '.join(written)}) "
+            f"SELECT {', '.join(written.values())} FROM merged WHERE deleted IS NULL AND {where} "
+            f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} "
             f"WHERE {self._differ(table, table.name, 'excluded')}"
         )
-        try:
-            with transaction.atomic():
-                run(insert if all_new else insert + on_conflict)
-        except IntegrityError:  # somebody has added one of the keys since
-            run(insert + on_conflict)
 
     def _differ(self, table: TargetTable, one: str, other: str) -> str:
         """SQL: whether two rows with the same key have different values."""
@@ -221,28 +207,16 @@ class PostgreSQLTables(StagingTables):
         run(f"ANALYZE {name}")
 
     def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
-        """By pages of the staging table, only so that progress can be reported."""
-        size = fetch_one("SELECT pg_relation_size('merged') / 8192")[0]
-        for first in range(0, size, _PAGES):
-            end = min(first + _PAGES, size)
-            yield f"ctid >= '({first},0)' AND ctid < '({end},0)'", rows * end // size
+        yield "1 = 1", rows
 
     def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
-        """By COPY's text format: psycopg's write_row takes several times as long."""
-        line = "\t".join(["%s"] * width) + "\n"
-        block = "".join([line % tuple(row) for row in rows])
-        separators = (block.count("\t"), block.count("\n"))
-        if "\\" in block or "\r" in block or separators != ((width - 1) * len(rows), len(rows)):
-            block = "".join([line % tuple(str(value).translate(_ESCAPES) for value in row) for row in rows])
         with (
             connection.cursor() as cursor,
             connection.wrap_database_errors,  # Django wraps errors of execute, not of copy
             cursor.copy(f"COPY {into} FROM STDIN") as copy,
         ):
-            copy.write(block)
-
-
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+            for row in rows:
+                copy.write_row(row)
 
 
 class SQLiteTables(StagingTables):

@@ -5,7 +5,7 @@ import signal
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Self, TextIO
@@ -16,10 +16,8 @@ from django.db import DatabaseError
 from core import history
 from core.commands import JSONCommand
 from core.database_errors import describe
-from core.progress_bar import ProgressBar
 from phonebook.imports.files import open_text
 from phonebook.imports.pipeline import Import, ImportResult
-from phonebook.imports.progress import ImportProgress
 from phonebook.imports.readers.base import Rejected, UnreadableFile
 from phonebook.imports.staging import Counts
 
@@ -63,13 +61,11 @@ class ImportCommand(BackgroundCommand):
         """Those of `importer` that not all imports have."""
 
     def handle(self, *args: Any, **options: Any) -> None:
-        progress = ImportProgress(partial(ProgressBar, self))
-        with closing(progress), RejectList(self, options["rejects"]) as rejects:
+        with RejectList(self, options["rejects"]) as rejects:
             importer = self.importer(
                 on_reject=rejects.add,
                 format_name=options["format"],
                 dry_run=options["dry_run"],
-                progress=progress,
                 **self.importer_options(options),
             )
             try:
@@ -79,11 +75,11 @@ class ImportCommand(BackgroundCommand):
             except UnreadableFile as error:
                 raise CommandError(f"{error}. Nothing was changed.") from error
             except DatabaseError as error:
-                if not progress.rows:
+                if not importer.result.formats:
                     raise  # manage.py says what may be missing
-                raise CommandError(f"{describe(error)}. {self._interrupted(progress)}") from None
+                raise CommandError(f"{describe(error)}. {self._interrupted(importer.tables.committed)}") from None
             except KeyboardInterrupt as error:
-                raise CommandError(self._interrupted(progress)) from error
+                raise CommandError(self._interrupted(importer.tables.committed)) from error
         titles = ", ".join(dict.fromkeys(importer.formats[name].title for name in result.formats))
         if not options["dry_run"]:
             self._record(f"Imported ({titles}): {counts_text(result, all_of_them=True)}.")
@@ -92,12 +88,12 @@ class ImportCommand(BackgroundCommand):
         else:
             self.summarize(result, titles, options)
 
-    def _interrupted(self, progress: ImportProgress) -> str:
+    def _interrupted(self, committed: int) -> str:
         """The message for an interrupted import; rows that it committed are recorded in the history too."""
-        if not progress.committed:
+        if not committed:
             return "Interrupted. Nothing was changed."
         message = (
-            f"Interrupted after {progress.committed:,} rows were written. Run the same command again for the rest: "
+            f"Interrupted after {committed:,} rows were written. Run the same command again for the rest: "
             "nothing counts twice."
         )
         with suppress(DatabaseError):  # the database may have caused the interruption

@@ -19,7 +19,6 @@ class Migration(migrations.Migration):
             fields=[
                 ('name', models.CharField(max_length=32, primary_key=True, serialize=False)),
                 ('settings_digest', models.CharField(blank=True, help_text='Of its settings without the password.', max_length=32)),
-                ('sync_token', models.TextField(blank=True, help_text='RFC 6578; empty if the server has none.')),
                 ('contacts', models.PositiveIntegerField(default=0, help_text='Different numbers of all cards.')),
                 ('rejected', models.PositiveIntegerField(default=0, help_text='Numbers that could not be used.')),
                 ('synced_at', models.DateTimeField(null=True)),

@@ -1,6 +1,6 @@
 import sys
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from core import loop, numbers
 from core.commands import JSONCommand
-from core.progress_bar import ProgressBar
+from core.progress_bar import progress_bar
 from lookup.answers import Failed
 from lookup.management.commands.check_sources import shown
 from lookup.search import SLOTS, SearchResult, members, search
@@ -40,17 +40,15 @@ class Command(JSONCommand):
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
         rejected = failed = 0
-        with closing(ProgressBar(self, total=len(given))) as bar:
-            for done, (where, text) in enumerate(given):
-                bar.update(done)
-                try:
-                    result = loop.run(search(numbers.parse_typed(text)))
-                except numbers.InvalidNumber as error:
-                    rejected += 1
-                    self.stderr.write(f"{where}: invalid phone number ({error})", self.style.NOTICE)
-                    continue
-                failed += result.failed
-                self._show(result, options["json"])
+        for where, text in progress_bar(given):
+            try:
+                result = loop.run(search(numbers.parse_typed(text)))
+            except numbers.InvalidNumber as error:
+                rejected += 1
+                self.stderr.write(f"{where}: invalid phone number ({error})", self.style.NOTICE)
+                continue
+            failed += result.failed
+            self._show(result, options["json"])
         if rejected or failed:
             raise CommandError(f"Of {len(given)}: {rejected} invalid, {failed} failed in both sources.")
 

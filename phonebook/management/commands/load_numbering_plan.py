@@ -1,4 +1,3 @@
-from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -6,7 +5,6 @@ from django.core.management.base import CommandParser
 
 from core import history
 from core.commands import JSONCommand
-from core.progress_bar import ProgressBar
 from phonebook.imports.numbering_plan import load_numbering_plan
 
 SHOWN_CHANGES = 20
@@ -25,8 +23,7 @@ class Command(JSONCommand):
         parser.add_argument("--dry-run", action="store_true", help="Compare and count, without changing anything.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        with closing(ProgressBar(self)) as bar:
-            result = load_numbering_plan(force=options["force"], dry_run=options["dry_run"], progress=bar.update)
+        result = load_numbering_plan(force=options["force"], dry_run=options["dry_run"])
         counts = f"{result.added:,} rows added, {result.changed:,} changed, {result.removed:,} removed."
         if not (options["dry_run"] or result.already_loaded):
             name = f"numbering plan {result.version}"

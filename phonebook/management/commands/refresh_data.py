@@ -1,16 +1,12 @@
-from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from core import history
-from core.progress_bar import ProgressBar
 from phonebook.imports import data_sets
-from phonebook.imports.progress import ImportProgress
 from phonebook.imports.refresh import DEFAULT_SOURCES, AlreadyRunning, RefreshResult, refresh
 from phonebook.management.import_command import BackgroundCommand, counts_text
 from phonebook.models import ComplaintDay
@@ -43,16 +39,10 @@ class Command(BackgroundCommand):
         sources = dict.fromkeys(options["source"] or settings.REFRESH_SOURCES or DEFAULT_SOURCES)
         results: dict[str, RefreshResult] = {}
         try:
-            with closing(ImportProgress(partial(ProgressBar, self))) as progress:
-                for source, result in refresh(
-                    sources,
-                    today=datetime.now(UTC).date(),
-                    full=options["full"],
-                    allow_loss=options["allow_loss"],
-                    progress=progress,
-                ):
-                    results[source] = result
-                    self._report(source, result, options)
+            today = datetime.now(UTC).date()
+            for source, result in refresh(sources, today=today, full=options["full"], allow_loss=options["allow_loss"]):
+                results[source] = result
+                self._report(source, result, options)
         except AlreadyRunning as error:
             raise CommandError("Another refresh_data is running. Nothing was changed.") from error
         except OSError as error:

@@ -12,18 +12,13 @@ import trustme
 from core import http
 from phonebook.address_books import carddav
 from phonebook.address_books.books import Book, BookFailed, Changes, digest
-from tests.directories import CardDAVBook, Radicale, member, multistatus, status_of, vcard
+from tests.directories import CardDAVBook, Radicale, collection, member, multistatus, status_of, vcard
 from tests.upstream import Behaviour, Conversation, Upstream, hangs, raw
 
 pytestmark = pytest.mark.once
 
 XML = "Content-Type: application/xml\r\n"
-ABOUT = (
-    '<multistatus xmlns="DAV:" xmlns:C="urn:ietf:params:xml:ns:carddav"><response><href>/book/</href><propstat><prop>'
-    "<resourcetype><collection/><C:addressbook/></resourcetype><supported-report-set><supported-report><report>"
-    "<sync-collection/></report></supported-report></supported-report-set></prop><status>HTTP/1.1 200 OK</status>"
-    "</propstat></response></multistatus>"
-)
+BOOK = collection("/book/")
 
 
 @pytest.fixture
@@ -33,15 +28,15 @@ def server() -> Iterator[Upstream]:
     upstream.stop()
 
 
-def fetch(server: Upstream, *, sync_token: str = "token", **known: str) -> Changes:
+def fetch(server: Upstream, **known: str) -> Changes:
     book = Book("office", f"{server.url}/book/", user="desk", password="secret-7")
-    return carddav.fetch(book, sync_token=sync_token, known={digest(path): version for path, version in known.items()})
+    return carddav.fetch(book, known={digest(path): version for path, version in known.items()})
 
 
-def refusal(server: Upstream, behave: Behaviour, **options: Any) -> str:
+def refusal(server: Upstream, behave: Behaviour) -> str:
     server.behave_as(behave)
     with pytest.raises(BookFailed) as error:
-        fetch(server, **options)
+        fetch(server)
     assert "secret-7" not in str(error.value)
     return str(error.value)
 
@@ -143,38 +138,15 @@ def test_statuses_are_explained(server: Upstream, status: int, reason: str) -> N
     assert len(server.heads) == 1
 
 
-def test_changes_in_pages_are_read_to_the_end(server: Upstream) -> None:
-    first = multistatus(member("/book/a.vcf", "1"), status_of("/book/", 507), token="t1")
-    second = multistatus(status_of("/book/a.vcf", 404), member("/book/b%20b.vcf", "2"), token="t2")
-    cards = multistatus(member("/book/b b.vcf", "2", vcard("Bob Example", "+12125550143")))
-    server.behave_as(in_turn(first, second, cards))
-    known = {"/book/a.vcf": digest("0"), "/book/z.vcf": digest("0")}
-    changes = fetch(server, **known)
-    assert changes.removed == {digest("/book/a.vcf")}
+def test_cards_are_listed_and_the_changed_ones_transferred(server: Upstream) -> None:
+    listed = (member("/book/a.vcf", "1"), member("/book/b%20b&lt;.vcf", "2"), collection("/book/sub/"))
+    card = multistatus(member("/book/b b&lt;.vcf", "2", vcard("Bob Example", "+12125550143")))
+    server.behave_as(in_turn(multistatus(*listed, BOOK), card))
+    changes = fetch(server, **{"/book/a.vcf": digest("1"), "/book/z.vcf": digest("0")})
+    assert changes.removed == {digest("/book/z.vcf")}
     assert [card.contacts for card in changes.cards.values()] == [{12125550143: ("Bob Example", "")}]
-    assert changes.sync_token == "t2"
-    assert b"<sync-token>t1</sync-token>" in server.bodies[1]
-    assert b"a.vcf" not in server.bodies[2]
-
-
-def test_pages_that_do_not_advance_are_refused(server: Upstream) -> None:
-    page = multistatus(status_of("/book/", 507), token="token")
-    assert refusal(server, raw(page.encode(), 207)) == "the server does not end its list of changes"
-
-
-def test_token_and_paths_are_escaped(server: Upstream) -> None:
-    changes = multistatus(member("/book/&lt;a&amp;b&gt;.vcf", "1"), token="t")
-    server.behave_as(
-        in_turn(changes, multistatus(member("/book/&lt;a&amp;b&gt;.vcf", "1", vcard("A", "+12125550142"))))
-    )
-    assert len(fetch(server, sync_token="<&>").cards) == 1
-    assert b"<sync-token>&lt;&amp;&gt;</sync-token>" in server.bodies[0]
-    assert b"<href>/book/&lt;a&amp;b&gt;.vcf</href>" in server.bodies[1]
-
-
-def test_collections_are_no_cards(server: Upstream) -> None:
-    server.behave_as(in_turn(multistatus(member("/book/", "1"), member("/book/sub/", "1"), token="t")))
-    assert fetch(server) == Changes(sync_token="t")
+    assert b"<href>/book/b%20b&lt;.vcf</href>" in server.bodies[1]
+    assert b"a.vcf" not in server.bodies[1]
 
 
 @pytest.mark.parametrize(
@@ -183,17 +155,20 @@ def test_collections_are_no_cards(server: Upstream) -> None:
     ids=["404", "blank", "no-data", "missing"],
 )
 def test_card_without_data_is_neither_removed_nor_forgotten(server: Upstream, answer: str) -> None:
-    listed = multistatus(member("/book/a.vcf", "1"), token="t")
-    server.behave_as(in_turn(listed, multistatus(answer)))
-    changes = fetch(server, sync_token="before", **{"/book/a.vcf": digest("0")})
-    assert (changes.cards, changes.removed, changes.sync_token) == ({}, set(), "before")
+    server.behave_as(in_turn(multistatus(BOOK, member("/book/a.vcf", "1")), multistatus(answer)))
+    changes = fetch(server, **{"/book/a.vcf": digest("0")})
+    assert (changes.cards, changes.removed) == ({}, set())
     assert [card.label for card in changes.not_returned] == ["/book/a.vcf"]
 
 
 def test_cut_list_of_all_cards_removes_nothing(server: Upstream) -> None:
-    without_sync = ABOUT.replace("<sync-collection/>", "")
-    cut = multistatus(member("/book/a.vcf", "1"), status_of("/book/", 507))
-    assert refusal(server, in_turn(without_sync, cut), sync_token="") == "the server does not list all cards"
+    cut = multistatus(BOOK, member("/book/a.vcf", "1"), status_of("/book/", 507))
+    assert refusal(server, in_turn(cut)) == "the server does not list all cards"
+
+
+@pytest.mark.parametrize("listed", ["", collection("/book/").replace("<C:addressbook/>", "") + collection("/book/a/")])
+def test_url_of_another_collection_is_refused(server: Upstream, listed: str) -> None:
+    assert refusal(server, in_turn(multistatus(listed))) == "the URL is not that of a CardDAV address book"
 
 
 @pytest.mark.parametrize("body", [b"<a/>" * 50, b"<a " + b"".join(b"b%d='' " % n for n in range(30)) + b"/>"])
@@ -206,9 +181,9 @@ def test_markup_that_takes_much_memory_is_refused(
 
 
 def test_credentials_that_are_not_utf8_are_sent_as_they_are(server: Upstream) -> None:
-    server.behave_as(raw(multistatus(token="t").encode(), 207))
+    server.behave_as(raw(multistatus(BOOK).encode(), 207))
     book = Book("office", f"{server.url}/book/", user="desk", password=b"p\xe4ss".decode("utf-8", "surrogateescape"))
-    carddav.fetch(book, sync_token="token", known={})
+    carddav.fetch(book, known={})
     assert b"Basic " + base64.b64encode(b"desk:p\xe4ss") in server.heads[0]
 
 
@@ -223,14 +198,14 @@ def test_certificate_is_verified(radicale: Radicale, tmp_path: Path, settings: A
     book.put(a=vcard("Alice Example", "+12125550142"))
     configured = Book("office", book.url, user="desk", password="p\u00e4ssword-7")
     if trusted:
-        assert len(carddav.fetch(configured, sync_token="", known={}).cards) == 1
+        assert len(carddav.fetch(configured, known={}).cards) == 1
     else:
         with pytest.raises(BookFailed, match="TLS certificate"):
-            carddav.fetch(configured, sync_token="", known={})
+            carddav.fetch(configured, known={})
         assert book.proxy.heads == []
     book.proxy.stop()
 
 
 def test_cloud_metadata_is_never_asked() -> None:
     with pytest.raises(BookFailed, match="not allowed"):
-        carddav.fetch(Book("office", "https://169.254.169.254/book/"), sync_token="", known={})
+        carddav.fetch(Book("office", "https://169.254.169.254/book/"), known={})

@@ -39,14 +39,13 @@ def test_only_changes_are_transferred(book: CardDAVBook) -> None:
     three(book)
     assert counts(run()) == (3, 2, 0, 0)
     assert contacts() == {ALICE: ("Alice Example", "Berlin", "office"), BOB: ("Bob Example", "", "office")}
-    first = ["PROPFIND supported-report-set", "REPORT sync-collection", "REPORT multiget"]
-    assert book.requests() == first
+    assert book.requests() == ["PROPFIND", "REPORT"]
     assert counts(run()) == (0, 0, 0, 0)
-    assert book.requests() == ["REPORT sync-collection"]
+    assert book.requests() == ["PROPFIND"]
     book.put(b=vcard("Bob Changed", "+12125550143", "+12125550144"))
     book.delete("a")
     assert counts(run()) == (1, 1, 1, 1)
-    assert book.requests() == ["REPORT sync-collection", "REPORT multiget"]
+    assert book.requests() == ["PROPFIND", "REPORT"]
     assert contacts() == {BOB: ("Bob Changed", "", "office"), CAROL: ("Bob Changed", "", "office")}
 
 
@@ -54,55 +53,8 @@ def test_many_cards_are_transferred_in_batches(book: CardDAVBook, monkeypatch: p
     monkeypatch.setattr(carddav, "BATCH", 2)
     three(book)
     assert counts(run()) == (3, 2, 0, 0)
-    assert book.requests()[2:] == ["REPORT multiget"] * 2
+    assert book.requests() == ["PROPFIND", "REPORT", "REPORT"]
     assert Contact.objects.filter(book="office").count() == 2
-
-
-def test_invalid_sync_token_lists_all_and_transfers_changes(book: CardDAVBook) -> None:
-    three(book)
-    run()
-    book.delete("a")
-    book.put(b=vcard("Bob Changed", "+12125550143"))
-    AddressBook.objects.update(sync_token=f"http://radicale.org/ns/sync/{'0' * 64}")
-    book.requests()
-    assert counts(run()) == (1, 0, 1, 1)
-    assert book.requests() == [
-        "REPORT sync-collection",
-        "PROPFIND supported-report-set",
-        "REPORT sync-collection",
-        "REPORT multiget",
-    ]
-    assert contacts() == {BOB: ("Bob Changed", "", "office")}
-    assert counts(run()) == (0, 0, 0, 0)  # with the new token
-    assert len(book.requests()) == 1
-
-
-def test_server_without_sync_collection_is_compared_by_etag(book: CardDAVBook) -> None:
-    about = (
-        "<response><href>/</href><propstat><prop><resourcetype><collection/><C:addressbook/></resourcetype></prop>"
-        "<status>HTTP/1.1 200 OK</status></propstat></response>"
-    )
-    without_sync = raw(multistatus(about).encode(), 207)
-    three(book)
-    book.faults = [without_sync]
-    assert counts(run()) == (3, 2, 0, 0)
-    assert book.requests() == ["PROPFIND supported-report-set", "PROPFIND getetag", "REPORT multiget"]
-    book.delete("a")
-    book.put(b=vcard("Bob Changed", "+12125550143"))
-    book.faults = [without_sync]
-    assert counts(run()) == (1, 0, 1, 1)
-    assert contacts() == {BOB: ("Bob Changed", "", "office")}
-    book.faults = [without_sync]
-    book.requests()
-    assert counts(run()) == (0, 0, 0, 0)
-    assert book.requests() == ["PROPFIND supported-report-set", "PROPFIND getetag"]
-
-
-def test_server_that_cannot_list_all_changes_is_listed(book: CardDAVBook) -> None:
-    three(book)
-    book.faults = [None, raw(b"", 507)]
-    assert counts(run()) == (3, 2, 0, 0)
-    assert book.requests()[2:] == ["PROPFIND getetag", "REPORT multiget"]
 
 
 def test_first_book_wins_and_the_next_one_shows_again(books: Callable[..., CardDAVBook], settings: Any) -> None:
@@ -161,7 +113,7 @@ def test_failure_in_the_middle_changes_nothing(book: CardDAVBook, fault: Any, mo
     book.faults = [None, None, fault]  # of two batches, the second
     assert run().error != ""
     after = AddressBook.objects.get()
-    assert (after.sync_token, after.synced_at) == (before.sync_token, before.synced_at)
+    assert after.synced_at == before.synced_at
     assert after.error != ""
     assert after.failed_at is not None
     assert contacts() == {ALICE: ("Alice Example", "Berlin", "office"), BOB: ("Bob Example", "", "office")}
@@ -217,10 +169,7 @@ def test_region_applies_and_its_change_transfers_all(book: CardDAVBook, monkeypa
 
 
 def test_card_that_is_not_returned_is_requested_again(book: CardDAVBook) -> None:
-    run()
-    token = AddressBook.objects.get().sync_token
     three(book)
-
     alice = member(f"{book.path}a.vcf", "x", vcard("Alice Example", "+12125550142"))
     one_of_three = raw(multistatus(alice, status_of(f"{book.path}b.vcf", 500)).encode(), 207)
     book.faults = [None, one_of_three]
@@ -228,10 +177,8 @@ def test_card_that_is_not_returned_is_requested_again(book: CardDAVBook) -> None
     result = run(rejects=rejects)
     assert (result.cards, result.added, result.rejected) == (1, 1, {"the server did not return the card": 2})
     assert sorted((where[-5:], row.detail) for where, row in rejects) == [("b.vcf", "status 500"), ("c.vcf", "")]
-    assert AddressBook.objects.get().sync_token == token
     assert run().added == 1
     assert set(contacts()) == {ALICE, BOB}
-    assert AddressBook.objects.get().sync_token != token
 
 
 def test_forgotten_number_returns_only_when_its_card_changes(book: CardDAVBook) -> None:

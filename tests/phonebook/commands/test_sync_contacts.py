@@ -14,6 +14,7 @@ from django.utils import timezone
 from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Directory
 from monitoring import task_runs
+from monitoring.health import dependencies  # noqa: F401 (its checks)
 from monitoring.health.base import CHECKS
 from phonebook.address_books.sync import TASK
 from phonebook.models import AddressBook, AddressBookCard, Contact

@@ -13,7 +13,6 @@ from core import db
 from core.db import fetch, fetch_one
 from phonebook.imports import staging
 from phonebook.imports.complaints import COMPLAINTS
-from phonebook.imports.progress import ImportProgress
 from phonebook.imports.staging import NOT_DELETED, Counts, Tables, TargetTable
 from phonebook.models import ComplaintDay, Contact
 
@@ -41,20 +40,8 @@ def upsert(table: TargetTable, rows: Iterable[tuple[Any, ...]], *, dry_run: bool
         tables.fill("staged", types, rows)
         with tables.lock(table):
             tables.derive("merged", f"SELECT {', '.join(columns)}, {NOT_DELETED} FROM staged ORDER BY {table.key[0]}")
-            tables.merge(table, counts, ImportProgress(), dry_run=dry_run)
+            tables.merge(table, counts, dry_run=dry_run)
     return counts
-
-
-def test_key_that_somebody_adds_during_the_merge_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Tables._write
-
-    def add_and_write(*arguments: Any, **options: Any) -> None:
-        Contact.objects.create(number=contacts(2)[1][0], name="from the console")
-        write(*arguments, **options)
-
-    monkeypatch.setattr(Tables, "_write", add_and_write)
-    assert upsert(CONTACTS, contacts(2)).added == 2
-    assert sorted(Contact.objects.values_list("number", "name")) == [row[:2] for row in contacts(2)]
 
 
 def test_only_changed_rows_get_a_new_timestamp() -> None:
