@@ -21,7 +21,7 @@ from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
 from accounts.models import ActiveToken, ApiToken, IdempotencyRecord
-from core import admission, database, db
+from core import admission, db
 from core.hashing import keyed_hash
 from core.retention import delete_in_batches
 
@@ -146,7 +146,7 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
 async def _find(token: ActiveToken | ApiToken, key: str) -> tuple[Any, ...] | None:
     """The columns of _SELECT, or None without a record."""
     since = timezone.now() - LIFETIME
-    return await database.fetch_one(_SELECT, [token.pk, keyed_hash("idempotency-key", key), since])
+    return await db.afetch_one(_SELECT, [token.pk, keyed_hash("idempotency-key", key), since])
 
 
 async def _wait_for_standby(token: ActiveToken | ApiToken, key: str) -> None:
@@ -157,14 +157,14 @@ async def _wait_for_standby(token: ActiveToken | ApiToken, key: str) -> None:
     the record too when it has confirmed the commit of the lock.
     """
     if db.VENDOR == "postgresql":
-        await database.fetch_one(_LOCK, [token.pk, keyed_hash("idempotency-key", key)])
+        await db.afetch_one(_LOCK, [token.pk, keyed_hash("idempotency-key", key)])
 
 
 async def _claim(token: ActiveToken | ApiToken, key: str, number: str) -> Claim | None:
     """None when another request has claimed the key first."""
     now = timezone.now()
     since, claim_id = now - LIFETIME, secrets.token_hex(16)
-    row = await database.fetch_one(
+    row = await db.afetch_one(
         _CLAIM,
         [
             *(token.pk, keyed_hash("idempotency-key", key), keyed_hash("number", number)),
@@ -178,7 +178,7 @@ async def _claim(token: ActiveToken | ApiToken, key: str, number: str) -> Claim 
 async def release(claim: Claim) -> bool:
     """Make the key available again; a search that was paid for stays paid. False when the claim was lost."""
     statement = _RELEASE if claim.entry_id is None else _RELEASE_PAID
-    return await database.fetch_one(statement, [claim.record_id, claim.claim_id]) is not None
+    return await db.afetch_one(statement, [claim.record_id, claim.claim_id]) is not None
 
 
 async def release_after_failure(claim: Claim) -> None:
