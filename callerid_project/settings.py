@@ -218,7 +218,6 @@ MIDDLEWARE = [
     "callerid_project.middleware.PolicyMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "callerid_project.middleware.BodyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -338,7 +337,7 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W021",
 ]
 # No form has a file field, and the CSRF check reads bodies before the login: a file gets 400, a body of more than 1 MiB
-# gets 413 (BodyMiddleware). The search has MAX_BODY_BYTES.
+# gets 413 (asgi.py). The search has MAX_BODY_BYTES.
 DATA_UPLOAD_MAX_NUMBER_FILES = 0
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 # Counted from the login, not from the last request. A password change ends the session too.
