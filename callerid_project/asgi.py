@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "callerid_project.settings")
 os.environ["CALLERID_SERVING"] = "true"
@@ -168,13 +168,11 @@ async def _respond_page(scope: Any, body: "_Body", send: Any) -> None:
 # --- Request and response ------------------------------------------------------------------------------------------
 
 
-class _Body:
+class _Body(NamedTuple):
     """The bytes of a request's body that arrived, and whether those are all."""
 
-    __slots__ = ("complete", "data")
-
-    def __init__(self, data: bytes, complete: bool) -> None:
-        self.data, self.complete = data, complete
+    data: bytes
+    complete: bool
 
 
 def _can_have_body(scope: Any) -> bool:

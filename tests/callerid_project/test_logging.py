@@ -114,24 +114,7 @@ def test_command_whose_reader_has_ended_prints_no_traceback() -> None:
     assert (ended.stderr, ended.returncode) == ("", 1)
 
 
-def test_a_traceback_shows_location_and_type_but_no_message(line: Line) -> None:
-    def fail() -> None:
-        try:
-            raise KeyError("Alice Example")
-        except KeyError as cause:
-            raise RuntimeError("secret-key") from cause
-
-    try:
-        fail()
-    except RuntimeError:
-        text = line("failed", exc_info=sys.exc_info())
-    assert "builtins.RuntimeError, raised at" in text
-    assert "builtins.KeyError, raised at" in text
-    assert "in fail" in text
-    assert "test_logging.py" in text
-
-
-def test_a_traceback_shows_no_values(line: Line) -> None:
+def test_a_traceback_shows_locations_and_types_but_no_values(line: Line) -> None:
     name, key = "Alice Example", "secret-key"
     try:
         try:
@@ -140,5 +123,7 @@ def test_a_traceback_shows_no_values(line: Line) -> None:
             raise RuntimeError(key) from cause
     except RuntimeError:
         text = line("failed", exc_info=sys.exc_info())
+    for word in ("builtins.RuntimeError, raised at", "builtins.KeyError, raised at", "test_logging.py"):
+        assert word in text
     shown = [row for row in text.splitlines() if not row.startswith("    ")]  # without lines of source code
     assert not any(name in row or key in row for row in shown)

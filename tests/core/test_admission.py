@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -12,8 +13,12 @@ from core.admission import Admission, Overloaded
 pytestmark = pytest.mark.once
 
 
-def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(coroutine)
+def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
 
 
 async def waiting(admission: Admission, count: int) -> list[asyncio.Task[None]]:
@@ -22,153 +27,132 @@ async def waiting(admission: Admission, count: int) -> list[asyncio.Task[None]]:
     return tasks
 
 
-def test_searches_wait_in_the_order_of_their_arrival() -> None:
-    async def check() -> None:
-        admission = Admission(most_running=2, most_waiting=9, max_wait_s=20)
-        for _ in range(2):
-            await admission.begin()
-        tasks = await waiting(admission, 3)
-        assert [task.done() for task in tasks] == [False] * 3
-        for index in range(3):
-            admission.end()
-            await tasks[index]
-            assert [task.done() for task in tasks] == [each <= index for each in range(3)]
-            assert admission.running == 2
-        for _ in range(2):
-            admission.end()
-        assert admission.running == 0
-
-    run(check())
-
-
-def test_no_more_than_most_waiting_wait() -> None:
-    async def check() -> None:
-        admission = Admission(most_running=1, most_waiting=2, max_wait_s=20)
+@on_loop
+async def test_searches_wait_in_the_order_of_their_arrival() -> None:
+    admission = Admission(most_running=2, most_waiting=9, max_wait_s=20)
+    for _ in range(2):
         await admission.begin()
-        tasks = await waiting(admission, 2)
-        with pytest.raises(Overloaded):
-            await admission.begin()
-        for task in tasks:
-            admission.end()
-            await task
-
-    run(check())
-
-
-def test_a_search_that_waited_too_long_is_refused() -> None:
-    async def check() -> None:
-        admission = Admission(most_running=1, most_waiting=9, max_wait_s=0.05)
-        await admission.begin()
-        with pytest.raises(Overloaded):
-            await admission.begin()
+    tasks = await waiting(admission, 3)
+    assert [task.done() for task in tasks] == [False] * 3
+    for index in range(3):
         admission.end()
-        assert admission.running == 0
+        await tasks[index]
+        assert [task.done() for task in tasks] == [each <= index for each in range(3)]
+        assert admission.running == 2
+    for _ in range(2):
+        admission.end()
+    assert admission.running == 0
+
+
+@on_loop
+async def test_no_more_than_most_waiting_wait() -> None:
+    admission = Admission(most_running=1, most_waiting=2, max_wait_s=20)
+    await admission.begin()
+    tasks = await waiting(admission, 2)
+    with pytest.raises(Overloaded):
         await admission.begin()
-
-    run(check())
-
-
-def test_searches_are_refused_on_arrival_while_the_queue_stands() -> None:
-    async def check() -> None:
-        admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
-        await admission.begin()
-        (task,) = await waiting(admission, 1)
-        assert admission.admits()
-        turn, began = admission._waiting[0]
-        admission._waiting[0] = turn, began - 11
-        assert not admission.admits()
-        with pytest.raises(Overloaded):
-            await admission.begin()
-        admission.end()  # the oldest one begins
+    for task in tasks:
+        admission.end()
         await task
-        assert admission.admits()
-
-    run(check())
 
 
-def test_searches_of_one_turn_of_the_event_loop_are_counted() -> None:
+@on_loop
+async def test_a_search_that_waited_too_long_is_refused() -> None:
+    admission = Admission(most_running=1, most_waiting=9, max_wait_s=0.05)
+    await admission.begin()
+    with pytest.raises(Overloaded):
+        await admission.begin()
+    admission.end()
+    assert admission.running == 0
+    await admission.begin()
+
+
+@on_loop
+async def test_searches_are_refused_on_arrival_while_the_queue_stands() -> None:
+    admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
+    await admission.begin()
+    (task,) = await waiting(admission, 1)
+    assert admission.admits()
+    turn, began = admission._waiting[0]
+    admission._waiting[0] = turn, began - 11
+    assert not admission.admits()
+    with pytest.raises(Overloaded):
+        await admission.begin()
+    admission.end()  # the oldest one begins
+    await task
+    assert admission.admits()
+
+
+@on_loop
+async def test_searches_of_one_turn_of_the_event_loop_are_counted() -> None:
     """None of them has begun when the last one arrives."""
-
-    async def check() -> None:
-        admission = Admission(most_running=2, most_waiting=3, max_wait_s=20)
-        assert [admission.admits() for _ in range(7)] == [True] * 5 + [False] * 2
-        await asyncio.sleep(0)
-        assert [admission.admits() for _ in range(7)] == [True] * 5 + [False] * 2
-        await asyncio.sleep(0)
-        await admission.begin()
-        await admission.begin()
-        tasks = await waiting(admission, 2)
-        assert [admission.admits() for _ in range(3)] == [True, False, False]
-        for task in tasks:
-            admission.end()
-            await task
-
-    run(check())
-
-
-def test_searches_that_run_again_take_no_place_in_the_queue() -> None:
-    """After a pause more of them may run than may begin."""
-
-    async def check() -> None:
-        admission = Admission(most_running=1, most_waiting=2, max_wait_s=20)
-        for _ in range(4):
-            await admission.begin()
-            admission.end()
-        admission.running += 4  # as their pauses end
-        tasks = await waiting(admission, 2)
-        assert [task.done() for task in tasks] == [False, False]
-        assert not admission.admits()
-        for task in tasks:
-            task.cancel()
-
-    run(check())
-
-
-def test_a_search_that_a_late_loop_kept_waiting_is_refused() -> None:
-    async def check() -> None:
-        admission = Admission(most_running=1, most_waiting=9, max_wait_s=0.2)
-        await admission.begin()
-        (task,) = await waiting(admission, 1)
+    admission = Admission(most_running=2, most_waiting=3, max_wait_s=20)
+    assert [admission.admits() for _ in range(7)] == [True] * 5 + [False] * 2
+    await asyncio.sleep(0)
+    assert [admission.admits() for _ in range(7)] == [True] * 5 + [False] * 2
+    await asyncio.sleep(0)
+    await admission.begin()
+    await admission.begin()
+    tasks = await waiting(admission, 2)
+    assert [admission.admits() for _ in range(3)] == [True, False, False]
+    for task in tasks:
         admission.end()
-        time.sleep(0.3)  # its turn has come, but the loop is blocked
-        with pytest.raises(Overloaded):
-            await task
-        assert admission.running == 0
+        await task
 
-    run(check())
+
+@on_loop
+async def test_searches_that_run_again_take_no_place_in_the_queue() -> None:
+    """After a pause more of them may run than may begin."""
+    admission = Admission(most_running=1, most_waiting=2, max_wait_s=20)
+    for _ in range(4):
+        await admission.begin()
+        admission.end()
+    admission.running += 4  # as their pauses end
+    tasks = await waiting(admission, 2)
+    assert [task.done() for task in tasks] == [False, False]
+    assert not admission.admits()
+    for task in tasks:
+        task.cancel()
+
+
+@on_loop
+async def test_a_search_that_a_late_loop_kept_waiting_is_refused() -> None:
+    admission = Admission(most_running=1, most_waiting=9, max_wait_s=0.2)
+    await admission.begin()
+    (task,) = await waiting(admission, 1)
+    admission.end()
+    time.sleep(0.3)  # its turn has come, but the loop is blocked
+    with pytest.raises(Overloaded):
+        await task
+    assert admission.running == 0
 
 
 @pytest.mark.parametrize("ended_first", [True, False])
-def test_a_cancelled_search_gives_its_place_back_once(ended_first: bool) -> None:
+@on_loop
+async def test_a_cancelled_search_gives_its_place_back_once(ended_first: bool) -> None:
     """The failing sequence: it is cancelled, and another search ends before its task runs."""
-
-    async def check() -> None:
-        admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
-        await admission.begin()
-        (task,) = await waiting(admission, 1)
-        steps: list[Callable[[], object]] = [admission.end, task.cancel]
-        for step in steps if ended_first else reversed(steps):
-            step()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert admission.running == 0
-
-    run(check())
+    admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
+    await admission.begin()
+    (task,) = await waiting(admission, 1)
+    steps: list[Callable[[], object]] = [admission.end, task.cancel]
+    for step in steps if ended_first else reversed(steps):
+        step()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert admission.running == 0
 
 
-def test_another_search_runs_while_one_is_paused() -> None:
-    async def check() -> None:
-        admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
-        await admission.begin()
-        (task,) = await waiting(admission, 1)
-        with admission.paused():
-            await task
-            with pytest.raises(TimeoutError):  # the second one runs
-                await asyncio.wait_for(admission.begin(), 0.01)
-        assert admission.running == 2
-        for _ in range(2):
-            admission.end()
-        assert admission.running == 0
-        await admission.begin()
-
-    run(check())
+@on_loop
+async def test_another_search_runs_while_one_is_paused() -> None:
+    admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
+    await admission.begin()
+    (task,) = await waiting(admission, 1)
+    with admission.paused():
+        await task
+        with pytest.raises(TimeoutError):  # the second one runs
+            await asyncio.wait_for(admission.begin(), 0.01)
+    assert admission.running == 2
+    for _ in range(2):
+        admission.end()
+    assert admission.running == 0
+    await admission.begin()
