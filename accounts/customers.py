@@ -21,18 +21,22 @@ def clean_name(name: str, *, of: str = "customer") -> str:
     return name
 
 
+def clean_contact(address: str) -> str:
+    """The e-mail address. Raises ValueError for anything else."""
+    try:
+        EmailField().clean(address, None)
+    except ValidationError as error:
+        raise ValueError("A contact must be an e-mail address of 254 characters at most.") from error
+    return address
+
+
 def create(*, name: str, note: str = "", contacts: Iterable[str] = ()) -> Customer:
     """A new customer. `contacts`: e-mail addresses, which get low-balance notices.
 
     Raises ValueError for an invalid name or address.
     """
     name = clean_name(name)
-    addresses = list(dict.fromkeys(contacts))
-    try:
-        for address in addresses:
-            EmailField().clean(address, None)
-    except ValidationError as error:
-        raise ValueError("A contact must be an e-mail address of 254 characters at most.") from error
+    addresses = dict.fromkeys(map(clean_contact, contacts))
     with transaction.atomic():
         customer = Customer.objects.create(name=name, note=note)
         CustomerContact.objects.bulk_create(CustomerContact(customer=customer, email=address) for address in addresses)

@@ -35,10 +35,6 @@ class CustomerForm(forms.ModelForm):
     class Meta:
         model = Customer
         fields = ("name", "note")
-        widgets = {
-            "name": widgets.UnfoldAdminTextInputWidget,
-            "note": widgets.UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        }
         help_texts = {"name": "Person or company.", "note": "Shown to operators only."}
 
     def clean_name(self) -> str:
@@ -54,11 +50,11 @@ class ContactForm(forms.ModelForm):
     class Meta:
         model = CustomerContact
         fields = ("name", "email", "low_balance")
-        widgets = {
-            "name": widgets.UnfoldAdminTextInputWidget(attrs={"aria-label": "Name"}),
-            "email": widgets.UnfoldAdminEmailInputWidget(attrs={"aria-label": "E-mail address"}),
-            "low_balance": widgets.UnfoldBooleanWidget(attrs={"aria-label": "Low-balance notices"}),
-        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs["aria-label"] = field.label
 
 
 class LinkForm(forms.Form):
