@@ -59,12 +59,6 @@ def get_by_name_or_id(text: str) -> Customer:
     return found[0]
 
 
-def lock(ids: Iterable[int]) -> None:
-    """Lock these customers against new tokens. Call it in the transaction that deletes them, before it looks for
-    their tokens: the database has no constraint that would notice a token that another transaction adds."""
-    list(Customer.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
-
-
 def lock_for_token(customer: Customer) -> None:
     """Lock the customer against its deletion. Call it in the transaction that gives it a token.
 

@@ -7,7 +7,6 @@ from typing import Any, cast
 from django import forms
 from django.conf import settings
 from django.contrib import admin
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
@@ -152,18 +151,6 @@ class CustomerAdmin(TokenRefusingAdmin):
             "chart": requests_chart(days, label="%b %d", by="day"),
             **(_ledger_figures(owned, days, now) if request.user.has_perm("accounts.view_creditentry") else {}),
         }
-
-    # --- Deletion, which Django refuses while there are tokens -------------------------------------------------------
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Within the transaction of the deletion, locks the customers first."""
-        if request.method == "POST":
-            customers.lock([customer.pk for customer in objs])
-        return super().get_deleted_objects(objs, request)
-
-    def response_action(self, request: HttpRequest, queryset: QuerySet, *args: Any) -> HttpResponse | None:
-        with transaction.atomic():
-            return super().response_action(request, queryset, *args)
 
     # --- Links to the customer's own page --------------------------------------------------------------------------
 

@@ -115,3 +115,9 @@ def query_count(client: Client, url: str, parameters: dict[str, Any] | None = No
     with CaptureQueriesContext(connection) as captured:
         assert client.get(url, parameters or {}).status_code == 200
     return len(captured)
+
+
+def a_lock_is_awaited() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(cursor.fetchone()[0])

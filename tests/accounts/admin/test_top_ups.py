@@ -18,6 +18,7 @@ from tests.accounts.admin.pages import (
     ADD,
     BULK,
     LIST,
+    a_lock_is_awaited,
     amounts,
     balance,
     hidden_fields,
@@ -119,12 +120,6 @@ def test_two_pages_of_one_operator_do_not_deadlock(supporter: User, token: ApiTo
             LogEntry.objects.log_actions(supporter.pk, [token], CHANGE, "adjusted", single_object=True)
         assert [answer.status_code for answer in other.result(30)] == [302]
     assert balance(token) == 90
-
-
-def a_lock_is_awaited() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-        return bool(cursor.fetchone()[0])
 
 
 # --- Several tokens ------------------------------------------------------------------------------------------------
