@@ -6,8 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
 from accounts import request_statistics, tokens
 from accounts.models import ApiToken, SearchHour, TokenDay
@@ -179,15 +177,3 @@ def test_running_out_statement_misses_no_token(age_days: float, within_days: int
             expected.add(token.pk)
     assert {pk for pk, _ in running_out(within_days)} == expected
     assert 0 < len(expected) < 12
-
-
-def test_running_out_is_one_statement() -> None:
-    def statements() -> int:
-        with CaptureQueriesContext(connection) as captured:
-            request_statistics.running_out(NOON, within_days=7)
-        return len(captured)
-
-    assert statements() == 1
-    for balance in range(5):
-        spent(issued(balance), 65)
-    assert statements() == 1

@@ -1135,6 +1135,8 @@ CREATE INDEX tokenday_day ON public.accounts_tokenday USING btree (day);
 CREATE INDEX unknowncharge_unknown ON public.accounts_unknowncharge USING btree (id) WHERE ((outcome)::text = 'unknown'::text);
 CREATE TRIGGER accounts_creditentry_append_only BEFORE DELETE OR UPDATE ON public.accounts_creditentry FOR EACH ROW EXECUTE FUNCTION public.accounts_creditentry_append_only();
 CREATE TRIGGER accounts_creditentry_no_truncate BEFORE TRUNCATE ON public.accounts_creditentry FOR EACH STATEMENT EXECUTE FUNCTION public.accounts_creditentry_no_truncate();
+ALTER TABLE ONLY public.accounts_apitoken
+    ADD CONSTRAINT accounts_apitoken_customer_id_72138778_fk_accounts_customer_id FOREIGN KEY (customer_id) REFERENCES public.accounts_customer(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.accounts_creditentry
     ADD CONSTRAINT accounts_creditentry_refunds_id_8054892d_fk_accounts_ FOREIGN KEY (refunds_id) REFERENCES public.accounts_creditentry(id) DEFERRABLE INITIALLY DEFERRED;
 ALTER TABLE ONLY public.accounts_creditentry

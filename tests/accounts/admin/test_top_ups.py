@@ -18,6 +18,7 @@ from tests.accounts.admin.pages import (
     ADD,
     BULK,
     LIST,
+    a_lock_is_awaited,
     amounts,
     balance,
     hidden_fields,
@@ -121,12 +122,6 @@ def test_two_pages_of_one_operator_do_not_deadlock(supporter: User, token: ApiTo
     assert balance(token) == 90
 
 
-def a_lock_is_awaited() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-        return bool(cursor.fetchone()[0])
-
-
 # --- Several tokens ------------------------------------------------------------------------------------------------
 
 
@@ -206,25 +201,6 @@ def test_bulk_page_does_not_exceed_the_allowance(support: Client, token: ApiToke
     data, _ = send(support, other, amount=40)
     assert support.post(BULK, data).status_code == 302
     assert [balance(one) for one in (token, other)] == [90, 70]
-
-
-def test_bulk_page_needs_the_permission_to_top_up(client: Client, token: ApiToken) -> None:
-    user = User.objects.create_user("other", password="x", is_staff=True)
-    every = Permission.objects.filter(content_type__app_label="accounts").exclude(codename="top_up_apitoken")
-    user.user_permissions.set(every)
-    client.force_login(user)
-    assert "top_up_selected" not in client.get(LIST).text
-    select(client, token)
-    fields = {"once": str(uuid4()), "tokens": str(token.pk), "amount": 5, "reason": "x"}
-    assert client.post(BULK, fields).status_code == 403
-    assert client.get(BULK).status_code == 403
-    assert balance(token) == 30
-
-
-def test_list_has_no_delete_action(admin_client: Client, token: ApiToken) -> None:
-    text = admin_client.get(LIST).text
-    assert "top_up_selected" in text
-    assert "delete_selected" not in text
 
 
 @pytest.mark.parametrize("wrong", ["", "x", "1,", "1;2", "9" * 19, ",".join(map(str, range(1, 902)))])
