@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from core.text import clean_text
 from phonebook.imports.readers import base
-from phonebook.imports.readers.base import ContactRow, InvalidCell, Rejected
+from phonebook.imports.readers.base import ContactRow, Rejected
 
 #: Characters of an unfolded property, with its name and parameters. Pictures are longer, and not used.
 MAX_PROPERTY = 16 * 1024
@@ -198,9 +198,8 @@ class _Card:
         self._names = dict.fromkeys(_NAMES, "")
         self._location = ""
         self._preferred_location = ""
-        #: In the order of the file: line and number, or what is wrong with a line.
-        self._entries: list[tuple[int, int] | Rejected] = []
-        self._numbers: set[int] = set()
+        #: In the order of the file: line and text of a number, or what is wrong with a line.
+        self._entries: list[tuple[int, str] | Rejected] = []
 
     def add(self, line: _Line) -> None:
         parts = line.split()
@@ -227,38 +226,18 @@ class _Card:
         """The rows of the complete card."""
         name = next(filter(None, self._names.values()), "")
         location = self._preferred_location or self._location
-        reason = None
-        if _has_undecoded(name) or _has_undecoded(location):
-            reason = base.NOT_UTF8
-        elif not (name or location):
-            reason = base.NO_NAME_OR_LOCATION
-        for entry in self._entries:
-            if isinstance(entry, Rejected):
-                yield entry
-            elif reason is None:
-                yield *entry, name, location
-            else:
-                line, number = entry
-                yield base.rejected(line, reason, number)
+        entries = (entry if isinstance(entry, Rejected) else (*entry, name, location) for entry in self._entries)
+        return base.contact_rows(entries, self._region)
 
     def _add_number(self, line: int, value: str) -> None:
         if _has_undecoded(value):
             self._entries.append(Rejected(line, base.NOT_UTF8))
             return
         text = _unescape(value, self._is_21).strip()
-        is_uri = text[:4].lower() == "tel:"
-        if is_uri:
-            text = text[4:].strip()
-        if not text:
-            return
-        try:
-            number = base.parse_number(_number_of_uri(text) if is_uri else text, self._region)
-        except InvalidCell as error:
-            self._entries.append(base.rejected_text(line, error, text))
-            return
-        if number not in self._numbers:
-            self._numbers.add(number)
-            self._entries.append((line, number))
+        if text[:4].lower() == "tel:":
+            text = _number_of_uri(text[4:].strip())
+        if text:
+            self._entries.append((line, text))
 
     def _add_address(self, value: str, preferred: bool) -> None:
         parts = (_components(value, self._is_21) + [""] * 7)[3:7]

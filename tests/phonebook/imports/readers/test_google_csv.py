@@ -82,7 +82,7 @@ def test_export() -> None:
         (2, 493023125042, "Jane Doe", "New York, NY"),
         (2, 14155550144, "Jane Doe", "New York, NY"),
         (6, 441614960142, "Example Ltd", ""),
-        Rejected(6, "number does not fit its country's numbering plan"),
+        Rejected(6, "number does not fit its country's numbering plan", "55***43"),
         Rejected(7, NO_NAME_OR_LOCATION, "1********43"),
         Rejected(7, "number is no phone number"),
         (8, 13125550145, "Last", ""),

@@ -176,7 +176,7 @@ END:VCARD
         (8, NUMBER, name, location),
         (9, 12125550143, name, location),
         (10, 12125550144, name, location),
-        Rejected(11, "number has no country code"),
+        Rejected(11, "number has no country code", "212*****45"),
         Rejected(12, "number is no phone number"),
         (13, 12125550146, name, location),
     ]
