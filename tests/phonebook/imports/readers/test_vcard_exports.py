@@ -165,8 +165,8 @@ TEL;VALUE=uri:tel:2125550145;phone-context=example.com
 TEL;VALUE=uri:sip:jane@example.com
 TEL;VALUE=text:+1 212 555 0146
 ADR;TYPE=home;LABEL="Box 1:\\n
- 1 Example Street; Elsewhere":;;1 Example Street;Elsewhere;;;
-ADR;TYPE=work;PREF=1:;;1 Example Street;Springfield;IL;62701;USA
+ 1 Example Street; Elsewhere":;;1 Example Street;;;;
+ADR;TYPE=work:;;1 Example Street;Springfield;IL;62701;USA
 PHOTO:data:image/jpeg;base64,/9j/4AAQSkZJRgABAQAAAQABAAD
  TEL:+12125550199
 END:VCARD
