@@ -137,9 +137,3 @@ def test_interrupted_load_is_not_recorded_and_can_be_repeated(monkeypatch: pytes
 def test_dry_run_counts_and_changes_nothing() -> None:
     assert "5 rows added" in load("--dry-run")
     assert not any(model._default_manager.exists() for model in (NumberPrefix, Country, Dataset))
-
-
-def test_prefix_without_name_is_answered_by_its_country() -> None:
-    load()
-    Country.objects.create(code="GB", name="United Kingdom")
-    assert awaited.answer_of(Geography(), "442079460123") == Found(location="United Kingdom")
