@@ -97,19 +97,6 @@ def test_fcc_download() -> None:
     ]
 
 
-def test_fcc_file_with_api_names() -> None:
-    text = (
-        f"{FCC_API}\n"
-        '"1000001","2021-08-12T00:00:00.000","1:17 p.m.","Phone","Wired","Unwanted Calls","212-555-0142",'
-        '"Prerecorded Voice","312-555-0199","CT","06712","POINT (-72.97 41.5)"\n'
-        "1000002,2021-08-12T00:00:00.000,,Phone,Wired,Unwanted Calls,NONE,Abandoned Calls,,CT,06712,\n"
-    )
-    assert fcc(text) == [
-        (2, 12125550142, "fcc", DAY, 1, 1, "Prerecorded Voice", "1000001"),
-        Rejected(3, "no number"),
-    ]
-
-
 def test_columns_are_found_by_name() -> None:
     assert ftc("CREATED_DATE;x;company_phone_number\n2026-03-05;y;2125550142\n") == [
         (2, 12125550142, "ftc", date(2026, 3, 5), 1, 0, "", "")
