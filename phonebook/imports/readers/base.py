@@ -111,7 +111,6 @@ def contact_rows(
             yield rejected(line, NO_NAME_OR_LOCATION, number)
 
 
-@lru_cache(maxsize=1024)
 def parse_source(text: str) -> str:
     """The name of a source. Raises InvalidCell."""
     name = clean_text(text)
@@ -132,7 +131,6 @@ def parse_day(text: str, parse: Callable[[str], date], today: date) -> date:
     return day
 
 
-@lru_cache(maxsize=1024)
 def parse_subject(text: str) -> str:
     """The subject of a complaint: one line of at most MAX_SUBJECT characters."""
     return clean_text(text)[:MAX_SUBJECT].rstrip()

@@ -67,8 +67,6 @@ def test_loading_the_numbering_plan_adds_one_entry(monkeypatch: pytest.MonkeyPat
     plan = NumberingPlan("1.0", {4930: "Berlin"}, {"DE": "Germany"})
     monkeypatch.setattr(numbering_plan, "installed_version", lambda: plan.version)
     monkeypatch.setattr(numbering_plan, "read_installed", lambda: plan)
-    Ran("load_numbering_plan", "--dry-run")
-    assert history() == []
     for _ in range(2):
         Ran("load_numbering_plan")
     assert history() == [("imported", "numbering plan 1.0", "Loaded: 2 rows added, 0 changed, 0 removed.")]
