@@ -17,8 +17,6 @@ from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ComplaintRow, InvalidCell, ListVersion, Rejected, UnreadableFile
 from phonebook.models import MAX_COUNT
 
-SOURCE = "phoneblock"
-
 #: The whole file is in memory while it is decoded.
 MAX_CHARACTERS = 256 * 2**20
 
