@@ -86,7 +86,8 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     bound = {name: members(name) for name in SLOTS}
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     if rows is None:
-        rows = await NumberRows.read(number, queries())
+        rows = NumberRows(number)
+        await rows.read(queries())
     rule, paused = await rules.find(rows), await pauses.process_pauses.names()
     ruled = Found(name=rule.name, spam=rule.spam) if rule else None
     slots = {name: Slot(bound[name], fields, number, ruled) for name, (_, fields) in SLOTS.items()}

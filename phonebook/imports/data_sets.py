@@ -8,11 +8,10 @@ from django.conf import settings
 from django.utils import timezone
 
 from phonebook.imports.pipeline import ReplacedDay
-from phonebook.imports.readers import fcc_csv, ftc_csv, phoneblock
 from phonebook.models import MAX_COUNT, Dataset
 
 #: The sources whose publishers add data every day or week.
-PUBLISHED = (ftc_csv.SOURCE, fcc_csv.SOURCE, phoneblock.SOURCE)
+PUBLISHED = ("ftc", "fcc", "phoneblock")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ import os
 import signal
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Self, TextIO
@@ -124,21 +123,23 @@ def counts_text(result: Counts, *, all_of_them: bool = False) -> str:
 
 
 class RejectList:
-    """Lists rejected rows: the first ones on stderr, or all of them in a file."""
+    """Lists rejected rows: the first ones on stderr, or all of them in a file. Use it in a `with` block. Raises
+    CommandError for a file that cannot be created, and OSError."""
 
     def __init__(self, command: BaseCommand, path: str | None) -> None:
-        self._command = command
-        self._path = path
+        self._command, self._path = command, path
         self._file: TextIO | None = None
         self._count = 0
 
     def __enter__(self) -> Self:
         if self._path:
-            with self._command_errors():
+            try:
                 # Readable by its owner only: address books are private. Never overwrites a file, which might be the one
                 # that is imported.
                 private = partial(os.open, mode=0o600)
                 self._file = open(self._path, "x", encoding="utf-8", buffering=1, opener=private)
+            except OSError as error:
+                raise CommandError(f"--rejects {self._path}: {error.strerror}. Nothing was changed.") from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -154,14 +155,6 @@ class RejectList:
         line = f"{place}: {''.join(filter(None, parts))}"
         self._count += 1
         if self._file:
-            with self._command_errors():
-                self._file.write(line + "\n")
+            self._file.write(line + "\n")
         elif self._count <= SHOWN_REJECTS:
             self._command.stderr.write(line, self._command.style.NOTICE)
-
-    @contextmanager
-    def _command_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CommandError(f"--rejects {self._path}: {error.strerror}. Nothing was changed.") from error

@@ -6,9 +6,7 @@ Contacts: `number`, and `name`, `location` or both. Complaints: `number`, `day`,
 
 from collections.abc import Sequence
 from datetime import date
-from functools import lru_cache
 
-from core import numbers
 from core.text import clean_text
 from phonebook.imports.readers import base, csv_rows
 from phonebook.imports.readers.base import InvalidCell
@@ -17,8 +15,6 @@ from phonebook.models import MAX_COUNT
 
 def _parse_number(text: str, region: str | None = None) -> int:
     """Parse a number. Without a region it begins with its country code, with or without a plus (this format's rule)."""
-    if region is None and text.isascii() and text.isdigit() and numbers.in_plan(text):
-        return int(text)
     has_country_code = region is None and "+" not in text and text.strip()[:1] in set("(0123456789")
     return base.parse_number(f"+{text.strip()}" if has_country_code else text, region)
 
@@ -35,7 +31,7 @@ class PlainContactReader(csv_rows.ContactReader):
 
     def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
         number, name, location = self.pick(cells)
-        return [(number, clean_text(name), _clean_location(location))]
+        return [(number, clean_text(name), clean_text(location))]
 
 
 class PlainComplaintReader(csv_rows.ComplaintReader):
@@ -55,10 +51,6 @@ class PlainComplaintReader(csv_rows.ComplaintReader):
         return source, day, total, robocalls, base.parse_subject(subject), base.WHOLE_COUNT
 
 
-_clean_location = lru_cache(maxsize=4096)(clean_text)  # few locations differ
-
-
-@lru_cache(maxsize=4096)
 def _parse_count(text: str, column: str) -> int:
     """Raises InvalidCell."""
     text = text.strip()

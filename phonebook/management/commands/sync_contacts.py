@@ -25,9 +25,6 @@ class Command(BackgroundCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "--book", action="append", choices=settings.ADDRESS_BOOKS, help="Only this one; may be repeated."
-        )
         parser.add_argument("--full", action="store_true", help="Transfer all cards, also those that have not changed.")
         parser.add_argument(
             "--allow-loss", action="store_true", help="Also if a book would lose more than half of its numbers."
@@ -42,7 +39,6 @@ class Command(BackgroundCommand):
             return
         if not settings.ADDRESS_BOOKS:
             raise CommandError("Set ADDRESS_BOOKS, such as ADDRESS_BOOKS=office. See docs/address-books.md.")
-        names = list(dict.fromkeys(options["book"] or settings.ADDRESS_BOOKS))
         results: dict[str, SyncResult] = {}
         with RejectList(self, options["rejects"]) as rejects:
 
@@ -52,7 +48,7 @@ class Command(BackgroundCommand):
 
             try:
                 for name, result in sync(
-                    names,
+                    settings.ADDRESS_BOOKS,
                     on_reject=rejects.add if options["rejects"] else without_card,
                     full=options["full"],
                     allow_loss=options["allow_loss"],
@@ -63,7 +59,7 @@ class Command(BackgroundCommand):
             except KeyboardInterrupt as error:
                 raise CommandError("Interrupted. The next run does the rest.") from error
         failed = [name for name, result in results.items() if result.error]
-        if not options["dry_run"] and names == settings.ADDRESS_BOOKS:
+        if not options["dry_run"]:
             task_ended.send(Command, task=TASK, succeeded=not failed)
         if options["json"]:
             self.write_json({name: asdict(result) for name, result in results.items()})

@@ -11,8 +11,6 @@ import trustme
 
 from phonebook.address_books import ldapsearch
 from phonebook.address_books.books import Book, BookFailed, Changes, read
-from phonebook.imports.readers.base import Rejected
-from phonebook.models import AddressBook
 from tests.directories import Slapd
 from tests.phonebook.address_books.conftest import Configure, contacts, counts, run
 
@@ -39,18 +37,6 @@ def test_only_changes_are_transferred(slapd: Slapd, configure: Configure) -> Non
     slapd.replace("c", "mobile", "+1 212 555 0142")
     assert counts(run("staff")) == (1, 1, 0, 0)
     assert counts(run("staff", full=True)) == (2, 0, 0, 0)
-
-
-@pytest.mark.django_db
-def test_bad_number_is_rejected_with_reason_and_id(slapd: Slapd, configure: Configure) -> None:
-    configure(slapd.environment())
-    slapd.add("a", "Alice Example", "646 555 0100", "+1 212 555 0142")
-    rejects: list[tuple[str, Rejected]] = []
-    result = run("staff", rejects=rejects)
-    assert (result.read, result.added, result.rejected) == (2, 1, {"number has no country code": 1})
-    assert rejects[0][0].startswith("staff (entryUUID=")
-    assert "Alice" not in rejects[0][0]
-    assert AddressBook.objects.get().rejected == 1
 
 
 @pytest.mark.django_db

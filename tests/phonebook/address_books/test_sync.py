@@ -49,14 +49,6 @@ def test_only_changes_are_transferred(book: CardDAVBook) -> None:
     assert contacts() == {BOB: ("Bob Changed", "", "office"), CAROL: ("Bob Changed", "", "office")}
 
 
-def test_many_cards_are_transferred_in_batches(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carddav, "BATCH", 2)
-    three(book)
-    assert counts(run()) == (3, 2, 0, 0)
-    assert book.requests() == ["PROPFIND", "REPORT", "REPORT"]
-    assert Contact.objects.filter(book="office").count() == 2
-
-
 def test_first_book_wins_and_the_next_one_shows_again(books: Callable[..., CardDAVBook], settings: Any) -> None:
     office, sales = books("office"), books("sales")
     office.put(a=vcard("Alice Office", "+12125550142"))
@@ -193,17 +185,6 @@ def test_forgotten_number_returns_only_when_its_card_changes(book: CardDAVBook) 
     assert set(contacts()) == {ALICE, BOB}
 
 
-def test_blocked_number_never_returns(book: CardDAVBook) -> None:
-    three(book)
-    run()
-    erasure.erase([str(ALICE)], block=True)
-    book.put(a=vcard("Alice Again", "+12125550142"))
-    result = run(full=True)
-    assert result.rejected == {"suppressed (forget --block)": 1}
-    assert set(contacts()) == {BOB}
-    assert not AddressBookContact.objects.filter(number=ALICE).exists()
-
-
 @pytest.fixture
 def before_merge(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], None]:
     """`before_merge(action)`: runs after the next transfer, before its result is written."""
@@ -265,10 +246,3 @@ def test_run_that_another_has_overtaken_changes_nothing(book: CardDAVBook, befor
     assert run().error == "another run synchronized it at the same time"
     assert not AddressBookCard.objects.exists()
     assert contacts() == {}
-
-
-def test_url_that_is_no_address_book_is_refused(book: CardDAVBook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADDRESS_BOOK_OFFICE_URL", f"{book.proxy.url}/desk/")
-    assert run().error == "the URL is not that of a CardDAV address book"
-    monkeypatch.setenv("ADDRESS_BOOK_OFFICE_URL", f"{book.proxy.url}/desk/nothing/")
-    assert run().error == "the server has no address book at this URL (404)"

@@ -10,11 +10,9 @@ from django.contrib.admin.models import LogEntry
 from lookup.answers import Found
 from lookup.connectors.tables import Complaints
 from phonebook.imports.refresh import refresh_lock
-from phonebook.models import Dataset
 from tests import awaited
 from tests.phonebook.commands.imports import TODAY, Ran
 from tests.phonebook.refreshing import Publishers, publishers
-from tests.publisher import gzipped
 from tests.upstream import raw
 
 __all__ = ["publishers"]
@@ -53,16 +51,6 @@ def test_failed_source_is_reported_and_the_command_fails(publishers: Publishers)
     said = json.loads(ran.out)
     assert (said["ftc"]["files"], said["ftc"]["added"], said["ftc"]["errors"]) == (1, 20, [])
     assert (said["fcc"]["files"], said["fcc"]["errors"]) == (0, ["the server answered 429 and asks to wait 600 s"])
-
-
-def test_rejected_rows_of_a_compressed_file_are_not_listed(publishers: Publishers) -> None:
-    publishers.fcc.faults = [
-        gzipped(f"Ticket ID,Date of Issue,Caller ID Number\n1,{TODAY:%m/%d/%Y},212-555-0142\n2,x,812\n".encode())
-    ]
-    ran = Ran("refresh_data", "--source", "fcc", "--json")
-    assert ran.err == ""
-    assert Dataset.objects.get(name="file fcc").version == 'W/"1"'
-    assert sum(json.loads(ran.out)["fcc"]["rejected"].values()) == 1
 
 
 def test_configured_sources_are_the_default(publishers: Publishers, settings: Any) -> None:

@@ -10,7 +10,7 @@ from django.db import DatabaseError
 
 from core import db
 from phonebook.imports.complaints import ComplaintImport
-from phonebook.imports.refresh import RefreshResult, refresh, refresh_lock
+from phonebook.imports.refresh import RefreshResult, refresh
 from phonebook.models import Dataset
 from tests.phonebook.refreshing import LIST_PATH, TOKEN, Publishers, publishers, stored
 from tests.publisher import chunked, truncated
@@ -201,11 +201,6 @@ def test_phoneblock_list_is_loaded_once_and_then_its_changes(publishers: Publish
     assert run_one("phoneblock", full=True).removed == 1
 
 
-def test_phoneblock_list_without_a_version_is_loaded_whole(publishers: Publishers) -> None:
-    publishers.phoneblock.files[LIST_PATH] = b'{"numbers": [{"phone": "+493023125042", "votes": 4}]}'
-    assert [run_one("phoneblock").read for _ in range(2)] == [1, 1]
-
-
 def test_phoneblock_without_a_token_is_not_asked(publishers: Publishers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PHONEBLOCK_TOKEN", " ")
     assert run("phoneblock") == [
@@ -241,8 +236,3 @@ def test_database_error_is_reported_without_a_row(publishers: Publishers, monkey
         assert [result.errors for result in run("fcc", "phoneblock")] == [[full]] * 2
     assert left(publishers) == ["lock"]
     assert run_one("fcc").files == 1
-
-
-def test_downloads_are_private(publishers: Publishers) -> None:
-    with refresh_lock() as directory:
-        assert directory.stat().st_mode & 0o777 == 0o700

