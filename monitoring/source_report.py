@@ -184,7 +184,7 @@ def states(now: datetime) -> dict[str, State]:
 
 def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     """What the page of a source shows; None for a name that is not configured, not paused, and has no figures in
-    `period`. Nine statements.
+    `period`. Ten statements.
 
     `member`: None if it is no longer configured. `state`: the name of its State, or `unused`. `slots`: the source in
     each slot that has it or had it. `cost`: None if a price is missing. `steps`: each hour or day of the period, oldest
@@ -194,20 +194,15 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     member = state.member if state else None
     pause = state.pause if state else SourcePause.objects.filter(pk=name).first()
     total = source_statistics.usages(since, connector=name).get((), SourceUsage())
-    by_slot = source_statistics.usages(since, "slot", connector=name)
     by_step = source_statistics.usages(since, period.step, connector=name)
     # A process with a fast clock may have counted in an hour that has not begun yet.
     steps = dict.fromkeys(period.steps(now), SourceUsage())
     steps |= {at: usage for (at,), usage in by_step.items()}
     answered, failures = source_statistics.last_results(since)
     own = [failure for failure in failures if failure.connector == name]
-    if not (member or pause or by_slot or own):
+    slots = [row for row in report(since).sources if row.name == name]
+    if not (pause or slots or own):
         return None
-    slots = [
-        SourceRow(slot, name, by_slot.get((slot,), SourceUsage()), member if member in members(slot) else None)
-        for slot in SLOTS
-        if member in members(slot) or (slot,) in by_slot
-    ]
     costs = [slot.cost for slot in slots]
     state_name = state.name if state else "paused" if pause else "unused"
     if state_name == "healthy" and not (total.calls or total.cached or name in answered):
