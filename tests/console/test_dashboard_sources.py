@@ -1,6 +1,5 @@
 """The dashboard's sources and service health: cost, breakers, failing sources, Redis, the database's log."""
 
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -168,29 +167,6 @@ def test_numbering_plan_is_checked_if_a_slot_uses_it(admin_client: Client, setti
     assert f"{unhealthy} Version 1.0 is loaded" in admin_client.get(URL).text
     Dataset.objects.filter(pk=row.pk).update(version=installed_version())
     assert "Numbering plan: healthy</strong>" in admin_client.get(URL).text
-
-
-def complaint_data_finding(client: Client) -> str:
-    return words(client.get(URL).text.partition("<strong>Complaint data: ")[2].partition("</li>")[0])
-
-
-def test_stale_complaint_data_is_unhealthy(admin_client: Client, settings: Any) -> None:
-    settings.SOURCE_B, settings.COMPLAINT_STALE_DAYS = "complaints", 5
-    assert complaint_data_finding(admin_client) == "healthy No published data is loaded."
-    for source, days_ago in (("ftc", 5), ("fcc", 0), ("import", 900)):
-        day = NOW.date() - timedelta(days=days_ago)
-        Dataset.objects.create(name=f"complaints {source}", version=str(day), rows=1, loaded_at=NOW)
-    Dataset.objects.create(name="list phoneblock", version="42", rows=1, loaded_at=NOW - timedelta(days=6))
-    advice = "Run manage.py refresh_data, and daily from a timer or cron."
-    expected = f"unhealthy Complaint data is stale: phoneblock. The newest data is 6 days old. {advice}"
-    assert complaint_data_finding(admin_client) == expected
-    settings.COMPLAINT_STALE_DAYS = 6
-    assert complaint_data_finding(admin_client) == "healthy Age in days: ftc 5, fcc 0, phoneblock 6."
-
-
-def test_stale_complaint_data_is_ignored_if_no_source_uses_it(admin_client: Client) -> None:
-    Dataset.objects.create(name="complaints ftc", version="2020-01-01", rows=1)
-    assert complaint_data_finding(admin_client) == "healthy Not used by any source."
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no log")

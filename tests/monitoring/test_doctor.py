@@ -112,13 +112,6 @@ def test_readable_key_files_are_a_problem(sound: Integrator, settings: Any, tmp_
     assert f"chmod 600 {tmp_path / 'keys.json'}" in problems()["Key files"]
 
 
-def test_a_clock_that_differs_is_a_problem(sound: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not production():
-        pytest.skip("SQLite has no other clock")
-    monkeypatch.setattr("monitoring.clocks.time.time", lambda: 1_000_000.0)
-    assert "NTP" in problems()["Clocks"]
-
-
 def test_accepting_every_host_is_a_problem(sound: Integrator, settings: Any) -> None:
     settings.ALLOWED_HOSTS = ["*"]
     assert "ALLOWED_HOSTS" in problems()["Proxy"]
