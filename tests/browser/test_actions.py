@@ -1,4 +1,4 @@
-"""Token actions in the browser: rotate, revoke, refund, adjust, top up several."""
+"""Token actions in the browser: what is copied from the page shown once, and topping up several tokens."""
 
 from collections.abc import Callable
 
