@@ -33,14 +33,13 @@ MAX_FAILURES = 20
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `breaker`:
-    how often its circuit breaker opened. `pause`: None unless an operator has paused it."""
+    """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `pause`:
+    None unless an operator has paused it."""
 
     slot: str
     name: str
     usage: SourceUsage
     member: Member | None
-    breaker: SourceUsage | None = None
     pause: SourcePause | None = None
 
     @property
@@ -104,8 +103,8 @@ def report(since: datetime) -> Report:
         used = [name for used_in, name in usages if used_in == slot]
         rules = [name for name in used if name == RULES_SOURCE]
         for name in dict.fromkeys([*rules, *configured, *used]):
-            usage, breaker = usages.get((slot, name), SourceUsage()), usages.get(("", name))
-            sources.append(SourceRow(slot, name, usage, configured.get(name), breaker, paused.get(name)))
+            usage = usages.get((slot, name), SourceUsage())
+            sources.append(SourceRow(slot, name, usage, configured.get(name), paused.get(name)))
     return Report(sources, settings.CURRENCY)
 
 
@@ -113,14 +112,12 @@ def report(since: datetime) -> Report:
 class State:
     """A configured source now. `usage`: in the current hour or, while that has fewer than ALERT_MIN_COUNT lookups, also
     in the hour before; in all slots and processes. `last_failure`, `answered_at`: None if it has not failed or answered
-    within LOOK_BACK. `opened`: how often its circuit breaker has opened this hour in all processes. `pause`: None
-    unless an operator has paused it."""
+    within LOOK_BACK. `pause`: None unless an operator has paused it."""
 
     member: Member
     usage: SourceUsage
     last_failure: SourceResult | None
     answered_at: datetime | None
-    opened: int
     pause: SourcePause | None
     now: datetime
 
@@ -175,7 +172,6 @@ def states(now: datetime) -> dict[str, State]:
             usage=usage if is_enough else both_hours.get((name,), SourceUsage()),
             last_failure=last_failures.get(name),
             answered_at=answered.get(name),
-            opened=usage.opened,
             pause=paused.get(name),
             now=now,
         )

@@ -222,11 +222,6 @@ def _sources(request: Request) -> Findings:
     for name, state in states.items():
         if state.pause:
             yield f"Paused by an operator: {name} ({described(state.pause)})."
-    if opened := [f"{name} ({state.opened} times)" for name, state in states.items() if state.opened]:
-        yield (
-            f"Circuit breakers that opened since {periods.hour(timezone.now()):%H:%M} UTC: {', '.join(opened)}; "
-            "manage.py check_sources says what to correct."
-        )
     if all(state.name == "healthy" for state in states.values()):
         yield "All configured sources are in use."
 

@@ -64,8 +64,4 @@ def test_an_orderly_end_loses_no_count(serve: Serve, end: Callable[[Service], in
 def test_a_command_flushes_its_counts(serve: Serve) -> None:
     service = serve(SOURCE_A=KNOWS, SOURCE_B=KNOWS)
     service.manage("lookup", NUMBER)
-    shell(
-        service,
-        "from monitoring import source_statistics\nsource_statistics.count_opened('own')",
-    )
-    assert counted(service) == {f"source_a {KNOWS}": 1, f"source_b {KNOWS}": 1, " own": 1}
+    assert counted(service) == {f"source_a {KNOWS}": 1, f"source_b {KNOWS}": 1}

@@ -55,7 +55,6 @@ def test_page_shows_figures_of_both_slots(frozen: None, admin_client: Client) ->
     add("paused", 5, hours_ago=3, total_us=0, ms_1=5)
     add("cached_found", 1_000, slot="source_b", total_us=0, ms_1=1_000)
     add("found", 7, hours_ago=30)  # before the period
-    add("breaker_opened", 1, slot="")
     page = admin_client.get(url(REMOTE)).text
     shown = figures(re.sub(r"\s+", " ", page))
     assert shown["Calls"] == "62 in 24 hours"
