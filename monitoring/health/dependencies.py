@@ -121,16 +121,15 @@ def _server_log(request: Request) -> Findings:
 
 @check("Clocks")
 def _clocks(request: Request) -> Findings:
-    """How far the clocks of the database and of Redis are from this host's, and which other hosts' clocks differ."""
-    differences = clocks.differences_s()
-    wrong = [f"{name}'s clock differs from that of this host by {by:+.1f} s." for name, by in differences.items()
-             if abs(by) > clocks.MAX_DIFFERENCE_S]  # fmt: skip
-    wrong += [f"{each.title}. {each.summary}" for each in incidents.open_incidents().filter(kind=clocks.KIND)]
+    """How far the database's clock is from this host's, and which other hosts' clocks differ."""
+    ahead_s = clocks.database_ahead_s()
+    wrong = [f"{each.title}. {each.summary}" for each in incidents.open_incidents().filter(kind=clocks.KIND)]
+    if ahead_s is not None and abs(ahead_s) > clocks.MAX_DIFFERENCE_S:
+        wrong.append(f"PostgreSQL's clock differs from that of this host by {ahead_s:+.1f} s.")
     for sentence in wrong:
         yield problem(sentence, clocks.ADVICE)
     if not wrong:
-        shown = ", ".join(f"{name} {by:+.2f} s" for name, by in differences.items())
-        yield f"Differences from this host: {shown}." if shown else "No other clock is used."
+        yield "No other clock is used." if ahead_s is None else f"PostgreSQL differs from this host by {ahead_s:+.2f} s."
 
 
 # --- Sources and their data -------------------------------------------------------------------------------------------
