@@ -129,7 +129,9 @@ def _clocks(request: Request) -> Findings:
     for sentence in wrong:
         yield problem(sentence, clocks.ADVICE)
     if not wrong:
-        yield "No other clock is used." if ahead_s is None else f"PostgreSQL differs from this host by {ahead_s:+.2f} s."
+        yield (
+            "No other clock is used." if ahead_s is None else f"PostgreSQL differs from this host by {ahead_s:+.2f} s."
+        )
 
 
 # --- Sources and their data -------------------------------------------------------------------------------------------
