@@ -33,14 +33,13 @@ MAX_FAILURES = 20
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `breaker`:
-    how often its circuit breaker opened. `pause`: None unless an operator has paused it."""
+    """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `pause`:
+    None unless an operator has paused it."""
 
     slot: str
     name: str
     usage: SourceUsage
     member: Member | None
-    breaker: SourceUsage | None = None
     pause: SourcePause | None = None
 
     @property
@@ -104,8 +103,8 @@ def report(since: datetime) -> Report:
         used = [name for used_in, name in usages if used_in == slot]
         rules = [name for name in used if name == RULES_SOURCE]
         for name in dict.fromkeys([*rules, *configured, *used]):
-            usage, breaker = usages.get((slot, name), SourceUsage()), usages.get(("", name))
-            sources.append(SourceRow(slot, name, usage, configured.get(name), breaker, paused.get(name)))
+            usage = usages.get((slot, name), SourceUsage())
+            sources.append(SourceRow(slot, name, usage, configured.get(name), paused.get(name)))
     return Report(sources, settings.CURRENCY)
 
 
@@ -113,14 +112,12 @@ def report(since: datetime) -> Report:
 class State:
     """A configured source now. `usage`: in the current hour or, while that has fewer than ALERT_MIN_COUNT lookups, also
     in the hour before; in all slots and processes. `last_failure`, `answered_at`: None if it has not failed or answered
-    within LOOK_BACK. `opened`: how often its circuit breaker has opened this hour in all processes. `pause`: None
-    unless an operator has paused it."""
+    within LOOK_BACK. `pause`: None unless an operator has paused it."""
 
     member: Member
     usage: SourceUsage
     last_failure: SourceResult | None
     answered_at: datetime | None
-    opened: int
     pause: SourcePause | None
     now: datetime
 
@@ -175,7 +172,6 @@ def states(now: datetime) -> dict[str, State]:
             usage=usage if is_enough else both_hours.get((name,), SourceUsage()),
             last_failure=last_failures.get(name),
             answered_at=answered.get(name),
-            opened=usage.opened,
             pause=paused.get(name),
             now=now,
         )
@@ -184,7 +180,7 @@ def states(now: datetime) -> dict[str, State]:
 
 def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     """What the page of a source shows; None for a name that is not configured, not paused, and has no figures in
-    `period`. Nine statements.
+    `period`. Ten statements.
 
     `member`: None if it is no longer configured. `state`: the name of its State, or `unused`. `slots`: the source in
     each slot that has it or had it. `cost`: None if a price is missing. `steps`: each hour or day of the period, oldest
@@ -194,20 +190,15 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     member = state.member if state else None
     pause = state.pause if state else SourcePause.objects.filter(pk=name).first()
     total = source_statistics.usages(since, connector=name).get((), SourceUsage())
-    by_slot = source_statistics.usages(since, "slot", connector=name)
     by_step = source_statistics.usages(since, period.step, connector=name)
     # A process with a fast clock may have counted in an hour that has not begun yet.
     steps = dict.fromkeys(period.steps(now), SourceUsage())
     steps |= {at: usage for (at,), usage in by_step.items()}
     answered, failures = source_statistics.last_results(since)
     own = [failure for failure in failures if failure.connector == name]
-    if not (member or pause or by_slot or own):
+    slots = [row for row in report(since).sources if row.name == name]
+    if not (pause or slots or own):
         return None
-    slots = [
-        SourceRow(slot, name, by_slot.get((slot,), SourceUsage()), member if member in members(slot) else None)
-        for slot in SLOTS
-        if member in members(slot) or (slot,) in by_slot
-    ]
     costs = [slot.cost for slot in slots]
     state_name = state.name if state else "paused" if pause else "unused"
     if state_name == "healthy" and not (total.calls or total.cached or name in answered):

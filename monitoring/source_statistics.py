@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Max, Sum
+from django.db.models import Sum
 from django.db.models.functions import TruncDay
 
 from core import metrics, write_buffer
@@ -41,8 +41,6 @@ _CACHED = {"cached_found", "cached_not_found"}
 _NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
 #: Prefix of failures whose call was another search's.
 _SHARED = "shared_"
-#: Counted like an outcome.
-_OPENED = "breaker_opened"
 
 LOOKUPS = metrics.Counter(
     "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
@@ -74,12 +72,6 @@ def count(slot: str, calls: Iterable[MemberCall]) -> None:
     write_buffer.process_buffer.add(*rows)
 
 
-@log_exceptions
-def count_opened(connector: str) -> None:
-    """Count that a source's circuit breaker opened. Never raises."""
-    write_buffer.process_buffer.add((HOURS, (hour_of(time.time()), "", connector[:200], _OPENED), [(0, 1)]))
-
-
 def is_failure(outcome: str) -> bool:
     return outcome not in _ANSWERED | _CACHED
 
@@ -108,8 +100,7 @@ def _ms(at: datetime) -> int:
 @dataclass(slots=True)
 class SourceUsage:
     """Figures of a source. `calls`: its own calls, which took `total_us` together. `failures`: how many by reason,
-    including those without a call of its own. `opened`: how often its circuit breaker opened, in all processes;
-    `last_opened`: the start of the last hour in which it did."""
+    including those without a call of its own."""
 
     calls: int = 0
     found: int = 0
@@ -118,16 +109,11 @@ class SourceUsage:
     failures: dict[str, int] = field(default_factory=dict)
     total_us: int = 0
     buckets: list[int] = field(default_factory=lambda: [0] * len(BUCKETS))
-    opened: int = 0
-    last_opened: datetime | None = None
 
-    def add(self, outcome: str, last: datetime, sums: Sequence[int]) -> None:
-        """Add what was counted with one outcome. `last`: its last hour. `sums`: as _SUMS lists them."""
+    def add(self, outcome: str, sums: Sequence[int]) -> None:
+        """Add what was counted with one outcome. `sums`: as _SUMS lists them."""
         count, total_us, *buckets = sums
         reason = outcome.removeprefix(_SHARED)
-        if outcome == _OPENED:
-            self.opened, self.last_opened = count, last
-            return
         if outcome in _CACHED:
             self.cached += count
             return
@@ -198,13 +184,13 @@ def percentile(buckets: Sequence[int], share: float) -> float | None:
 
 def usages(since: datetime, *columns: str, **only: str) -> dict[tuple[Any, ...], SourceUsage]:
     """The sums of all hours from `since` on, for each combination of `columns`: `slot`, `connector`, `hour`, `day`
-    (UTC). Openings of a circuit breaker are in the slot "". `only`: the value of a column. One statement."""
+    (UTC). `only`: the value of a column. One statement."""
     rows: Any = SourceHour.objects.filter(hour__gte=since, **only).annotate(day=TruncDay("hour", tzinfo=UTC))
-    grouped = rows.values(*columns, "outcome").annotate(**_TOTALS, last=Max("hour")).order_by(*columns, "outcome")
+    grouped = rows.values(*columns, "outcome").annotate(**_TOTALS).order_by(*columns, "outcome")
     found: dict[tuple[Any, ...], SourceUsage] = {}
-    for row in grouped.values_list(*columns, "outcome", "last", *_TOTALS):
-        key, (outcome, last, *sums) = row[: len(columns)], row[len(columns) :]
-        found.setdefault(key, SourceUsage()).add(outcome, last, sums)
+    for row in grouped.values_list(*columns, "outcome", *_TOTALS):
+        key, (outcome, *sums) = row[: len(columns)], row[len(columns) :]
+        found.setdefault(key, SourceUsage()).add(outcome, sums)
     return found
 
 

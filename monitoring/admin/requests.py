@@ -91,8 +91,7 @@ class RequestLogAdmin(TokenListAdmin):
     )
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
-    charged_text = column(lambda row: "1 credit" if row.charged else "-", "charged")
-    charged_or_not = column(
+    charged_text = column(
         lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"
     )
     source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")
@@ -114,7 +113,7 @@ class RequestLogAdmin(TokenListAdmin):
         "number",
     )
     fields = (
-        *("when", "status_text", "charged_or_not", "entry_link", "token_link", "customer", "masked_number"),
+        *("when", "status_text", "charged_text", "entry_link", "token_link", "customer", "masked_number"),
         *("request_text", "duration"),
     )
 

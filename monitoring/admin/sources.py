@@ -55,12 +55,8 @@ class PauseForm(forms.Form):
     )
 
 
-class ResumeForm(PauseForm):
-    """The reason is optional."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["reason"].required = False
+class ResumeForm(forms.Form):
+    reason = forms.CharField(max_length=200, widget=UnfoldAdminTextInputWidget, required=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +144,9 @@ class SourcesAdmin(ReadOnlyAdmin):
             state = f"paused {source_actions.described(obj.pause)}" if obj.pause else "not paused"
             return {"explanation": f"It is {state}."}
         if url_path == "pause":
-            return {"warning": _warning(source_actions.slots_without_others(obj.pk))}
+            without = " and ".join(source_actions.slots_without_others(obj.pk))
+            fails = f"No other source is left in {without}: it fails for each number without a rule or a cached answer."
+            return {"warning": fails if without else ""}
         member = source_actions.configured().get(obj.pk)
         may_cost = member is not None and member.connector.remote
         seconds = f"It takes {source_actions.MAX_CALL_S:g} seconds at most."
@@ -217,13 +215,3 @@ def _charts(steps: Sequence[tuple[datetime, SourceUsage]], *, label: str) -> dic
 def _drawn_ms(duration_ms: float | None) -> float | None:
     """At most the greatest bound: the table says that a duration is over it."""
     return None if duration_ms is None else round(min(duration_ms, BOUNDS_MS[-1]), 1)
-
-
-def _warning(without: list[str]) -> str:
-    """What pausing the last sources of these slots means."""
-    if not without:
-        return ""
-    slots = " and ".join(without)
-    if len(without) == 1:
-        return f"{slots} has no other source: it will fail for each number without a rule or a cached answer."
-    return f"{slots} have no other source: searches without a rule or a cached answer will get 500."

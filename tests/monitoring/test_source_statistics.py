@@ -146,7 +146,6 @@ def test_the_last_answer_and_the_last_failures_are_kept(
 )
 def test_outcomes_without_a_call_are_not_results(process_buffer: WriteBuffer, call: dict[str, Any]) -> None:
     count(**call)
-    source_statistics.count_opened("twilio")
     count(connector=RULES_SOURCE, elapsed_s=None)
     process_buffer.flush()
     assert not SourceResult.objects.exists()
