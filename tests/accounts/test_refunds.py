@@ -18,12 +18,6 @@ from tests.accounts.admin.pages import NUMBER, amounts, balance
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def search(token: ApiToken) -> CreditEntry:
-    awaited.charge(token=token, request_id="req-1", number=NUMBER, answer={})
-    return token.entries.get(kind="search")
-
-
 def test_refund_returns_the_credit(search: CreditEntry) -> None:
     row = credits.refund(entry=search, actor="op", reason=" wrong name ")
     assert (row.kind, row.amount, row.balance_after, row.refunds_id) == ("refund", 1, 30, search.pk)

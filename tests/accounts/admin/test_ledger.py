@@ -31,12 +31,6 @@ pytestmark = pytest.mark.django_db
 Staff = Callable[..., Client]
 
 
-@pytest.fixture
-def search(token: ApiToken) -> CreditEntry:
-    awaited.charge(token=token, request_id="req-1", number=NUMBER, answer={})
-    return token.entries.get(kind="search")
-
-
 # --- An entry's page ------------------------------------------------------------------------------------------------
 
 
