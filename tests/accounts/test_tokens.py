@@ -10,6 +10,7 @@ import time
 import weakref
 from contextlib import suppress
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import jwt
@@ -53,7 +54,10 @@ def test_jwt_of_a_test_token_says_so_also_after_rotation() -> None:
     assert not awaited.verify(issue().api_key).is_test
 
 
-@pytest.mark.parametrize("options", [{"initial_credits": 1}, {"contact": "desk@example.org"}, {"low_balance_at": 0}])
+@pytest.mark.parametrize(
+    "options",
+    [{"initial_credits": 1}, {"contact": "desk@example.org"}, {"low_balance_at": 0}, {"price": Decimal(1)}],
+)
 def test_a_test_token_is_issued_without_a_balance(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^A test token has no "):
         issue(**{"initial_credits": 0, "is_test": True, **options})

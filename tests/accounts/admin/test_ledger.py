@@ -75,13 +75,6 @@ def test_page_describes_an_operators_entry(
     assert entry_page(row, "refund") not in text
 
 
-def test_unknown_entry_is_not_an_error(admin_client: Client, token: ApiToken) -> None:
-    assert admin_client.get(f"{LEDGER}999/change/").status_code == 302
-    for page in ("refund", "check-number"):
-        for pk in (999, 10**30):
-            assert admin_client.get(f"{LEDGER}{pk}/{page}/").status_code == 404
-
-
 # --- Checking a number -----------------------------------------------------------------------------------------
 
 

@@ -201,14 +201,6 @@ def test_invalid_bulk_page_adds_nothing(admin_client: Client, token: ApiToken, w
     assert balance(token) == 30
 
 
-@pytest.mark.parametrize("wrong", [{"amount": ""}, {"reason": ""}, {"own_reference": "x" * 101}])
-def test_rejected_bulk_page_keeps_its_tokens(admin_client: Client, token: ApiToken, wrong: dict[str, Any]) -> None:
-    data, answer = send(admin_client, token, **wrong)
-    assert "errorlist" in answer.text
-    assert hidden_fields(answer)["tokens"] == data["tokens"]
-    assert (balance(token), history()) == (30, [])
-
-
 def test_select_across_takes_the_search_results_up_to_a_limit(
     admin_client: Client, token: ApiToken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
