@@ -172,15 +172,6 @@ def test_a_charge_that_a_stop_ends_is_refunded(serve: Callable[..., Service], po
     assert (account.spent(), account.refunds()) == (1, 1)
 
 
-def test_a_debit_that_arrives_after_the_settlement_is_refused(hasty_account: Account, proxy: PostgresProxy) -> None:
-    lose(hasty_account, proxy, "held")
-    proxy.refuses = False
-    hasty_account.wait_until_settled("not charged")
-    proxy.deliver()
-    assert (hasty_account.spent(), hasty_account.refunds()) == (1, 0)
-    assert hasty_account.search().json()["credits_remaining"] == 98
-
-
 def test_a_debit_that_a_pooler_forwards_late_is_refused(
     serve: Callable[..., Service], postgres_url: str, proxy: PostgresProxy
 ) -> None:

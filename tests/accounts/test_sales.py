@@ -34,7 +34,14 @@ def month() -> datetime:
 
 @pytest.mark.parametrize(
     ("setting", "given", "stored"),
-    [(None, None, None), (None, "12.5", "12.5"), ("0.02", None, "2"), ("0.02", "1.5", "1.5"), ("0.02", "0", "0")],
+    [
+        (None, None, None),
+        (None, "12.5", "12.5"),
+        ("0.02", None, "2"),
+        ("0.02", "1.5", "1.5"),
+        ("0.02", "0", "0"),
+        ("0.0000123", None, "0.0012"),
+    ],
 )
 def test_price_is_what_is_entered_or_the_settings(
     settings: Any, token: ApiToken, setting: str | None, given: str | None, stored: str | None
@@ -54,11 +61,6 @@ def test_invalid_price_is_refused(token: ApiToken, price: str) -> None:
     with pytest.raises(credits.ChangeRefused, match=r"[Pp]rice"):
         credits.adjust(token=token, amount=-1, price=Decimal(1), actor="op", reason="x")
     assert list(CreditEntry.objects.exclude(kind="issue")) == []
-
-
-def test_price_by_the_setting_is_rounded(settings: Any, token: ApiToken) -> None:
-    settings.CREDIT_PRICE = Decimal("0.00123")
-    assert top_up(token, 3).price == Decimal("0.0037")
 
 
 def test_repeated_reference_with_another_price_is_refused(token: ApiToken) -> None:

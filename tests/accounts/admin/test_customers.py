@@ -137,12 +137,6 @@ def test_contacts_are_added_and_deleted_without_a_trace(admin_client: Client, cu
     assert "@" not in "".join(f"{row.object_repr} {row.get_change_message()}" for row in LogEntry.objects.all())
 
 
-def test_same_address_twice_is_refused(admin_client: Client, customer: Customer) -> None:
-    twice = [{"customer": customer.pk, "email": "new@example.org"}] * 2
-    assert admin_client.post(page_of(customer), form(*twice)).status_code == 200
-    assert customer.contacts.count() == 1
-
-
 # --- The customer of a token ---------------------------------------------------------------------------------------
 
 
