@@ -82,7 +82,16 @@ def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[Cred
 
 
 class TokenRefusingAdmin(LargeTableAdmin):
-    """A list whose search refuses a whole token, so that neither the page nor the address shows it."""
+    """A list that refuses a whole token, in whichever field, so that neither the page nor the address shows it."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        try:
+            for text in (request.POST or request.GET).values():
+                tokens.require_no_token(str(text))
+        except tokens.WholeToken as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return redirect(request.path)
+        return super().changelist_view(request, extra_context)
 
     def search_problem(self, text: str) -> str:
         return token_text_problem(text) or super().search_problem(text)
@@ -156,13 +165,5 @@ def token_filter(text: str, noun: str) -> Filter:
     return Filter("token", "token_id", found[0].pk, note=format_html("Only {} of {}.", noun, link), warning=warning)
 
 
-class TokenListAdmin(LongListAdmin, TokenRowsAdmin):
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """A whole token, in whichever field, is refused, and neither the page nor its address shows it."""
-        try:
-            for text in (request.POST or request.GET).values():
-                tokens.require_no_token(str(text))
-        except tokens.WholeToken as error:
-            self.message_user(request, str(error), messages.ERROR)
-            return redirect(request.path)
-        return super().changelist_view(request, extra_context)
+class TokenListAdmin(TokenRefusingAdmin, LongListAdmin, TokenRowsAdmin):
+    pass

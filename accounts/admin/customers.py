@@ -141,7 +141,7 @@ class CustomerAdmin(TokenRefusingAdmin):
             "balance": sum(token.credits for token in usable),
             "usable": len(usable),
             "token_count": len(owned),
-            "searches_30d": request_statistics.searches(days),
+            "searches_30d": request_statistics.total(days, request_statistics.SEARCHES),
             "runs_out": _first_runs_out(usable, now),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
@@ -214,7 +214,7 @@ def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]
     since = periods.MONTH.since(now)
     sold = sales.sales(since, ids)
     lost = unknown_charges.count(since, ids).get(UnknownCharge.Outcome.REFUNDED, 0)
-    charged = sum(counts.get(outcome, 0) for counts in days.values() for outcome in request_statistics.CHARGED)
+    charged = request_statistics.total(days, request_statistics.CHARGED)
     return {
         "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
         "sold": sold,

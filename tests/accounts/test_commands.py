@@ -31,9 +31,6 @@ def test_create_token_prints_only_the_token_on_stdout() -> None:
     assert awaited.verify(out.strip()).credits == 100
     assert "pbx" in err
     assert out.strip() not in err
-
-
-def test_create_token_quiet_prints_nothing_else() -> None:
     out, err = run("create_token", "pbx", "--credits", 100, "--quiet")
     assert (out.count("\n"), err) == (1, "")
 
@@ -105,13 +102,11 @@ def test_list_tokens_shows_no_secret() -> None:
 def test_rotate_token_with_and_without_grace() -> None:
     first = run_json("create_token", "pbx", "--credits", 1)
     second = run_json("rotate_token", first["id"], "--grace-minutes", 5)
-    assert second["id"] == first["id"]
-    assert awaited.verify(first["api_key"]).pk == awaited.verify(second["api_key"]).pk
+    assert awaited.verify(first["api_key"]).pk == awaited.verify(second["api_key"]).pk == second["id"]
     third = run("rotate_token", first["id"], "--quiet")[0].strip()
     assert awaited.verify(third).pk == first["id"]
-    for ended in (first, second):
-        with pytest.raises(tokens.InvalidToken):
-            awaited.verify(ended["api_key"])
+    with pytest.raises(tokens.InvalidToken):
+        awaited.verify(second["api_key"])
 
 
 def test_revoke_token() -> None:

@@ -139,12 +139,6 @@ def test_running_out_is_sorted_by_time() -> None:
     assert [one.rate_a_day for one in request_statistics.running_out(NOON, within_days=7)] == [10, 10, 10]
 
 
-def test_running_out_includes_the_last_moment() -> None:
-    for balance in (70, 71):
-        spent(issued(balance), 65)
-    assert [at for _, at in running_out()] == [NOON + timedelta(days=7)]
-
-
 def test_running_out_excludes_tokens_without_recent_charges() -> None:
     idle, empty = issued(1), issued(0)
     spent(idle, 100, days_ago=7)

@@ -34,7 +34,14 @@ def month() -> datetime:
 
 @pytest.mark.parametrize(
     ("setting", "given", "stored"),
-    [(None, None, None), (None, "12.5", "12.5"), ("0.02", None, "2"), ("0.02", "1.5", "1.5"), ("0.02", "0", "0")],
+    [
+        (None, None, None),
+        (None, "12.5", "12.5"),
+        ("0.02", None, "2"),
+        ("0.02", "1.5", "1.5"),
+        ("0.02", "0", "0"),
+        ("0.0000123", None, "0.0012"),
+    ],
 )
 def test_price_is_what_is_entered_or_the_settings(
     settings: Any, token: ApiToken, setting: str | None, given: str | None, stored: str | None
@@ -54,18 +61,6 @@ def test_invalid_price_is_refused(token: ApiToken, price: str) -> None:
     with pytest.raises(credits.ChangeRefused, match=r"[Pp]rice"):
         credits.adjust(token=token, amount=-1, price=Decimal(1), actor="op", reason="x")
     assert list(CreditEntry.objects.exclude(kind="issue")) == []
-
-
-def test_price_by_the_setting_is_rounded(settings: Any, token: ApiToken) -> None:
-    settings.CREDIT_PRICE = Decimal("0.00123")
-    assert top_up(token, 3).price == Decimal("0.0037")
-
-
-def test_test_token_has_no_price(settings: Any) -> None:
-    settings.CREDIT_PRICE = Decimal("0.02")
-    assert tokens.issue(name="x", is_test=True, actor="op").token.entries.get().price is None
-    with pytest.raises(ValueError, match="test token"):
-        tokens.issue(name="x", is_test=True, price=Decimal(1), actor="op")
 
 
 def test_repeated_reference_with_another_price_is_refused(token: ApiToken) -> None:
@@ -163,31 +158,11 @@ def test_entry_and_export_show_the_price(admin_client: Client, settings: Any, to
     assert [line.rpartition(",")[2] for line in lines] == ["price", "1250.5000", ""]
 
 
-def test_page_of_a_customer_shows_sales_and_revenue(admin_client: Client) -> None:
-    customer = customers.create(name="Example Ltd")
-    url = f"/admin/accounts/customer/{customer.pk}/change/"
-    token = tokens.issue(name="x", initial_credits=100, price=Decimal(3), actor="op", customer=customer).token
-    awaited.charge(token=token, request_id="r", number="493023125042", answer={})
-    credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="x")
-    TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=41)
-    response = admin_client.get(url)
-    assert (response.context["sold"].total, response.context["revenue"]) == (3, Decimal("1.20"))
-    assert "1.20<small>USD in 30 days, at 0.03 per credit</small>" in response.text
-
-
 @pytest.mark.parametrize(("price", "shown"), [("2000", "20"), ("0.01", "0.0001"), ("33.3333", "0.333333"), ("0", "0")])
 def test_average_price_is_shown_without_trailing_zeros(admin_client: Client, price: str, shown: str) -> None:
     customer = customers.create(name="Example Ltd")
     tokens.issue(name="x", initial_credits=100, price=Decimal(price), actor="op", customer=customer)
     assert f"at {shown} per credit" in admin_client.get(f"/admin/accounts/customer/{customer.pk}/change/").text
-
-
-def test_top_up_of_several_tokens_says_what_the_price_is_for(
-    admin_client: Client, settings: Any, token: ApiToken
-) -> None:
-    settings.CREDIT_PRICE = None
-    text = select(admin_client, token, issue_token("other")).text
-    assert "Paid for the credits of each token, in USD. Leave empty if it is unknown; 0" in text
 
 
 # --- Sums of credits ---------------------------------------------------------------------------------------------

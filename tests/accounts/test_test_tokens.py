@@ -7,11 +7,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts import audit, charging, credits, tokens
+from accounts import audit, credits, tokens
 from accounts.models import ApiToken, CreditEntry, TokenDay
 from tests import awaited
 from tests.accounts.admin.pages import LIST, hidden_fields, history, issue, issue_token, page, select
-from tests.api import NUMBER
 
 pytestmark = pytest.mark.django_db
 REFUSED = "A test token has no credits: its searches are never charged."
@@ -44,14 +43,6 @@ def test_no_change_of_a_balance_is_accepted(test_token: ApiToken) -> None:
     tokens.revoke(token=test_token)
     with pytest.raises(credits.ChangeRefused, match=REFUSED):
         credits.top_up(**some, amount=5)
-    assert_unchanged(test_token)
-
-
-def test_a_search_cannot_be_charged_or_refunded(test_token: ApiToken) -> None:
-    with pytest.raises(charging.NoCreditsLeft):
-        awaited.charge(token=test_token, request_id="r", number=NUMBER, answer={})
-    with pytest.raises(credits.NotRefundable):
-        credits.refund(entry=test_token.entries.get(), actor="op", reason="x")
     assert_unchanged(test_token)
 
 

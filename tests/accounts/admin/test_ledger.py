@@ -31,12 +31,6 @@ pytestmark = pytest.mark.django_db
 Staff = Callable[..., Client]
 
 
-@pytest.fixture
-def search(token: ApiToken) -> CreditEntry:
-    awaited.charge(token=token, request_id="req-1", number=NUMBER, answer={})
-    return token.entries.get(kind="search")
-
-
 # --- An entry's page ------------------------------------------------------------------------------------------------
 
 
@@ -79,13 +73,6 @@ def test_page_describes_an_operators_entry(
     assert "INV-1" in text
     assert "Check a number" not in text
     assert entry_page(row, "refund") not in text
-
-
-def test_unknown_entry_is_not_an_error(admin_client: Client, token: ApiToken) -> None:
-    assert admin_client.get(f"{LEDGER}999/change/").status_code == 302
-    for page in ("refund", "check-number"):
-        for pk in (999, 10**30):
-            assert admin_client.get(f"{LEDGER}{pk}/{page}/").status_code == 404
 
 
 # --- Checking a number -----------------------------------------------------------------------------------------

@@ -27,12 +27,6 @@ from tests.accounts.admin.pages import (
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def search(token: ApiToken) -> CreditEntry:
-    awaited.charge(token=token, request_id="req-1", number=NUMBER, answer={})
-    return token.entries.get(kind="search")
-
-
 def test_request_id_matches_exactly(admin_client: Client, search: CreditEntry) -> None:
     awaited.charge(token=search.token, request_id="req-12", number=NUMBER, answer={})
     assert listed_entries(admin_client, request_id="req-1") == ["pbx search -1"]
@@ -91,23 +85,6 @@ def test_id_reference_and_token_filters_hide_nothing_of_each(admin_client: Clien
     assert listed_entries(admin_client, request_id="pbx", token="other") == ["other search -1"]
     assert listed_entries(admin_client, request_id="pbx", token="pbx") == []
     assert listed_entries(admin_client, request_id="pbx", kind="booked") == []
-
-
-def test_many_searches_hide_no_search_of_another_token(
-    admin_client: Client, search: CreditEntry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("core.long_lists.SCANNED", 2)
-    other = tokens.issue(name="other", initial_credits=5, actor="test").token
-    for _ in range(4):
-        awaited.charge(token=other, request_id="req-1", number=NUMBER, answer={})
-    response = admin_client.get(LEDGER, {"request_id": "req-1", "token": f"#{search.token_id}"})
-    pages = 0
-    while not response.context["cl"].result_list:
-        pages += 1
-        further = re.search(r'href="(\?[^"]+)">Search further', response.text)
-        assert further is not None
-        response = admin_client.get(LEDGER + further[1].replace("&amp;", "&"))
-    assert (pages, [row.pk for row in response.context["cl"].result_list]) == (2, [search.pk])
 
 
 def test_list_is_of_the_last_24_hours_unless_a_period_is_given(admin_client: Client, token: ApiToken) -> None:
@@ -194,12 +171,6 @@ def test_invalid_filters_show_an_error_and_no_entries(
     assert sentence in response.text
     assert "Correct the errors above to see ledger entries." in response.text
     assert listed_entries(admin_client, **parameters) == []
-
-
-def test_url_takes_no_other_filters(admin_client: Client, token: ApiToken) -> None:
-    for name in ("actor", "reason__icontains", "token__name__contains", "amount__gt", "created_at__gte"):
-        assert admin_client.get(LEDGER, {name: "1"}).status_code == 400, name
-    assert listed_entries(admin_client, o="4") == listed_entries(admin_client)
 
 
 def test_list_has_a_constant_number_of_queries(admin_client: Client, search: CreditEntry) -> None:

@@ -45,11 +45,6 @@ def test_issuing_makes_a_token_with_its_first_ledger_entry(admin_client: Client)
     assert history() == [("admin", "Issued: 100 credits, 30 days. order")]
 
 
-def test_issue_page_has_the_default_lifetime(admin_client: Client, settings: Any) -> None:
-    settings.TOKEN_DAYS = 77
-    assert 'name="days" value="77"' in admin_client.get(ADD).text
-
-
 def assert_shown_once(client: Client, response: Any, token: ApiToken, logged: str) -> None:
     assert response.status_code == 200
     assert "no-store" in response["Cache-Control"]

@@ -147,16 +147,6 @@ def test_resubmitted_bulk_page_tops_up_each_token_once(admin_client: Client, tok
     assert "thanks" in history()[0][1]
 
 
-@pytest.mark.django_db(transaction=True)
-def test_bulk_page_submitted_concurrently_tops_up_once(admin_user: User, token: ApiToken) -> None:
-    other = issue_token("other")
-    fields = {"once": str(uuid4()), "tokens": f"{token.pk},{other.pk}", "amount": 5, "reason": "x"}
-    answers = post_concurrently(admin_user, BULK, fields)
-    assert [answer.status_code for answer in answers] == [302] * 3
-    assert [amounts(one, "top-up") for one in (token, other)] == [[5], [5]]
-    assert len(history()) == 2
-
-
 def test_operators_reference_is_unique_over_bulk_pages(admin_client: Client, token: ApiToken) -> None:
     other = issue_token("other")
     submit(admin_client, page(token, "top-up"), amount=5, reason="paid", own_reference="INV-1")
@@ -209,14 +199,6 @@ def test_invalid_bulk_page_adds_nothing(admin_client: Client, token: ApiToken, w
     assert "errorlist" in admin_client.post(BULK, fields).text
     assert admin_client.get(BULK)["Location"] == LIST
     assert balance(token) == 30
-
-
-@pytest.mark.parametrize("wrong", [{"amount": ""}, {"reason": ""}, {"own_reference": "x" * 101}])
-def test_rejected_bulk_page_keeps_its_tokens(admin_client: Client, token: ApiToken, wrong: dict[str, Any]) -> None:
-    data, answer = send(admin_client, token, **wrong)
-    assert "errorlist" in answer.text
-    assert hidden_fields(answer)["tokens"] == data["tokens"]
-    assert (balance(token), history()) == (30, [])
 
 
 def test_select_across_takes_the_search_results_up_to_a_limit(
