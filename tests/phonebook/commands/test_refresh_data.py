@@ -65,9 +65,3 @@ def test_second_run_says_that_another_one_is_running(publishers: Publishers) -> 
         ran = Ran("refresh_data")
     assert str(ran.error) == "Another refresh_data is running. Nothing was changed."
     assert publishers.fcc.requests == []
-
-
-def test_unusable_directory_is_named(publishers: Publishers, settings: Any) -> None:
-    settings.DATA_DIR.write_text("a file")
-    ran = Ran("refresh_data")
-    assert str(ran.error) in (f"{publishers.downloads}: Not a directory", f"{settings.DATA_DIR}: File exists")

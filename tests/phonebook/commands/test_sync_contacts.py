@@ -60,15 +60,6 @@ def test_failed_book_fails_the_command(books: Callable[..., CardDAVBook], tmp_pa
     assert task_runs.all_runs()[TASK].failed_at
 
 
-def test_dry_run_says_so_and_records_nothing(book: CardDAVBook) -> None:
-    book.put(a=vcard("Alice Example", "+12125550142"))
-    ran = Ran("sync_contacts", "--dry-run")
-    assert ran.out.splitlines()[-1] == "Dry run: nothing was changed."
-    assert not Contact.objects.exists()
-    assert not LogEntry.objects.exists()
-    assert task_runs.all_runs() == {}
-
-
 def test_removed_book_takes_its_contacts_away(books: Callable[..., CardDAVBook], settings: Any) -> None:
     office, sales = books("office"), books("sales")
     office.put(a=vcard("Alice Office", "+12125550142"))
