@@ -14,7 +14,7 @@ GOOGLE, OUTLOOK = test_google_csv.HEADER, test_outlook_csv.HEADER
 CONTACTS = {
     "vcard": ["BEGIN:VCARD"],
     "google": [
-        GOOGLE, "\ufeff" + GOOGLE, test_google_csv.OLD_HEADER, "First Name,File As", "first name;phone 1 - value",
+        GOOGLE, "\ufeff" + GOOGLE, "First Name,File As", "first name;phone 1 - value",
         ",".join(reversed(GOOGLE.split(","))),
     ],
     "outlook": [
