@@ -63,6 +63,15 @@ class ImportResult(Counts):
     version: int | None = None
 
 
+@dataclass(slots=True)
+class TransferResult(Counts):
+    """What was done about one source of complaints or address book. `transferred`: files or cards. `errors`: sentences
+    about what failed."""
+
+    transferred: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
 class Import(ABC):
     """One import of files into `table`.
 

@@ -103,7 +103,7 @@ def contact_rows(
         if number in seen:
             continue
         seen.add(number)
-        if UNDECODED.search(name + location):
+        if not (name + location).isascii() and UNDECODED.search(name + location):
             yield rejected(line, NOT_UTF8, number)
         elif name or location:
             yield line, number, name, location

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import trustme
 
-from phonebook.address_books.sync import SyncResult, sync
+from phonebook.address_books.sync import sync
+from phonebook.imports.pipeline import TransferResult
 from phonebook.imports.readers.base import Rejected
 from phonebook.models import Contact
 from tests.directories import CardDAVBook, Radicale, Slapd
@@ -15,16 +16,16 @@ from tests.servers import required
 Configure = Callable[[Mapping[str, str]], None]
 
 
-def run(*names: str, rejects: list[tuple[str, Rejected]] | None = None, **options: Any) -> SyncResult:
+def run(*names: str, rejects: list[tuple[str, Rejected]] | None = None, **options: Any) -> TransferResult:
     """The result of the last book."""
     listed: list[tuple[str, Rejected]] = [] if rejects is None else rejects
     results = list(sync(names or ["office"], on_reject=lambda *row: listed.append(row), **options))
     return results[-1][1]
 
 
-def counts(result: SyncResult) -> tuple[int, int, int, int]:
-    assert result.error == ""
-    return result.cards, result.added, result.changed, result.removed
+def counts(result: TransferResult) -> tuple[int, int, int, int]:
+    assert result.errors == []
+    return result.transferred, result.added, result.changed, result.removed
 
 
 def contacts() -> dict[int, tuple[str, str, str | None]]:

@@ -103,7 +103,7 @@ def test_failure_in_the_middle_changes_nothing(book: CardDAVBook, fault: Any, mo
     book.put(d=vcard("Carol Example", "+12125550144"), e=vcard("Erin Example", "+12125550145"))
     book.delete("a")
     book.faults = [None, None, fault]  # of two batches, the second
-    assert run().error != ""
+    assert run().errors != []
     after = AddressBook.objects.get()
     assert after.synced_at == before.synced_at
     assert after.error != ""
@@ -167,7 +167,7 @@ def test_card_that_is_not_returned_is_requested_again(book: CardDAVBook) -> None
     book.faults = [None, one_of_three]
     rejects: list[tuple[str, Rejected]] = []
     result = run(rejects=rejects)
-    assert (result.cards, result.added, result.rejected) == (1, 1, {"the server did not return the card": 2})
+    assert (result.transferred, result.added, result.rejected) == (1, 1, {"the server did not return the card": 2})
     assert sorted((where[-5:], row.detail) for where, row in rejects) == [("b.vcf", "status 500"), ("c.vcf", "")]
     assert run().added == 1
     assert set(contacts()) == {ALICE, BOB}
@@ -213,7 +213,7 @@ def test_loss_of_more_than_half_is_refused(book: CardDAVBook) -> None:
     book.put(a=vcard("Example Bakery", *numbers[:13]), b=vcard("Example Garage", *numbers[13:]))
     run()
     book.delete("a")
-    assert run().error == "the book would lose 13 of its 24 numbers; if that is right, use --allow-loss"
+    assert run().errors == ["the book would lose 13 of its 24 numbers; if that is right, use --allow-loss"]
     assert Contact.objects.count() == 24
     assert counts(run(allow_loss=True)) == (0, 0, 0, 13)
     assert Contact.objects.count() == 11
@@ -243,6 +243,6 @@ def test_dry_run_counts_and_changes_nothing(book: CardDAVBook) -> None:
 def test_run_that_another_has_overtaken_changes_nothing(book: CardDAVBook, before_merge: Any) -> None:
     three(book)
     before_merge(lambda: AddressBook.objects.create(name="office", synced_at=timezone.now()))
-    assert run().error == "another run synchronized it at the same time"
+    assert run().errors == ["another run synchronized it at the same time"]
     assert not AddressBookCard.objects.exists()
     assert contacts() == {}

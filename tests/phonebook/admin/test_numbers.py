@@ -88,18 +88,6 @@ def test_text_is_cleaned_before_it_is_stored(admin_client: Client) -> None:
     assert NumberRule.objects.values_list("name", "note").get() == ("Alice Example", "line break")
 
 
-def test_saving_sets_updated_at(admin_client: Client) -> None:
-    old = timezone.now() - timedelta(days=9)
-    for model, url in ((Contact, CONTACTS), (NumberRule, RULES)):
-        model.objects.create(number=NUMBER, name="old")
-        model.objects.update(updated_at=old)
-        fields = {"name": "new", "location": "", "spam": "unknown", "note": ""}
-        assert admin_client.post(f"{row_page(url, NUMBER)}change/", fields).status_code == 302
-        row = model.objects.get()
-        assert row.name == "new"
-        assert row.updated_at > old + timedelta(days=8)
-
-
 def test_contact_needs_a_name_or_a_location(admin_client: Client) -> None:
     empty = {"number": str(NUMBER), "name": "", "location": ""}
     assert "Enter at least one of these: name, location." in admin_client.post(f"{CONTACTS}add/", empty).text
@@ -172,12 +160,6 @@ def test_missing_subject_is_shown_as_a_dash(admin_client: Client) -> None:
     assert list(ComplaintDay.objects.order_by("number").values_list("total", "subject_id")) == (
         [(2, subject.pk), (2, None), (2, 30_000)]
     )
-
-
-def test_forms_recommend_rules_over_imported_rows(admin_client: Client) -> None:
-    for url in (CONTACTS, COMPLAINTS):
-        assert "Rules override all sources and imports" in admin_client.get(f"{url}add/").text
-    assert "Rules override all sources and imports" not in admin_client.get(f"{RULES}add/").text
 
 
 @pytest.fixture

@@ -244,13 +244,6 @@ def test_files_of_several_formats_in_one_command(file: Any) -> None:
     ]
 
 
-def test_repeated_count_counts_once(file: Any) -> None:
-    path = file(f"number,day,total,source\n{JANE},{TODAY},3,a\n{JANE},{TODAY},5,a\n{JANE},{TODAY},1,b\n")
-    ran = Ran("import_complaints", path)
-    assert f"{path}:3: 1********42: repeats an earlier row (line 2)" in ran.err
-    assert [row[1:4] for row in complaint_days()] == [("a", TODAY, 3), ("b", TODAY, 1)]
-
-
 def test_total_of_0_removes_the_count(file: Any) -> None:
     Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},3\n"))
     assert Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},0\n"), "--json").counts() == {"removed": 1}

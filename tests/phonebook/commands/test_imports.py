@@ -11,12 +11,9 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import OperationalError
 
-from lookup.answers import Found
-from lookup.connectors.tables import Directory
 from phonebook import cache_versions
 from phonebook.imports.staging import Tables, TargetTable
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact
-from tests import awaited
 from tests.phonebook.commands.imports import JANE, TODAY, Ran
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
@@ -44,17 +41,6 @@ def test_valid_rows_are_imported_and_others_listed_by_line(file: Any) -> None:
         "Contacts: 1 added.",
     ]
     assert Contact.objects.values_list("number", "name", "location").get() == (JANE, "Jane Doe", "New York")
-
-
-def test_vcard_is_recognized_and_found_by_the_next_search(file: Any) -> None:
-    card = (
-        "BEGIN:VCARD\r\nVERSION:3.0\r\nFN:Jane Doe\r\nADR;TYPE=HOME:;;1 Main St;New York;NY;10001;USA\r\n"
-        "TEL;TYPE=CELL:(212) 555-0142\r\nTEL;TYPE=WORK:+44 161 496 0142\r\nEND:VCARD\r\n"
-    )
-    ran = Ran("import_contacts", file(card, "contacts.vcf"), "--region", "us")
-    assert ran.out == "2 rows read (vCard): 0 rejected.\nContacts: 2 added.\n"
-    found = Found(name="Jane Doe", location="New York, NY")
-    assert [awaited.answer_of(Directory(), n) for n in ("12125550142", "441614960142")] == [found, found]
 
 
 def test_format_overrides_an_unrecognized_first_line(file: Any) -> None:
@@ -114,14 +100,6 @@ def test_rejects_never_overwrite_a_file(file: Any) -> None:
     assert str(ran.error) == f"--rejects {path}: File exists. Nothing was changed."
     assert GOOD in Path(path).read_text()
     assert not Contact.objects.exists()
-
-
-def test_numbers_without_country_code_need_the_region(file: Any) -> None:
-    path = contact_file(file, GOOD, "2125550143,John,")
-    assert "--region US" in Ran("import_contacts", path).out
-    assert Contact.objects.count() == 1
-    assert "--region US" not in Ran("import_contacts", path, "--region", "US").out
-    assert Contact.objects.count() == 2
 
 
 @pytest.mark.parametrize(

@@ -43,15 +43,6 @@ def test_only_given_fields_change() -> None:
     assert NumberRule.objects.get().updated_at > before
 
 
-def test_text_is_cleaned_before_it_is_stored() -> None:
-    assert as_json("--name", "  Alice\u202e\x07   Example ", "--note", "line\r\nbreak") == {
-        "number": NUMBER,
-        "spam": None,
-        "name": "Alice Example",
-        "note": "line break",
-    }
-
-
 @pytest.mark.parametrize(
     "arguments",
     [("--spam", "unknown"), ("--name", " \u202e "), ("--note", "only a note"), ("--spam", "unknown", "--name", "")],

@@ -11,8 +11,6 @@ from core import numbers
 from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Complaints
 from phonebook.imports import sample_data
-from phonebook.imports.contacts import ContactImport
-from phonebook.imports.files import open_text
 from phonebook.imports.sample_data import DEMO_NUMBER, load_sample_data
 from phonebook.models import ComplaintDay, Contact, Dataset, NumberPrefix, NumberRule
 from tests import awaited
@@ -78,9 +76,3 @@ def test_every_number_is_reserved_for_fiction(name: str) -> None:
     assert len(rows) >= 8
     for row in rows:
         assert RESERVED.fullmatch(numbers.parse(row["number"])), row
-
-
-def test_sample_contacts_can_be_imported() -> None:
-    file = open_text(str(sample_data._FOLDER / "contacts.csv"))
-    result = ContactImport(on_reject=lambda name, row: pytest.fail(row.reason)).run([file])
-    assert result.added == len(list(sample_data._rows("contacts")))

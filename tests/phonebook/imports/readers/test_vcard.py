@@ -94,13 +94,6 @@ def test_undecodable_name_or_location_is_rejected(charset: str, name: str) -> No
     assert of_card(line, "N:Doe;Jane", f"TEL:+{NUMBER}") == [Rejected(4, base.NOT_UTF8, MASKED)]
 
 
-def test_undecodable_bytes_in_unused_values_are_ignored() -> None:
-    adr = b"ADR:;;Stra\xdfe;Springfield;;;\xdf"
-    assert of_card("FN:Jane", b"N:\xf6", b"ORG:\xf6", adr, b"NOTE:\xf6", f"TEL:+{NUMBER}") == [
-        (7, NUMBER, "Jane", "Springfield")
-    ]
-
-
 # --- locations ------------------------------------------------------------------------------------------------------
 
 
@@ -168,11 +161,6 @@ def test_invalid_number_is_rejected_and_not_printed(tel: str, masked: str | None
     assert rejected.reason.startswith("number ")
     assert tel.rpartition(":")[2] not in rejected.reason
     assert row == (4, NUMBER, "Jane", "")
-
-
-@pytest.mark.parametrize("tel", ["TEL:", "TEL;CELL: ", "TEL;VALUE=uri:tel:"])
-def test_empty_number_is_ignored(tel: str) -> None:
-    assert of_card("FN:Jane", tel) == []
 
 
 def test_number_is_yielded_once_per_card() -> None:

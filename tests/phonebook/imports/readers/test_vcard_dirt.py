@@ -83,10 +83,6 @@ def test_property_that_is_too_long_is_rejected(name: str) -> None:
     assert of_card(*long) == [Rejected(2, vcard.TOO_LONG), (24, NUMBER, "Jane", "")]
 
 
-def test_picture_without_indent_ends_with_a_blank_line() -> None:
-    assert of_card("PHOTO;BASE64:", "AAAA", "", "junk") == [Rejected(5, vcard.NO_PROPERTY)]
-
-
 @pytest.mark.parametrize(
     ("first", "line", "found"),
     [
