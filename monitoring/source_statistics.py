@@ -138,16 +138,6 @@ class SourceUsage:
         return self.failed - self.failures.get("paused", 0)
 
     @property
-    def failed_calls(self) -> int:
-        """Failures of calls, its own and shared ones."""
-        return self.failed - self.not_called
-
-    @property
-    def not_called(self) -> int:
-        """Failures without a call: paused, or one of the guard's."""
-        return sum(count for reason, count in self.failures.items() if reason in _NOT_CALLED)
-
-    @property
     def unpaused(self) -> int:
         """Lookups without cached answers and without those of a paused source."""
         return self.found + self.not_found + self.failed_unpaused
