@@ -24,25 +24,11 @@ from core.long_lists import Filter, choice_field, text_field
 from lookup.search import SLOTS
 from lookup.source_actions import configured
 from monitoring.models import RequestLogEntry
-from monitoring.source_statistics import is_failure, outcome_text
+from monitoring.source_statistics import REASONS, is_failure, outcome_text
 from monitoring.templatetags.figures import milliseconds
 
 ANY = "any"
 SLOT_NAMES = {"source_a": "Source A", "source_b": "Source B"}
-#: Reasons of failures (docs/monitoring.md); connectors of an operator's own may have others.
-REASONS = {
-    "late": "late: no answer in time",
-    "unavailable": "unavailable",
-    "error": "error",
-    "bad_response": "bad_response: not understood",
-    "auth": "auth: key refused",
-    "quota": "quota: account used up",
-    "rate_limited": "rate_limited by the vendor",
-    "breaker": "breaker: circuit breaker open",
-    "paused": "paused by an operator",
-    "busy": "busy: concurrency limit reached",
-    "no_time": "no_time: no time left to call it",
-}
 STATUSES = (200, 400, 403, 429, 500, 503)
 #: The answer is logged after the ledger entry is written.
 MAX_WRITE_DELAY = timedelta(minutes=1)
@@ -65,7 +51,7 @@ class RequestLogForm(TokenListForm):
     outcome = choice_field("Outcome", OUTCOMES.items())
     status = choice_field("Status", [(str(status), str(status)) for status in STATUSES])
     failed = choice_field("Failed source", failing_choices)
-    reason = choice_field("Reason", REASONS.items())
+    reason = choice_field("Reason", [(reason, reason.replace("_", " ")) for reason in REASONS])
     number_hash = forms.RegexField(r"[0-9a-f]{64}\Z", required=False, max_length=64, widget=forms.HiddenInput)
 
     main = ("token", "request_id", "number")
@@ -159,7 +145,7 @@ def _slot_text(row: RequestLogEntry, slot: str) -> str:
 def _slot(row: RequestLogEntry, slot: str) -> dict[str, Any]:
     """What one slot and its connectors did. `status`: empty when it was not asked."""
     logged = json.loads(row.calls).get(slot, []) if row.calls else []
-    context = {"name": f"Source {slot[-1].upper()}", "status": getattr(row, slot), "text": _slot_text(row, slot)}
+    context = {"name": SLOT_NAMES[slot], "status": getattr(row, slot), "text": _slot_text(row, slot)}
     return {**context, "calls": [_call(*call) for call in logged]}
 
 
