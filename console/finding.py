@@ -32,7 +32,7 @@ from core import numbers
 from core.admin import MAX_SEARCH, page_url, submitted
 from core.long_lists import EVER
 from lookup import source_actions
-from monitoring.admin.request_queries import RequestLogForm
+from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from phonebook.models import ComplaintDay, Contact, NumberRule
 

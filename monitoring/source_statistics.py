@@ -45,11 +45,10 @@ _SHARED = "shared_"
 LOOKUPS = metrics.Counter(
     "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
 )
-#: The outcomes that LOOKUPS tells apart, because a connector of the operator's own may fail for any reason.
-_METRIC_OUTCOMES = {
-    *_ANSWERED, *_CACHED, *_NOT_CALLED,
-    "auth", "bad_response", "error", "late", "quota", "rate_limited", "unavailable",
-}  # fmt: skip
+#: Why sources fail (docs/monitoring.md), most urgent first. A connector of the operator's own may have other reasons,
+#: which LOOKUPS does not tell apart.
+REASONS = ("auth", "quota", "rate_limited", "late", "unavailable", "bad_response", "error", *sorted(_NOT_CALLED))
+_METRIC_OUTCOMES = {*_ANSWERED, *_CACHED, *REASONS}
 
 
 @log_exceptions
@@ -136,16 +135,6 @@ class SourceUsage:
     def failed_unpaused(self) -> int:
         """Failures without those while an operator had paused the source."""
         return self.failed - self.failures.get("paused", 0)
-
-    @property
-    def failed_calls(self) -> int:
-        """Failures of calls, its own and shared ones."""
-        return self.failed - self.not_called
-
-    @property
-    def not_called(self) -> int:
-        """Failures without a call: paused, or one of the guard's."""
-        return sum(count for reason, count in self.failures.items() if reason in _NOT_CALLED)
 
     @property
     def unpaused(self) -> int:

@@ -44,8 +44,7 @@ BARS = (
     ("found", "found", "found", "#1f6fb2"),
     ("not found", "not_found", "not-found", "#8a93a0"),
     ("cached", "cached", "cached", "#45a5d9"),
-    ("failed", "failed_calls", "failed", "#d03a20"),
-    ("failed without a call", "not_called", "not-called", "#c58a00"),
+    ("failed", "failed", "failed", "#d03a20"),
 )
 
 

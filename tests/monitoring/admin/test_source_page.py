@@ -85,7 +85,7 @@ def test_chart_and_table_have_each_step(
     charts = response.context["charts"]
     assert len(rows) == steps
     outcomes, latency = (json.loads(charts[name]["data"]) for name in ("outcomes", "latency"))
-    assert [len(data["data"]) for data in (*outcomes["datasets"], *latency["datasets"])] == [steps] * 7
+    assert [len(data["data"]) for data in (*outcomes["datasets"], *latency["datasets"])] == [steps] * 6
     assert (outcomes["datasets"][0]["data"][-1], latency["datasets"][0]["data"][-1]) == (2, 37.5)
     assert latency["datasets"][0]["data"][0] is None
 
