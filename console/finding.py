@@ -31,7 +31,7 @@ from console import pages
 from core import numbers
 from core.admin import MAX_SEARCH, page_url, submitted
 from core.long_lists import EVER
-from lookup.search import SLOTS, members
+from lookup.search import SLOTS, bound_sources
 from monitoring.admin.request_queries import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from phonebook.models import ComplaintDay, Contact, NumberRule
@@ -211,7 +211,7 @@ def _requests(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
 def _sources(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
     slots: dict[str, list[str]] = {}
     for slot in SLOTS:
-        for member in members(slot):
+        for member in bound_sources(slot):
             if search.text.casefold() in member.name.casefold():
                 slots.setdefault(member.name, []).append(slot)
     return (

@@ -153,8 +153,8 @@ class SourcesAdmin(ReadOnlyAdmin):
             return {"explanation": f"It is {state}."}
         if url_path == "pause":
             return {"warning": _warning(source_actions.slots_without_others(obj.pk))}
-        member = source_actions.configured().get(obj.pk)
-        may_cost = member is not None and member.connector.remote
+        bound = source_actions.configured().get(obj.pk)
+        may_cost = bound is not None and bound.connector.remote
         seconds = f"It takes {source_actions.MAX_CALL_S:g} seconds at most."
         return {"once": True, "warning": f"The vendor may bill it. {seconds}" if may_cost else ""}
 

@@ -171,7 +171,7 @@ def test_unused_and_no_longer_configured_sources_are_listed(admin_client: Client
 
 def test_breaker_state_here_and_openings_everywhere_are_shown(admin_client: Client, settings: Any) -> None:
     configure(settings, "Knows,RemoteKnows,RemoteFails,RemoteKnowsName")
-    guards = [member.guard for member in search.members("source_a")]
+    guards = [member.guard for member in search.bound_sources("source_a")]
     assert guards[2] is not None
     guards[2].breaker.failed(guards[2].breaker.admit(), open_now=True)
     for hours_ago, count in ((0, 1), (3, 2), (25, 4)):
