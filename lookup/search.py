@@ -1,4 +1,4 @@
-"""A search: the operator rule, then the local members of both slots, then their vendors, under one deadline."""
+"""A search: the operator rule, then the local sources of both slots, then their vendors, under one deadline."""
 
 import asyncio
 import logging
@@ -11,9 +11,9 @@ from django.conf import settings
 
 from core import admission
 from lookup import pauses, signals
-from lookup.answers import Answer, Failed, Found, MemberCall
+from lookup.answers import Answer, Failed, Found, SourceCall
 from lookup.connectors.base import call_connector, checked
-from lookup.connectors.registry import Member, bind
+from lookup.connectors.registry import BoundSource, bind
 from lookup.connectors.tables import TableConnector
 from lookup.slot import Slot
 from lookup.vendors import cache
@@ -38,12 +38,12 @@ class AllSourcesFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SlotResult:
-    """`calls`: what the operator rule and each called member contributed, in the configured order; none in test mode.
+    """`calls`: what the operator rule and each called source contributed, in the configured order; none in test mode.
     Members that could not add a field are left out."""
 
     answer: Answer
     elapsed_s: float
-    calls: tuple[MemberCall, ...] = ()
+    calls: tuple[SourceCall, ...] = ()
 
     @property
     def status(self) -> str:
@@ -51,7 +51,7 @@ class SlotResult:
         return self.answer.outcome.replace("_", "-")
 
     def suppliers(self) -> dict[str, str]:
-        """Field → the member that supplied it (`operator rules` for a rule), for each field of the answer."""
+        """Field → the source that supplied it (`operator rules` for a rule), for each field of the answer."""
         found = [(call.connector, call.answer.known()) for call in self.calls if isinstance(call.answer, Found)]
         known = self.answer.known() if isinstance(self.answer, Found) else {}
         return {field: next(name for name, fields in found if field in fields) for field in known}
@@ -83,7 +83,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
 
     `rows`: those of `queries`, if they were read already.
     """
-    bound = {name: members(name) for name in SLOTS}
+    bound = {name: bound_sources(name) for name in SLOTS}
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     if rows is None:
         rows = NumberRows(number)
@@ -103,7 +103,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     return SearchResult(number, results)
 
 
-def members(slot: str) -> tuple[Member, ...]:
+def bound_sources(slot: str) -> tuple[BoundSource, ...]:
     """The connectors that `slot` is bound to. Raises ImproperlyConfigured."""
     setting, fields = SLOTS[slot]
     return bind(setting, getattr(settings, setting), fields)
@@ -112,29 +112,29 @@ def members(slot: str) -> tuple[Member, ...]:
 def queries() -> tuple[NumberQuery, ...]:
     """What a search reads from tables: the operator rule, the cache version if a vendor may be called, and what the
     table connectors read."""
-    return _queries(*map(members, SLOTS))
+    return _queries(*map(bound_sources, SLOTS))
 
 
 @lru_cache(maxsize=16)
-def _queries(*slots: tuple[Member, ...]) -> tuple[NumberQuery, ...]:
-    bound = [member for members in slots for member in members]
+def _queries(*slots: tuple[BoundSource, ...]) -> tuple[NumberQuery, ...]:
+    bound = [source for sources in slots for source in sources]
     queries = [rules.QUERY]
-    if any(member.guard for member in bound):
+    if any(source.guard for source in bound):
         queries.append(cache_versions.QUERY)
-    queries += [member.connector.query for member in bound if isinstance(member.connector, TableConnector)]
+    queries += [source.connector.query for source in bound if isinstance(source.connector, TableConnector)]
     return tuple(dict.fromkeys(queries))
 
 
 async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str]) -> None:
-    """Call the slot's local members except those that are paused. Each slot has SEARCH_DEADLINE_S of its own, so that a
+    """Call the slot's local sources except those that are paused. Each slot has SEARCH_DEADLINE_S of its own, so that a
     slow slot takes no time from the other."""
     started = time.monotonic()
     deadline = started + settings.SEARCH_DEADLINE_S
-    for index, member in slot.due(remote=False):
+    for index, source in slot.due(remote=False):
         called_at = time.monotonic()
-        answer = await _local_answer(member, number, rows, paused, deadline)
+        answer = await _local_answer(source, number, rows, paused, deadline)
         elapsed_s = time.monotonic() - called_at
-        if isinstance(member.connector, TableConnector) and member.connector.query in rows:
+        if isinstance(source.connector, TableConnector) and source.connector.query in rows:
             elapsed_s += rows.elapsed_s
             slot.elapsed_s = rows.elapsed_s
         slot.record(index, answer, elapsed_s)
@@ -142,25 +142,25 @@ async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozens
 
 
 async def _local_answer(
-    member: Member, number: str, rows: NumberRows, paused: frozenset[str], deadline: float
+    source: BoundSource, number: str, rows: NumberRows, paused: frozenset[str], deadline: float
 ) -> Answer:
     timeout_s = deadline - time.monotonic()
-    if member.name in paused:
+    if source.name in paused:
         return pauses.PAUSED
     if timeout_s <= 0:
         return NO_TIME
-    if isinstance(member.connector, TableConnector):
-        answer = await checked(member.name, partial(member.connector.read, rows))
+    if isinstance(source.connector, TableConnector):
+        answer = await checked(source.name, partial(source.connector.read, rows))
     else:
-        answer = await call_connector(member.name, member.connector, number, timeout_s=timeout_s)
+        answer = await call_connector(source.name, source.connector, number, timeout_s=timeout_s)
     return answer if time.monotonic() <= deadline else LATE
 
 
 async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float, paused: frozenset[str]) -> None:
     """Use the cached answers, and call the vendors for the others, except those that are paused: those of all slots at
     the same time. `version`: the number's cache version."""
-    due = [member for slot in slots for _, member in slot.due(remote=True)]
-    keys = {member.name: member.guard.key(number, version) for member in due if member.guard}
+    due = [source for slot in slots for _, source in slot.due(remote=True)]
+    keys = {source.name: source.guard.key(number, version) for source in due if source.guard}
     cached: dict[str, Answer] = {keys[name]: pauses.PAUSED for name in keys.keys() & paused}
     cached |= await cache.answers.get(list(keys.values()))
     first, *others = [_call_in_turn(slot, number, keys, cached, deadline) for slot in slots]
@@ -173,16 +173,16 @@ async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: 
 async def _call_in_turn(
     slot: Slot, number: str, keys: Mapping[str, str], cached: Mapping[str, Answer], deadline: float
 ) -> None:
-    """Call the slot's vendors, one after the other. `keys`: by member. `cached`: the answers that need no call."""
-    for index, member in slot.due(remote=True):
+    """Call the slot's vendors, one after the other. `keys`: by source. `cached`: the answers that need no call."""
+    for index, source in slot.due(remote=True):
         asked_at = time.monotonic()
-        key = keys[member.name]
+        key = keys[source.name]
         if key in cached:
             slot.record(index, cached[key], 0.0, cached=True)
         elif asked_at >= deadline:
             slot.record(index, NO_TIME, 0.0)
-        elif member.guard:
-            answer, joined = await member.guard.lookup(number, key=key, deadline=deadline)
+        elif source.guard:
+            answer, joined = await source.guard.lookup(number, key=key, deadline=deadline)
             elapsed_s = time.monotonic() - asked_at
             slot.record(index, answer, elapsed_s, joined=joined)
             slot.elapsed_s += elapsed_s

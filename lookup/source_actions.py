@@ -17,9 +17,9 @@ from core.text import clean_text
 from lookup import answers
 from lookup.answers import Answer, Failed, Found
 from lookup.connectors.base import Connector, call_connector, covers
-from lookup.connectors.registry import Member
+from lookup.connectors.registry import BoundSource
 from lookup.models import SourceCheck, SourcePause
-from lookup.search import SLOTS, members
+from lookup.search import SLOTS, bound_sources
 from lookup.vendors import preset
 
 # Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
@@ -43,9 +43,9 @@ class NotPaused(ValueError):
     """The source is not paused."""
 
 
-def configured() -> dict[str, Member]:
+def configured() -> dict[str, BoundSource]:
     """The sources of both slots, by name."""
-    return {member.name: member for slot in SLOTS for member in members(slot)}
+    return {source.name: source for slot in SLOTS for source in bound_sources(slot)}
 
 
 def described(pause: SourcePause) -> str:
@@ -56,7 +56,7 @@ def described(pause: SourcePause) -> str:
 def slots_without_others(name: str) -> list[str]:
     """The slots in which no source is called any more once `name` is paused beside those that are."""
     paused = set(SourcePause.objects.values_list("connector", flat=True))
-    bound = {slot: {member.name for member in members(slot)} for slot in SLOTS}
+    bound = {slot: {source.name for source in bound_sources(slot)} for slot in SLOTS}
     return [slot for slot, names in bound.items() if name in names and names <= {*paused, name}]
 
 
@@ -108,10 +108,10 @@ class CheckResult:
     fix: str
 
 
-def call(member: Member, number: str = NUMBER) -> CheckResult:
+def call(source: BoundSource, number: str = NUMBER) -> CheckResult:
     """Look `number` up by a real call, without cache, circuit breaker and pause; the vendor may bill it. Takes at most
     MAX_CALL_S if the source is remote."""
-    name, connector = member.name, member.connector
+    name, connector = source.name, source.connector
     if not covers(name, connector, number):
         return CheckResult(name, "not covered", True, None, {}, _NOT_COVERED)
     started = time.monotonic()
@@ -148,7 +148,7 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
     No transaction is open and no connection is held during the call. Raises UnknownSource and CheckedRecently, before
     any call.
     """
-    if (member := configured().get(name)) is None:
+    if (source := configured().get(name)) is None:
         raise UnknownSource(f"{name} is not configured.")
     now, actor = timezone.now(), user.get_username()
     long_ago = now - timedelta(days=1)
@@ -158,14 +158,14 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
     free = SourceCheck.objects.filter(Q(finished_at__lt=now - CHECK_INTERVAL) | abandoned, pk=name)
     if not free.update(started_by=actor, started_at=now, finished_at=None, result={}):
         raise CheckedRecently(name)
-    result = call(member)
+    result = call(source)
     kept = {
         "outcome": answers.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),
         "ok": result.ok,
         "ms": result.ms,
         "fields": sorted(result.answer),
         "fix": answers.clean_hint(result.fix),
-        "samples": _samples(member),
+        "samples": _samples(source),
     }
     with transaction.atomic():
         SourceCheck.objects.filter(pk=name, started_at=now).update(finished_at=timezone.now(), result=kept)
@@ -175,9 +175,9 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
     return result
 
 
-def _samples(member: Member) -> list[dict[str, Any]]:
+def _samples(source: BoundSource) -> list[dict[str, Any]]:
     """The title of each of a preset's samples, and what is wrong with it."""
-    loaded = getattr(member.connector, "preset", None)
+    loaded = getattr(source.connector, "preset", None)
     if not isinstance(loaded, preset.Preset):
         return []
     from lookup.vendors import preset_samples  # imports an HTTP client, as in connectors.registry

@@ -20,7 +20,7 @@ from core.metrics import log_exceptions
 from core.periods import hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
-from lookup.answers import MemberCall
+from lookup.answers import SourceCall
 from monitoring.models import SourceHour, SourceResult
 
 #: Upper bounds of the histogram's buckets, without the last one, which has none.
@@ -52,7 +52,7 @@ _METRIC_OUTCOMES = {*_ANSWERED, *_CACHED, *REASONS}
 
 
 @log_exceptions
-def count(slot: str, calls: Iterable[MemberCall]) -> None:
+def count(slot: str, calls: Iterable[SourceCall]) -> None:
     """Count what the sources of one slot contributed to a search. Never raises."""
     now_s = time.time()
     rows: list[Row] = []

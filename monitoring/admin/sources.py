@@ -146,8 +146,8 @@ class SourcesAdmin(ReadOnlyAdmin):
             without = " and ".join(source_actions.slots_without_others(obj.pk))
             fails = f"No other source is left in {without}: it fails for each number without a rule or a cached answer."
             return {"warning": fails if without else ""}
-        member = source_actions.configured().get(obj.pk)
-        may_cost = member is not None and member.connector.remote
+        bound = source_actions.configured().get(obj.pk)
+        may_cost = bound is not None and bound.connector.remote
         seconds = f"It takes {source_actions.MAX_CALL_S:g} seconds at most."
         return {"once": True, "warning": f"The vendor may bill it. {seconds}" if may_cost else ""}
 

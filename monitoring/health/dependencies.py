@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from core import db, periods, redis, schema_state
 from core.postgresql import replication, server_log
-from lookup.search import SLOTS, members
+from lookup.search import SLOTS, bound_sources
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report
 from monitoring.health.base import STAYS_OPEN, Findings, Request, check, problem
@@ -212,13 +212,13 @@ def _sources(request: Request) -> Findings:
     states = source_report.states(timezone.now())
     for name, state in states.items():
         if state.pause is None:
-            if state.member.breaker_is_open:
+            if state.bound.breaker_is_open:
                 yield problem(f"Circuit breaker open: {name}")
             yield from _failing(name, state)
             yield from _slow(name, state)
     paused = {name for name, state in states.items() if state.pause}
     for slot in SLOTS:
-        if {member.name for member in members(slot)} <= paused:
+        if {bound.name for bound in bound_sources(slot)} <= paused:
             yield problem(f"All sources of {slot} are paused: resume one")
     for name, state in states.items():
         if state.pause:

@@ -138,7 +138,7 @@ def test_unused_and_no_longer_configured_sources_are_listed(admin_client: Client
 
 def test_breaker_state_of_this_process_is_shown(admin_client: Client, settings: Any) -> None:
     configure(settings, "Knows,RemoteKnows,RemoteFails")
-    guard = search.members("source_a")[2].guard
+    guard = search.bound_sources("source_a")[2].guard
     assert guard is not None
     guard.breaker.failed(guard.breaker.admit(), open_now=True)
     text = admin_client.get(URL).text

@@ -113,7 +113,7 @@ NAME_A, NAME_B = {"name": "Local Name", "location": "Local Place"}, {"name": "Lo
         ("KnowsName", "KnowsNothing", {"name": "Only A Name"}, {}, "found not-found", ""),
         ("KnowsNothing", "Fails", {}, {}, "not-found failed", ""),
         ("KnowsNothing,Fails", "Knows", {}, NAME_B, "failed found", ""),
-        # From the first member that knows it, and none is called that cannot add a field.
+        # From the first source that knows it, and none is called that cannot add a field.
         (
             *("KnowsName,Knows", "KnowsNothing,Knows"),
             *({"name": "Only A Name", "location": "Local Place"}, NAME_B, "found found", ""),
@@ -123,7 +123,7 @@ NAME_A, NAME_B = {"name": "Local Name", "location": "Local Place"}, {"name": "Lo
             *("KnowsName,RemoteKnowsName,KnowsPlace", "Knows"),
             *({"name": "Only A Name", "location": "Only A Place"}, NAME_B, "found found", "RemoteKnowsName"),
         ),
-        # A vendor is called before a later local member counts.
+        # A vendor is called before a later local source counts.
         (
             *("RemoteKnowsName,Knows", "Knows"),
             *({"name": "Remote Only Name", "location": "Local Place"}, NAME_B, "found found", ""),
@@ -131,7 +131,7 @@ NAME_A, NAME_B = {"name": "Local Name", "location": "Local Place"}, {"name": "Lo
         ("Hangs,Knows", "Knows", NAME_A, NAME_B, "found found", ""),
     ],
 )
-def test_each_field_comes_from_the_first_member_that_knows_it(
+def test_each_field_comes_from_the_first_source_that_knows_it(
     ask: Any, settings: Any, source_a: str, source_b: str, data_a: Any, data_b: Any, statuses: str, not_called: str
 ) -> None:
     if "Hangs" in source_a:
@@ -167,7 +167,7 @@ def test_hanging_calls_of_one_slot_do_not_block_the_other(db: None, settings: An
     assert threading.active_count() <= before + 2 * connectors.Hangs.concurrency
 
 
-def test_remote_members_of_both_slots_run_at_once(ask: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_sources_of_both_slots_run_at_once(ask: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     barrier = threading.Barrier(2, timeout=5)
 
     def meet(self: Any, number: str, timeout_s: float) -> Any:
@@ -178,7 +178,7 @@ def test_remote_members_of_both_slots_run_at_once(ask: Any, settings: Any, monke
     assert outcomes(ask("RemoteKnows", "RemoteKnowsToo")) == ["found", "found"]
 
 
-def test_local_members_run_in_the_requests_own_thread(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_sources_run_in_the_requests_own_thread(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[threading.Thread] = []
 
     def note(self: Any, number: str, timeout_s: float) -> Any:

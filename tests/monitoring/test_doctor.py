@@ -15,7 +15,7 @@ from django.utils import timezone
 from accounts import audit
 from accounts.models import CreditEntry
 from core import metrics, redis, write_buffer
-from lookup.answers import Failed, MemberCall
+from lookup.answers import Failed, SourceCall
 from monitoring import source_statistics, task_runs
 from monitoring.models import Notice, TaskRun
 from tests.api import Integrator
@@ -96,7 +96,7 @@ def test_alerts_that_nobody_checks_are_a_problem(sound: Integrator, settings: An
 
 def test_a_failing_source_is_a_problem(sound: Integrator, settings: Any) -> None:
     settings.SOURCE_A = "tests.connectors.Fails"
-    source_statistics.count("source_a", [MemberCall(settings.SOURCE_A, Failed("auth", "wrong key"), elapsed_s=0.1)])
+    source_statistics.count("source_a", [SourceCall(settings.SOURCE_A, Failed("auth", "wrong key"), elapsed_s=0.1)])
     write_buffer.process_buffer.flush()
     assert "Source failing: tests.connectors.Fails." in problems()["Sources"]
 

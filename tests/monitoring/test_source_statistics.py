@@ -11,7 +11,7 @@ from django.utils import timezone
 from core import write_buffer
 from core.retention import KEPT_DAYS
 from core.write_buffer import WriteBuffer
-from lookup.answers import Failed, Found, MemberCall, NotFound
+from lookup.answers import Failed, Found, NotFound, SourceCall
 from lookup.slot import RULES_SOURCE
 from monitoring import source_statistics
 from monitoring.models import SourceHour, SourceResult
@@ -26,7 +26,7 @@ LATE = Failed("late")
 
 def count(slot: str = "source_a", **given: Any) -> None:
     default = {"connector": "twilio", "answer": FOUND, "elapsed_s": 0.02}
-    source_statistics.count(slot, [MemberCall(**{**default, **given})])
+    source_statistics.count(slot, [SourceCall(**{**default, **given})])
 
 
 def counted(*columns: str) -> list[tuple[Any, ...]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trustme
 
-from lookup.answers import MemberCall
+from lookup.answers import SourceCall
 from monitoring import source_statistics
 from tests.api import Integrator
 from tests.lookup.vendors.searches import guard_of, in_flight
@@ -89,7 +89,7 @@ def reasons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Why sources failed in this test's searches."""
     seen: list[str] = []
 
-    def count(slot: str, calls: Iterable[MemberCall]) -> None:
+    def count(slot: str, calls: Iterable[SourceCall]) -> None:
         seen.extend(call.outcome for call in calls if call.outcome not in ("found", "not_found"))
 
     monkeypatch.setattr(source_statistics, "count", count)

@@ -125,7 +125,7 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
     assert state(admin_client) == "healthy"
     failed("auth", seconds_ago=20, hint="Check the key.")
     assert state(admin_client) == "failing See the last failures below."
-    guard = registry.get_member(REMOTE).guard
+    guard = registry.get_source(REMOTE).guard
     assert guard is not None
     for _ in range(5):
         permit = guard.breaker.admit()
