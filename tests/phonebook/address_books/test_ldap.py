@@ -12,7 +12,7 @@ import trustme
 from phonebook.address_books import ldapsearch
 from phonebook.address_books.books import Book, BookFailed, Changes, read
 from tests.directories import Slapd
-from tests.phonebook.address_books.conftest import Configure, contacts, counts, run
+from tests.phonebook.conftest import Configure, contacts, counts, run
 
 ALICE, BOB = 12125550142, 12125550143
 

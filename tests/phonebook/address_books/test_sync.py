@@ -8,23 +8,17 @@ from django.db import connection
 from django.utils import timezone
 
 from callerid_project import erasure
-from core import db
 from phonebook.address_books import carddav
 from phonebook.address_books import sync as sync_module
 from phonebook.imports.readers.base import Rejected
 from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
 from tests.directories import CardDAVBook, member, multistatus, status_of, vcard
-from tests.phonebook.address_books.conftest import contacts, counts, run
+from tests.phonebook.conftest import contacts, counts, run
 from tests.upstream import raw, resets
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+pytestmark = pytest.mark.django_db
 
 ALICE, BOB, CAROL = 12125550142, 12125550143, 12125550144
-
-
-@pytest.fixture
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)
 
 
 def three(book: CardDAVBook) -> None:

@@ -56,13 +56,6 @@ def test_imports_add_one_entry_each(file: Any) -> None:
     assert list(kinds) == ["contact", "complaintday"]
 
 
-def test_imports_that_change_nothing_add_no_entry(file: Any) -> None:
-    contacts = file(f"number,name\n{JANE},Jane Example\n")
-    Ran("import_contacts", contacts, "--dry-run")
-    assert Ran("import_contacts", file("what is this")).error
-    assert history() == []
-
-
 def test_loading_the_numbering_plan_adds_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = NumberingPlan("1.0", {4930: "Berlin"}, {"DE": "Germany"})
     monkeypatch.setattr(numbering_plan, "installed_version", lambda: plan.version)

@@ -13,7 +13,7 @@ from phonebook.models import ComplaintDay, ComplaintSubject
 from tests import awaited
 from tests.phonebook.commands.imports import JANE, TODAY, Ran
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+pytestmark = pytest.mark.django_db
 
 FTC_HEADER = (
     "Company_Phone_Number,Created_Date,Violation_Date,Consumer_City,Consumer_State,Consumer_Area_Code,Subject,"

@@ -16,7 +16,7 @@ from phonebook.imports.staging import Tables, TargetTable
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact
 from tests.phonebook.commands.imports import JANE, TODAY, Ran
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+pytestmark = pytest.mark.django_db
 
 GOOD = f"{JANE},Jane Doe,New York"
 

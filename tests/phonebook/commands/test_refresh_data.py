@@ -12,11 +12,10 @@ from lookup.connectors.tables import Complaints
 from phonebook.imports.refresh import refresh_lock
 from tests import awaited
 from tests.phonebook.commands.imports import TODAY, Ran
-from tests.phonebook.refreshing import Publishers, publishers
+from tests.phonebook.refreshing import Publishers
 from tests.upstream import raw
 
-__all__ = ["publishers"]
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+pytestmark = pytest.mark.django_db
 
 WEEKDAY = TODAY - timedelta(days=max(0, TODAY.isoweekday() - 5))
 

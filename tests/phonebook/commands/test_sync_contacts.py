@@ -20,12 +20,10 @@ from phonebook.address_books.sync import TASK
 from phonebook.models import AddressBook, AddressBookCard, Contact
 from tests import awaited
 from tests.directories import CardDAVBook, vcard
-from tests.phonebook.address_books.conftest import book, books, configure, radicale
 from tests.phonebook.commands.imports import Ran
 from tests.upstream import raw
 
-__all__ = ["book", "books", "configure", "radicale"]
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+pytestmark = pytest.mark.django_db
 
 ALICE = "12125550142"
 

@@ -8,10 +8,9 @@ import pytest
 from phonebook.imports import data_sets
 from phonebook.imports.data_sets import DataSet
 from phonebook.models import Dataset
-from tests.phonebook.commands.imports import JANE, Ran, file, no_pause
+from tests.phonebook.commands.imports import JANE, Ran
 
-__all__ = ["file", "no_pause"]
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+pytestmark = pytest.mark.django_db
 
 NOW = datetime(2026, 3, 9, 14, 20, tzinfo=UTC)
 

@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
-from core import db
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.pipeline import TransferResult
 from phonebook.imports.refresh import refresh
 from phonebook.models import Dataset
-from tests.phonebook.refreshing import LIST_PATH, TOKEN, Publishers, publishers, stored
+from tests.phonebook.refreshing import LIST_PATH, TOKEN, Publishers, stored
 from tests.publisher import chunked, truncated
 from tests.upstream import BOMB, Behaviour, raw
 
-__all__ = ["publishers"]
 pytestmark = pytest.mark.django_db
 
 TODAY = date(2026, 3, 11)  # a Wednesday
@@ -29,7 +27,6 @@ LIMITED = raw(b"", 429, "Retry-After: 86400\r\n")
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 

@@ -9,7 +9,6 @@ import pytest
 from django.db import connection
 from django.db.models import Count
 
-from core import db
 from core.db import fetch
 from phonebook.imports import staging
 from phonebook.imports.complaints import COMPLAINTS
@@ -22,11 +21,6 @@ pytestmark = pytest.mark.django_db
 CONTACTS = TargetTable(Contact, key=("number",), values=("name", "location"), stamp="updated_at")
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 FIRST = 12_125_550_000
-
-
-@pytest.fixture(autouse=True)
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)
 
 
 def contacts(count: int, name: str = "Jane Doe") -> list[tuple[Any, ...]]:
@@ -54,19 +48,6 @@ def test_only_changed_rows_get_a_new_timestamp() -> None:
     assert (datetime.now(UTC) - other.updated_at).total_seconds() < 60
 
 
-def transactions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The contacts after each part of a merge. On SQLite other connections see them then."""
-    seen: list[int] = []
-    monkeypatch.setattr(staging, "yield_to_writers", lambda: seen.append(Contact.objects.count()))
-    return seen
-
-
-def test_sqlite_transactions_have_at_most_5000_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = transactions(monkeypatch)
-    assert upsert(CONTACTS, contacts(10_001)).added == Contact.objects.count() == 10_001
-    assert seen == ([5_000, 10_000, 10_001] if Tables.merges_in_parts else [10_001])
-
-
 def test_rows_of_one_number_change_in_one_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(staging, "CHUNK_ROWS", 2)  # fewer than a number's rows
     days = [date(2026, 3, day) for day in range(1, 4)]
@@ -82,19 +63,6 @@ def test_rows_of_one_number_change_in_one_transaction(monkeypatch: pytest.Monkey
     monkeypatch.setattr(staging, "yield_to_writers", look)
     assert upsert(COMPLAINTS, new).changed == 12
     assert mixed == []
-
-
-@pytest.mark.django_db(transaction=True)
-def test_interrupted_merge_leaves_whole_chunks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(staging, "yield_to_writers", lambda: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            upsert(CONTACTS, contacts(5_002))
-    done = Contact.objects.count()
-    assert done == (5_000 if Tables.merges_in_parts else 0)
-    assert upsert(CONTACTS, contacts(5_002)) == Counts(added=5_002 - done, unchanged=done)
 
 
 @pytest.mark.parametrize(

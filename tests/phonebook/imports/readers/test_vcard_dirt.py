@@ -130,18 +130,3 @@ def test_large_property_takes_little_memory(first: str, line: str, found: list[A
 def test_no_pattern_backtracks(line: str) -> None:
     """Otherwise this would not end."""
     assert len(of_card(line, f"TEL:+{NUMBER}", "FN:Jane")) <= 2
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        "N;CHARSET=UTF-8;ENCODING=QUOTED-\n PRINTABLE",
-        "N; ENCODING=QUOTED-PRINTABLE",
-        'N;ENCODING="QUOTED-PRINTABLE"',
-        'N;X="a:b";QUOTED-PRINTABLE',
-    ],
-)
-def test_soft_break_is_recognized_whatever_the_head(head: str) -> None:
-    found = of_card("VERSION:2.1", *f"{head}:Doe=\n-x;A".split("\n"), f"TEL:+{NUMBER}")
-    assert [row[2] for row in found if not isinstance(row, Rejected)] == ["A Doe-x"]
-    assert len(found) == 1
