@@ -14,7 +14,7 @@ from django.utils import timezone
 from accounts import credits, debit, idempotency, unknown_charges
 from accounts.idempotency import Claim, Replay
 from accounts.models import ActiveToken, ApiToken
-from core import database
+from core import db
 from core.database_errors import describe
 from core.hashing import keyed_hash
 
@@ -79,7 +79,7 @@ async def charge(
                 return ChargedAnswer(body, entry_id=outcome.entry_id, number_hash=number_hash)
             if not outcome.held:
                 return None
-            current = await database.fetch_one(_FIND_EPOCH, [token.pk])
+            current = await db.afetch_one(_FIND_EPOCH, [token.pk])
             if current is None or current[0] == epoch:
                 if claim is None or await idempotency.release(claim):
                     raise NoCreditsLeft
@@ -98,7 +98,7 @@ async def answer_without_charge(
     """
 
     async def give(claim: Claim | None) -> ChargedAnswer | None:
-        balance = TEST_BALANCE if token.is_test else (await database.fetch_one(_FIND_BALANCE, [token.pk]))[0]
+        balance = TEST_BALANCE if token.is_test else (await db.afetch_one(_FIND_BALANCE, [token.pk]))[0]
         body = {**answer, "credits_remaining": balance}
         return ChargedAnswer(body) if claim is None or await debit.answer_free(claim, body) else None
 
@@ -130,7 +130,7 @@ async def _execute(attempt: debit.Debit, deadline: float) -> debit.Outcome:
     try:
         try:
             return await attempt.execute()
-        except database.ConnectionLost:
+        except db.ConnectionLost:
             outcome = await _find(attempt, deadline)
             if outcome.entry_id is None:
                 raise

@@ -20,7 +20,7 @@ from django.db import transaction
 from accounts import low_balance
 from accounts.idempotency import Claim
 from accounts.models import CreditEntry
-from core import database, db
+from core import db, loop
 
 _DEDUCT_CREDIT = """
 UPDATE accounts_apitoken SET credits = credits - 1, last_charged_at = %s
@@ -111,19 +111,19 @@ class Debit:
     claim: Claim | None
 
     async def execute(self) -> Outcome:
-        """Take the credit, if there is one, the epoch has not ended, and the claim is held. Raises core.database's
+        """Take the credit, if there is one, the epoch has not ended, and the claim is held. Raises core.db's
         errors: after ConnectionLost the outcome is unknown."""
         if db.VENDOR == "sqlite":
-            return await database.in_transaction(self._execute_on_sqlite)
+            return await loop.run_with_connection(self._execute_on_sqlite)
         taken = [self.created_at, self.token_id, self.epoch]
         notice = [self.created_at, self.created_at, -1, *low_balance.low_balance_parameters()]
         entry = [self.request_id, self.number_hash, self.created_at]
         if self.claim is None:
-            row = await database.fetch_one(_CHARGE, [*taken, *notice, *entry])
+            row = await db.afetch_one(_CHARGE, [*taken, *notice, *entry])
             return Outcome(*row) if row else Outcome(True, None, None)
         held = [self.claim.record_id, self.claim.claim_id]
         stored = [before_balance(self.answer), self.claim.record_id]
-        return Outcome(*await database.fetch_one(_CHARGE_WITH_CLAIM, [*held, *taken, *notice, *entry, *stored]))
+        return Outcome(*await db.afetch_one(_CHARGE_WITH_CLAIM, [*held, *taken, *notice, *entry, *stored]))
 
     def _execute_on_sqlite(self) -> Outcome:
         """SQLite has no UPDATE within WITH: separate statements, in one transaction."""
@@ -143,10 +143,10 @@ class Debit:
 
     async def find(self) -> Outcome:
         """What became of this debit, whose reply was lost; without a credit taken, it is certain that none will be. As
-        `close_debit`, by one statement after the other. Raises core.database's errors."""
-        await database.fetch_one(_END_EPOCH, [self.token_id])
+        `close_debit`, by one statement after the other. Raises core.db's errors."""
+        await db.afetch_one(_END_EPOCH, [self.token_id])
         # The end of the epoch was committed after the entry, so a synchronous standby has the entry too.
-        row = await database.fetch_one(_FIND, [self.token_id, self.created_at, self.request_id])
+        row = await db.afetch_one(_FIND, [self.token_id, self.created_at, self.request_id])
         return Outcome(True, *row) if row else Outcome(True, None, None)
 
 
@@ -158,11 +158,11 @@ def before_balance(answer: dict[str, Any]) -> str:
 async def answer_paid(claim: Claim, answer: dict[str, Any]) -> int | None:
     """Store `answer` to a search that an earlier request paid for. The balance after that; None if the claim was
     lost."""
-    row = await database.fetch_one(_STORE_PAID, [before_balance(answer), claim.record_id, claim.claim_id])
+    row = await db.afetch_one(_STORE_PAID, [before_balance(answer), claim.record_id, claim.claim_id])
     return row[0] if row else None
 
 
 async def answer_free(claim: Claim, body: dict[str, Any]) -> bool:
     """Store `body`, which nobody pays for. False if the claim was lost."""
     parameters = [json.dumps(body, ensure_ascii=False), claim.record_id, claim.claim_id]
-    return await database.fetch_one(_STORE, parameters) is not None
+    return await db.afetch_one(_STORE, parameters) is not None

@@ -21,7 +21,7 @@ from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 
 from accounts.models import ActiveToken, ApiToken, IdempotencyRecord
-from core import admission, database, db
+from core import admission, db
 from core.hashing import keyed_hash
 from core.retention import delete_in_batches
 
@@ -131,20 +131,20 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
     while True:
         now = timezone.now()
         since = now - LIFETIME
-        found: tuple[Any, ...] = await database.fetch_one(_SELECT, [*record, since]) or (True, None, "", False)
+        found: tuple[Any, ...] = await db.afetch_one(_SELECT, [*record, since]) or (True, None, "", False)
         claimable, number_hash, answer, paid = found
         if claimable:
             if not can_pay and not paid:
                 return None
             claim_id, lifetime_s = secrets.token_hex(16), settings.SEARCH_DEADLINE_S + MARGIN_S
-            row = await database.fetch_one(_CLAIM, [*record, hashed_number, claim_id, lifetime_s, now, since, since])
+            row = await db.afetch_one(_CLAIM, [*record, hashed_number, claim_id, lifetime_s, now, since, since])
             if row is not None:  # otherwise another request has claimed the key first
                 return Claim(token, key, number, row[0], claim_id, row[1])
         elif bytes(number_hash) != hashed_number:
             raise KeyReused
         elif answer:  # without one, another request is still searching
             if db.VENDOR == "postgresql":
-                await database.fetch_one(_LOCK, record)
+                await db.afetch_one(_LOCK, record)
             return Replay(json.loads(answer))
         if time.monotonic() >= wait_deadline:
             raise StillInFlight
@@ -156,7 +156,7 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
 async def release(claim: Claim) -> bool:
     """Make the key available again; a search that was paid for stays paid. False when the claim was lost."""
     statement = _RELEASE if claim.entry_id is None else _RELEASE_PAID
-    return await database.fetch_one(statement, [claim.record_id, claim.claim_id]) is not None
+    return await db.afetch_one(statement, [claim.record_id, claim.claim_id]) is not None
 
 
 async def release_after_failure(claim: Claim) -> None:

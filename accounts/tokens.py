@@ -28,7 +28,7 @@ from rest_framework_simplejwt.backends import TokenBackend
 
 from accounts import credits, customers
 from accounts.models import JWT_PREFIX, ActiveToken, ApiToken, CreditEntry, Customer
-from core.database import fetch_one
+from core.db import afetch_one
 
 MAX_LENGTH = 2048
 MAX_DAYS = 36_500
@@ -200,7 +200,7 @@ def _decode(api_key: str, keys: tuple[str, ...]) -> tuple[str, datetime]:
 FetchRow = Callable[[str, Sequence[Any]], Awaitable[Any]]
 
 
-async def verify(api_key: object, fetch_row: FetchRow = fetch_one) -> ActiveToken:
+async def verify(api_key: object, fetch_row: FetchRow = afetch_one) -> ActiveToken:
     """The token of a JWT that is signed by this service and active.
 
     Runs one SQL statement, by `fetch_row`, and none for a forgery. Raises InvalidToken.

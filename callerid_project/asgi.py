@@ -23,7 +23,7 @@ from django.urls import resolve
 
 from accounts import unknown_charges
 from callerid_project import error_reports, errors, middleware
-from core import admission, background, database, loop, metrics, tracing
+from core import admission, background, db, loop, metrics, tracing
 from lookup.search import SLOTS, bound_sources
 from monitoring.health import probes
 from monitoring.health.dependencies import redis_server
@@ -213,7 +213,7 @@ async def _lifespan(state: dict[str, Any], receive: Any, send: Any) -> None:
     if not settings.EMBEDDED:
         from core.postgresql.pool import Pool
 
-        database.backend = pool = Pool(settings.DB_POOL_SIZE, settings.DB_MAX_WAIT_S)
+        db.pool = pool = Pool(settings.DB_POOL_SIZE, settings.DB_MAX_WAIT_S)
         await pool.open()
     if problem := await probes.reason_to_refuse_start():
         if pool is not None:

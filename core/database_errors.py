@@ -14,9 +14,9 @@ def describe(error: BaseException) -> str:
     """The error's type and, where it quotes no value, its message: SQLSTATE and message of PostgreSQL, and the messages
     of SQLite and of the connection to PostgreSQL."""
     name, module = type(error).__name__, type(error).__module__
-    cause = error.__cause__ if module in ("django.db.utils", "core.database") else error
+    cause = error.__cause__ if module in ("django.db.utils", "core.db") else error
     detail = _detail(cause) if cause is not None else ""
-    if module == "core.database" and cause is not None and not detail:
+    if module == "core.db" and cause is not None and not detail:
         # The operating system's messages about a connection name its host and port.
         detail = (str(cause) if isinstance(cause, OSError) else "") or type(cause).__name__
     return f"{name}: {detail}" if detail else name

@@ -1,17 +1,39 @@
-"""Hand-written SQL statements, and Django's connection to run them on. Those of a search are awaited: core.database."""
+"""Hand-written SQL statements: `fetch` runs them on Django's connection, and `afetch` on the event loop.
+
+While serving PostgreSQL, `afetch` uses a pool of asyncpg (core.postgresql.pool); on SQLite, and in commands and tests,
+Django's connection in a thread. Both raise django.db's errors, so that callers need not know which.
+"""
 
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import Model
 
+from core import loop
+from core.tracing import span
+
+if TYPE_CHECKING:
+    from core.postgresql.pool import Pool
+
+Row = tuple[Any, ...]
 SQLITE_PAUSE_S = 0.01
 #: `postgresql` or `sqlite`, as DATABASE_URL says. A constant, because reading `connection.vendor` takes long.
 VENDOR = connection.vendor
+#: Of a process that serves PostgreSQL; callerid_project.asgi sets it.
+pool: "Pool | None" = None
+
+
+class NotSent(OperationalError):
+    """No connection could be had in time, so the statement has not run."""
+
+
+class ConnectionLost(OperationalError):
+    """The connection broke, or no reply came in time: whether the statement has run is unknown."""
 
 
 def fetch(statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
@@ -33,6 +55,25 @@ def fetch_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
 def run(statement: str, parameters: Sequence[Any] = ()) -> None:
     """Execute a statement that returns no rows. Raises django.db's errors."""
     fetch(statement, parameters)
+
+
+async def afetch(statement: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
+    """As `fetch`, awaited; the statement has no %%. Raises NotSent, ConnectionLost, and other django.db errors for what
+    the server refused."""
+    with span("database", **{"db.system.name": VENDOR, "db.query.text": statement}):
+        return await afetch_untraced(statement, parameters)
+
+
+async def afetch_untraced(statement: str, parameters: Sequence[Any]) -> Sequence[Any]:
+    if pool is None:
+        return await loop.run_with_connection(partial(fetch, statement, parameters))
+    return await pool.fetch(statement, parameters)
+
+
+async def afetch_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
+    """The first row, or None."""
+    rows = await afetch(statement, parameters)
+    return rows[0] if rows else None
 
 
 def insert_statement(

@@ -55,15 +55,23 @@ def client(url: str) -> "redis.Redis":
     import redis
     from redis.sentinel import Sentinel
 
-    timeouts = {"socket_timeout": settings.REDIS_TIMEOUT_S, "socket_connect_timeout": settings.REDIS_TIMEOUT_S}
-    client: redis.Redis
-    if master := redis_sentinel.parse(url):
-        sentinels = Sentinel([])
-        sentinels.sentinels = [redis.Redis.from_url(sentinel, **timeouts, **_retry()) for sentinel in master.sentinels]
-        client = sentinels.master_for(master.name, **redis_sentinel.options(master), **timeouts, **_retry())
-    else:
-        client = redis.Redis.from_url(url, **timeouts, **_retry())
-    return client
+    found: redis.Redis = _client(url, redis.Redis, Sentinel, retry=_retry(), **_timeouts(settings.REDIS_TIMEOUT_S))
+    return found
+
+
+def _client(url: str, kind: Any, sentinel_kind: Any, **options: Any) -> Any:
+    """A client of the library's class `kind`, of the server or of the Sentinels' master."""
+    if not (master := redis_sentinel.parse(url)):
+        return kind.from_url(url, **options)
+    # One that does not answer leaves time for the others and for the master.
+    limited = options | _timeouts(settings.REDIS_TIMEOUT_S / (len(master.sentinels) + 1))
+    sentinels = sentinel_kind([])
+    sentinels.sentinels = [kind.from_url(sentinel, **limited) for sentinel in master.sentinels]
+    return sentinels.master_for(master.name, **{**options, **redis_sentinel.options(master)})
+
+
+def _timeouts(timeout_s: float) -> dict[str, float]:
+    return {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
 
 
 class LoopClient:
@@ -74,19 +82,10 @@ class LoopClient:
         import redis.asyncio
         from redis.asyncio.sentinel import Sentinel
 
-        timeout = {"socket_timeout": settings.REDIS_TIMEOUT_S}
         # By default the library limits each wait by a task and a timer of its own, and fails with more than 100
         # connections. `call_on_loop` limits the time; how many searches run is limited before they get here.
         unlimited: dict[str, Any] = {"socket_timeout": None, "max_connections": 2**31}
-        if master := redis_sentinel.parse(url):
-            sentinels = Sentinel([])
-            sentinels.sentinels = [
-                redis.asyncio.Redis.from_url(sentinel, **timeout, **_retry(on_loop=True))
-                for sentinel in master.sentinels
-            ]
-            client = sentinels.master_for(master.name, **{**unlimited, **redis_sentinel.options(master)})
-        else:
-            client = redis.asyncio.Redis.from_url(url, **unlimited)
+        client = _client(url, redis.asyncio.Redis, Sentinel, retry=_retry(on_loop=True), **unlimited)
         self._pool = client.connection_pool
         self._idle: list[redis.asyncio.Connection] = []
 
@@ -135,7 +134,7 @@ def loop_client(url: str) -> LoopClient:
     return LoopClient(url)
 
 
-def _retry(*, on_loop: bool = False) -> dict[str, Any]:
+def _retry(*, on_loop: bool = False) -> Any:
     """Once, and only when the connection turns out to be closed."""
     import redis
     from redis.asyncio.retry import Retry as LoopRetry
@@ -143,7 +142,7 @@ def _retry(*, on_loop: bool = False) -> dict[str, Any]:
     from redis.retry import Retry
 
     kind: Any = LoopRetry if on_loop else Retry
-    return {"retry": kind(NoBackoff(), 1, supported_errors=(redis.ConnectionError,))}
+    return kind(NoBackoff(), 1, supported_errors=(redis.ConnectionError,))
 
 
 class Availability:

@@ -16,7 +16,7 @@ from typing import Any
 from django.db import DataError, IntegrityError
 from django.db.models import Model
 
-from core import database, db, loop
+from core import db, loop
 from core.background import BackgroundWriter
 from core.database_errors import describe
 
@@ -60,7 +60,7 @@ class BufferedTable:
             sums = [f"{each} = {merge.format(f'{self.name}.{each}', f'excluded.{each}')}" for each in self.values]
             on_conflict = f"ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {', '.join(sums)}"
         statement = db.insert_statement(self.model, self.key + self.values, rows, on_conflict)
-        loop.run(database.backend.fetch(*statement))  # not database.fetch: no span without a request
+        loop.run(db.afetch_untraced(*statement))  # not afetch: no span without a request
 
 
 class WriteBuffer(BackgroundWriter):
@@ -82,7 +82,7 @@ class WriteBuffer(BackgroundWriter):
         self.start_thread()
 
     def flush(self) -> None:
-        """Write the rows, by core.database.
+        """Write the rows, by core.db.afetch_untraced.
 
         Never raises: what the database cannot take now is kept for the next flush, and a batch whose values it refuses
         is dropped. (A batch that was committed while its reply was lost is written twice.)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from django.db import DatabaseError, InterfaceError
 
 from core import metrics
-from core.database import fetch
 from core.database_errors import describe
+from core.db import afetch
 from lookup.answers import Failed
 from lookup.models import SourcePause
 
@@ -42,7 +42,7 @@ class PausedSources:
             return self._names
         self._read_again_at = self._clock() + REFRESH_S  # concurrent searches use the last known names
         try:
-            self._names = frozenset(name for (name,) in await fetch("SELECT connector FROM lookup_sourcepause"))
+            self._names = frozenset(name for (name,) in await afetch("SELECT connector FROM lookup_sourcepause"))
             self._failing = False
         except (DatabaseError, InterfaceError) as error:
             self._names = self._names or frozenset()

@@ -14,7 +14,7 @@ from rest_framework.exceptions import AuthenticationFailed, Throttled
 
 from accounts import charging, idempotency, request_statistics, tokens
 from accounts.models import ActiveToken
-from core import database, loop, numbers, throttling, tracing
+from core import db, loop, numbers, throttling, tracing
 from core.views import AsyncAPIView
 from lookup import rate_limit, test_mode
 from lookup.parsers import read_json
@@ -150,7 +150,7 @@ async def _authenticate(request: HttpRequest, api_key: object, rows: NumberRows 
     AUTH_FAILURE_RATE.
     """
     try:
-        return await tokens.verify(api_key, partial(rows.read, queries()) if rows else database.fetch_one)
+        return await tokens.verify(api_key, partial(rows.read, queries()) if rows else db.afetch_one)
     except tokens.InvalidToken as error:
         throttling.FAILED_AUTHENTICATIONS.inc("token")
         count = partial(throttling.count_attempt, request, group="api", rate=settings.AUTH_FAILURE_RATE)

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework.request import Request
 
-from core import database, metrics
+from core import db, metrics
 from core.throttling import client_address
 from monitoring import clocks, request_log, task_runs  # noqa: F401  (their samplers)
 from monitoring.health.probes import Probe
@@ -35,7 +35,7 @@ POOL_MAXIMUM = metrics.Gauge("callerid_database_pool_connections_max", "Connecti
 
 @metrics.sampler
 def sample_pool() -> None:
-    connections, idle, maximum = database.backend.sizes()
+    connections, idle, maximum = db.pool.sizes() if db.pool else (0, 0, 0)
     POOL_SIZE.set(connections)
     POOL_IN_USE.set(connections - idle)
     POOL_MAXIMUM.set(maximum)

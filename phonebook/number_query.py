@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from django.db import DatabaseError
 
-from core.database import NotSent, Row, fetch_one
 from core.database_errors import describe
+from core.db import NotSent, Row, afetch_one
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class NumberQuery:
 
     async def row(self, number: str) -> Row | None:
         """The row. None also for a row of NULLs: the sum over no rows."""
-        return _known(await fetch_one(self.statement, self.parameters(number)) or ())
+        return _known(await afetch_one(self.statement, self.parameters(number)) or ())
 
 
 class NumberRows:
@@ -68,7 +68,7 @@ class NumberRows:
                 log.warning("combined query failed; separate queries for %g s (%s)", RETRY_AFTER_S, describe(error))
                 NumberRows.separate_until = time.monotonic() + RETRY_AFTER_S
         self.elapsed_s = time.monotonic() - started
-        return _known(await fetch_one(statement, parameters) or ()) if statement else None
+        return _known(await afetch_one(statement, parameters) or ()) if statement else None
 
     def __contains__(self, query: NumberQuery) -> bool:
         """Whether the row is there, so that `get` runs no statement."""
@@ -85,7 +85,7 @@ async def fetch_rows(
     """`NumberQuery.row` of each, and the first row of another `statement`, by one statement. Raises django.db's errors:
     a query that fails fails all of them."""
     values = [value for query in queries for value in query.parameters(number)]
-    combined = await fetch_one(_joined(queries, statement), [*values, *parameters]) or ()
+    combined = await afetch_one(_joined(queries, statement), [*values, *parameters]) or ()
     rows, start = [], 0
     for query in queries:
         rows.append(_known(combined[start : start + query.columns]))

@@ -19,8 +19,8 @@ from django.db import DatabaseError, DataError, IntegrityError, connection
 from psycopg import conninfo
 
 from core import loop
-from core.database import ConnectionLost, NotSent
 from core.database_errors import describe
+from core.db import ConnectionLost, NotSent
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Pool:
         return self._open, len(self._idle), self._size
 
     async def fetch(self, statement: str, parameters: Sequence[Any]) -> Sequence[Any]:
-        """As core.database.Backend.fetch."""
+        """As core.db.afetch."""
         acquired = await self._acquire()
         # Not asyncio.timeout, which would cancel the statement, and so send a cancel request.
         limit = self._max_wait_s and loop.Limit(self._max_wait_s, acquired.terminate)

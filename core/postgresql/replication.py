@@ -7,7 +7,7 @@ that wait are still seen when no request is in progress.
 
 import re
 
-from core import database, db
+from core import db
 
 #: In seconds. A serving process gives a commit up after DB_STATEMENT_TIMEOUT_MS + 0.25 s, by default less than this.
 MAX_COMMIT_WAIT_S = 1.0
@@ -33,7 +33,7 @@ def commit_problem() -> str | None:
 
 async def find_commit_problem() -> str | None:
     """As `commit_problem`, on the event loop; None on SQLite."""
-    return _problem(*await database.fetch_one(_STATE)) if db.VENDOR == "postgresql" else None
+    return _problem(*await db.afetch_one(_STATE)) if db.VENDOR == "postgresql" else None
 
 
 def _problem(read_only: bool, names: str, connected: int, waiting: bool) -> str | None:

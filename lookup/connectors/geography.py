@@ -12,7 +12,7 @@ import phonenumbers
 from phonenumbers import NumberParseException, PhoneNumber, PhoneNumberType
 from phonenumbers.phonenumberutil import is_number_type_geographical
 
-from core.database import fetch_one
+from core.db import afetch_one
 from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.base import Connector
 
@@ -63,7 +63,7 @@ class Geography(Connector):
             statement, parameters = _FIND_COUNTRY, [region]
         else:
             return NotFound()
-        (location,) = await fetch_one(statement, parameters) or (None,)
+        (location,) = await afetch_one(statement, parameters) or (None,)
         return Found(location=location) if location else NotFound()
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from django.conf import settings
 
-from core.database import Row
+from core.db import Row
 from lookup.answers import Answer, Found, NotFound
 from lookup.connectors.base import Connector
 from phonebook.number_query import NumberQuery, NumberRows

@@ -8,7 +8,7 @@ from django.db import DatabaseError, InterfaceError
 from django.http import HttpResponse, JsonResponse
 from rest_framework.request import Request
 
-from core import database, schema_state
+from core import db, schema_state
 from core.database_errors import describe
 from core.postgresql import replication
 from core.views import AsyncAPIView
@@ -61,8 +61,8 @@ readiness = Readiness()
 
 async def schema_problem() -> str | None:
     """As core.schema_state.problem, on the loop. Raises django.db's errors."""
-    found = schema_state.migration_problem(await database.fetch(schema_state.APPLIED))
-    return found or schema_state.schema_problem(await database.fetch(schema_state.SCHEMA))
+    found = schema_state.migration_problem(await db.afetch(schema_state.APPLIED))
+    return found or schema_state.schema_problem(await db.afetch(schema_state.SCHEMA))
 
 
 async def reason_to_refuse_start() -> str | None:

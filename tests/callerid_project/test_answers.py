@@ -14,7 +14,8 @@ from django.test.utils import CaptureQueriesContext
 
 from callerid_project.logging import TextFormatter, request_id
 from callerid_project.middleware import request_id_for
-from core import database, schema_state
+from core import db as sql
+from core import schema_state
 from core.postgresql import replication
 from lookup import views
 from monitoring.health import probes
@@ -161,7 +162,7 @@ def test_readyz_is_503_without_the_database(client: Client, monkeypatch: pytest.
     async def refuse(*args: Any) -> None:
         raise DatabaseError("password=hunter2")
 
-    monkeypatch.setattr(database, "fetch", refuse)
+    monkeypatch.setattr(sql, "afetch", refuse)
     response = client.get("/readyz")
     assert (response.status_code, response.json()) == (503, {"detail": "The database cannot be reached"})
 
@@ -187,7 +188,7 @@ def test_concurrent_readyz_requests_do_not_wait(monkeypatch: pytest.MonkeyPatch)
 
         async def no_problem() -> None: ...
 
-        monkeypatch.setattr(database, "fetch", fetch_slowly)
+        monkeypatch.setattr(sql, "afetch", fetch_slowly)
         monkeypatch.setattr(schema_state, "migration_problem", lambda rows: None)
         monkeypatch.setattr(schema_state, "schema_problem", lambda rows: None)
         monkeypatch.setattr(replication, "find_commit_problem", no_problem)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from core import database, db, loop
+from core import db, loop
 from tests.lookup.vendors.searches import until
 
 variable: ContextVar[str] = ContextVar("variable", default="nobody's")
@@ -132,8 +132,8 @@ def rows() -> list[Any]:
 
 def test_statements_are_part_of_the_callers_transaction(table: None) -> None:
     async def insert() -> Any:
-        await database.fetch("INSERT INTO loop_test VALUES (%s)", [1])
-        return await database.fetch_one("SELECT count(*) FROM loop_test")
+        await db.afetch("INSERT INTO loop_test VALUES (%s)", [1])
+        return await db.afetch_one("SELECT count(*) FROM loop_test")
 
     with transaction.atomic():
         assert loop.run(insert()) == (1,)
@@ -145,9 +145,9 @@ def test_statements_are_part_of_the_callers_transaction(table: None) -> None:
 
 def test_an_error_of_a_statement_reaches_the_coroutine(table: None) -> None:
     async def insert_twice() -> str:
-        await database.fetch("INSERT INTO loop_test VALUES (%s)", [1])
+        await db.afetch("INSERT INTO loop_test VALUES (%s)", [1])
         try:
-            await database.fetch("INSERT INTO loop_test VALUES (%s)", [1])
+            await db.afetch("INSERT INTO loop_test VALUES (%s)", [1])
         except Exception as error:
             return type(error).__name__
         return ""
@@ -158,7 +158,7 @@ def test_an_error_of_a_statement_reaches_the_coroutine(table: None) -> None:
 
 def test_statements_at_once_take_turns_on_the_callers_connection(table: None) -> None:
     async def insert(number: int) -> int:
-        await database.fetch("INSERT INTO loop_test VALUES (%s)", [number])
+        await db.afetch("INSERT INTO loop_test VALUES (%s)", [number])
         return await loop.run_with_connection(threading.get_ident)
 
     async def at_once() -> list[int]:

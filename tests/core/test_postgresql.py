@@ -15,8 +15,8 @@ from django.db import DatabaseError, DataError, IntegrityError, OperationalError
 from psycopg import conninfo
 
 from core import loop
-from core.database import ConnectionLost, NotSent
 from core.database_errors import describe
+from core.db import ConnectionLost, NotSent
 from core.postgresql import pool as pools
 from core.postgresql.pool import Pool
 from tests.clusters import PostgresPair

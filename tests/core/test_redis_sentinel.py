@@ -1,5 +1,6 @@
 """Redis Sentinel: its URLs, and that each new connection goes to the present master."""
 
+import socket
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from core import loop, redis_sentinel
 from core import redis as core_redis
 from core.redis_sentinel import Master
 from tests import awaited
-from tests.clusters import RedisCluster
+from tests.clusters import PASSWORD, RedisCluster
 from tests.servers import required
 
 pytestmark = pytest.mark.once
@@ -62,6 +63,17 @@ def master_of_pages() -> int:
 
 def master_of_searches() -> int:
     return int(loop.run(core_redis.call_on_loop(lambda client: client.execute("CONFIG", "GET", "port")))[b"port"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("port", [master_of_pages, master_of_searches])
+def test_a_silent_sentinel_leaves_time_for_the_next(
+    cluster: RedisCluster, settings: Any, port: Callable[[], int]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        sentinels = f"127.0.0.1:{silent.getsockname()[1]},127.0.0.1:{cluster.sentinel.port}"
+        settings.REDIS_URL = f"sentinel://:{PASSWORD}@{sentinels}/mymaster/0"
+        assert port() == cluster.master.port
 
 
 @pytest.mark.slow

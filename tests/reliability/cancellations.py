@@ -16,7 +16,7 @@ django.setup()
 
 from accounts import audit, charging, idempotency, tokens, unknown_charges  # noqa: E402
 from accounts.models import ApiToken, CreditEntry  # noqa: E402
-from core import database, loop  # noqa: E402
+from core import db, loop  # noqa: E402
 from core.postgresql.pool import Pool  # noqa: E402
 
 NUMBER = "12125550142"
@@ -33,7 +33,7 @@ class Run:
         self.cancelled: set[str] = set()
 
     async def charge_all(self) -> dict[str, Any]:
-        database.backend = pool = Pool(CONNECTIONS, 20)
+        db.pool = pool = Pool(CONNECTIONS, 20)
         await pool.open()
         await asyncio.gather(*(self._charge_in_turn() for _ in range(CLIENTS)))
         leaked = len(asyncio.all_tasks()) - 1
