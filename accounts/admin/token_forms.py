@@ -20,6 +20,8 @@ MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
 DEFAULT_GRACE_MINUTES = 24 * 60
 #: How many tokens one page tops up.
 MAX_AT_ONCE = 900
+#: How many customers a form suggests.
+MAX_SUGGESTED = 1_000
 
 _integer = partial(forms.IntegerField, widget=widgets.UnfoldAdminIntegerFieldWidget)
 _text = partial(forms.CharField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
@@ -43,10 +45,20 @@ def _paid(what: str = "these credits in total") -> str:
     return f"Paid for {what}, in {settings.CURRENCY}. {default}; 0 if they are free."
 
 
+class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
+    """A text field that suggests the newest customers."""
+
+    template_name = "admin/accounts/customer_field.html"
+
+    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
+        context = super().get_context(name, value, {**(attrs or {}), "list": f"{name}_list", "autocomplete": "off"})
+        return {**context, "suggestions": Customer.objects.order_by("-pk")[:MAX_SUGGESTED]}
+
+
 class CustomerField(forms.ModelChoiceField):
     """A customer by name or id (customers.get_by_name_or_id): there may be too many for a list."""
 
-    widget = widgets.UnfoldAdminTextInputWidget
+    widget = CustomerWidget
 
     def prepare_value(self, value: Any) -> Any:
         if isinstance(value, int):

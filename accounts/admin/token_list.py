@@ -3,15 +3,19 @@
 from datetime import datetime
 from typing import Any
 
+from django.contrib import messages
+from django.db import OperationalError
 from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import cached_property
 
 from accounts import request_statistics
 from accounts.admin import base
 from accounts.models import ApiToken
-from core.admin import ConditionFilter
+from core.admin import MAX_LISTED, ConditionFilter
 
+SOON_DAYS = 7
 OUT_OF_CREDITS = "out of credits"
 TEST = "test"
 #: The state that the console shows → unfold's type of its label.
@@ -60,10 +64,28 @@ class StateFilter(ConditionFilter):
         return {
             "active": ("active", usable & (Q(previous_until=None) | Q(previous_until__lte=now))),
             "in grace": ("in grace", usable & Q(previous_until__gt=now)),
-            OUT_OF_CREDITS: (OUT_OF_CREDITS, usable & Q(credits=0, is_test=False)),
             "revoked": ("revoked", ~Q(revoked_at=None)),
             "expired": ("expired", Q(revoked_at=None, expires_at__lte=now)),
         }
+
+
+class RunsOutFilter(ConditionFilter):
+    title = "credits"
+    parameter_name = "runs_out"
+    conditions = {
+        "soon": (f"running out within {SOON_DAYS} days", Q()),
+        "none": (OUT_OF_CREDITS, Q(credits=0, is_test=False)),
+    }
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> QuerySet[ApiToken]:
+        if self.value() != "soon":
+            return super().queryset(request, queryset)
+        try:
+            soon = request_statistics.running_out(timezone.now(), within_days=SOON_DAYS)
+        except OperationalError:  # it takes longer the more tokens are in use
+            messages.warning(request, "Query timed out: too many active tokens.")
+            return queryset.none()
+        return queryset.filter(pk__in=[one.token.pk for one in soon[:MAX_LISTED]])
 
 
 class ModeFilter(ConditionFilter):

@@ -73,8 +73,8 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         "expires",
     )
     sortable_by = ("name_and_customer", "balance", "last_charged", "expires")
-    list_filter = (token_list.StateFilter, token_list.ModeFilter)
-    lookups_allowed = ("state", "mode", "customer__id__exact")
+    list_filter = (token_list.StateFilter, token_list.ModeFilter, token_list.RunsOutFilter)
+    lookups_allowed = ("state", "mode", "runs_out", "customer__id__exact")
     search_fields = ("name", "note", "contact")
     search_help_text = "Name, note, contact, #id or the token's last 4 characters"
     ordering = ("-pk",)

@@ -73,7 +73,8 @@ def test_list_has_a_badge_and_a_filter(admin_client: Client, test_token: ApiToke
         ["empty", "live"],
         ["empty", "live", "sandbox"],
     )
-    assert listed(state="out of credits") == ["empty"]
+    assert listed(runs_out="none") == ["empty"]
+    assert listed(runs_out="soon") == []
 
 
 def test_page_offers_only_what_a_test_token_can_do(admin_client: Client, test_token: ApiToken) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
@@ -98,12 +99,25 @@ def test_list_and_page_show_when_credits_run_out(admin_client: Client) -> None:
     assert columns(unused) == ["30", "0", "No end date at current usage"]
     assert columns(empty) == ["0", "0", "out of credits"]
     assert columns(gone) == ["30", "70", "-"]
-    assert listed(admin_client, state="out of credits") == ["empty"]
+    assert listed(admin_client, runs_out="soon") == ["soon"]
+    assert listed(admin_client, runs_out="none") == ["empty"]
     facts = admin_client.get(page(later, "change")).context
     assert (facts["runs_out"], facts["token"].searches_30d) == (date_in(30 / 7), 10)
 
 
-@pytest.mark.parametrize("query", [{}, {"q": "shop"}, {"state": "active", "o": "3"}])
+def test_running_out_filter_reports_a_query_timeout(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def running_out(*_: Any, **__: Any) -> Any:
+        raise OperationalError("canceling statement due to statement timeout")
+
+    used(issue_token("soon"), days_ago=1, count=500)
+    assert listed(admin_client, runs_out="soon") == ["soon"]
+    monkeypatch.setattr("accounts.request_statistics.running_out", running_out)
+    answer = admin_client.get(LIST, {"runs_out": "soon"})
+    assert (answer.status_code, list(answer.context["cl"].result_list)) == (200, [])
+    assert "Query timed out: too many active tokens." in answer.text
+
+
+@pytest.mark.parametrize("query", [{}, {"q": "shop"}, {"runs_out": "soon"}, {"state": "active", "o": "3"}])
 def test_list_has_a_constant_number_of_queries(admin_client: Client, query: dict[str, str]) -> None:
     def queries() -> int:
         return query_count(admin_client, LIST, query)
