@@ -86,13 +86,7 @@ class Import(ABC):
     identity: str
     can_repeat = "1 = 1"
 
-    def __init__(
-        self,
-        *,
-        on_reject: OnReject,
-        format_name: str | None = None,
-        dry_run: bool = False,
-    ) -> None:
+    def __init__(self, *, on_reject: OnReject, format_name: str | None = None, dry_run: bool = False) -> None:
         self.result = ImportResult()
         self.tables = Tables()
         self.format_name, self.dry_run = format_name, dry_run

@@ -62,11 +62,7 @@ def refresh_lock() -> Iterator[Path]:
 
 
 def refresh(
-    sources: Iterable[str],
-    *,
-    today: date,
-    full: bool = False,
-    allow_loss: bool = False,
+    sources: Iterable[str], *, today: date, full: bool = False, allow_loss: bool = False
 ) -> Iterator[tuple[str, TransferResult]]:
     """Refresh the sources (names in data_sets.PUBLISHED) one after the other, and yield each one's result.
 

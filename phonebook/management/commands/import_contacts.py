@@ -4,10 +4,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from core import numbers
 from phonebook.imports.contacts import ContactImport
-from phonebook.imports.pipeline import ImportResult
 from phonebook.management.import_command import REJECTED_ROWS, ImportCommand
-
-REGION_NEEDED = {"number has no country code", "number does not fit its country's numbering plan"}
 
 
 class Command(ImportCommand):
@@ -31,11 +28,3 @@ class Command(ImportCommand):
         if region and region not in numbers.REGIONS:
             raise CommandError(f"--region: {options['region']} is no ISO 3166-1 code such as US.")
         return {"region": region}
-
-    def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
-        super().summarize(result, titles, options)
-        if options["region"] is None and REGION_NEEDED & result.rejected.keys():
-            self.stdout.write(
-                "To import numbers without a country code, add --region, such as --region US. Without it, numbers must "
-                "begin with a plus, except in a plain CSV file."
-            )

@@ -97,10 +97,8 @@ def test_loss_of_most_of_a_day_is_refused_unless_allowed(file: Any) -> None:
     assert "ftc 2026-03-05 would lose 20 of its 20 numbers" in str(ran.error)
     assert "--allow-loss. Nothing was changed." in str(ran.error)
     assert {row[0] for row in complaint_days()} == {12125550100 + n for n in range(20)}
-    for options in (["--dry-run"], ["--allow-loss"]):
-        ran = Ran("import_complaints", path, *options)
-        assert "  ftc 2026-03-05: complaints: 20, before: 20" in ran.out
-        assert "Warning: ftc 2026-03-05: 20 of 20 numbers removed." in ran.out
+    assert "would lose 20 of its 20 numbers" in str(Ran("import_complaints", path, "--dry-run").error)
+    assert "  ftc 2026-03-05: complaints: 20, before: 20" in Ran("import_complaints", path, "--allow-loss").out
     assert {row[0] for row in complaint_days()} == {12125550120 + n for n in range(20)}
     both = [file(ftc(*half(0)), "a"), file(ftc(*half(20)), "b")]
     assert Ran("import_complaints", *both, "--json").counts() == {"added": 20, "unchanged": 20}
