@@ -94,13 +94,13 @@ class SourcesAdmin(ReadOnlyAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         require(self.has_view_permission(request))
-        period, now = periods.from_query(request.GET, periods.WITH_SHORTEST), timezone.now()
+        period, now = periods.from_query(request.GET), timezone.now()
         since = period.since(now)
         return self.render_page(
             request,
             "change_list.html",
             title="Sources",
-            periods=periods.WITH_SHORTEST,
+            periods=periods.ALL,
             period=period,
             since=since,
             now=now,
