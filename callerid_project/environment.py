@@ -21,12 +21,6 @@ class Environment(environ.Env):
         # A variable with an empty value counts as unset.
         self.ENVIRON = {name: value for name, value in os.environ.items() if value.strip()}
 
-    def refuse_removed(self, removed: dict[str, str]) -> None:
-        """`removed`: settings that no longer exist, and what to do instead. Raises ImproperlyConfigured for one that is
-        set."""
-        if name := next((name for name in removed if name in self.ENVIRON), None):
-            raise ImproperlyConfigured(f"{name} no longer exists: unset it. {removed[name]}")
-
     def number(self, name: str, default: float, *, least: float = 1, most: float = 10**9) -> Any:
         """A number from `least` to `most`: a whole number unless `default` is a float."""
         kind = "a number" if isinstance(default, float) else "a whole number"

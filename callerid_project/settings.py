@@ -21,19 +21,6 @@ from core import webhooks
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = Environment()
 
-env.refuse_removed(
-    dict.fromkeys(
-        ("WORKERS", "THREADS", "PIN_WORKERS"),
-        "Each process is one instance: start as many as you need, on different ports (docs/processes.md).",
-    )
-    | {
-        "MAX_QUEUED_REQUESTS": "MAX_WAITING_SEARCHES limits how many searches wait.",
-        "QUEUE_TIMEOUT_S": "A search waits at most for a quarter of SEARCH_DEADLINE_S.",
-        "DRAIN_S": "An instance that stops closes its port at once; the load balancer tries another one.",
-        "DATABASE_REPLICA_URL": "Searches read the primary: charging is what limits their number (docs/scale.md).",
-    }
-)
-
 # --- Profile -----------------------------------------------------------------------------------------------------
 
 DATABASE_URL = env.str("DATABASE_URL", "").strip()

@@ -247,7 +247,6 @@ def test_a_port_in_use_is_reported_and_nothing_is_created(tmp_path: Path) -> Non
         ({"PORT": "0"}, "PORT must be a whole number"),
         ({"HOST": "nowhere.invalid"}, "HOST=nowhere.invalid is not an address"),
         ({"HOST": "192.0.2.1"}, "Cannot listen on 192.0.2.1"),
-        ({"WORKERS": "2"}, "WORKERS no longer exists: unset it. Each process is one instance"),
         ({"SOURCE_A": "no.such.Source"}, "SOURCE_A"),
     ],
 )

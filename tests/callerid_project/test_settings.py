@@ -69,11 +69,6 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
                 "host=h dbname=db password=hunter2",
             )
         ),
-        *(
-            ({name: "2"}, f"{name} no longer exists: unset it. ")
-            for name in ("WORKERS", "THREADS", "PIN_WORKERS", "MAX_QUEUED_REQUESTS", "QUEUE_TIMEOUT_S", "DRAIN_S")
-        ),
-        ({**PRODUCTION, "DATABASE_REPLICA_URL": "postgres://u:hunter2@h/db"}, "DATABASE_REPLICA_URL no longer exists"),
         ({"MAX_RUNNING_SEARCHES": "0"}, "MAX_RUNNING_SEARCHES must be a whole number from 1"),
         ({"MAX_WAITING_SEARCHES": "-1"}, "MAX_WAITING_SEARCHES must be a whole number from 0"),
         ({"BODY_TIMEOUT_S": "soon"}, "BODY_TIMEOUT_S must be a number from 0.1"),
