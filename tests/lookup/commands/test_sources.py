@@ -79,11 +79,8 @@ def test_source_slower_than_the_deadline_fails(
     vendors.a.behave_as(upstream.slow(0.6, upstream.says(upstream.GOOD_A)))
     out, _, failed = run(capsys, "check_sources", "--json")
     first = json.loads(out.splitlines()[0])
-    assert (first["ok"], first["answer"]["name"], first["fix"]) == (
-        False,
-        "Example Bakery",
-        "too slow: a search waits 0.5 s",
-    )
+    assert (first["ok"], first["answer"]["name"]) == (False, "Example Bakery")
+    assert first["fix"] == "too slow: a search waits 0.5 s"
     assert failed == "1 of 2 failed."
 
 
