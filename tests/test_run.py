@@ -21,7 +21,7 @@ import requests
 
 from phonebook.imports.sample_data import DEMO_NUMBER
 from tests.callerid_project.test_settings import manage
-from tests.plugin import ROOT, generated_keys
+from tests.plugin import ROOT
 from tests.servers import free_port
 
 pytestmark = [pytest.mark.once, pytest.mark.slow]
@@ -178,24 +178,6 @@ def test_the_printed_curl_works_and_a_second_run_changes_nothing(copy: Path) -> 
     assert "Traceback" not in second.output + rest
     assert {path: path.read_bytes() for path in before} == before
     assert not list((copy / "var").glob(".*")), "drafts are left behind"
-
-
-@pytest.mark.usefixtures("_installed")
-def test_production_creates_no_demo_token_and_explains_how(tmp_path: Path, postgres_url: str, redis_url: str) -> None:
-    environment = {
-        **generated_keys(),
-        "DATABASE_URL": postgres_url,
-        "REDIS_URL": redis_url,
-        "CALLERID_DATA_DIR": str(tmp_path / "unused"),
-    }
-    with running(ROOT, **environment) as service:
-        assert "demo token" not in service.output
-        assert "password" not in service.output
-        assert paste(service.curl) == {"detail": "Invalid or missing token"}
-        rest = service.interrupt()
-    assert "./run manage create_token" in rest
-    assert "./run manage createsuperuser" in rest
-    assert not (tmp_path / "unused").exists()
 
 
 @pytest.mark.parametrize(

@@ -149,12 +149,6 @@ def test_an_interrupted_erase_completes_when_repeated(integrator: Integrator, mo
     assert rows() == [0, 0, 0]
 
 
-def test_claim_in_progress_loses_the_number_hash(token: ApiToken) -> None:
-    claim(token, "a")
-    assert erasure.erase([NUMBER])["stored_answers"] == 1
-    assert IdempotencyRecord.objects.get().number_hash is None
-
-
 def test_many_numbers_take_one_scan_and_batched_updates(token: ApiToken, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasure, "BATCH_ROWS", 2)
     numbers = [f"49302312500{n}" for n in range(5)]
@@ -254,17 +248,6 @@ def test_on_sqlite_forget_leaves_no_pruned_row_in_the_file() -> None:
     call_command("prune", stdout=StringIO())
     assert erasure.erase([NUMBER])["overwritten"]
     assert remaining("a pruned answer", "a kept answer") == ["a kept answer"]
-
-
-@pytest.mark.skipif(plugin.production(), reason="PostgreSQL has its VACUUM")
-@pytest.mark.usefixtures("sqlite_keeps_deleted")
-def test_on_sqlite_without_secure_delete_traces_remain() -> None:
-    """So that the two tests above can fail."""
-    Contact.objects.create(number=int(NUMBER), name="A Most Memorable Name", location="Berlin")
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA secure_delete = OFF")
-    assert erasure.erase([NUMBER])["overwritten"]
-    assert remaining("A Most Memorable Name") == ["A Most Memorable Name"]
 
 
 def test_erase_deletes_only_unshared_complaint_subjects(db: None) -> None:

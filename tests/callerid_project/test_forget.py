@@ -92,19 +92,6 @@ def test_block_and_unblock() -> None:
     assert Contact.objects.filter(number=int(OTHER)).exists()  # --unblock erased nothing
 
 
-def test_block_and_unblock_exclude_each_other() -> None:
-    with pytest.raises(CommandError, match="not allowed with argument"):
-        forget(NUMBER, "--block", "--unblock")
-    assert Contact.objects.count() == 2
-
-
-def test_help_lists_what_is_not_erased(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        call_command("forget", "--help")
-    said = " ".join(capsys.readouterr().out.split())
-    assert all(word in said for word in ("backups", "logs", "vendors", "already sent", "under way", "--block"))
-
-
 def test_unknown_number_warns_that_the_country_may_be_wrong() -> None:
     """4155550130 without its 1 is a Swiss number."""
     err = io.StringIO()

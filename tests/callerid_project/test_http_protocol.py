@@ -16,7 +16,6 @@ pytestmark = [pytest.mark.once, pytest.mark.slow]
 EMBEDDED = {"DATABASE_URL": "", "REDIS_URL": ""}
 KNOWS = {"SOURCE_A": "tests.connectors.Knows", "SOURCE_B": "tests.connectors.Knows"}
 LIVEZ = request("/livez")
-SLOW_CLIENTS = 300
 
 
 @pytest.fixture(scope="module")
@@ -118,14 +117,6 @@ def test_headers_that_do_not_arrive_get_408(impatient: Service, sent: bytes) -> 
         assert refusal(connection.send(sent or b"G")) == (408, "Request headers not received in time")
 
 
-def test_a_connection_serves_many_requests_in_turn(service: Service) -> None:
-    sent = search(service)
-    with Connection(service.port) as connection:
-        for left in range(9_999, 9_989, -1):
-            assert connection.send(sent).read().json()["credits_remaining"] == left
-            assert connection.send(LIVEZ).read().status == 200
-
-
 def test_pipelined_requests_are_answered_in_order(service: Service) -> None:
     sent = search(service)
     with Connection(service.port) as connection:
@@ -137,38 +128,6 @@ def test_pipelined_requests_are_answered_in_order(service: Service) -> None:
         assert b"swagger" in connection.read().body
         assert connection.read().json()["credits_remaining"] == 9_997
         assert connection.read().status == 404
-
-
-def test_http_1_0_is_answered_and_closed(service: Service) -> None:
-    with Connection(service.port) as connection:
-        answer = connection.send(b"GET /livez HTTP/1.0\r\nHost: localhost\r\n\r\n").read()
-        assert (answer.status, answer.headers["connection"]) == (200, "close")
-        assert connection.is_closed()
-
-
-def test_a_request_byte_by_byte_is_answered(service: Service) -> None:
-    sent = search(service)
-    with Connection(service.port) as connection:
-        for byte in sent:
-            connection.send(bytes([byte]))
-        assert connection.read().status == 200
-
-
-def test_slow_clients_do_not_delay_others(service: Service) -> None:
-    """None of their requests is complete while the good client gets all its answers."""
-    sent = search(service)
-    slow = [Connection(service.port) for _ in range(SLOW_CLIENTS)]
-    try:
-        parts = [sent[:9], sent[:-30]]  # within the headers, and within the body
-        for index, connection in enumerate(slow):
-            connection.send(parts[index % 2])
-        with Connection(service.port) as good:
-            for index in range(SLOW_CLIENTS):
-                slow[index].send(sent[len(parts[index % 2]) :][:1])
-                assert good.send(sent).read().status == 200
-    finally:
-        for connection in slow:
-            connection.sock.close()
 
 
 @pytest.mark.parametrize("upgrade", ["h2c", "websocket"])

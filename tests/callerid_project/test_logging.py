@@ -142,9 +142,3 @@ def test_a_traceback_shows_no_values(line: Line) -> None:
         text = line("failed", exc_info=sys.exc_info())
     shown = [row for row in text.splitlines() if not row.startswith("    ")]  # without lines of source code
     assert not any(name in row or key in row for row in shown)
-
-
-def test_circular_exception_causes_are_logged_once(line: Line) -> None:
-    first, second = ValueError(), ValueError()
-    first.__cause__, second.__cause__ = second, first
-    assert "ValueError" in line("failed", exc_info=(ValueError, first, None))

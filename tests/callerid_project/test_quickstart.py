@@ -83,14 +83,6 @@ def test_a_demo_token_without_credits_gets_more(data_dir: Path) -> None:
     assert audit.audit() == []
 
 
-def test_a_demo_token_readable_by_others_is_made_private(data_dir: Path) -> None:
-    quickstart()
-    kept = data_dir / "demo_token"
-    kept.chmod(0o644)
-    quickstart()
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-
-
 def test_no_token_is_issued_if_it_cannot_be_stored(data_dir: Path) -> None:
     (data_dir / "demo_token").mkdir()
     with pytest.raises(CommandError, match="Cannot use the data directory"):

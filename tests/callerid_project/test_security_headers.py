@@ -89,6 +89,12 @@ def test_the_printed_admin_url_follows_admin_path(settings: Any) -> None:
     assert "/admin/" not in announce.message()
 
 
+def test_without_a_demo_token_it_says_how_to_make_one(settings: Any) -> None:
+    settings.EMBEDDED = False
+    said = announce.message()
+    assert all(word in said for word in ("<API_KEY>", "./run manage create_token", "./run manage createsuperuser"))
+
+
 @pytest.mark.parametrize(
     ("allowed", "printed"),
     [(["caller.test", "127.0.0.1"], ""), (["*"], ""), ([".caller.test"], " -H 'Host: caller.test'")],

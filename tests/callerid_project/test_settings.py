@@ -200,6 +200,10 @@ def test_processes_starting_at_once_share_the_keys(tmp_path: Path) -> None:
             {"HOST": "h1,h2,::1", "PORT": ",5433,5434", "PASSWORD": "p@ss", "target_session_attrs": "read-write"},
         ),
         (
+            "postgres://u@h/db?options=-csearch_path%3Dcallerid&connect_timeout=7",
+            {"options": "-csearch_path=callerid", "connect_timeout": "7"},
+        ),
+        (
             "postgresql://user:a+b%2520@[::1]:5434/d%20b",
             {"HOST": "::1", "PORT": "5434", "PASSWORD": "a+b%20", "NAME": "d b"},
         ),
@@ -210,11 +214,6 @@ def test_a_database_url_means_what_libpq_reads_in_it(tmp_path: Path, url: str, e
     database = load(tmp_path, DATABASE_URL=url, **generated_keys()).DATABASES["default"]
     found = {**database["OPTIONS"], **database}
     assert {name: found[name] for name in expected} == expected
-
-
-def test_the_redis_timeout_is_100_ms_by_default(tmp_path: Path) -> None:
-    assert load(tmp_path, REDIS_TIMEOUT_S="").REDIS_TIMEOUT_S == 0.1
-    assert load(tmp_path, REDIS_TIMEOUT_S="0.3").REDIS_TIMEOUT_S == 0.3
 
 
 def test_a_damaged_key_file_is_not_replaced(tmp_path: Path) -> None:
@@ -287,13 +286,6 @@ def test_lists_may_contain_blanks_and_empty_means_unset(tmp_path: Path) -> None:
 )
 def test_the_listening_address_is_an_allowed_host(tmp_path: Path, host: str, added: list[str]) -> None:
     assert load(tmp_path, HOST=host).ALLOWED_HOSTS[3:] == added
-
-
-def test_options_of_the_database_url_are_kept(tmp_path: Path) -> None:
-    url = PRODUCTION["DATABASE_URL"] + "?options=-csearch_path%3Dcallerid&connect_timeout=7"
-    settings = load(tmp_path, DATABASE_URL=url, DB_STATEMENT_TIMEOUT_MS="250", **generated_keys())
-    options = settings.DATABASES["default"]["OPTIONS"]
-    assert (options["options"], options["connect_timeout"]) == ("-csearch_path=callerid", "7")
 
 
 @pytest.mark.parametrize(("given", "limits"), [("", (500, 0.75)), ("700", (700, 0.95)), ("0", (0, None))])

@@ -88,6 +88,20 @@ def test_requests_in_progress_have_time_to_finish(serve: Serve, vendor: Callable
             assert (last.status, last.headers["connection"]) == (200, "close")
             assert connection.is_closed()
     assert service.stop() == 0
+    assert "timeout graceful shutdown exceeded" not in service.log()
+
+
+def test_stop_answers_one_more_request_of_a_connection(serve: Serve) -> None:
+    service = serve()
+    with Connection(service.port) as used, Connection(service.port) as unused:
+        used.send(request("/livez")).read()
+        assert service.answers()  # both were accepted before this connection
+        send(service, signal.SIGTERM)
+        wait_for(lambda: refuses(service))
+        for connection in (used, unused):
+            last = connection.send(request("/livez")).read()
+            assert (last.status, last.headers["connection"]) == (200, "close")
+    assert service.stop() == 0
 
 
 def mock_a(upstream: Upstream) -> dict[str, str]:

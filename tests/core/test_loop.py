@@ -143,19 +143,6 @@ def test_statements_are_part_of_the_callers_transaction(table: None) -> None:
     assert rows() == [(1,)]
 
 
-def test_an_error_of_a_statement_reaches_the_coroutine(table: None) -> None:
-    async def insert_twice() -> str:
-        await db.afetch("INSERT INTO loop_test VALUES (%s)", [1])
-        try:
-            await db.afetch("INSERT INTO loop_test VALUES (%s)", [1])
-        except Exception as error:
-            return type(error).__name__
-        return ""
-
-    assert loop.run(insert_twice()) == "IntegrityError"
-    assert rows() == [(1,)]
-
-
 def test_statements_at_once_take_turns_on_the_callers_connection(table: None) -> None:
     async def insert(number: int) -> int:
         await db.afetch("INSERT INTO loop_test VALUES (%s)", [number])

@@ -1,9 +1,8 @@
 """Connections to Redis: broken ones are replaced, a late event loop is no outage, and TLS certificates are verified."""
 
 import asyncio
-import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ from tests import awaited
 from tests.servers import RedisServer, required
 
 pytestmark = pytest.mark.once
-
-NAME = "redis.example.com"
 
 
 @pytest.fixture(autouse=True)
@@ -146,35 +143,6 @@ def test_a_cancelled_search_leaves_no_reply_to_the_next(server: RedisServer) -> 
     assert execute("ECHO", "mine") == b"mine"
     with closing(redis.Redis.from_url(server.url)) as admin:
         assert len(admin.client_list()) <= 3  # the admin's, this client's, and one that is being closed
-
-
-class FakeDNS:
-    """Resolves NAME to `addresses` once `answers` is set."""
-
-    def __init__(self, addresses: list[str]) -> None:
-        self.addresses = addresses
-        self._real: Callable[..., Any] = socket.getaddrinfo
-
-    def getaddrinfo(self, host: Any, *arguments: Any, **options: Any) -> Any:
-        if host not in (NAME, NAME.encode()):
-            return self._real(host, *arguments, **options)
-        return [found for address in self.addresses for found in self._real(address, *arguments, **options)]
-
-
-def test_every_address_of_a_name_is_tried(server: RedisServer, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    dns = FakeDNS(["127.0.0.2", "127.0.0.1"])  # the server listens on the second one alone
-    monkeypatch.setattr(socket, "getaddrinfo", dns.getaddrinfo)
-    settings.REDIS_URL = server.url.replace("127.0.0.1", NAME)
-    assert execute("PING") == b"PONG"
-    assert core_redis.client(settings.REDIS_URL).ping()
-
-
-def test_unknown_host_name_is_unavailable(settings: Any) -> None:
-    settings.REDIS_TIMEOUT_S, settings.REDIS_URL = 20, "redis://redis.invalid:6379/0"
-    with pytest.raises(core_redis.RedisUnavailable) as raised:
-        execute("PING")
-    assert isinstance(raised.value.__cause__, redis.ConnectionError)
-    assert core_redis.availability.paused
 
 
 # --- TLS -------------------------------------------------------------------------------------------------------------

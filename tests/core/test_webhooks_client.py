@@ -6,14 +6,11 @@ failure.
 
 import importlib
 import os
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from core import webhooks
 from tests.core.test_webhooks import OTHER_SECRET, SECRET, headers, post
 from tests.upstream import Upstream, raw
 
@@ -28,23 +25,10 @@ def client() -> Any:
     return importlib.import_module("standardwebhooks").Webhook
 
 
-def test_client_verifies_a_message(client: Any, vendor: Vendor) -> None:
+def test_client_verifies_a_message_with_either_secret(client: Any, vendor: Vendor) -> None:
     server = vendor(raw(b""))
-    post(server.url, body='{"name": "Bäckerei"}'.encode())
-    assert client(SECRET).verify(server.bodies[0], headers(server)) == {"name": "Bäckerei"}
-    for wrong in ((OTHER_SECRET, server.bodies[0]), (SECRET, b"{}")):
-        with pytest.raises(Exception, match="No matching signature found"):
-            client(wrong[0]).verify(wrong[1], headers(server))
-
-
-def test_client_accepts_either_secret_during_a_rotation(client: Any, vendor: Vendor) -> None:
-    server = vendor(raw(b""))
-    post(server.url, secrets=(SECRET, OTHER_SECRET))
+    post(server.url, secrets=(SECRET, OTHER_SECRET), body='{"name": "Bäckerei"}'.encode())
     for secret in (SECRET, OTHER_SECRET):
-        assert client(secret).verify(server.bodies[0], headers(server)) == {}
-
-
-def test_client_signs_as_the_service_does(client: Any) -> None:
-    at = int(time.time())
-    ours = webhooks.signature(secret=SECRET, message_id="msg_1", timestamp=at, body=b"{}")
-    assert client(SECRET).sign("msg_1", datetime.fromtimestamp(at, UTC), "{}") == ours
+        assert client(secret).verify(server.bodies[0], headers(server)) == {"name": "Bäckerei"}
+        with pytest.raises(Exception, match="No matching signature found"):
+            client(secret).verify(b"{}", headers(server))
