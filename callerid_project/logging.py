@@ -26,9 +26,6 @@ JWT = r"eyJ[A-Za-z0-9_-]{1,256}\."
 DIGITS = r"[0-9]{7}"
 _TOKEN = re.compile(JWT + r"[\w.-]*")
 _DIGITS = re.compile(r"(?<![0-9])(?<!token=)\+?" + DIGITS + r"[0-9]*")
-#: Control characters are escaped in JSON.
-_MAY_NEED_REDACTION = re.compile(rf"{DIGITS}|{JWT}|\\")
-_encode = json.JSONEncoder(default=str).encode
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f\x85\u2028\u2029]")
 
 
@@ -91,11 +88,8 @@ class JSONFormatter(TextFormatter):
         line |= record.msg if isinstance(record.msg, Facts) else {"message": record.getMessage()}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        text = _encode(line)
-        if not _MAY_NEED_REDACTION.search(text):
-            return text
         plain = int | float | None
-        return _encode(
+        return json.dumps(
             {name: value if isinstance(value, plain) else redact(str(value)) for name, value in line.items()}
         )
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +41,13 @@ def hour(at: datetime) -> datetime:
 
 
 def hour_of(timestamp_s: float) -> datetime:
-    """The start of the hour (UTC) of a UNIX time: one object for the hour, because keys of counters are hashed."""
-    return _hour(int(timestamp_s) // 3600)
+    """The start of the hour (UTC) of a UNIX time."""
+    return hour(datetime.fromtimestamp(timestamp_s, UTC))
 
 
 def day_of(timestamp_s: float) -> str:
     """The day (UTC) of a UNIX time as YYYY-MM-DD."""
-    return _day(int(timestamp_s) // (24 * 3600))
-
-
-@lru_cache(maxsize=2)
-def _hour(number: int) -> datetime:
-    return datetime.fromtimestamp(number * 3600, UTC)
-
-
-@lru_cache(maxsize=2)
-def _day(number: int) -> str:
-    return datetime.fromtimestamp(number * 24 * 3600, UTC).date().isoformat()
+    return datetime.fromtimestamp(timestamp_s, UTC).date().isoformat()
 
 
 def midnight(at: datetime) -> datetime:

@@ -11,7 +11,7 @@ import ssl
 from collections import deque
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import asyncpg
 from django.conf import settings
@@ -34,13 +34,6 @@ _ERRORS = {"22": DataError, "23": IntegrityError}
 #: What asyncpg raises when it cannot connect, or loses a connection. Of these, a host that is a standby although
 #: `target_session_attrs` asks for another kind is an InternalClientError.
 _FAILURES = (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-
-
-class Host(NamedTuple):
-    """One host of DATABASE_URL. `options`: of asyncpg.connect; `timeout_s`: `connect_timeout`."""
-
-    options: dict[str, Any]
-    timeout_s: float
 
 
 class Pool:
@@ -156,14 +149,11 @@ class Pool:
         error."""
         failure: BaseException | None = None
         for host in list(self._hosts):
-            timeout_s = HOST_TIMEOUT_S if len(self._hosts) > 1 else host.timeout_s
             try:
                 connected: asyncpg.Connection[Any] = await asyncpg.connect(
-                    **host.options,
-                    timeout=timeout_s,
-                    statement_cache_size=100 if settings.DB_PREPARE else 0,
+                    **host, statement_cache_size=100 if settings.DB_PREPARE else 0
                 )
-                await _limit_statements(connected, timeout_s)
+                await _limit_statements(connected, host["timeout"])
             except _FAILURES as error:
                 failure = error
                 continue
@@ -191,8 +181,8 @@ async def _limit_statements(connection: Any, timeout_s: float) -> None:
         raise
 
 
-def targets(parameters: dict[str, Any]) -> list[Host]:
-    """The hosts of libpq's `parameters` (PostgreSQL documentation, 34.1.2)."""
+def targets(parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    """The options of asyncpg.connect for each host of libpq's `parameters` (PostgreSQL documentation, 34.1.2)."""
     known = conninfo.conninfo_to_dict(conninfo.make_conninfo("", **_libpq(parameters)))
     hosts = str(known.get("host", "")).split(",")
     ports = str(known.get("port", "") or "5432").split(",")
@@ -204,9 +194,9 @@ def targets(parameters: dict[str, Any]) -> list[Host]:
         "server_settings": {"application_name": "callerid"}
         | {name: known[name] for name in ("application_name", "options") if name in known},
     }
-    timeout_s = float(known.get("connect_timeout") or 2)
+    common["timeout"] = HOST_TIMEOUT_S if len(hosts) > 1 else float(known.get("connect_timeout") or 2)
     return [
-        Host({**common, "host": host or None, "port": int(port), "ssl": _tls(known)}, timeout_s)
+        {**common, "host": host or None, "port": int(port), "ssl": _tls(known)}
         for host, port in zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True)
     ]
 

@@ -309,7 +309,7 @@ def test_the_first_host_that_answers_is_used_and_remembered(database: Database) 
 
         async def work(pool: Pool) -> list[str]:
             assert (await pool.fetch("SELECT 1", []))[0][0] == 1
-            return [str(host.options["port"]) for host in pool._hosts]
+            return [str(host["port"]) for host in pool._hosts]
 
         assert database.with_pool(work, **named) == [named["port"].split(",")[index] for index in (2, 0, 1)]
 
@@ -353,4 +353,4 @@ def test_a_standby_is_passed_over_for_the_primary(monkeypatch: pytest.MonkeyPatc
 )
 def test_hosts_and_ports_are_paired_as_libpq_does(parameters: dict[str, Any], options: list[tuple[str, int]]) -> None:
     found = pools.targets({**parameters, "dbname": "x", "user": "u", "prepare_threshold": None})
-    assert [(each.options["host"], each.options["port"]) for each in found] == options
+    assert [(each["host"], each["port"]) for each in found] == options

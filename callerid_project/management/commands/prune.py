@@ -13,13 +13,6 @@ from monitoring import incidents, notices, request_log, source_statistics, task_
 from phonebook import cache_versions
 from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
 
-RESULT = (
-    "Deleted {requests} requests of the request log, {idempotency_records} idempotency records, {usage_rows} rows of "
-    "statistics, {notices} settled notices, {alerts} alerts, {unknown_charges} settled charges, {complaint_days} days "
-    "of complaints, {subjects} unused complaint subjects, {cache_versions} cache versions and {sessions} expired "
-    "sessions."
-)
-
 
 class Command(JSONCommand):
     help = (
@@ -45,4 +38,5 @@ class Command(JSONCommand):
             "sessions": Session.objects.filter(expire_date__lt=timezone.now()).delete()[0],
         }
         task_runs.record(task_runs.PRUNE, succeeded=True)
-        self.write_result(options, deleted, RESULT.format(**deleted))
+        counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in deleted.items())
+        self.write_result(options, deleted, f"Deleted: {counts}.")
