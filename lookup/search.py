@@ -3,19 +3,19 @@
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
+from typing import Any
 
 from django.conf import settings
 
 from core import admission
 from lookup import pauses, signals
-from lookup.answers import Answer, Failed, Found, SourceCall
-from lookup.connectors.base import call_connector, checked
+from lookup.answers import Answer, Failed, Found, NotFound, SourceCall
+from lookup.connectors.base import call_connector, checked, covers
 from lookup.connectors.registry import BoundSource, bind
 from lookup.connectors.tables import TableConnector
-from lookup.slot import Slot
 from lookup.vendors import cache
 from lookup.vendors.guard import LATE
 from phonebook import cache_versions, rules
@@ -29,6 +29,9 @@ SLOTS = {
     "source_b": ("SOURCE_B", frozenset({"name", "spam"})),
 }
 
+#: The name of operator rules in the statistics. No connector can have it, because of the space.
+RULES_SOURCE = "operator rules"
+UNREADABLE = Failed("bad_response")
 NO_TIME = Failed("no_time", "no time was left to call it")
 
 
@@ -78,6 +81,70 @@ class SearchResult:
         return all(isinstance(slot.answer, Failed) for slot in self.slots.values())
 
 
+class Slot:
+    """What one search knows in one slot. Each field comes from the first source in the configured order that has it."""
+
+    def __init__(self, sources: Sequence[BoundSource], fields: frozenset[str], number: str, rule: Found | None) -> None:
+        #: How long this slot's sources took.
+        self.elapsed_s = 0.0
+        self._sources = sources
+        self._fields = fields
+        self._number = number
+        #: Whether each source covers the number, once that is known.
+        self._covered: dict[int, bool] = {}
+        #: By index of the source; -1 is the operator rule.
+        self._calls: dict[int, SourceCall] = {}
+        if rule and rule.known().keys() & fields:
+            self._calls[-1] = SourceCall(RULES_SOURCE, rule, None)
+
+    def due(self, *, remote: bool) -> Iterator[tuple[int, BoundSource]]:
+        """Yield the sources to be called, each with its index. Those that cannot add a field are left out: it is known
+        to the rule or to a source before them, or they do not cover the number."""
+        for index, source in enumerate(self._sources):
+            if (source.guard is not None) is remote and index not in self._calls and self._can_add(index):
+                yield index, source
+
+    def needs_vendor(self) -> bool:
+        """Whether a remote source is to be called."""
+        return next(self.due(remote=True), None) is not None
+
+    def record(
+        self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
+    ) -> None:
+        """Keep an answer, one for each index. `cached` and `joined`: as in SourceCall."""
+        self._calls[index] = SourceCall(self._sources[index].name, answer, elapsed_s, cached, joined)
+
+    def calls(self) -> tuple[SourceCall, ...]:
+        """The operator rule, then the sources that were called, in the configured order."""
+        return tuple(self._calls[index] for index in sorted(self._calls))
+
+    def answer(self) -> Answer:
+        """Found when any field is known, Failed when none is known and a source failed, otherwise NotFound."""
+        answers = [call.answer for call in self.calls()]
+        known: dict[str, Any] = {}
+        for answer in reversed(answers):
+            if isinstance(answer, Found):
+                known |= answer.known()
+        if supplied := {field: value for field, value in known.items() if field in self._fields}:
+            return Found(**supplied)
+        failures = [answer for answer in answers if isinstance(answer, Failed)]
+        if any(isinstance(answer, Found) and answer.unreadable & self._fields for answer in answers):
+            failures.append(UNREADABLE)
+        return failures[0] if failures else NotFound()
+
+    def _can_add(self, index: int) -> bool:
+        source = self._sources[index]
+        if all(self._is_known(field, before=index) for field in source.connector.fields & self._fields):
+            return False
+        if index not in self._covered:
+            self._covered[index] = covers(source.name, source.connector, self._number)
+        return self._covered[index]
+
+    def _is_known(self, field: str, *, before: int) -> bool:
+        """Whether the operator rule or a source before this index knows it."""
+        return any(i < before and getattr(call.answer, field, None) is not None for i, call in self._calls.items())
+
+
 async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     """Look `number` up in both slots within SEARCH_DEADLINE_S. A slot that misses the deadline has failed.
 
@@ -112,12 +179,7 @@ def bound_sources(slot: str) -> tuple[BoundSource, ...]:
 def queries() -> tuple[NumberQuery, ...]:
     """What a search reads from tables: the operator rule, the cache version if a vendor may be called, and what the
     table connectors read."""
-    return _queries(*map(bound_sources, SLOTS))
-
-
-@lru_cache(maxsize=16)
-def _queries(*slots: tuple[BoundSource, ...]) -> tuple[NumberQuery, ...]:
-    bound = [source for sources in slots for source in sources]
+    bound = [source for slot in SLOTS for source in bound_sources(slot)]
     queries = [rules.QUERY]
     if any(source.guard for source in bound):
         queries.append(cache_versions.QUERY)

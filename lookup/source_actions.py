@@ -31,18 +31,6 @@ MAX_CALL_S = 30.0
 CHECK_INTERVAL = timedelta(seconds=10)
 
 
-class UnknownSource(ValueError):
-    """Neither slot is configured with this source."""
-
-
-class AlreadyPaused(ValueError):
-    """The source is paused; the message says since when, by whom and why."""
-
-
-class NotPaused(ValueError):
-    """The source is not paused."""
-
-
 def configured() -> dict[str, BoundSource]:
     """The sources of both slots, by name."""
     return {source.name: source for slot in SLOTS for source in bound_sources(slot)}
@@ -63,10 +51,10 @@ def slots_without_others(name: str) -> list[str]:
 def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> SourcePause:
     """Pause the source in all processes, and record it in the History. `user` None: whoever runs this command.
 
-    Raises UnknownSource and AlreadyPaused, which change nothing, and ValueError without a reason.
+    Raises ValueError, and changes nothing, for a source that is not configured or is paused, and without a reason.
     """
     if name not in configured():
-        raise UnknownSource(f"{name} is not configured. Sources: {', '.join(configured())}.")
+        raise ValueError(f"{name} is not configured. Sources: {', '.join(configured())}.")
     if not (reason := clean_text(reason)):
         raise ValueError("Enter a reason.")
     actor = user.get_username() if user else history.command_actor()
@@ -75,7 +63,7 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
             connector=name, defaults={"reason": reason, "paused_by": actor, "paused_at": timezone.now()}
         )
         if not is_new:
-            raise AlreadyPaused(f"{name} is already paused: {described(row)}.")
+            raise ValueError(f"{name} is already paused: {described(row)}.")
         _record(name, f"Paused. {reason}", user)
     return row
 
@@ -83,11 +71,11 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
 def resume(*, name: str, reason: str = "", user: AbstractBaseUser | None = None) -> None:
     """Have the source called again, and record it in the History. It may be one that is no longer configured.
 
-    Raises NotPaused.
+    Raises ValueError if it is not paused.
     """
     with transaction.atomic():
         if not SourcePause.objects.filter(pk=name).delete()[0]:
-            raise NotPaused(f"{name} is not paused.")
+            raise ValueError(f"{name} is not paused.")
         _record(name, f"Resumed. {clean_text(reason)}".strip(), user)
 
 
@@ -145,11 +133,11 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
     """Call the source once, run its preset's samples, and keep the result in SourceCheck, for the console.
 
     The check is claimed in the database before the call, so that concurrent ones, in any process, make no second call.
-    No transaction is open and no connection is held during the call. Raises UnknownSource and CheckedRecently, before
-    any call.
+    No transaction is open and no connection is held during the call. Raises ValueError for a source that is not
+    configured, and CheckedRecently, before any call.
     """
     if (source := configured().get(name)) is None:
-        raise UnknownSource(f"{name} is not configured.")
+        raise ValueError(f"{name} is not configured.")
     now, actor = timezone.now(), user.get_username()
     long_ago = now - timedelta(days=1)
     first = SourceCheck(connector=name, started_by=actor, started_at=long_ago, finished_at=long_ago)

@@ -12,8 +12,7 @@ from core import periods
 from core.periods import Period
 from lookup.connectors.registry import BUILT_IN, BoundSource
 from lookup.models import SourceCheck, SourcePause
-from lookup.search import SLOTS, bound_sources
-from lookup.slot import RULES_SOURCE
+from lookup.search import RULES_SOURCE, SLOTS, bound_sources
 from lookup.source_actions import configured
 from lookup.vendors.preset import Preset
 from monitoring import source_statistics

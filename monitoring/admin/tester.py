@@ -12,9 +12,8 @@ from core import history, loop, numbers, throttling
 from core.admin import ConsoleAdmin, require
 from core.forms import PhoneNumberField
 from lookup.answers import Answer, Failed, Found
-from lookup.search import SearchResult, bound_sources, search
+from lookup.search import RULES_SOURCE, SearchResult, bound_sources, search
 from lookup.serializers import search_data
-from lookup.slot import RULES_SOURCE
 from monitoring.source_statistics import is_failure, outcome_text
 from phonebook.models import Contact, NumberRule
 

@@ -10,7 +10,7 @@ from django.test import Client
 from core.postgresql import server_log
 from lookup import search
 from lookup.models import SourcePause
-from lookup.slot import RULES_SOURCE
+from lookup.search import RULES_SOURCE
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 from phonebook.models import Dataset
 from tests.console.dashboard_rows import (

@@ -62,11 +62,10 @@ def fill(server: redis.Redis) -> None:
 
     async def put(numbers: range) -> None:
         for n in numbers:
-            cache.put(f"callerid:answer:{n:064}", ANSWER, 2 if n % 3 else 86_400)
-        await cache.flush()
+            await cache.put(f"callerid:answer:{n:064}", ANSWER, 2 if n % 3 else 86_400)
 
     while server.info("stats")["evicted_keys"] < 20_000:
-        loop.run(put(range(number, number + 1_000)))  # one write each, which waits for further answers
+        loop.run(put(range(number, number + 1_000)))
         number += 1_000
     assert not core_redis.availability.paused
 

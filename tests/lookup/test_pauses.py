@@ -180,14 +180,14 @@ def test_commands_pause_and_resume_a_source(settings: Any, capsys: pytest.Captur
 
 def test_invalid_pauses_change_nothing(settings: Any) -> None:
     settings.SOURCE_A = settings.SOURCE_B = "directory"
-    with pytest.raises(source_actions.UnknownSource, match="twilio is not configured"):
+    with pytest.raises(ValueError, match="twilio is not configured"):
         source_actions.pause(name="twilio", reason="r")
     with pytest.raises(ValueError, match="Enter a reason"):
         source_actions.pause(name="directory", reason="\n")
-    with pytest.raises(source_actions.NotPaused):
+    with pytest.raises(ValueError, match="directory is not paused"):
         source_actions.resume(name="directory")
     source_actions.pause(name="directory", reason="first")
-    with pytest.raises(source_actions.AlreadyPaused, match=r"already paused: since .* \(first\)"):
+    with pytest.raises(ValueError, match=r"already paused: since .* \(first\)"):
         source_actions.pause(name="directory", reason="second")
     assert [pause.reason for pause in SourcePause.objects.all()] == ["first"]
     assert LogEntry.objects.count() == 1

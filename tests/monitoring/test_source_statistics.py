@@ -12,7 +12,7 @@ from core import write_buffer
 from core.retention import KEPT_DAYS
 from core.write_buffer import WriteBuffer
 from lookup.answers import Failed, Found, NotFound, SourceCall
-from lookup.slot import RULES_SOURCE
+from lookup.search import RULES_SOURCE
 from monitoring import source_statistics
 from monitoring.models import SourceHour, SourceResult
 from monitoring.source_statistics import BUCKETS, percentile
