@@ -62,10 +62,11 @@ def fill(server: redis.Redis) -> None:
 
     async def put(numbers: range) -> None:
         for n in numbers:
-            await cache.put(f"callerid:answer:{n:064}", ANSWER, 2 if n % 3 else 86_400)
+            cache.put(f"callerid:answer:{n:064}", ANSWER, 2 if n % 3 else 86_400)
+        await cache.flush()
 
     while server.info("stats")["evicted_keys"] < 20_000:
-        loop.run(put(range(number, number + 1_000)))
+        loop.run(put(range(number, number + 1_000)))  # one write each, which waits for further answers
         number += 1_000
     assert not core_redis.availability.paused
 
