@@ -24,6 +24,7 @@ from django.urls import resolve
 from accounts import unknown_charges
 from callerid_project import error_reports, errors, middleware
 from core import admission, background, db, loop, metrics, tracing
+from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from lookup.search import SLOTS, bound_sources
 from monitoring.health import probes
 from monitoring.health.dependencies import redis_server
@@ -65,14 +66,15 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     limit = settings.MAX_BODY_BYTES if is_search else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     body = await _read(receive, limit) if _can_have_body(scope) else _Body(b"", False)
     scope = {**scope, "headers": _headers(scope["headers"], body)}
-    if match is None and _open_pages < MAX_PAGES:
+    request = ASGIRequest(scope, io.BytesIO(body.data))
+    refusal = _page_refusal(request) if match is None else None
+    if match is None and refusal is None:
         await _respond_page(scope, body, send)
         return
-    request = ASGIRequest(scope, io.BytesIO(body.data))
     request.META["callerid.received_at"] = received_at
     request.resolver_match = match
     with middleware.observe(request) as finish:
-        response = errors.overloaded() if match is None else await _respond(request, match, is_search=is_search)
+        response = refusal or await _respond(request, match, is_search=is_search)
         finish(response)
     if not body.complete:  # what remains of it is not read
         response.headers["Connection"] = "close"
@@ -129,6 +131,20 @@ def _overload_response_parts() -> tuple[bytes, bytes]:
     response = errors.overloaded()
     lines = b"".join(b"%b: %b\r\n" % header for header in _response_headers(response, is_secure=False))
     return b"HTTP/1.1 503 Service Unavailable\r\n" + lines + b"x-request-id: ", b"\r\n\r\n" + response.content
+
+
+def _page_refusal(request: HttpRequest) -> HttpResponse | None:
+    """The response to a request that no page may act upon: none acts on a part of a form. The CSRF check parses bodies
+    before the login, and Django limits neither files nor what is between the parts of a multipart body."""
+    if _open_pages >= MAX_PAGES:
+        return errors.overloaded()
+    try:
+        read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    except BodyTooLarge:
+        return errors.body_too_large(request)
+    except IncompleteBody as error:
+        return errors.incomplete_body(request, error)
+    return None
 
 
 async def _respond_page(scope: Any, body: "_Body", send: Any) -> None:

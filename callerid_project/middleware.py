@@ -1,4 +1,4 @@
-"""Our middleware: request id, request log, Content-Security-Policy, complete bodies, and what only HTML pages need."""
+"""Our middleware: request id, request log, Content-Security-Policy, and what only HTML pages need."""
 
 import io
 import logging
@@ -14,16 +14,14 @@ from typing import Any
 from csp.constants import HEADER, SELF, UNSAFE_EVAL, UNSAFE_INLINE
 from csp.middleware import CSPMiddleware, PolicyParts
 from csp.utils import build_policy
-from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.clickjacking import XFrameOptionsMiddleware
 from django.middleware.security import SecurityMiddleware
 
-from callerid_project.errors import body_too_large, field_too_long, in_admin, incomplete_body
+from callerid_project.errors import field_too_long, in_admin
 from callerid_project.logging import DIGITS, JWT, Facts, request_id
 from core import tracing
-from core.request_body import BodyTooLarge, IncompleteBody, read_body
 from core.throttling import client_address
 from monitoring import http_metrics, proxies
 
@@ -161,28 +159,6 @@ class PolicyMiddleware(CSPMiddleware):
         if not report_only and in_admin(request):
             parts.replace = ADMIN_POLICY
         return parts
-
-
-class BodyMiddleware:
-    """Reads the body, so that no page acts on a part of a form: responds 413 to one of more than
-    DATA_UPLOAD_MAX_MEMORY_SIZE bytes before anything reads it, and 400 to an incomplete one. The search checks its own:
-    lookup.parsers.
-
-    Django applies that setting only to form fields, while it parses them: not to files, and not to what is between the
-    parts of a multipart body. The CSRF check parses the body, so all of that would happen before the login.
-    """
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
-        self._get_response = get_response
-
-    def __call__(self, request: HttpRequest) -> HttpResponse:
-        try:
-            read_body(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-        except BodyTooLarge:
-            return body_too_large(request)
-        except IncompleteBody as error:
-            return incomplete_body(request, error)
-        return self._get_response(request)
 
 
 class FieldLimitMiddleware:

@@ -37,11 +37,8 @@ except RuntimeError:
 SERVING = env.flag("CALLERID_SERVING", False)
 HOST = env.str("HOST", "127.0.0.1")
 PORT = env.number("PORT", 8000, most=65_535)
-# A process runs at most so many searches at once, without those that wait for vendors. Others wait, at most for a
-# quarter of the deadline, and then get 503.
 MAX_RUNNING_SEARCHES = env.number("MAX_RUNNING_SEARCHES", 32, most=10_000)
 MAX_WAITING_SEARCHES = env.number("MAX_WAITING_SEARCHES", 256, least=0, most=100_000)
-# How long a request may take to send its body, in all.
 BODY_TIMEOUT_S = env.number("BODY_TIMEOUT_S", 5.0, least=0.1, most=60)
 STOP_TIMEOUT_S = env.number("STOP_TIMEOUT_S", 5, most=3_600)
 DB_POOL_SIZE = env.number("DB_POOL_SIZE", 8, most=1_000)
@@ -65,9 +62,7 @@ if ":" in URL_HOST:
     URL_HOST = f"[{URL_HOST.strip('[]')}]"
 # A leading '.' includes subdomains. '*' accepts every Host header, so it is never a default.
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", list(dict.fromkeys(["localhost", "127.0.0.1", "[::1]", URL_HOST])))
-# The number of the operator's proxies in front.
 TRUSTED_PROXIES = env.number("TRUSTED_PROXIES", 0, least=0, most=100)
-# Who may read /metrics.
 METRICS_NETWORKS = env.networks("METRICS_NETWORKS", ["127.0.0.0/8", "::1/128"])
 ADMIN_PATH = env.str("ADMIN_PATH", "admin").strip().strip("/")
 _RESERVED = ("callerid", "customer", "schema", "docs", "livez", "readyz", "metrics", "static")
@@ -96,9 +91,7 @@ if COMPLAINT_KEPT_DAYS < COMPLAINT_WINDOW_DAYS:
         "COMPLAINT_KEPT_DAYS is less than COMPLAINT_WINDOW_DAYS: complaints that still count would be deleted. "
         f"Set COMPLAINT_KEPT_DAYS={COMPLAINT_WINDOW_DAYS} or more, or leave it unset."
     )
-# How long each request is listed in the console; 0: not at all.
 REQUEST_LOG_DAYS = env.number("REQUEST_LOG_DAYS", 7, least=0, most=366)
-# What refresh_data downloads, and from where instead of the publisher.
 REFRESH_SOURCES = env.words("REFRESH_SOURCES", [])
 if unknown := set(REFRESH_SOURCES) - {"ftc", "fcc", "phoneblock"}:
     raise ImproperlyConfigured(
@@ -121,14 +114,11 @@ if not all(re.fullmatch("[a-z][a-z0-9_]{0,31}", name) for name in ADDRESS_BOOKS)
 # The maximum time for which an answer of a vendor is cached, whatever its preset or class says.
 # phonebook/cache_versions.py relies on it.
 ANSWER_KEPT_AT_MOST_S = 365 * 24 * 3600
-# The price of a vendor call: one for all remote sources of a slot, or one for each. Local sources are free.
 SOURCE_A_PRICE = env.prices("SOURCE_A_PRICE")
 SOURCE_B_PRICE = env.prices("SOURCE_B_PRICE")
 CURRENCY = env.str("CURRENCY", "USD")
-# What a customer pays for a credit, unless the operator enters another price.
 CREDIT_PRICE = env.price("CREDIT_PRICE")
 MAX_BODY_BYTES = 16 * 1024
-# The operator's own presets, the call timeout, and the certificate authorities for HTTPS (a PEM file).
 PRESET_DIR = env.str("PRESET_DIR", "")
 if PRESET_DIR and not Path(PRESET_DIR).is_dir():
     raise ImproperlyConfigured("PRESET_DIR must be a directory with presets, such as PRESET_DIR=/etc/callerid.")
@@ -143,12 +133,9 @@ if CA_BUNDLE:
 # --- The console -------------------------------------------------------------------------------------------------
 
 UNFOLD = theme.UNFOLD
-# Whether staff must set up two-factor authentication. Those who have are always asked for a code.
 REQUIRE_2FA = env.flag("REQUIRE_2FA", not EMBEDDED)
 OTP_TOTP_ISSUER = theme.UNFOLD["SITE_TITLE"]
-# How many credits a user with the Support role may add to tokens within 24 hours, refunds included.
 SUPPORT_CREDITS_PER_DAY = env.number("SUPPORT_CREDITS_PER_DAY", 1_000, least=0)
-# Whether customers can open their own page, by a link that an operator makes.
 CUSTOMER_PAGES = env.flag("CUSTOMER_PAGES", False)
 # Low-balance notices are written and sent only if this is on. EMAIL_URL: smtp+tls://user:password@host:587.
 LOW_BALANCE_NOTICES = env.flag("LOW_BALANCE_NOTICES", False)
@@ -169,10 +156,8 @@ for _name, _is_on in (("LOW_BALANCE_NOTICES is on", LOW_BALANCE_NOTICES), ("ALER
             "EMAIL_URL=smtp+tls://user:password@mail.example.org:587 and EMAIL_FROM=callerid@example.org."
         )
 ALERTS = bool(ALERT_EMAILS or ALERT_WEBHOOK_URLS)
-# An incident of a source or of searches opens after so many minutes, and closes after so many without the condition.
 ALERT_OPEN_AFTER_MIN = env.number("ALERT_OPEN_AFTER_MIN", 5, least=0, most=1_440)
 ALERT_CLOSE_AFTER_MIN = env.number("ALERT_CLOSE_AFTER_MIN", 10, least=0, most=1_440)
-# The fewest calls or searches that a percentage or percentile is computed from.
 ALERT_MIN_COUNT = env.number("ALERT_MIN_COUNT", 20)
 ALERT_SLOW_MS = env.number("ALERT_SLOW_MS", min(2_500, max(1, round(800 * SEARCH_DEADLINE_S))), most=2_500)
 ALERT_DEGRADED_PERCENT = env.number("ALERT_DEGRADED_PERCENT", 10.0, least=0.1, most=100)
@@ -218,7 +203,6 @@ MIDDLEWARE = [
     "callerid_project.middleware.PolicyMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "callerid_project.middleware.BodyMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -338,7 +322,7 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W021",
 ]
 # No form has a file field, and the CSRF check reads bodies before the login: a file gets 400, a body of more than 1 MiB
-# gets 413 (BodyMiddleware). The search has MAX_BODY_BYTES.
+# gets 413 (asgi.py). The search has MAX_BODY_BYTES.
 DATA_UPLOAD_MAX_NUMBER_FILES = 0
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 # Counted from the login, not from the last request. A password change ends the session too.

@@ -131,10 +131,6 @@ class Unchanged(str):
     """The message of an action that has changed nothing."""
 
 
-def level_of(message: str) -> int:
-    return messages.WARNING if isinstance(message, Unchanged) else messages.SUCCESS
-
-
 class Secret(NamedTuple):
     """A `text` that is shown once, with a button that copies it."""
 
@@ -219,7 +215,8 @@ class ConsoleAdmin(ModelAdmin):
             else:
                 if isinstance(result, HttpResponse):
                     return result
-                self.message_user(request, result, level_of(result))
+                level = messages.WARNING if isinstance(result, Unchanged) else messages.SUCCESS
+                self.message_user(request, result, level)
                 return redirect(back_url)
         return self.render_page(request, "form.html", form=form, cancel_url=back_url, **context)
 

@@ -9,8 +9,6 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -23,7 +21,7 @@ from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
 
 CONNECT_TIMEOUT_S, READ_TIMEOUT_S = 10.0, 60.0
 MAX_REDIRECTS = 5
-MAX_RETRY_AFTER_S = 24 * 3600.0
+MAX_RETRY_AFTER_S = 24 * 3600
 
 
 class RequestFailed(Exception):
@@ -165,11 +163,7 @@ class _Adapter(HTTPAdapter):
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Retry-After: seconds or a date (RFC 9110, section 10.2.3), one day at most. None: there is none that can be
     read."""
-    value = headers.get("Retry-After", "").strip()
-    if value.isascii() and value.isdigit():
-        return min(float(value[:9]), MAX_RETRY_AFTER_S)
     try:
-        wait_s = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-    except (TypeError, ValueError):
+        return urllib3.Retry(retry_after_max=MAX_RETRY_AFTER_S).parse_retry_after(headers.get("Retry-After", ""))
+    except (urllib3.exceptions.InvalidHeader, ValueError, OverflowError):
         return None
-    return min(max(0.0, wait_s), MAX_RETRY_AFTER_S)

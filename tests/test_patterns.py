@@ -33,7 +33,6 @@ WORST = {
     "callerid_project.errors._LOGGED_HOST": "a.",
     "callerid_project.logging._CONTROL": "\0a",
     "callerid_project.logging._DIGITS": "+4930",
-    "callerid_project.logging._MAY_NEED_REDACTION": "eyJ",
     "callerid_project.logging._TOKEN": "eyJ",
     "callerid_project.middleware._SECRET": "eyJ",
     "callerid_project.middleware._VALID_REQUEST_ID": "a",

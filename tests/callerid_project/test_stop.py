@@ -1,20 +1,15 @@
-"""An instance that is stopped fails no request that it has accepted; each answer of one that is killed is one debit."""
+"""An instance that is stopped fails no request that it has accepted."""
 
 import errno
-import itertools
 import json
-import logging
-import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-import requests
 
 from tests import plugin
 from tests.api import NUMBER
@@ -27,12 +22,9 @@ from tests.upstream import Upstream, held, says
 
 pytestmark = [pytest.mark.once, pytest.mark.slow, pytest.mark.reliability]
 
-log = logging.getLogger(__name__)
-
 Serve = Callable[..., Service]
-#: How often an instance is stopped under load, or killed.
+#: How often an instance is stopped under load.
 STOPS = 20 if LONG else 2
-CLIENTS, SEARCHES_A_SECOND, CREDITS = 5, 50, 100_000
 
 
 def send(service: Service, sent: signal.Signals) -> None:
@@ -182,87 +174,3 @@ def test_configuration_error_is_one_sentence(serve: Serve) -> None:
     assert (process.returncode, out) == (1, "")
     assert err.startswith("Configuration error: SOURCE_A: ")
     assert len(err.splitlines()) == 1
-
-
-class Client:
-    """Searches on two instances from several threads until it is stopped, each search with its own request id."""
-
-    def __init__(self, instances: list[Service]) -> None:
-        self.instances = instances
-        made = json.loads(instances[0].manage("create_token", "kill", "--credits", str(CREDITS), "--json"))
-        self.id, self.key = made["id"], made["api_key"]
-        self.answers: dict[str, int] = {}
-        self.without_answer: set[str] = set()
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._search_on, args=(n,)) for n in range(CLIENTS)]
-
-    def __enter__(self) -> "Client":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _search_on(self, thread: int) -> None:
-        for number in itertools.count(thread):
-            if self._stop.wait(CLIENTS / SEARCHES_A_SECOND):
-                break
-            request_id = f"kill-{thread}-{number}"
-            try:
-                self.answers[request_id] = requests.post(
-                    f"{self.instances[number % len(self.instances)].url}/callerid/search",
-                    json={"api_key": self.key, "query": NUMBER},
-                    headers={"X-Request-ID": request_id},
-                    timeout=60,
-                ).status_code
-            except requests.RequestException:
-                self.without_answer.add(request_id)
-
-    def charged(self) -> tuple[list[str], int]:
-        """The request ids of its ledger entries, and its balance."""
-        script = (
-            "import json; from accounts.models import *; "
-            f"rows = CreditEntry.objects.filter(token={self.id}, kind='search'); "
-            "ids = list(rows.values_list('request_id', flat=True)); "
-            f"print(json.dumps([ids, ApiToken.objects.get(pk={self.id}).credits]))"
-        )
-        ids, balance = json.loads(self.instances[0].manage("shell", "--no-imports", "-c", script))
-        return ids, balance
-
-
-def test_killed_instances_lose_no_charge_and_no_response(serve: Serve, postgres_url: str, redis_url: str) -> None:
-    keys = plugin.generated_keys()
-    shared = {"DATABASE_URL": postgres_url, "REDIS_URL": redis_url, "RATE_LIMIT": "1000000/m", **keys}
-    instances = [serve(**shared) for _ in range(2)]
-    with Client(instances) as client:
-        for kill in range(2 * STOPS):
-            killed = instances[kill % 2]
-            before = len(client.answers)
-            wait_for(lambda before=before: len(client.answers) > before + 10 * CLIENTS)  # type: ignore[misc]
-            assert killed.process is not None
-            os.kill(killed.process.pid, signal.SIGKILL)
-            killed.process.wait()
-            killed.start()  # as its init system does
-    answered = [request_id for request_id, status in client.answers.items() if status == 200]
-    assert len(answered) == len(client.answers)
-    charged, balance = client.charged()
-    log.info("%d kills, %d answers, %d without", 2 * STOPS, len(answered), len(client.without_answer))
-    assert len(charged) == len(set(charged)) == CREDITS - balance
-    assert set(answered) <= set(charged) <= set(answered) | client.without_answer
-    assert json.loads(instances[0].manage("audit_credits", "--json")) == {"disagreements": []}
-
-
-def test_nothing_of_a_killed_instance_remains(serve: Serve) -> None:
-    """It has no second process, and its port can be used at once."""
-    service = serve()
-    assert service.process is not None
-    pid = service.process.pid
-    assert Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii") == ""
-    with Connection(service.port) as kept:
-        kept.send(request("/livez")).read()
-        os.kill(pid, signal.SIGKILL)
-        service.process.wait()
-        service.start()

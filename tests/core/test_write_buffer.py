@@ -251,15 +251,6 @@ def test_thread_flushes_regularly_and_keeps_no_connection() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_close_flushes_at_once() -> None:
-    process_buffer = WriteBuffer(flush_interval_s=3600)
-    add(process_buffer)
-    add(process_buffer)
-    process_buffer.close()
-    assert counted() == [("found_one", 2)]
-
-
-@pytest.mark.django_db(transaction=True)
 def test_close_returns_while_the_database_refuses() -> None:
     process_buffer = WriteBuffer(flush_interval_s=3600)
     add(process_buffer)
