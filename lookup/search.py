@@ -104,10 +104,6 @@ class Slot:
             if (source.guard is not None) is remote and index not in self._calls and self._can_add(index):
                 yield index, source
 
-    def needs_vendor(self) -> bool:
-        """Whether a remote source is to be called."""
-        return next(self.due(remote=True), None) is not None
-
     def record(
         self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
     ) -> None:
@@ -160,7 +156,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     slots = {name: Slot(bound[name], fields, number, ruled) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
         await _call_local(slot, number, rows, paused)
-    if waiting := [slot for slot in slots.values() if slot.needs_vendor()]:
+    if waiting := [slot for slot in slots.values() if any(slot.due(remote=True))]:
         # Read before any vendor is called: then no older cached answer is used.
         version = await cache_versions.find(rows)
         with admission.searches.paused():

@@ -15,7 +15,7 @@ from django.utils import timezone
 from core import history, loop
 from core.text import clean_text
 from lookup import answers
-from lookup.answers import Answer, Failed, Found
+from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector, call_connector, covers
 from lookup.connectors.registry import BoundSource
 from lookup.models import SourceCheck, SourcePause
@@ -110,12 +110,12 @@ def call(source: BoundSource, number: str = NUMBER) -> CheckResult:
         return CheckResult(name, answer.reason, False, ms, {}, answer.hint)
     max_wait_s = min(settings.SEARCH_DEADLINE_S, connector.max_wait_s or 60.0)
     fix = f"too slow: a search waits {max_wait_s:g} s" if elapsed_s > max_wait_s else ""
-    if isinstance(answer, Found):
-        return CheckResult(name, "found", not fix, ms, answer.known(), fix)
-    if answer.reason == "invalid_number":
-        hint = fix or "the source rejects the number; use check_sources --number"
-        return CheckResult(name, "invalid number", not fix, ms, {}, hint)
-    return CheckResult(name, answer.reason.replace("_", " "), not fix, ms, {}, fix)
+    ok = not fix
+    known = answer.known() if isinstance(answer, Found) else {}
+    outcome = answer.reason.replace("_", " ") if isinstance(answer, NotFound) else answer.outcome
+    if outcome == "invalid number" and ok:
+        fix = "the source rejects the number; use check_sources --number"
+    return CheckResult(name, outcome, ok, ms, known, fix)
 
 
 async def _call(name: str, connector: Connector, number: str) -> Answer:
