@@ -3,10 +3,13 @@ in one transaction."""
 
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import IntegrityError, transaction
-from django.db.models import F, Sum
+from django.db.models import F, QuerySet, Sum
 from django.utils import timezone
 
 from accounts import low_balance
@@ -89,31 +92,48 @@ def change_balance(
         return entry
 
 
-def top_up(
-    *, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "", price: Decimal | None = None
+def change_once(
+    *,
+    token: ApiToken,
+    amount: int,
+    kind: CreditEntry.Kind,
+    actor: str,
+    reason: str,
+    reference: str = "",
+    price: Decimal | None = None,
 ) -> tuple[CreditEntry, bool]:
-    """Add `amount` (1 or more) credits; returns the entry, and whether it is new. A repeated `reference` adds nothing:
-    the existing entry is returned.
+    """A top-up of 1 credit or more, or an adjustment, up or down, but not below 0: the entry, and whether it is new. A
+    repeated `reference` adds nothing: the existing entry is returned.
 
-    `price`: what the customer pays in total; by default the amount times CREDIT_PRICE, if that is set. Raises
-    ChangeRefused, also for a reference of another amount, kind or price. Adjustments and refunds of a revoked token are
-    allowed, because they correct its ledger.
+    `price`: what the customer pays in total, by default `sale_price`; of an adjustment the correction of what was paid,
+    by default none. Raises ChangeRefused, also for a reference of another amount, kind or price, and ValueError for an
+    invalid reason or reference. Adjustments and refunds of a revoked token are allowed, because they correct its
+    ledger.
     """
-    if amount < 1:
-        raise ChangeRefused("A top-up is 1 credit or more.")
-    return _change_once(token, amount, CreditEntry.Kind.TOP_UP, actor, reason, reference, price)
+    is_top_up = kind == CreditEntry.Kind.TOP_UP
+    if amount < 1 and (is_top_up or amount == 0):
+        raise ChangeRefused("A top-up is 1 credit or more." if is_top_up else "An adjustment of 0 changes nothing.")
+    reason, reference = _clean_reason(reason), reference.strip()
+    if len(reference) > 100:
+        raise ValueError("A reference has at most 100 characters.")
+    given = price is not None
+    price = sale_price(amount, price) if is_top_up else _clean_price(amount, price)
+    with transaction.atomic():
+        # Locked, so that the second of two concurrent calls with one reference sees the first one's entry.
+        ApiToken.objects.select_for_update().get(pk=token.pk)
+        entry = CreditEntry.objects.filter(token_id=token.pk, reference=reference).first() if reference else None
+        if entry is None:
+            entry = change_balance(
+                token=token, amount=amount, kind=kind, actor=actor, reason=reason, reference=reference, price=price
+            )
+            return entry, True
+    if (entry.amount, entry.kind) != (amount, kind) or (given and entry.price != price):
+        raise ChangeRefused("This reference was used for another entry of this token.")
+    return entry, False
 
 
-def adjust(
-    *, token: ApiToken, amount: int, actor: str, reason: str, reference: str = "", price: Decimal | None = None
-) -> tuple[CreditEntry, bool]:
-    """Correct the balance by `amount`, up or down, but not below 0. References, result and errors as in `top_up`.
-
-    `price`: the correction of what was paid, negative for a negative amount; by default none.
-    """
-    if amount == 0:
-        raise ChangeRefused("An adjustment of 0 changes nothing.")
-    return _change_once(token, amount, CreditEntry.Kind.ADJUSTMENT, actor, reason, reference, price)
+top_up = partial(change_once, kind=CreditEntry.Kind.TOP_UP)
+adjust = partial(change_once, kind=CreditEntry.Kind.ADJUSTMENT)
 
 
 def sale_price(amount: int, price: Decimal | None) -> Decimal | None:
@@ -159,19 +179,22 @@ def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:
         raise NotRefundable("This search was refunded before.") from error
 
 
-def require_allowance(*, actor: str, amount: int) -> None:
-    """Raises AllowanceExceeded if `actor` would give tokens more than SUPPORT_CREDITS_PER_DAY within 24 hours.
+def require_allowance(*, user: AbstractBaseUser, amount: int, repeated: QuerySet[CreditEntry] | None = None) -> None:
+    """Raises AllowanceExceeded if `user` would give tokens more than SUPPORT_CREDITS_PER_DAY within 24 hours, unless
+    `repeated` has an entry: then nothing is given again. Top-ups, adjustments upwards and refunds count.
 
-    Top-ups, adjustments upwards and refunds count. Callers lock the actor first: two concurrent calls would both see
-    the same sum.
+    Call it in the transaction that gives them, before any other lock. It locks the user, FOR NO KEY UPDATE, which does
+    not conflict with references to the user: a page that holds a token's lock and writes the history, which refers to
+    the user, would otherwise wait for this one, and this one for the token.
     """
+    get_user_model()._default_manager.select_for_update(no_key=True).get(pk=user.pk)
     since = timezone.now() - timedelta(days=1)
     entries = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH).filter(
-        created_at__gte=since, actor=actor[:150], amount__gt=0
+        created_at__gte=since, actor=user.get_username()[:150], amount__gt=0
     )
     limit = settings.SUPPORT_CREDITS_PER_DAY
-    left = limit - (entries.aggregate(total=Sum("amount"))["total"] or 0)
-    if amount > left:
+    left = limit - entries.aggregate(total=Sum("amount", default=0))["total"]
+    if amount > left and not (repeated is not None and repeated.exists()):
         raise AllowanceExceeded(f"You may give {limit} credits in 24 hours, and {max(left, 0)} of them are left.")
 
 
@@ -180,31 +203,3 @@ def _clean_reason(text: str) -> str:
     if not 1 <= len(text) <= 200:
         raise ValueError("A reason of 1 to 200 characters is needed.")
     return text
-
-
-def _change_once(
-    token: ApiToken,
-    amount: int,
-    kind: CreditEntry.Kind,
-    actor: str,
-    reason: str,
-    reference: str,
-    price: Decimal | None,
-) -> tuple[CreditEntry, bool]:
-    reason, reference = _clean_reason(reason), reference.strip()
-    given = price is not None
-    price = sale_price(amount, price) if kind == CreditEntry.Kind.TOP_UP else _clean_price(amount, price)
-    if len(reference) > 100:
-        raise ValueError("A reference has at most 100 characters.")
-    with transaction.atomic():
-        # Locked, so that the second of two concurrent calls with one reference sees the first one's entry.
-        ApiToken.objects.select_for_update().get(pk=token.pk)
-        entry = CreditEntry.objects.filter(token_id=token.pk, reference=reference).first() if reference else None
-        if entry is None:
-            entry = change_balance(
-                token=token, amount=amount, kind=kind, actor=actor, reason=reason, reference=reference, price=price
-            )
-            return entry, True
-    if (entry.amount, entry.kind) != (amount, kind) or (given and entry.price != price):
-        raise ChangeRefused("This reference was used for another entry of this token.")
-    return entry, False

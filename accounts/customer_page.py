@@ -8,13 +8,12 @@ from csp.decorators import csp_replace
 from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.http import HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from rest_framework.exceptions import NotFound
-from rest_framework.renderers import TemplateHTMLRenderer
 from rest_framework.request import Request
-from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from accounts import customer_links, request_statistics
@@ -30,10 +29,6 @@ NEWEST_CHARGES = 20
 MAX_TOKENS = 50
 #: Of the chart, in units of its viewBox.
 CHART_HEIGHT, BAR_STEP = 100, 20
-_PROBLEMS: dict[type[Exception], tuple[int, str]] = {
-    customer_links.LinkEnded: (410, "This link has expired or was revoked"),
-    customer_links.InvalidLink: (404, "This link is not valid"),
-}
 
 
 @method_decorator(csp_replace(POLICY), name="get")
@@ -41,7 +36,6 @@ class CustomerPage(APIView):
     """Responds 404 while CUSTOMER_PAGES is off. Links that are not valid count against AUTH_FAILURE_RATE."""
 
     http_method_names = ["get", "head"]
-    renderer_classes = [TemplateHTMLRenderer]
     schema = None
 
     def get(self, request: Request, link: str) -> HttpResponse:
@@ -52,23 +46,18 @@ class CustomerPage(APIView):
         except customer_links.InvalidLink as error:
             throttling.FAILED_AUTHENTICATIONS.inc("link")
             throttling.count_attempt(request._request, group="customer", rate=settings.AUTH_FAILURE_RATE)
-            return _private(_problem(request, *_PROBLEMS[type(error)]))
-        context = {"search_url": request.build_absolute_uri(reverse("search")), **_overview(customer)}
-        return _private(Response(context, template_name="callerid/customer.html"))
-
-
-def _problem(request: Request, status: int, title: str) -> HttpResponse:
-    """A page for browsers, and otherwise JSON, as everywhere outside the console."""
-    if "text/html" not in request.META.get("HTTP_ACCEPT", ""):
-        return JsonResponse({"detail": title}, status=status)
-    return Response({"title": title}, template_name="callerid/customer_link.html", status=status)
-
-
-def _private(response: HttpResponse) -> HttpResponse:
-    """The URL is a secret: no other site and no search engine may learn it."""
-    response.headers["Referrer-Policy"] = "no-referrer"
-    response.headers["X-Robots-Tag"] = "noindex, nofollow"
-    return response
+            ended = isinstance(error, customer_links.LinkEnded)
+            status, title = (410, "This link has expired or was revoked") if ended else (404, "This link is not valid")
+            response: HttpResponse = JsonResponse({"detail": title}, status=status)
+            if "text/html" in request.META.get("HTTP_ACCEPT", ""):  # otherwise JSON, as everywhere outside the console
+                response = render(request._request, "callerid/customer_link.html", {"title": title}, status=status)
+        else:
+            context = {"search_url": request.build_absolute_uri(reverse("search")), **_overview(customer)}
+            response = render(request._request, "callerid/customer.html", context)
+        # The URL is a secret: no other site and no search engine may learn it.
+        response.headers["Referrer-Policy"] = "no-referrer"
+        response.headers["X-Robots-Tag"] = "noindex, nofollow"
+        return response
 
 
 def _overview(customer: Customer) -> dict[str, Any]:

@@ -21,18 +21,22 @@ def clean_name(name: str, *, of: str = "customer") -> str:
     return name
 
 
+def clean_contact(address: str) -> str:
+    """The e-mail address. Raises ValueError for anything else."""
+    try:
+        EmailField().clean(address, None)
+    except ValidationError as error:
+        raise ValueError("A contact must be an e-mail address of 254 characters at most.") from error
+    return address
+
+
 def create(*, name: str, note: str = "", contacts: Iterable[str] = ()) -> Customer:
     """A new customer. `contacts`: e-mail addresses, which get low-balance notices.
 
     Raises ValueError for an invalid name or address.
     """
     name = clean_name(name)
-    addresses = list(dict.fromkeys(contacts))
-    try:
-        for address in addresses:
-            EmailField().clean(address, None)
-    except ValidationError as error:
-        raise ValueError("A contact must be an e-mail address of 254 characters at most.") from error
+    addresses = dict.fromkeys(map(clean_contact, contacts))
     with transaction.atomic():
         customer = Customer.objects.create(name=name, note=note)
         CustomerContact.objects.bulk_create(CustomerContact(customer=customer, email=address) for address in addresses)
@@ -53,12 +57,6 @@ def get_by_name_or_id(text: str) -> Customer:
         problem = "Several customers have this name" if found else "There is no customer with this name"
         raise ValueError(f"{problem}. Enter the customer's id, such as #12.")
     return found[0]
-
-
-def lock(ids: Iterable[int]) -> None:
-    """Lock these customers against new tokens. Call it in the transaction that deletes them, before it looks for
-    their tokens: the database has no constraint that would notice a token that another transaction adds."""
-    list(Customer.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
 
 
 def lock_for_token(customer: Customer) -> None:

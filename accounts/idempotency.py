@@ -102,6 +102,9 @@ SET entry_id = CASE WHEN r.created_at > %s THEN r.entry_id END,
 WHERE r.created_at <= %s OR r.number_hash IS NULL OR r.claim_expires_at <= {now}
 RETURNING id, entry_id
 """.format(**_CLOCK)
+# Returns when a synchronous standby has the record, if there is one. A visible record may be missing there: PostgreSQL
+# does not undo a commit whose session ends, or whose server restarts, while it waits for the standby. Locking the row
+# writes to the WAL after that commit, so the standby has the record too when it has confirmed the commit of the lock.
 _LOCK = """
 SELECT id FROM accounts_idempotencyrecord
 WHERE token_id = %s AND key_hash = %s AND current_setting('synchronous_standby_names') <> '' FOR UPDATE
@@ -124,55 +127,30 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
     """
     wait_deadline = time.monotonic() + settings.SEARCH_DEADLINE_S + MARGIN_S
     poll_s = POLL_S
+    record, hashed_number = (token.pk, keyed_hash("idempotency-key", key)), keyed_hash("number", number)
     while True:
-        claimable, number_hash, answer, paid = await _find(token, key) or (True, None, "", False)
+        now = timezone.now()
+        since = now - LIFETIME
+        found: tuple[Any, ...] = await db.afetch_one(_SELECT, [*record, since]) or (True, None, "", False)
+        claimable, number_hash, answer, paid = found
         if claimable:
             if not can_pay and not paid:
                 return None
-            if claim := await _claim(token, key, number):
-                return claim
-        elif bytes(number_hash) != keyed_hash("number", number):
+            claim_id, lifetime_s = secrets.token_hex(16), settings.SEARCH_DEADLINE_S + MARGIN_S
+            row = await db.afetch_one(_CLAIM, [*record, hashed_number, claim_id, lifetime_s, now, since, since])
+            if row is not None:  # otherwise another request has claimed the key first
+                return Claim(token, key, number, row[0], claim_id, row[1])
+        elif bytes(number_hash) != hashed_number:
             raise KeyReused
         elif answer:  # without one, another request is still searching
-            await _wait_for_standby(token, key)
+            if db.VENDOR == "postgresql":
+                await db.afetch_one(_LOCK, record)
             return Replay(json.loads(answer))
         if time.monotonic() >= wait_deadline:
             raise StillInFlight
         with admission.searches.paused():
             await asyncio.sleep(poll_s)
         poll_s = min(poll_s * 1.5, MAX_POLL_S)
-
-
-async def _find(token: ActiveToken | ApiToken, key: str) -> tuple[Any, ...] | None:
-    """The columns of _SELECT, or None without a record."""
-    since = timezone.now() - LIFETIME
-    return await db.afetch_one(_SELECT, [token.pk, keyed_hash("idempotency-key", key), since])
-
-
-async def _wait_for_standby(token: ActiveToken | ApiToken, key: str) -> None:
-    """Returns when a synchronous standby has the record, if there is one.
-
-    A visible record may be missing there: PostgreSQL does not undo a commit whose session ends, or whose server
-    restarts, while it waits for the standby. Locking the row writes to the WAL after that commit, so the standby has
-    the record too when it has confirmed the commit of the lock.
-    """
-    if db.VENDOR == "postgresql":
-        await db.afetch_one(_LOCK, [token.pk, keyed_hash("idempotency-key", key)])
-
-
-async def _claim(token: ActiveToken | ApiToken, key: str, number: str) -> Claim | None:
-    """None when another request has claimed the key first."""
-    now = timezone.now()
-    since, claim_id = now - LIFETIME, secrets.token_hex(16)
-    row = await db.afetch_one(
-        _CLAIM,
-        [
-            *(token.pk, keyed_hash("idempotency-key", key), keyed_hash("number", number)),
-            *(claim_id, settings.SEARCH_DEADLINE_S + MARGIN_S, now),
-            *(since, since),
-        ],
-    )
-    return Claim(token, key, number, row[0], claim_id, row[1]) if row else None
 
 
 async def release(claim: Claim) -> bool:

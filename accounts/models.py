@@ -59,9 +59,7 @@ class ApiToken(models.Model):
     (lookup.test_mode) has no credits."""
 
     name = models.CharField(max_length=100)
-    customer = models.ForeignKey(
-        Customer, on_delete=models.PROTECT, null=True, db_constraint=False, db_index=False, related_name="tokens"
-    )
+    customer = models.ForeignKey(Customer, on_delete=models.PROTECT, null=True, db_index=False, related_name="tokens")
     note = models.TextField(blank=True)
     # Set when the token is issued, and never changed.
     is_test = models.BooleanField("test token", default=False, db_default=False, editable=False)

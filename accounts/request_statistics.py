@@ -123,9 +123,9 @@ def activity_of(tokens: Sequence[ApiToken], now: datetime) -> list[Any]:
     return [rows[pk] for pk in ids if pk in rows]
 
 
-def searches(days: Mapping[date, Mapping[str, int]]) -> int:
-    """The answered searches of all these days."""
-    return sum(counts.get(outcome, 0) for counts in days.values() for outcome in SEARCHES)
+def total(days: Mapping[date, Mapping[str, int]], outcomes: Collection[str]) -> int:
+    """The requests of all these days with one of these outcomes."""
+    return sum(counts.get(outcome, 0) for counts in days.values() for outcome in outcomes)
 
 
 def charged_by_token(token_ids: Collection[int], now: datetime) -> dict[int, int]:

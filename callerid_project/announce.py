@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
+from django.http.request import validate_host
 
 from phonebook.imports.sample_data import DEMO_NUMBER
 
@@ -20,17 +21,21 @@ def message() -> str:
     if settings.EMBEDDED:
         with suppress(OSError, ValueError):
             api_key = demo_token_file().read_text(encoding="ascii").strip() or None
+    served_as = host_header = ""
+    if settings.ALLOWED_HOSTS and not validate_host(settings.URL_HOST, settings.ALLOWED_HOSTS):
+        name = settings.ALLOWED_HOSTS[0].lstrip(".")
+        served_as, host_header = f" (as {name})", f" -H 'Host: {name}'"
     body = json.dumps({"api_key": api_key or "<API_KEY>", "query": DEMO_NUMBER})
     lines = [
         "",
-        f"Caller ID is running at {base}",
+        f"Caller ID is running at {base}{served_as}",
         f"  try it {base}/" if settings.EMBEDDED else f"  home   {base}/",
         f"  admin  {base}/{settings.ADMIN_PATH}/",
         f"  docs   {base}/docs",
         "",
         "Example request:",
         "",
-        f"curl -s {base}/callerid/search -H 'Content-Type: application/json' -d '{body}'",
+        f"curl -s {base}/callerid/search{host_header} -H 'Content-Type: application/json' -d '{body}'",
         "",
     ]
     if api_key is None:

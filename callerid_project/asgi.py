@@ -25,7 +25,7 @@ from accounts import unknown_charges
 from callerid_project import error_reports, errors, middleware
 from core import admission, background, db, loop, metrics, tracing
 from core.request_body import BodyTooLarge, IncompleteBody, read_body
-from lookup.search import SLOTS, members
+from lookup.search import SLOTS, bound_sources
 from monitoring.health import probes
 from monitoring.health.dependencies import redis_server
 from monitoring.http_metrics import observe_request
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 error_reports.configure()
 tracing.configure()
 for slot in SLOTS:
-    members(slot)  # raises ImproperlyConfigured now, not at the first search
+    bound_sources(slot)  # raises ImproperlyConfigured now, not at the first search
 
 #: Answered on the event loop, each with and without a slash at the end.
 LOOP_PATHS = ("/callerid/search", "/livez", "/readyz", "/metrics")

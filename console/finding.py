@@ -31,8 +31,8 @@ from console import pages
 from core import numbers
 from core.admin import MAX_SEARCH, page_url, submitted
 from core.long_lists import EVER
-from lookup.search import SLOTS, members
-from monitoring.admin.request_queries import RequestLogForm
+from lookup import source_actions
+from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
@@ -48,12 +48,11 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Results of one kind. `all_url`: the list of all, if there is one; `timed_out`: the statement timed out."""
+    """Results of one kind. `timed_out`: the statement timed out."""
 
     title: str
     results: list[Result]
     has_more: bool = False
-    all_url: str = ""
     timed_out: bool = False
 
 
@@ -113,13 +112,12 @@ class _Search:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Results of one kind. `found_by`: what to enter. `model`: whose permission they need; None for none. `find`: the
-    results, and what selects all of them in the list of the model, if anything does."""
+    """Results of one kind. `found_by`: what to enter. `model`: whose permission they need; None for none."""
 
     title: str
     found_by: str
     model: type[Model] | None
-    find: Callable[[_Search], tuple[Iterable[Result], dict[str, str]]]
+    find: Callable[[_Search], Iterable[Result]]
 
     def is_permitted(self, request: HttpRequest) -> bool:
         return self.model is None or admin.site.get_model_admin(self.model).has_view_permission(request)
@@ -127,15 +125,10 @@ class _Kind:
     def group(self, search: _Search) -> Group | None:
         """None if nothing was found."""
         try:
-            found, query = self.find(search)
-            results = list(islice(found, MAX_SHOWN + 1))
+            results = list(islice(self.find(search), MAX_SHOWN + 1))
         except OperationalError:
             return Group(self.title, [], timed_out=True)
-        all_url = ""
-        # A number must not be in a URL, even if it is the reference of an invoice.
-        if self.model and query and search.number is None:
-            all_url = f"{page_url(self.model, 'changelist')}?{urlencode(query)}"
-        return Group(self.title, results[:MAX_SHOWN], len(results) > MAX_SHOWN, all_url) if results else None
+        return Group(self.title, results[:MAX_SHOWN], len(results) > MAX_SHOWN) if results else None
 
 
 def _result(obj: Model, *details: str, title: str = "") -> Result:
@@ -146,12 +139,11 @@ def _result(obj: Model, *details: str, title: str = "") -> Result:
 def _listed(title: str, found_by: str, model: type[Any], details: Callable[[Any], tuple[str, ...]]) -> _Kind:
     """What the list of `model` finds."""
 
-    def find(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
-        request, query = HttpRequest(), {SEARCH_VAR: search.text}
-        request.user, request.GET = search.request.user, QueryDict(urlencode(query))
+    def find(search: _Search) -> Iterable[Result]:
+        request = HttpRequest()
+        request.user, request.GET = search.request.user, QueryDict(urlencode({SEARCH_VAR: search.text}))
         page: Any = admin.site.get_model_admin(model)
-        rows = page.get_changelist_instance(request).result_list
-        return (_result(row, *details(row)) for row in rows), query
+        return (_result(row, *details(row)) for row in page.get_changelist_instance(request).result_list)
 
     return _Kind(title, found_by, model, find)
 
@@ -159,65 +151,50 @@ def _listed(title: str, found_by: str, model: type[Any], details: Callable[[Any]
 def _numbered(title: str, model: type[Any], name: str, details: Callable[[Any], tuple[str, ...]]) -> _Kind:
     """The rows of `model` with the number; `name`: what one of them is."""
 
-    def find(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
-        if search.number is None:
-            return (), {}
-        title = f"{name} {numbers.formatted(str(search.number))}"
-        rows = model.objects.filter(number=search.number).order_by("-pk")
-        return (_result(row, *details(row), title=title) for row in rows), {}
+    def find(search: _Search) -> Iterable[Result]:
+        if search.number is not None:
+            title = f"{name} {numbers.formatted(str(search.number))}"
+            for row in model.objects.filter(number=search.number).order_by("-pk"):
+                yield _result(row, *details(row), title=title)
 
     return _Kind(title, "number", model, find)
 
 
-def _pages(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
+def _pages(search: _Search) -> Iterable[Result]:
     text = search.text.casefold()
-    return (Result(*page) for page in pages.of_user(search.request) if text in page[0].casefold()), {}
+    return (Result(*page) for page in pages.of_user(search.request) if text in page[0].casefold())
 
 
-def _entries(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
+def _entries(search: _Search) -> Iterable[Result]:
     """By reference first: callers choose their request ids."""
-    by_reference, by_request_id = ({name: search.text, "since": EVER} for name in ("reference", "request_id"))
     rows = CreditEntry.objects.select_related("token")
-    referring = LedgerForm(by_reference).page(rows, size=MAX_SHOWN + 1).rows
-    results = [
-        _result(
-            entry,
-            f"{entry.amount:+,} credits",
-            f"{entry.created_at:%Y-%m-%d %H:%M:%S} UTC",
-            f"request {entry.request_id}" if entry.request_id else f"reference {entry.reference}",
-            title=f"{entry.get_kind_display()} of {entry.token}",
-        )
-        for entry in [*referring, *LedgerForm(by_request_id).page(rows, size=MAX_SHOWN + 1).rows]
-    ]
-    return results, by_reference if referring else by_request_id
+    for name in ("reference", "request_id"):
+        for entry in LedgerForm({name: search.text, "since": EVER}).page(rows, size=MAX_SHOWN + 1).rows:
+            yield _result(
+                entry,
+                f"{entry.amount:+,} credits",
+                f"{entry.created_at:%Y-%m-%d %H:%M:%S} UTC",
+                f"request {entry.request_id}" if entry.request_id else f"reference {entry.reference}",
+                title=f"{entry.get_kind_display()} of {entry.token}",
+            )
 
 
-def _requests(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
+def _requests(search: _Search) -> Iterable[Result]:
     """By request id; by number the filtered list."""
     rows = RequestLogEntry.objects.select_related("token")
-    by_id = RequestLogForm({"request_id": search.text, "since": EVER})
-    results = [
-        _result(row, str(row.token), f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC", f"status {row.status}")
-        for row in by_id.page(rows, size=MAX_SHOWN + 1).rows
-    ]
+    for row in RequestLogForm({"request_id": search.text, "since": EVER}).page(rows, size=MAX_SHOWN + 1).rows:
+        yield _result(row, str(row.token), f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC", f"status {row.status}")
     if search.number is not None:
         by_number = RequestLogForm({"number": str(search.number), "since": EVER})
         if by_number.page(rows, size=1).rows:
             url = f"{page_url(RequestLogEntry, 'changelist')}?{urlencode(by_number.url_parameters())}"
-            results.append(Result(f"Requests for {numbers.formatted(str(search.number))}", url))
-    return results, {}
+            yield Result(f"Requests for {numbers.formatted(str(search.number))}", url)
 
 
-def _sources(search: _Search) -> tuple[Iterable[Result], dict[str, str]]:
-    slots: dict[str, list[str]] = {}
-    for slot in SLOTS:
-        for member in members(slot):
-            if search.text.casefold() in member.name.casefold():
-                slots.setdefault(member.name, []).append(slot)
-    return (
-        Result(name, reverse("admin:monitoring_source_change", args=[name]), ", ".join(of))
-        for name, of in slots.items()
-    ), {}
+def _sources(search: _Search) -> Iterable[Result]:
+    for name in source_actions.configured():
+        if search.text.casefold() in name.casefold():
+            yield Result(name, reverse("admin:monitoring_source_change", args=[name]))
 
 
 def _token_details(token: ApiToken) -> tuple[str, ...]:

@@ -131,6 +131,10 @@ class Unchanged(str):
     """The message of an action that has changed nothing."""
 
 
+def level_of(message: str) -> int:
+    return messages.WARNING if isinstance(message, Unchanged) else messages.SUCCESS
+
+
 class Secret(NamedTuple):
     """A `text` that is shown once, with a button that copies it."""
 
@@ -215,8 +219,7 @@ class ConsoleAdmin(ModelAdmin):
             else:
                 if isinstance(result, HttpResponse):
                     return result
-                level = messages.WARNING if isinstance(result, Unchanged) else messages.SUCCESS
-                self.message_user(request, result, level)
+                self.message_user(request, result, level_of(result))
                 return redirect(back_url)
         return self.render_page(request, "form.html", form=form, cancel_url=back_url, **context)
 

@@ -57,7 +57,7 @@ def parse_typed(text: str) -> str:
 def without_separators(text: str) -> str:
     """`text` without spaces, hyphens, dots, parentheses and marks of the direction of writing.
 
-    Raises InvalidNumber for more than MAX_CELL characters, and for `+49 (0)30 …`: that zero is dialled at home only;
+    Raises InvalidNumber for more than MAX_CELL characters, and for `+49 (0)30 …`: that zero is dialed at home only;
     kept, it would make another number.
     """
     _require_short(text)
@@ -75,7 +75,7 @@ def _require_short(text: str) -> None:
 def parse_listed(text: str, region: str | None = None) -> str:
     """The digits, with country code, of a number in an address book or a list. Raises InvalidNumber.
 
-    `+49 30 …`, or, where `region` (ISO 3166-1 alpha-2) is given, also as it is dialled there. Without a region nothing
+    `+49 30 …`, or, where `region` (ISO 3166-1 alpha-2) is given, also as it is dialed there. Without a region nothing
     but a plus tells a country code from an area code: 646 is New York's, and +64 6 New Zealand's. Taken only when
     length and beginning fit the country's numbering plan. An extension is left out, for calls show the line.
     """

@@ -1,6 +1,6 @@
 """The periods of the console's figures: whole hours or days (UTC), including the current one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -57,13 +57,12 @@ def midnight(at: datetime) -> datetime:
 DAY = Period("24h", "24 hours", hours=24)
 WEEK = Period("7d", "7 days", days=7)
 MONTH = Period("30d", "30 days", days=30)
-ALL = (DAY, WEEK, MONTH)
-WITH_SHORTEST = (Period("2h", "2 hours", hours=2), *ALL)
+ALL = (Period("2h", "2 hours", hours=2), DAY, WEEK, MONTH)
 
 
-def from_query(query: Mapping[str, str], among: Sequence[Period] = ALL) -> Period:
-    """The period that the URL parameter names; DAY when it names none of `among`."""
-    return next((period for period in among if period.key == query.get("period")), DAY)
+def from_query(query: Mapping[str, str]) -> Period:
+    """The period that the URL parameter names; DAY when it names none."""
+    return next((period for period in ALL if period.key == query.get("period")), DAY)
 
 
 def iso(at: datetime) -> str:

@@ -87,8 +87,8 @@ def clean_hint(hint: str) -> str:
     return _NUMBER.sub("…", clean_text(hint))
 
 
-class MemberCall(NamedTuple):
-    """What one member of a slot, or the operator rule, contributed to a search.
+class SourceCall(NamedTuple):
+    """What one source of a slot, or the operator rule, contributed to a search.
 
     `elapsed_s`: None for operator rules. `cached`: no call was made; `joined`: the call was another search's.
     """

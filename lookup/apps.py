@@ -15,12 +15,12 @@ class LookupConfig(AppConfig):
 def sources_can_be_bound(**kwargs: Any) -> list[CheckMessage]:
     """System check: reports a SOURCE_A or SOURCE_B that cannot be bound, before the first search. (check_sources
     --samples checks all presets.)"""
-    from lookup.search import SLOTS, members  # which commands that need no source do not import
+    from lookup.search import SLOTS, bound_sources  # which commands that need no source do not import
 
     errors: list[CheckMessage] = []
     for slot, (setting, _) in SLOTS.items():
         try:
-            members(slot)
+            bound_sources(slot)
         except ImproperlyConfigured as error:
             hint = getattr(error, "hint", f"Correct {setting} in the environment.")
             errors.append(Error(str(error), hint=hint, id="lookup.E001"))

@@ -1,21 +1,21 @@
-"""A search: the operator rule, then the local members of both slots, then their vendors, under one deadline."""
+"""A search: the operator rule, then the local sources of both slots, then their vendors, under one deadline."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
+from typing import Any
 
 from django.conf import settings
 
 from core import admission
 from lookup import pauses, signals
-from lookup.answers import Answer, Failed, Found, MemberCall
-from lookup.connectors.base import call_connector, checked
-from lookup.connectors.registry import Member, bind
+from lookup.answers import Answer, Failed, Found, NotFound, SourceCall
+from lookup.connectors.base import call_connector, checked, covers
+from lookup.connectors.registry import BoundSource, bind
 from lookup.connectors.tables import TableConnector
-from lookup.slot import Slot
 from lookup.vendors import cache
 from lookup.vendors.guard import LATE
 from phonebook import cache_versions, rules
@@ -29,6 +29,9 @@ SLOTS = {
     "source_b": ("SOURCE_B", frozenset({"name", "spam"})),
 }
 
+#: The name of operator rules in the statistics. No connector can have it, because of the space.
+RULES_SOURCE = "operator rules"
+UNREADABLE = Failed("bad_response")
 NO_TIME = Failed("no_time", "no time was left to call it")
 
 
@@ -38,12 +41,12 @@ class AllSourcesFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SlotResult:
-    """`calls`: what the operator rule and each called member contributed, in the configured order; none in test mode.
+    """`calls`: what the operator rule and each called source contributed, in the configured order; none in test mode.
     Members that could not add a field are left out."""
 
     answer: Answer
     elapsed_s: float
-    calls: tuple[MemberCall, ...] = ()
+    calls: tuple[SourceCall, ...] = ()
 
     @property
     def status(self) -> str:
@@ -51,7 +54,7 @@ class SlotResult:
         return self.answer.outcome.replace("_", "-")
 
     def suppliers(self) -> dict[str, str]:
-        """Field → the member that supplied it (`operator rules` for a rule), for each field of the answer."""
+        """Field → the source that supplied it (`operator rules` for a rule), for each field of the answer."""
         found = [(call.connector, call.answer.known()) for call in self.calls if isinstance(call.answer, Found)]
         known = self.answer.known() if isinstance(self.answer, Found) else {}
         return {field: next(name for name, fields in found if field in fields) for field in known}
@@ -78,21 +81,82 @@ class SearchResult:
         return all(isinstance(slot.answer, Failed) for slot in self.slots.values())
 
 
+class Slot:
+    """What one search knows in one slot. Each field comes from the first source in the configured order that has it."""
+
+    def __init__(self, sources: Sequence[BoundSource], fields: frozenset[str], number: str, rule: Found | None) -> None:
+        #: How long this slot's sources took.
+        self.elapsed_s = 0.0
+        self._sources = sources
+        self._fields = fields
+        self._number = number
+        #: Whether each source covers the number, once that is known.
+        self._covered: dict[int, bool] = {}
+        #: By index of the source; -1 is the operator rule.
+        self._calls: dict[int, SourceCall] = {}
+        if rule and rule.known().keys() & fields:
+            self._calls[-1] = SourceCall(RULES_SOURCE, rule, None)
+
+    def due(self, *, remote: bool) -> Iterator[tuple[int, BoundSource]]:
+        """Yield the sources to be called, each with its index. Those that cannot add a field are left out: it is known
+        to the rule or to a source before them, or they do not cover the number."""
+        for index, source in enumerate(self._sources):
+            if (source.guard is not None) is remote and index not in self._calls and self._can_add(index):
+                yield index, source
+
+    def record(
+        self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
+    ) -> None:
+        """Keep an answer, one for each index. `cached` and `joined`: as in SourceCall."""
+        self._calls[index] = SourceCall(self._sources[index].name, answer, elapsed_s, cached, joined)
+
+    def calls(self) -> tuple[SourceCall, ...]:
+        """The operator rule, then the sources that were called, in the configured order."""
+        return tuple(self._calls[index] for index in sorted(self._calls))
+
+    def answer(self) -> Answer:
+        """Found when any field is known, Failed when none is known and a source failed, otherwise NotFound."""
+        answers = [call.answer for call in self.calls()]
+        known: dict[str, Any] = {}
+        for answer in reversed(answers):
+            if isinstance(answer, Found):
+                known |= answer.known()
+        if supplied := {field: value for field, value in known.items() if field in self._fields}:
+            return Found(**supplied)
+        failures = [answer for answer in answers if isinstance(answer, Failed)]
+        if any(isinstance(answer, Found) and answer.unreadable & self._fields for answer in answers):
+            failures.append(UNREADABLE)
+        return failures[0] if failures else NotFound()
+
+    def _can_add(self, index: int) -> bool:
+        source = self._sources[index]
+        if all(self._is_known(field, before=index) for field in source.connector.fields & self._fields):
+            return False
+        if index not in self._covered:
+            self._covered[index] = covers(source.name, source.connector, self._number)
+        return self._covered[index]
+
+    def _is_known(self, field: str, *, before: int) -> bool:
+        """Whether the operator rule or a source before this index knows it."""
+        return any(i < before and getattr(call.answer, field, None) is not None for i, call in self._calls.items())
+
+
 async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     """Look `number` up in both slots within SEARCH_DEADLINE_S. A slot that misses the deadline has failed.
 
     `rows`: those of `queries`, if they were read already.
     """
-    bound = {name: members(name) for name in SLOTS}
+    bound = {name: bound_sources(name) for name in SLOTS}
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
     if rows is None:
-        rows = await NumberRows.read(number, queries())
+        rows = NumberRows(number)
+        await rows.read(queries())
     rule, paused = await rules.find(rows), await pauses.process_pauses.names()
     ruled = Found(name=rule.name, spam=rule.spam) if rule else None
     slots = {name: Slot(bound[name], fields, number, ruled) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
         await _call_local(slot, number, rows, paused)
-    if waiting := [slot for slot in slots.values() if slot.needs_vendor()]:
+    if waiting := [slot for slot in slots.values() if any(slot.due(remote=True))]:
         # Read before any vendor is called: then no older cached answer is used.
         version = await cache_versions.find(rows)
         with admission.searches.paused():
@@ -102,7 +166,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     return SearchResult(number, results)
 
 
-def members(slot: str) -> tuple[Member, ...]:
+def bound_sources(slot: str) -> tuple[BoundSource, ...]:
     """The connectors that `slot` is bound to. Raises ImproperlyConfigured."""
     setting, fields = SLOTS[slot]
     return bind(setting, getattr(settings, setting), fields)
@@ -111,29 +175,24 @@ def members(slot: str) -> tuple[Member, ...]:
 def queries() -> tuple[NumberQuery, ...]:
     """What a search reads from tables: the operator rule, the cache version if a vendor may be called, and what the
     table connectors read."""
-    return _queries(*map(members, SLOTS))
-
-
-@lru_cache(maxsize=16)
-def _queries(*slots: tuple[Member, ...]) -> tuple[NumberQuery, ...]:
-    bound = [member for members in slots for member in members]
+    bound = [source for slot in SLOTS for source in bound_sources(slot)]
     queries = [rules.QUERY]
-    if any(member.guard for member in bound):
+    if any(source.guard for source in bound):
         queries.append(cache_versions.QUERY)
-    queries += [member.connector.query for member in bound if isinstance(member.connector, TableConnector)]
+    queries += [source.connector.query for source in bound if isinstance(source.connector, TableConnector)]
     return tuple(dict.fromkeys(queries))
 
 
 async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozenset[str]) -> None:
-    """Call the slot's local members except those that are paused. Each slot has SEARCH_DEADLINE_S of its own, so that a
+    """Call the slot's local sources except those that are paused. Each slot has SEARCH_DEADLINE_S of its own, so that a
     slow slot takes no time from the other."""
     started = time.monotonic()
     deadline = started + settings.SEARCH_DEADLINE_S
-    for index, member in slot.due(remote=False):
+    for index, source in slot.due(remote=False):
         called_at = time.monotonic()
-        answer = await _local_answer(member, number, rows, paused, deadline)
+        answer = await _local_answer(source, number, rows, paused, deadline)
         elapsed_s = time.monotonic() - called_at
-        if isinstance(member.connector, TableConnector) and member.connector.query in rows:
+        if isinstance(source.connector, TableConnector) and source.connector.query in rows:
             elapsed_s += rows.elapsed_s
             slot.elapsed_s = rows.elapsed_s
         slot.record(index, answer, elapsed_s)
@@ -141,25 +200,25 @@ async def _call_local(slot: Slot, number: str, rows: NumberRows, paused: frozens
 
 
 async def _local_answer(
-    member: Member, number: str, rows: NumberRows, paused: frozenset[str], deadline: float
+    source: BoundSource, number: str, rows: NumberRows, paused: frozenset[str], deadline: float
 ) -> Answer:
     timeout_s = deadline - time.monotonic()
-    if member.name in paused:
+    if source.name in paused:
         return pauses.PAUSED
     if timeout_s <= 0:
         return NO_TIME
-    if isinstance(member.connector, TableConnector):
-        answer = await checked(member.name, partial(member.connector.read, rows))
+    if isinstance(source.connector, TableConnector):
+        answer = await checked(source.name, partial(source.connector.read, rows))
     else:
-        answer = await call_connector(member.name, member.connector, number, timeout_s=timeout_s)
+        answer = await call_connector(source.name, source.connector, number, timeout_s=timeout_s)
     return answer if time.monotonic() <= deadline else LATE
 
 
 async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: float, paused: frozenset[str]) -> None:
     """Use the cached answers, and call the vendors for the others, except those that are paused: those of all slots at
     the same time. `version`: the number's cache version."""
-    due = [member for slot in slots for _, member in slot.due(remote=True)]
-    keys = {member.name: member.guard.key(number, version) for member in due if member.guard}
+    due = [source for slot in slots for _, source in slot.due(remote=True)]
+    keys = {source.name: source.guard.key(number, version) for source in due if source.guard}
     cached: dict[str, Answer] = {keys[name]: pauses.PAUSED for name in keys.keys() & paused}
     cached |= await cache.answers.get(list(keys.values()))
     first, *others = [_call_in_turn(slot, number, keys, cached, deadline) for slot in slots]
@@ -172,16 +231,16 @@ async def _call_vendors(slots: list[Slot], number: str, version: str, deadline: 
 async def _call_in_turn(
     slot: Slot, number: str, keys: Mapping[str, str], cached: Mapping[str, Answer], deadline: float
 ) -> None:
-    """Call the slot's vendors, one after the other. `keys`: by member. `cached`: the answers that need no call."""
-    for index, member in slot.due(remote=True):
+    """Call the slot's vendors, one after the other. `keys`: by source. `cached`: the answers that need no call."""
+    for index, source in slot.due(remote=True):
         asked_at = time.monotonic()
-        key = keys[member.name]
+        key = keys[source.name]
         if key in cached:
             slot.record(index, cached[key], 0.0, cached=True)
         elif asked_at >= deadline:
             slot.record(index, NO_TIME, 0.0)
-        elif member.guard:
-            answer, joined = await member.guard.lookup(number, key=key, deadline=deadline)
+        elif source.guard:
+            answer, joined = await source.guard.lookup(number, key=key, deadline=deadline)
             elapsed_s = time.monotonic() - asked_at
             slot.record(index, answer, elapsed_s, joined=joined)
             slot.elapsed_s += elapsed_s

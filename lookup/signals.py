@@ -7,5 +7,3 @@ searched = Signal()
 #: A request to the search was answered. `record`: the lookup.recording.SearchRecord;
 #: `number_mask`: the number as logs show it, or an empty string.
 answered = Signal()
-#: `connector`: the name. `event`: `breaker_opened` or `breaker_closed`.
-breaker_changed = Signal()

@@ -15,11 +15,11 @@ from django.utils import timezone
 from core import history, loop
 from core.text import clean_text
 from lookup import answers
-from lookup.answers import Answer, Failed, Found
+from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector, call_connector, covers
-from lookup.connectors.registry import Member
+from lookup.connectors.registry import BoundSource
 from lookup.models import SourceCheck, SourcePause
-from lookup.search import SLOTS, members
+from lookup.search import SLOTS, bound_sources
 from lookup.vendors import preset
 
 # Reserved for fiction by the North American Numbering Plan; enough to tell a working key from an invalid one.
@@ -31,21 +31,9 @@ MAX_CALL_S = 30.0
 CHECK_INTERVAL = timedelta(seconds=10)
 
 
-class UnknownSource(ValueError):
-    """Neither slot is configured with this source."""
-
-
-class AlreadyPaused(ValueError):
-    """The source is paused; the message says since when, by whom and why."""
-
-
-class NotPaused(ValueError):
-    """The source is not paused."""
-
-
-def configured() -> dict[str, Member]:
+def configured() -> dict[str, BoundSource]:
     """The sources of both slots, by name."""
-    return {member.name: member for slot in SLOTS for member in members(slot)}
+    return {source.name: source for slot in SLOTS for source in bound_sources(slot)}
 
 
 def described(pause: SourcePause) -> str:
@@ -56,17 +44,17 @@ def described(pause: SourcePause) -> str:
 def slots_without_others(name: str) -> list[str]:
     """The slots in which no source is called any more once `name` is paused beside those that are."""
     paused = set(SourcePause.objects.values_list("connector", flat=True))
-    bound = {slot: {member.name for member in members(slot)} for slot in SLOTS}
+    bound = {slot: {source.name for source in bound_sources(slot)} for slot in SLOTS}
     return [slot for slot, names in bound.items() if name in names and names <= {*paused, name}]
 
 
 def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> SourcePause:
     """Pause the source in all processes, and record it in the History. `user` None: whoever runs this command.
 
-    Raises UnknownSource and AlreadyPaused, which change nothing, and ValueError without a reason.
+    Raises ValueError, and changes nothing, for a source that is not configured or is paused, and without a reason.
     """
     if name not in configured():
-        raise UnknownSource(f"{name} is not configured. Sources: {', '.join(configured())}.")
+        raise ValueError(f"{name} is not configured. Sources: {', '.join(configured())}.")
     if not (reason := clean_text(reason)):
         raise ValueError("Enter a reason.")
     actor = user.get_username() if user else history.command_actor()
@@ -75,7 +63,7 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
             connector=name, defaults={"reason": reason, "paused_by": actor, "paused_at": timezone.now()}
         )
         if not is_new:
-            raise AlreadyPaused(f"{name} is already paused: {described(row)}.")
+            raise ValueError(f"{name} is already paused: {described(row)}.")
         _record(name, f"Paused. {reason}", user)
     return row
 
@@ -83,11 +71,11 @@ def pause(*, name: str, reason: str, user: AbstractBaseUser | None = None) -> So
 def resume(*, name: str, reason: str = "", user: AbstractBaseUser | None = None) -> None:
     """Have the source called again, and record it in the History. It may be one that is no longer configured.
 
-    Raises NotPaused.
+    Raises ValueError if it is not paused.
     """
     with transaction.atomic():
         if not SourcePause.objects.filter(pk=name).delete()[0]:
-            raise NotPaused(f"{name} is not paused.")
+            raise ValueError(f"{name} is not paused.")
         _record(name, f"Resumed. {clean_text(reason)}".strip(), user)
 
 
@@ -108,10 +96,10 @@ class CheckResult:
     fix: str
 
 
-def call(member: Member, number: str = NUMBER) -> CheckResult:
+def call(source: BoundSource, number: str = NUMBER) -> CheckResult:
     """Look `number` up by a real call, without cache, circuit breaker and pause; the vendor may bill it. Takes at most
     MAX_CALL_S if the source is remote."""
-    name, connector = member.name, member.connector
+    name, connector = source.name, source.connector
     if not covers(name, connector, number):
         return CheckResult(name, "not covered", True, None, {}, _NOT_COVERED)
     started = time.monotonic()
@@ -122,12 +110,12 @@ def call(member: Member, number: str = NUMBER) -> CheckResult:
         return CheckResult(name, answer.reason, False, ms, {}, answer.hint)
     max_wait_s = min(settings.SEARCH_DEADLINE_S, connector.max_wait_s or 60.0)
     fix = f"too slow: a search waits {max_wait_s:g} s" if elapsed_s > max_wait_s else ""
-    if isinstance(answer, Found):
-        return CheckResult(name, "found", not fix, ms, answer.known(), fix)
-    if answer.reason == "invalid_number":
-        hint = fix or "the source rejects the number; use check_sources --number"
-        return CheckResult(name, "invalid number", not fix, ms, {}, hint)
-    return CheckResult(name, answer.reason.replace("_", " "), not fix, ms, {}, fix)
+    ok = not fix
+    known = answer.known() if isinstance(answer, Found) else {}
+    outcome = answer.reason.replace("_", " ") if isinstance(answer, NotFound) else answer.outcome
+    if outcome == "invalid number" and ok:
+        fix = "the source rejects the number; use check_sources --number"
+    return CheckResult(name, outcome, ok, ms, known, fix)
 
 
 async def _call(name: str, connector: Connector, number: str) -> Answer:
@@ -145,11 +133,11 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
     """Call the source once, run its preset's samples, and keep the result in SourceCheck, for the console.
 
     The check is claimed in the database before the call, so that concurrent ones, in any process, make no second call.
-    No transaction is open and no connection is held during the call. Raises UnknownSource and CheckedRecently, before
-    any call.
+    No transaction is open and no connection is held during the call. Raises ValueError for a source that is not
+    configured, and CheckedRecently, before any call.
     """
-    if (member := configured().get(name)) is None:
-        raise UnknownSource(f"{name} is not configured.")
+    if (source := configured().get(name)) is None:
+        raise ValueError(f"{name} is not configured.")
     now, actor = timezone.now(), user.get_username()
     long_ago = now - timedelta(days=1)
     first = SourceCheck(connector=name, started_by=actor, started_at=long_ago, finished_at=long_ago)
@@ -158,14 +146,14 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
     free = SourceCheck.objects.filter(Q(finished_at__lt=now - CHECK_INTERVAL) | abandoned, pk=name)
     if not free.update(started_by=actor, started_at=now, finished_at=None, result={}):
         raise CheckedRecently(name)
-    result = call(member)
+    result = call(source)
     kept = {
         "outcome": answers.clean_outcome(result.outcome.replace(" ", "_")).replace("_", " "),
         "ok": result.ok,
         "ms": result.ms,
         "fields": sorted(result.answer),
         "fix": answers.clean_hint(result.fix),
-        "samples": _samples(member),
+        "samples": _samples(source),
     }
     with transaction.atomic():
         SourceCheck.objects.filter(pk=name, started_at=now).update(finished_at=timezone.now(), result=kept)
@@ -175,9 +163,9 @@ def check(*, name: str, user: AbstractBaseUser) -> CheckResult:
     return result
 
 
-def _samples(member: Member) -> list[dict[str, Any]]:
+def _samples(source: BoundSource) -> list[dict[str, Any]]:
     """The title of each of a preset's samples, and what is wrong with it."""
-    loaded = getattr(member.connector, "preset", None)
+    loaded = getattr(source.connector, "preset", None)
     if not isinstance(loaded, preset.Preset):
         return []
     from lookup.vendors import preset_samples  # imports an HTTP client, as in connectors.registry

@@ -150,7 +150,7 @@ async def _authenticate(request: HttpRequest, api_key: object, rows: NumberRows 
     AUTH_FAILURE_RATE.
     """
     try:
-        return await tokens.verify(api_key, partial(rows.read_with, queries()) if rows else db.afetch_one)
+        return await tokens.verify(api_key, partial(rows.read, queries()) if rows else db.afetch_one)
     except tokens.InvalidToken as error:
         throttling.FAILED_AUTHENTICATIONS.inc("token")
         count = partial(throttling.count_attempt, request, group="api", rate=settings.AUTH_FAILURE_RATE)

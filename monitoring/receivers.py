@@ -35,14 +35,6 @@ def record_request(record: "SearchRecord", number_mask: str, **kwargs: Any) -> N
     request_log.add(record, number_mask)
 
 
-@receiver(signals.breaker_changed)
-def count_opened(connector: str, event: str, **kwargs: Any) -> None:
-    from monitoring import source_statistics
-
-    if event == "breaker_opened":
-        source_statistics.count_opened(connector)
-
-
 @receiver(commands.task_ended)
 def record_run(task: str, succeeded: bool | None, **kwargs: Any) -> None:
     from monitoring import task_runs

@@ -10,10 +10,9 @@ from django.conf import settings
 
 from core import periods
 from core.periods import Period
-from lookup.connectors.registry import BUILT_IN, Member
+from lookup.connectors.registry import BUILT_IN, BoundSource
 from lookup.models import SourceCheck, SourcePause
-from lookup.search import SLOTS, members
-from lookup.slot import RULES_SOURCE
+from lookup.search import RULES_SOURCE, SLOTS, bound_sources
 from lookup.source_actions import configured
 from lookup.vendors.preset import Preset
 from monitoring import source_statistics
@@ -33,14 +32,13 @@ MAX_FAILURES = 20
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """A connector in one slot, or the operator rules. `member`: None if the slot is not configured with it. `breaker`:
-    how often its circuit breaker opened. `pause`: None unless an operator has paused it."""
+    """A connector in one slot, or the operator rules. `bound`: None if the slot is not configured with it. `pause`:
+    None unless an operator has paused it."""
 
     slot: str
     name: str
     usage: SourceUsage
-    member: Member | None
-    breaker: SourceUsage | None = None
+    bound: BoundSource | None
     pause: SourcePause | None = None
 
     @property
@@ -56,13 +54,13 @@ class SourceRow:
     @property
     def place(self) -> str:
         """When its slot calls it, as `2 of 3`; empty if the slot is not configured with it."""
-        bound = members(self.slot)
-        return f"{bound.index(self.member) + 1} of {len(bound)}" if self.member else ""
+        bound = bound_sources(self.slot)
+        return f"{bound.index(self.bound) + 1} of {len(bound)}" if self.bound else ""
 
     @property
     def remote(self) -> bool:
         """A source that is no longer configured is taken to be remote unless it is built in."""
-        return self.member.connector.remote if self.member else self.name not in (*BUILT_IN, RULES_SOURCE)
+        return self.bound.connector.remote if self.bound else self.name not in (*BUILT_IN, RULES_SOURCE)
 
     @property
     def price(self) -> Decimal | None:
@@ -100,12 +98,12 @@ def report(since: datetime) -> Report:
     paused = SourcePause.objects.in_bulk()
     sources = []
     for slot in SLOTS:
-        configured = {member.name: member for member in members(slot)}
+        configured = {bound.name: bound for bound in bound_sources(slot)}
         used = [name for used_in, name in usages if used_in == slot]
         rules = [name for name in used if name == RULES_SOURCE]
         for name in dict.fromkeys([*rules, *configured, *used]):
-            usage, breaker = usages.get((slot, name), SourceUsage()), usages.get(("", name))
-            sources.append(SourceRow(slot, name, usage, configured.get(name), breaker, paused.get(name)))
+            usage = usages.get((slot, name), SourceUsage())
+            sources.append(SourceRow(slot, name, usage, configured.get(name), paused.get(name)))
     return Report(sources, settings.CURRENCY)
 
 
@@ -113,14 +111,12 @@ def report(since: datetime) -> Report:
 class State:
     """A configured source now. `usage`: in the current hour or, while that has fewer than ALERT_MIN_COUNT lookups, also
     in the hour before; in all slots and processes. `last_failure`, `answered_at`: None if it has not failed or answered
-    within LOOK_BACK. `opened`: how often its circuit breaker has opened this hour in all processes. `pause`: None
-    unless an operator has paused it."""
+    within LOOK_BACK. `pause`: None unless an operator has paused it."""
 
-    member: Member
+    bound: BoundSource
     usage: SourceUsage
     last_failure: SourceResult | None
     answered_at: datetime | None
-    opened: int
     pause: SourcePause | None
     now: datetime
 
@@ -128,7 +124,7 @@ class State:
     def name(self) -> Literal["paused", "breaker", "failing", "healthy"]:
         if self.pause:
             return "paused"
-        if self.member.breaker_is_open:
+        if self.bound.breaker_is_open:
             return "breaker"
         return "failing" if self.is_failing else "healthy"
 
@@ -167,15 +163,14 @@ def states(now: datetime) -> dict[str, State]:
     last_failures = {failure.connector: failure for failure in reversed(failures)}
     paused = SourcePause.objects.in_bulk()
     found = {}
-    for name, member in configured().items():
+    for name, bound in configured().items():
         usage = this_hour.get((name,), SourceUsage())
         is_enough = usage.unpaused >= settings.ALERT_MIN_COUNT
         found[name] = State(
-            member=member,
+            bound=bound,
             usage=usage if is_enough else both_hours.get((name,), SourceUsage()),
             last_failure=last_failures.get(name),
             answered_at=answered.get(name),
-            opened=usage.opened,
             pause=paused.get(name),
             now=now,
         )
@@ -184,37 +179,32 @@ def states(now: datetime) -> dict[str, State]:
 
 def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     """What the page of a source shows; None for a name that is not configured, not paused, and has no figures in
-    `period`. Nine statements.
+    `period`. Ten statements.
 
-    `member`: None if it is no longer configured. `state`: the name of its State, or `unused`. `slots`: the source in
+    `bound`: None if it is no longer configured. `state`: the name of its State, or `unused`. `slots`: the source in
     each slot that has it or had it. `cost`: None if a price is missing. `steps`: each hour or day of the period, oldest
     first.
     """
     state, since = states(now).get(name), period.since(now)
-    member = state.member if state else None
+    bound = state.bound if state else None
     pause = state.pause if state else SourcePause.objects.filter(pk=name).first()
     total = source_statistics.usages(since, connector=name).get((), SourceUsage())
-    by_slot = source_statistics.usages(since, "slot", connector=name)
     by_step = source_statistics.usages(since, period.step, connector=name)
     # A process with a fast clock may have counted in an hour that has not begun yet.
     steps = dict.fromkeys(period.steps(now), SourceUsage())
     steps |= {at: usage for (at,), usage in by_step.items()}
     answered, failures = source_statistics.last_results(since)
     own = [failure for failure in failures if failure.connector == name]
-    if not (member or pause or by_slot or own):
+    slots = [row for row in report(since).sources if row.name == name]
+    if not (pause or slots or own):
         return None
-    slots = [
-        SourceRow(slot, name, by_slot.get((slot,), SourceUsage()), member if member in members(slot) else None)
-        for slot in SLOTS
-        if member in members(slot) or (slot,) in by_slot
-    ]
     costs = [slot.cost for slot in slots]
     state_name = state.name if state else "paused" if pause else "unused"
     if state_name == "healthy" and not (total.calls or total.cached or name in answered):
         state_name = "unused"
     return {
         "name": name,
-        "member": member,
+        "bound": bound,
         "state": state_name,
         "pause": pause,
         "slots": slots,
@@ -224,15 +214,15 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
         "last_failures": own[:MAX_FAILURES],
         "answered_at": answered.get(name),
         "check": SourceCheck.objects.filter(pk=name).first(),
-        "configuration": _configuration(member) if member else [],
+        "configuration": _configuration(bound) if bound else [],
     }
 
 
-def _configuration(member: Member) -> list[tuple[str, str]]:
+def _configuration(bound: BoundSource) -> list[tuple[str, str]]:
     """Names and values, without keys and addresses."""
-    connector = member.connector
+    connector = bound.connector
     loaded = getattr(connector, "preset", None)
-    kind = "built in" if member.name in BUILT_IN else "connector class"
+    kind = "built in" if bound.name in BUILT_IN else "connector class"
     if isinstance(loaded, Preset):
         kind = f"preset ({loaded.title})"
     rows = [("Kind", kind), ("Fields", ", ".join(sorted(connector.fields)))]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Max, Sum
+from django.db.models import Sum
 from django.db.models.functions import TruncDay
 
 from core import metrics, write_buffer
@@ -20,7 +20,7 @@ from core.metrics import log_exceptions
 from core.periods import hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
-from lookup.answers import MemberCall
+from lookup.answers import SourceCall
 from monitoring.models import SourceHour, SourceResult
 
 #: Upper bounds of the histogram's buckets, without the last one, which has none.
@@ -41,21 +41,18 @@ _CACHED = {"cached_found", "cached_not_found"}
 _NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
 #: Prefix of failures whose call was another search's.
 _SHARED = "shared_"
-#: Counted like an outcome.
-_OPENED = "breaker_opened"
 
 LOOKUPS = metrics.Counter(
     "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
 )
-#: The outcomes that LOOKUPS tells apart, because a connector of the operator's own may fail for any reason.
-_METRIC_OUTCOMES = {
-    *_ANSWERED, *_CACHED, *_NOT_CALLED,
-    "auth", "bad_response", "error", "late", "quota", "rate_limited", "unavailable",
-}  # fmt: skip
+#: Why sources fail (docs/monitoring.md), most urgent first. A connector of the operator's own may have other reasons,
+#: which LOOKUPS does not tell apart.
+REASONS = ("auth", "quota", "rate_limited", "late", "unavailable", "bad_response", "error", *sorted(_NOT_CALLED))
+_METRIC_OUTCOMES = {*_ANSWERED, *_CACHED, *REASONS}
 
 
 @log_exceptions
-def count(slot: str, calls: Iterable[MemberCall]) -> None:
+def count(slot: str, calls: Iterable[SourceCall]) -> None:
     """Count what the sources of one slot contributed to a search. Never raises."""
     now_s = time.time()
     rows: list[Row] = []
@@ -72,12 +69,6 @@ def count(slot: str, calls: Iterable[MemberCall]) -> None:
                 rows.append((RESULTS, (connector, *failure), [(0, int(now_s * 1000))]))
         rows.append((HOURS, (hour_of(now_s), slot, connector, outcome), amounts))
     write_buffer.process_buffer.add(*rows)
-
-
-@log_exceptions
-def count_opened(connector: str) -> None:
-    """Count that a source's circuit breaker opened. Never raises."""
-    write_buffer.process_buffer.add((HOURS, (hour_of(time.time()), "", connector[:200], _OPENED), [(0, 1)]))
 
 
 def is_failure(outcome: str) -> bool:
@@ -108,8 +99,7 @@ def _ms(at: datetime) -> int:
 @dataclass(slots=True)
 class SourceUsage:
     """Figures of a source. `calls`: its own calls, which took `total_us` together. `failures`: how many by reason,
-    including those without a call of its own. `opened`: how often its circuit breaker opened, in all processes;
-    `last_opened`: the start of the last hour in which it did."""
+    including those without a call of its own."""
 
     calls: int = 0
     found: int = 0
@@ -118,16 +108,11 @@ class SourceUsage:
     failures: dict[str, int] = field(default_factory=dict)
     total_us: int = 0
     buckets: list[int] = field(default_factory=lambda: [0] * len(BUCKETS))
-    opened: int = 0
-    last_opened: datetime | None = None
 
-    def add(self, outcome: str, last: datetime, sums: Sequence[int]) -> None:
-        """Add what was counted with one outcome. `last`: its last hour. `sums`: as _SUMS lists them."""
+    def add(self, outcome: str, sums: Sequence[int]) -> None:
+        """Add what was counted with one outcome. `sums`: as _SUMS lists them."""
         count, total_us, *buckets = sums
         reason = outcome.removeprefix(_SHARED)
-        if outcome == _OPENED:
-            self.opened, self.last_opened = count, last
-            return
         if outcome in _CACHED:
             self.cached += count
             return
@@ -150,16 +135,6 @@ class SourceUsage:
     def failed_unpaused(self) -> int:
         """Failures without those while an operator had paused the source."""
         return self.failed - self.failures.get("paused", 0)
-
-    @property
-    def failed_calls(self) -> int:
-        """Failures of calls, its own and shared ones."""
-        return self.failed - self.not_called
-
-    @property
-    def not_called(self) -> int:
-        """Failures without a call: paused, or one of the guard's."""
-        return sum(count for reason, count in self.failures.items() if reason in _NOT_CALLED)
 
     @property
     def unpaused(self) -> int:
@@ -198,13 +173,13 @@ def percentile(buckets: Sequence[int], share: float) -> float | None:
 
 def usages(since: datetime, *columns: str, **only: str) -> dict[tuple[Any, ...], SourceUsage]:
     """The sums of all hours from `since` on, for each combination of `columns`: `slot`, `connector`, `hour`, `day`
-    (UTC). Openings of a circuit breaker are in the slot "". `only`: the value of a column. One statement."""
+    (UTC). `only`: the value of a column. One statement."""
     rows: Any = SourceHour.objects.filter(hour__gte=since, **only).annotate(day=TruncDay("hour", tzinfo=UTC))
-    grouped = rows.values(*columns, "outcome").annotate(**_TOTALS, last=Max("hour")).order_by(*columns, "outcome")
+    grouped = rows.values(*columns, "outcome").annotate(**_TOTALS).order_by(*columns, "outcome")
     found: dict[tuple[Any, ...], SourceUsage] = {}
-    for row in grouped.values_list(*columns, "outcome", "last", *_TOTALS):
-        key, (outcome, last, *sums) = row[: len(columns)], row[len(columns) :]
-        found.setdefault(key, SourceUsage()).add(outcome, last, sums)
+    for row in grouped.values_list(*columns, "outcome", *_TOTALS):
+        key, (outcome, *sums) = row[: len(columns)], row[len(columns) :]
+        found.setdefault(key, SourceUsage()).add(outcome, sums)
     return found
 
 

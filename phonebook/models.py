@@ -19,7 +19,7 @@ class Contact(models.Model):
     number = NumberField(unique=True)
     name = models.CharField(max_length=200, blank=True)
     location = models.CharField(max_length=200, blank=True)
-    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(auto_now=True)
     # The address book that the row was published from, and whose next synchronization may change or delete it
     # (phonebook.address_books). NULL: imported, or entered in the console.
     book = models.CharField("address book", max_length=32, null=True, editable=False)
@@ -133,7 +133,7 @@ class NumberRule(models.Model):
     spam = models.BooleanField(null=True, blank=True, help_text="Choose Unknown to use the sources.")
     name = models.CharField(max_length=200, blank=True, help_text="Leave empty to use the sources.")
     note = models.CharField(max_length=200, blank=True, help_text="For operators; never in a response.")
-    updated_at = models.DateTimeField(default=timezone.now, editable=False)
+    updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         verbose_name = "rule"

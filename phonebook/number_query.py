@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from django.db import DatabaseError
 
@@ -50,18 +50,11 @@ class NumberRows:
         #: How long the statement took.
         self.elapsed_s = 0.0
 
-    @classmethod
-    async def read(cls, number: str, queries: tuple[NumberQuery, ...]) -> Self:
-        """Raises NotSent; queries that failed otherwise run again in `get`."""
-        rows = cls(number)
-        await rows.read_with(queries, "", ())
-        return rows
-
-    async def read_with(
-        self, queries: tuple[NumberQuery, ...], statement: str, parameters: Sequence[Any]
+    async def read(
+        self, queries: tuple[NumberQuery, ...], statement: str = "", parameters: Sequence[Any] = ()
     ) -> Row | None:
         """Read the rows, and return the first row of another `statement`. Raises NotSent, and what django.db raises
-        for that statement alone."""
+        for that statement alone; queries that failed otherwise run again in `get`."""
         started = time.monotonic()
         if started >= NumberRows.separate_until:
             try:

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from django.db import transaction
-from django.utils import timezone
 
 from core.text import clean_text
 from phonebook.models import NumberRule
@@ -43,7 +42,6 @@ def set_rule(number: str, **fields: str | bool | None) -> NumberRule:
             setattr(rule, field, clean_text(value) if isinstance(value, str) else value)
         if rule.spam is None and not rule.name:
             raise EmptyRule
-        rule.updated_at = timezone.now()
         rule.save()
     return rule
 

@@ -10,7 +10,9 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts import tokens
-from accounts.models import ApiToken
+from accounts.models import ApiToken, CreditEntry
+from core.numbers import EXAMPLE_NUMBER
+from tests import awaited
 from tests.smtp import Mailbox, mail_server
 
 
@@ -18,6 +20,13 @@ from tests.smtp import Mailbox, mail_server
 def token(db: None) -> ApiToken:
     """With 30 credits."""
     return tokens.issue(name="pbx", initial_credits=30, actor="test").token
+
+
+@pytest.fixture
+def search(token: ApiToken) -> CreditEntry:
+    """The ledger entry of a search with `token`."""
+    awaited.charge(token=token, request_id="req-1", number=EXAMPLE_NUMBER, answer={})
+    return token.entries.get(kind="search")
 
 
 @pytest.fixture

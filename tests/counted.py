@@ -4,15 +4,15 @@ from collections.abc import Iterable
 
 import pytest
 
-from lookup.answers import MemberCall
+from lookup.answers import SourceCall
 from monitoring import source_statistics
 
 
-def counted_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, MemberCall]]:
+def counted_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, SourceCall]]:
     """Slot and call of each one that is counted from now on, in place of the statistics."""
-    seen: list[tuple[str, MemberCall]] = []
+    seen: list[tuple[str, SourceCall]] = []
 
-    def count(slot: str, calls: Iterable[MemberCall]) -> None:
+    def count(slot: str, calls: Iterable[SourceCall]) -> None:
         seen.extend((slot, call) for call in calls)
 
     monkeypatch.setattr(source_statistics, "count", count)

@@ -185,16 +185,6 @@ def endless(conversation: Conversation) -> bool:
     return False
 
 
-INFORMATIONAL = b"HTTP/1.1 100 Continue\r\n\r\n"
-
-
-def endless_informational(conversation: Conversation) -> bool:
-    chunk = INFORMATIONAL * 2000
-    while not conversation.ended.is_set():
-        conversation.send(chunk)
-    return False
-
-
 BOMB = gzip.compress(b" " * 50_000_000)
 
 
@@ -243,8 +233,6 @@ FAULTS: dict[str, tuple[Behaviour, str]] = {
     "gzip bomb": (raw(BOMB, headers="Content-Encoding: gzip\r\n"), "bad_response"),
     "broken gzip": (raw(b"no gzip", headers="Content-Encoding: gzip\r\n"), "unavailable"),
     "not HTTP": (sends(b"SSH-2.0-OpenSSH_9.2\r\n"), "unavailable"),
-    "endless informational": (endless_informational, "bad_response"),
-    "endless empty lines": (sends(b"\r\n" * 1_000_000), "bad_response"),
     "endless headers": (sends(b"HTTP/1.1 200 OK\r\n" + b"X-A: b\r\n" * 1000 + b"\r\n"), "unavailable"),
     "HTML with 200": (raw(b"<html>Sign in</html>", headers="Content-Type: text/html\r\n"), "bad_response"),
     "invalid JSON": (raw(b'{"name": "Exam'), "bad_response"),

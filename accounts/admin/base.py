@@ -1,11 +1,11 @@
 """Shared parts of the console's pages about tokens and credits."""
 
 import re
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -76,26 +76,22 @@ def token_text_problem(text: str) -> str:
 
 
 def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[CreditEntry] | None = None) -> None:
-    """Raise credits.AllowanceExceeded when the operator may not give `amount` credits, unless `repeated` has an entry:
-    then nothing is given again. Call it in the transaction that gives them, before any other lock: it locks the
-    operator.
-
-    FOR NO KEY UPDATE, which does not conflict with references to the operator: a page that holds a token's lock and
-    writes the history, which refers to the operator, would otherwise wait for this one, and this one for the token.
-    """
-    if amount <= 0 or request.user.has_perm("accounts.give_any_credits"):
-        return
-    name = request.user.get_username()
-    get_user_model().objects.select_for_update(no_key=True).get(username=name)
-    try:
-        credits.require_allowance(actor=name, amount=amount)
-    except credits.AllowanceExceeded:
-        if repeated is None or not repeated.exists():
-            raise
+    """credits.require_allowance, for an operator whose credits are limited."""
+    if amount > 0 and not request.user.has_perm("accounts.give_any_credits"):
+        credits.require_allowance(user=cast(User, request.user), amount=amount, repeated=repeated)
 
 
 class TokenRefusingAdmin(LargeTableAdmin):
-    """A list whose search refuses a whole token, so that neither the page nor the address shows it."""
+    """A list that refuses a whole token, in whichever field, so that neither the page nor the address shows it."""
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        try:
+            for text in (request.POST or request.GET).values():
+                tokens.require_no_token(str(text))
+        except tokens.WholeToken as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return redirect(request.path)
+        return super().changelist_view(request, extra_context)
 
     def search_problem(self, text: str) -> str:
         return token_text_problem(text) or super().search_problem(text)
@@ -169,13 +165,5 @@ def token_filter(text: str, noun: str) -> Filter:
     return Filter("token", "token_id", found[0].pk, note=format_html("Only {} of {}.", noun, link), warning=warning)
 
 
-class TokenListAdmin(LongListAdmin, TokenRowsAdmin):
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """A whole token, in whichever field, is refused, and neither the page nor its address shows it."""
-        try:
-            for text in (request.POST or request.GET).values():
-                tokens.require_no_token(str(text))
-        except tokens.WholeToken as error:
-            self.message_user(request, str(error), messages.ERROR)
-            return redirect(request.path)
-        return super().changelist_view(request, extra_context)
+class TokenListAdmin(TokenRefusingAdmin, LongListAdmin, TokenRowsAdmin):
+    pass

@@ -7,7 +7,6 @@ from typing import Any, cast
 from django import forms
 from django.conf import settings
 from django.contrib import admin
-from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
@@ -35,10 +34,6 @@ class CustomerForm(forms.ModelForm):
     class Meta:
         model = Customer
         fields = ("name", "note")
-        widgets = {
-            "name": widgets.UnfoldAdminTextInputWidget,
-            "note": widgets.UnfoldAdminTextareaWidget(attrs={"rows": 3}),
-        }
         help_texts = {"name": "Person or company.", "note": "Shown to operators only."}
 
     def clean_name(self) -> str:
@@ -54,11 +49,11 @@ class ContactForm(forms.ModelForm):
     class Meta:
         model = CustomerContact
         fields = ("name", "email", "low_balance")
-        widgets = {
-            "name": widgets.UnfoldAdminTextInputWidget(attrs={"aria-label": "Name"}),
-            "email": widgets.UnfoldAdminEmailInputWidget(attrs={"aria-label": "E-mail address"}),
-            "low_balance": widgets.UnfoldBooleanWidget(attrs={"aria-label": "Low-balance notices"}),
-        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for field in self.fields.values():
+            field.widget.attrs["aria-label"] = field.label
 
 
 class LinkForm(forms.Form):
@@ -146,7 +141,7 @@ class CustomerAdmin(TokenRefusingAdmin):
             "balance": sum(token.credits for token in usable),
             "usable": len(usable),
             "token_count": len(owned),
-            "searches_30d": request_statistics.searches(days),
+            "searches_30d": request_statistics.total(days, request_statistics.SEARCHES),
             "runs_out": _first_runs_out(usable, now),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
@@ -156,18 +151,6 @@ class CustomerAdmin(TokenRefusingAdmin):
             "chart": requests_chart(days, label="%b %d", by="day"),
             **(_ledger_figures(owned, days, now) if request.user.has_perm("accounts.view_creditentry") else {}),
         }
-
-    # --- Deletion, which Django refuses while there are tokens -------------------------------------------------------
-
-    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Within the transaction of the deletion, locks the customers first."""
-        if request.method == "POST":
-            customers.lock([customer.pk for customer in objs])
-        return super().get_deleted_objects(objs, request)
-
-    def response_action(self, request: HttpRequest, queryset: QuerySet, *args: Any) -> HttpResponse | None:
-        with transaction.atomic():
-            return super().response_action(request, queryset, *args)
 
     # --- Links to the customer's own page --------------------------------------------------------------------------
 
@@ -231,7 +214,7 @@ def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]
     since = periods.MONTH.since(now)
     sold = sales.sales(since, ids)
     lost = unknown_charges.count(since, ids).get(UnknownCharge.Outcome.REFUNDED, 0)
-    charged = sum(counts.get(outcome, 0) for counts in days.values() for outcome in request_statistics.CHARGED)
+    charged = request_statistics.total(days, request_statistics.CHARGED)
     return {
         "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
         "sold": sold,

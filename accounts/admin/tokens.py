@@ -226,7 +226,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         ),
     )
     def rotate(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> HttpResponse:
-        token = _locked(obj.pk)
+        token = ApiToken.objects.select_for_update().get(pk=obj.pk)
         if data["expires_at"] != token.expires_at.isoformat():
             raise ValidationError(
                 "This token was rotated after you opened this page. Reload the page to rotate it again."
@@ -245,10 +245,9 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         variant=ActionVariant.DANGER,
     )
     def revoke(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        token = _locked(obj.pk)
-        if not tokens.revoke(token=token, reason=data["reason"]):
+        if not tokens.revoke(token=obj, reason=data["reason"]):
             raise ValidationError("This token is already revoked.")
-        self.log_change(request, token, message := f"Revoked. {data['reason']}")
+        self.log_change(request, obj, message := f"Revoked. {data['reason']}")
         return message
 
     def _record(
@@ -344,7 +343,3 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         if not added:
             return Unchanged("Already recorded; nothing added.")
         return f"Added {data['amount']:,} credits to each of {added} tokens. {data['reason']}"
-
-
-def _locked(token_id: int) -> ApiToken:
-    return ApiToken.objects.select_for_update().get(pk=token_id)

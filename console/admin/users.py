@@ -262,15 +262,6 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         return {"is_staff": True, **super().get_changeform_initial_data(request)}
 
 
-class PermissionsField(forms.ModelMultipleChoiceField):
-    def label_from_instance(self, permission: Any) -> str:
-        """The permission without app and model, with the names that the console gives to models."""
-        model = permission.content_type.model_class()._meta
-        action, _, name = permission.codename.partition("_")
-        is_default = name == model.model_name and action in model.default_permissions
-        return f"Can {action} {model.verbose_name}" if is_default else str(permission.name)
-
-
 @admin.register(Group)
 class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
     filter_horizontal = ()
@@ -279,5 +270,4 @@ class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
         """Offer only permissions that some role has: the others have no effect."""
         codenames = {name.partition(".")[2] for name in set().union(*ROLES.values())}
         kwargs["queryset"] = Permission.objects.filter(codename__in=codenames)
-        kwargs["form_class"] = PermissionsField
         return super().formfield_for_manytomany(db_field, request, **kwargs)

@@ -25,7 +25,7 @@ BUILT_IN = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class BoundSource:
     """A connector that a slot is bound to. `name`: its name in the setting. `guard`: of a remote one."""
 
     name: str
@@ -39,7 +39,7 @@ class Member:
 
 
 @lru_cache(maxsize=16)
-def bind(setting: str, names: str, fields: frozenset[str]) -> tuple[Member, ...]:
+def bind(setting: str, names: str, fields: frozenset[str]) -> tuple[BoundSource, ...]:
     """The connectors that `names` (comma-separated) stand for, in order. Each has one object and one guard per process,
     and supplies some of `fields`.
 
@@ -51,14 +51,14 @@ def bind(setting: str, names: str, fields: frozenset[str]) -> tuple[Member, ...]
     if duplicate := next((name for name in listed if listed.count(name) > 1), None):
         raise ImproperlyConfigured(f"{setting} names '{duplicate}' twice.")
     try:
-        bound = tuple(get_member(name) for name in listed)
+        bound = tuple(get_source(name) for name in listed)
     except ImproperlyConfigured as error:
         error.args = (f"{setting}: {error}",)
         raise
-    for member in bound:
-        if not member.connector.fields & fields:
+    for source in bound:
+        if not source.connector.fields & fields:
             raise ImproperlyConfigured(
-                f"{setting}: '{member.name}' supplies only {' and '.join(sorted(member.connector.fields))}, "
+                f"{setting}: '{source.name}' supplies only {' and '.join(sorted(source.connector.fields))}, "
                 f"but this slot has {' and '.join(sorted(fields))}."
             )
     return bound
@@ -70,28 +70,28 @@ def presets() -> dict[str, Path]:
     return {**preset.folder(preset.SHIPPED), **own}
 
 
-_members: dict[str, Member] = {}
+_sources: dict[str, BoundSource] = {}
 _binding = threading.Lock()
 
 
-def get_member(name: str) -> Member:
+def get_source(name: str) -> BoundSource:
     """Connector and guard of that name, created when first needed. Raises ImproperlyConfigured."""
     with _binding:
-        if name not in _members:
+        if name not in _sources:
             connector = _connector(name)
             guard = Guard(name, connector) if connector.remote else None
-            _members[name] = Member(name, connector, guard)
-        return _members[name]
+            _sources[name] = BoundSource(name, connector, guard)
+        return _sources[name]
 
 
 def reset() -> None:
     """Forget all connectors, after waiting for calls in flight: the next search binds them again, from the settings,
     environment and presets of that moment."""
     with _binding:
-        for member in _members.values():
-            if member.guard:
-                loop.run(member.guard.close())
-        _members.clear()
+        for source in _sources.values():
+            if source.guard:
+                loop.run(source.guard.close())
+        _sources.clear()
         bind.cache_clear()
 
 

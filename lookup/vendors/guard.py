@@ -24,7 +24,6 @@ import time
 from django.conf import settings
 
 from core import metrics, tracing
-from lookup import signals
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector, call_connector
 from lookup.vendors import cache
@@ -158,4 +157,3 @@ class Guard:
     def _breaker_changed(self, event: Event) -> None:
         log.warning("%s: connector=%s", event.replace("_", " "), self.name)
         BREAKERS_OPEN.set(self.breaker.is_open, self.name)
-        signals.breaker_changed.send_robust(None, connector=self.name, event=event)

@@ -3,12 +3,11 @@
 - Every address is checked before it is connected to, whether DNS returned it or the URL has it (SSRF).
 - No proxy, .netrc or cookie is used, no redirect is followed, and certificates are verified with CA_BUNDLE.
 - What may have reached the vendor is never sent again, because it may be billed.
-- What precedes the status of a reply is limited, and its body by a limit that counts after decompression.
+- The body of a reply is limited, by its length after decompression.
 
-The caller limits the time: cancelling `Client.send` closes the connection, also during a DNS lookup.
+The caller limits the time: cancelling `Client.send` closes the connection. A DNS lookup goes on in its thread.
 """
 
-import asyncio
 import logging
 import socket
 import ssl
@@ -16,26 +15,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import certifi
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.http import RawResponseMessage
 from django.conf import settings
 from yarl import URL
 
-from core import loop
 from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
 from core.http import BadResponse, RequestFailed, RequestInterrupted
 
 # A connection that was idle for longer is opened anew: a firewall in between may have dropped it silently.
 IDLE_S = 30.0
-# Before a reply's final status. A vendor needs one or two informational responses (RFC 9110, section 15.2).
-MAX_INFORMATIONAL = 16
-MAX_HEAD_BYTES = 64 * 1024
-_PART_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +131,15 @@ def _open_session(policy: AddressPolicy) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
         limit=0,  # the guard limits calls
         ssl=_tls(settings.CA_BUNDLE),
-        resolver=_Resolver(),
+        resolver=aiohttp.ThreadedResolver(),
         socket_factory=partial(_checked_socket, policy),
         keepalive_timeout=IDLE_S,
     )
     session = aiohttp.ClientSession(
         connector=connector, cookie_jar=aiohttp.DummyCookieJar(), timeout=aiohttp.ClientTimeout()
     )
-    # aiohttp has no public option for these two; tests fail if they change.
-    connector._factory = cast(Any, partial(_Protocol, asyncio.get_running_loop()))
-    # Or a GET that failed on a reused connection would be sent again.
+    # Or a GET that failed on a reused connection would be sent again. aiohttp has no public option for it; a test fails
+    # if it changes.
     session._retry_connection = False
     return session
 
@@ -158,60 +148,6 @@ def _open_session(policy: AddressPolicy) -> aiohttp.ClientSession:
 def _tls(ca_bundle: str) -> ssl.SSLContext:
     """Reading the certificate authorities takes milliseconds."""
     return ssl.create_default_context(cafile=ca_bundle or certifi.where())
-
-
-class _Protocol(ResponseHandler):
-    """Limits the informational responses (1xx) and the bytes before a final status, and closes the connection beyond.
-
-    aiohttp reads such responses without a limit, also on an idle connection, and a stream of them leaves the event loop
-    little time for other calls.
-    """
-
-    _responses = _head_bytes = 0
-
-    def set_response_params(self, **options: Any) -> None:
-        """aiohttp calls it before each request."""
-        self._responses = self._head_bytes = 0
-        super().set_response_params(**options)
-
-    def feed_data(self, data: tuple[RawResponseMessage, aiohttp.StreamReader], size: int = 0) -> None:
-        """aiohttp calls it for each response, informational or final."""
-        self._responses += 1
-        if self._responses <= MAX_INFORMATIONAL + 1:
-            super().feed_data(data, size)
-
-    def data_received(self, data: bytes) -> None:
-        # aiohttp parses all that it is given before it returns, so it is given little at a time, except of a body.
-        while True:
-            in_body = self._payload is not None and not self._payload.is_eof()
-            part = data if in_body else data[:_PART_BYTES]
-            self._head_bytes += 0 if in_body else len(part)
-            super().data_received(part)
-            if self._responses > MAX_INFORMATIONAL + 1 or self._head_bytes > MAX_HEAD_BYTES:
-                self.set_exception(BadResponse("the server sent too much before the status of its answer"))
-                if self.transport is not None:
-                    self.transport.abort()
-            data = data[len(part) :]
-            if not data or self.exception() is not None:
-                return
-
-
-class _Resolver(AbstractResolver):
-    """The system's resolver, in a daemon thread: asyncio's own threads delay the end of the process."""
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        found = await loop.run_in_thread(lambda: socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM))
-        addresses = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
-        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        return [
-            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
-            for family, address in addresses
-        ]
-
-    async def close(self) -> None:
-        pass
 
 
 def _checked_socket(policy: AddressPolicy, address_info: Any) -> socket.socket:

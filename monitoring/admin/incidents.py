@@ -1,4 +1,4 @@
-"""The Alerts page: which conditions are open, which have ended, and what was sent about each."""
+"""The Alerts page: which conditions are open, which have ended, what was sent about each, and a test alert."""
 
 from typing import Any
 
@@ -9,10 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.timesince import timesince
+from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
 
-from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, column
-from monitoring import task_runs
+from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, Unchanged, column, form_action
+from monitoring import incidents, task_runs
 from monitoring.admin.notices import notice_state
 from monitoring.models import Incident
 
@@ -58,6 +59,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     list_filter = (StateFilter, ("kind", admin.AllValuesFieldListFilter))
     lookups_allowed = ("state", "kind")
     list_per_page = 50
+    actions_list = ("send_test",)
     ordering = ("-pk",)
     sortable_by = ()
     fields = ("kind_name", "state", "summary", "what_to_do", "since", "until")
@@ -83,6 +85,9 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         """Without conditions that have not lasted long enough yet."""
         return super().get_queryset(request).filter(opened_at__isnull=False)
 
+    def get_actions_list(self, request: HttpRequest) -> list[UnfoldAction]:
+        return super().get_actions_list(request) if settings.ALERTS else []
+
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         return super().changelist_view(request, {**checked(), **(extra_context or {})})
 
@@ -95,3 +100,16 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
             "can_view_notices": can_view_notices,
             "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
         }
+
+    @form_action(
+        "Send test alert",
+        "monitoring.view_incident",
+        "monitoring.change_notice",
+        explanation="Queues a test alert for each address and webhook that gets alerts.",
+    )
+    def send_test(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:
+        if not settings.ALERTS:
+            return Unchanged("Alerts are off.")
+        for notice in incidents.write_test_alert():
+            self.log_addition(request, notice, "Test alert queued.")
+        return "Test alert queued: send_notices sends it within a minute. Notices shows the result."

@@ -43,7 +43,7 @@ class NoticeAdmin(TokenRowsAdmin):
     actions = ("send_selected_again",)
 
     def get_fields(self, request: HttpRequest, obj: Notice | None = None) -> tuple[str, ...]:
-        about = ("token_link", "threshold_credits", "balance_credits") if obj and obj.token_id else ("alert", "content")
+        about = ("token_link", "threshold_credits", "balance_credits") if obj and obj.token_id else ("about", "content")
         return (*about, "channel_name", "recipient", "when", "state", "attempts", "last_failure")
 
     def has_send_again_permission(self, request: HttpRequest) -> bool:
@@ -60,13 +60,9 @@ class NoticeAdmin(TokenRowsAdmin):
             token = notice.token or f"API token #{json.loads(notice.payload)['data']['token_id']}"
             return f"Low balance: {token}"
         what = "resolved" if notice.event == Notice.Event.INCIDENT_RESOLVED else "opened"
-        return f"{notice.incident.title} ({what})" if notice.incident is not None else notice.get_event_display()
-
-    @admin.display(description="about")
-    def alert(self, notice: Notice) -> str:
-        """Like `about`, with a link. Whoever may view notices may view alerts, unless an operator changed the roles."""
-        about = self.about(notice)
-        return change_link("monitoring_incident", notice.incident_id, about) if notice.incident_id else about
+        if notice.incident is None:
+            return notice.get_event_display()
+        return change_link("monitoring_incident", notice.incident.pk, f"{notice.incident.title} ({what})")
 
     @admin.display(description="message")
     def content(self, notice: Notice) -> str:

@@ -1,27 +1,107 @@
 """The console's Request log: what came of each request of the last days. Nobody changes a row."""
 
 import json
+import re
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from django import forms
 from django.conf import settings
 from django.contrib import admin
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from accounts.admin.base import TokenListAdmin
+from accounts.admin.base import TokenListAdmin, TokenListForm, token_filter
 from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
 from core.admin import RELATED_PAGES, RelatedPage, change_link, column, page_url
+from core.forms import PhoneNumberField
+from core.hashing import keyed_hash
+from core.long_lists import Filter, choice_field, text_field
 from lookup.search import SLOTS
-from monitoring.admin.request_queries import RequestLogForm
+from lookup.source_actions import configured
 from monitoring.models import RequestLogEntry
-from monitoring.source_statistics import is_failure, outcome_text
+from monitoring.source_statistics import REASONS, is_failure, outcome_text
 from monitoring.templatetags.figures import milliseconds
 
+ANY = "any"
+SLOT_NAMES = {"source_a": "Source A", "source_b": "Source B"}
+STATUSES = (200, 400, 403, 429, 500, 503)
 #: The answer is logged after the ledger entry is written.
 MAX_WRITE_DELAY = timedelta(minutes=1)
+
+
+# --- Filters ---------------------------------------------------------------------------------------------------------
+
+
+def failing_choices() -> list[tuple[str, str]]:
+    """Any source, each slot, and each configured connector."""
+    return [(ANY, "Any source"), *SLOT_NAMES.items(), *((name, name) for name in sorted(configured()))]
+
+
+class RequestLogForm(TokenListForm):
+    """A URL has the keyed hash of the number: nothing can be read from it, and it selects nothing once the number is
+    erased."""
+
+    request_id = text_field("Request id", "X-Request-ID", 64)
+    number = PhoneNumberField(label="Number", required=False, max_length=40, attrs={"placeholder": "+49 30 23125042"})
+    outcome = choice_field("Outcome", OUTCOMES.items())
+    status = choice_field("Status", [(str(status), str(status)) for status in STATUSES])
+    failed = choice_field("Failed source", failing_choices)
+    reason = choice_field("Reason", [(reason, reason.replace("_", " ")) for reason in REASONS])
+    number_hash = forms.RegexField(r"[0-9a-f]{64}\Z", required=False, max_length=64, widget=forms.HiddenInput)
+
+    main = ("token", "request_id", "number")
+    more = "Outcome, source and time"
+    noun = "requests"
+    empty_help = "They appear here about 2 seconds after they were answered."
+
+    @classmethod
+    def from_url(cls, query: Any) -> "RequestLogForm":
+        """A URL with a number has an error instead."""
+        form = cls({**query.dict(), "number": ""})
+        if query.get("number"):
+            form.add_error("number", "Use this field: a number in a URL would be logged.")
+        return form
+
+    def url_parameters(self) -> dict[str, str]:
+        """A number replaces the one whose hash was submitted."""
+        values = super().url_parameters()
+        if values.pop("number", ""):
+            values["number_hash"] = keyed_hash("number", self.cleaned_data["number"]).hex()
+        return values
+
+    def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
+        if data["request_id"]:
+            yield Filter("request_id", "request_id", data["request_id"])
+        if data["number"] or data["number_hash"]:
+            number_hash = keyed_hash("number", data["number"]) if data["number"] else bytes.fromhex(data["number_hash"])
+            yield Filter("number_hash", "number_hash", number_hash, note="Only requests for one number.")
+        if data["token"]:
+            yield token_filter(data["token"], "requests")
+        if data["status"] == "200":  # not in the index
+            yield Filter("status", condition=Q(status=200))
+        elif data["status"]:
+            yield Filter("status", "status", int(data["status"]), ~Q(status=200))
+        if data["failed"] or data["reason"]:
+            yield _failed(data["failed"], data["reason"])
+        if data["outcome"]:
+            yield Filter("outcome", "outcome", data["outcome"])
+
+
+def _failed(failed: str, reason: str) -> Filter:
+    """The failures of the selected source for the selected reason."""
+    slot = failed if failed in SLOTS else "[^ :]+"
+    connector = "[^ ]+" if failed in ("", ANY, *SLOTS) else re.escape(failed)
+    pattern = f"(^| ){slot}:{connector}:{re.escape(reason) if reason else '[^ :]+'}( |$)"
+    every = failed in ("", ANY) and not reason
+    return Filter("failed", index_condition=~Q(failures=""), condition=Q() if every else Q(failures__regex=pattern))
+
+
+# --- Pages -----------------------------------------------------------------------------------------------------------
 
 
 def _list_url(**filters: str) -> str:
@@ -65,7 +145,7 @@ def _slot_text(row: RequestLogEntry, slot: str) -> str:
 def _slot(row: RequestLogEntry, slot: str) -> dict[str, Any]:
     """What one slot and its connectors did. `status`: empty when it was not asked."""
     logged = json.loads(row.calls).get(slot, []) if row.calls else []
-    context = {"name": f"Source {slot[-1].upper()}", "status": getattr(row, slot), "text": _slot_text(row, slot)}
+    context = {"name": SLOT_NAMES[slot], "status": getattr(row, slot), "text": _slot_text(row, slot)}
     return {**context, "calls": [_call(*call) for call in logged]}
 
 
@@ -91,8 +171,7 @@ class RequestLogAdmin(TokenListAdmin):
     )
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
-    charged_text = column(lambda row: "1 credit" if row.charged else "-", "charged")
-    charged_or_not = column(
+    charged_text = column(
         lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"
     )
     source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")
@@ -114,7 +193,7 @@ class RequestLogAdmin(TokenListAdmin):
         "number",
     )
     fields = (
-        *("when", "status_text", "charged_or_not", "entry_link", "token_link", "customer", "masked_number"),
+        *("when", "status_text", "charged_text", "entry_link", "token_link", "customer", "masked_number"),
         *("request_text", "duration"),
     )
 

@@ -44,8 +44,7 @@ BARS = (
     ("found", "found", "found", "#1f6fb2"),
     ("not found", "not_found", "not-found", "#8a93a0"),
     ("cached", "cached", "cached", "#45a5d9"),
-    ("failed", "failed_calls", "failed", "#d03a20"),
-    ("failed without a call", "not_called", "not-called", "#c58a00"),
+    ("failed", "failed", "failed", "#d03a20"),
 )
 
 
@@ -55,12 +54,8 @@ class PauseForm(forms.Form):
     )
 
 
-class ResumeForm(PauseForm):
-    """The reason is optional."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["reason"].required = False
+class ResumeForm(forms.Form):
+    reason = forms.CharField(max_length=200, widget=UnfoldAdminTextInputWidget, required=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +94,13 @@ class SourcesAdmin(ReadOnlyAdmin):
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         require(self.has_view_permission(request))
-        period, now = periods.from_query(request.GET, periods.WITH_SHORTEST), timezone.now()
+        period, now = periods.from_query(request.GET), timezone.now()
         since = period.since(now)
         return self.render_page(
             request,
             "change_list.html",
             title="Sources",
-            periods=periods.WITH_SHORTEST,
+            periods=periods.ALL,
             period=period,
             since=since,
             now=now,
@@ -148,9 +143,11 @@ class SourcesAdmin(ReadOnlyAdmin):
             state = f"paused {source_actions.described(obj.pause)}" if obj.pause else "not paused"
             return {"explanation": f"It is {state}."}
         if url_path == "pause":
-            return {"warning": _warning(source_actions.slots_without_others(obj.pk))}
-        member = source_actions.configured().get(obj.pk)
-        may_cost = member is not None and member.connector.remote
+            without = " and ".join(source_actions.slots_without_others(obj.pk))
+            fails = f"No other source is left in {without}: it fails for each number without a rule or a cached answer."
+            return {"warning": fails if without else ""}
+        bound = source_actions.configured().get(obj.pk)
+        may_cost = bound is not None and bound.connector.remote
         seconds = f"It takes {source_actions.MAX_CALL_S:g} seconds at most."
         return {"once": True, "warning": f"The vendor may bill it. {seconds}" if may_cost else ""}
 
@@ -217,13 +214,3 @@ def _charts(steps: Sequence[tuple[datetime, SourceUsage]], *, label: str) -> dic
 def _drawn_ms(duration_ms: float | None) -> float | None:
     """At most the greatest bound: the table says that a duration is over it."""
     return None if duration_ms is None else round(min(duration_ms, BOUNDS_MS[-1]), 1)
-
-
-def _warning(without: list[str]) -> str:
-    """What pausing the last sources of these slots means."""
-    if not without:
-        return ""
-    slots = " and ".join(without)
-    if len(without) == 1:
-        return f"{slots} has no other source: it will fail for each number without a rule or a cached answer."
-    return f"{slots} have no other source: searches without a rule or a cached answer will get 500."

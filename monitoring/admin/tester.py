@@ -12,9 +12,8 @@ from core import history, loop, numbers, throttling
 from core.admin import ConsoleAdmin, require
 from core.forms import PhoneNumberField
 from lookup.answers import Answer, Failed, Found
-from lookup.search import SearchResult, members, search
+from lookup.search import RULES_SOURCE, SearchResult, bound_sources, search
 from lookup.serializers import search_data
-from lookup.slot import RULES_SOURCE
 from monitoring.source_statistics import is_failure, outcome_text
 from phonebook.models import Contact, NumberRule
 
@@ -90,7 +89,7 @@ def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
     outcome = result.slots[slot]
     suppliers = outcome.suppliers()
     calls = {call.connector: call for call in outcome.calls}
-    names = [name for name in calls if name == RULES_SOURCE] + [member.name for member in members(slot)]
+    names = [name for name in calls if name == RULES_SOURCE] + [bound.name for bound in bound_sources(slot)]
     rows = []
     for name in names:
         row: dict[str, Any] = {"slot": slot, "name": name, "has_page": name != RULES_SOURCE, "elapsed_ms": None}

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from django.http import HttpRequest
 
-from core import db
 from monitoring.incidents import Condition, Severity
 
 #: An incident about a percentage stays open until it has fallen to this share of what opens it.
@@ -31,14 +30,15 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`find` raises django.db's errors. For the rest see `check`."""
+    """`find` raises django.db's errors. `kinds`: of the incidents that it opens. `is_delayed`: they open and close with
+    delay, because their conditions change quickly. `in_doctor`, `on_dashboard`: where its result is shown."""
 
     name: str
     find: Callable[[Request], Findings]
     kinds: tuple[str, ...]
-    is_delayed: bool
-    in_doctor: bool
-    on_dashboard: bool
+    is_delayed: bool = False
+    in_doctor: bool = True
+    on_dashboard: bool = False
 
     def result(self, request: Request = None) -> Result | None:
         """None where the check does not apply."""
@@ -60,25 +60,12 @@ class Check:
 CHECKS: list[Check] = []
 
 
-def check(
-    name: str,
-    *kinds: str,
-    is_delayed: bool = False,
-    in_doctor: bool = True,
-    on_dashboard: bool = False,
-    on_sqlite: bool = True,
-) -> Callable[[Callable[[Request], Findings]], Check]:
-    """Makes the function a Check and adds it to CHECKS, unless the database is SQLite and it has no meaning there.
-
-    `kinds`: of the incidents that it opens. `is_delayed`: they open and close with delay, because their conditions
-    change quickly. `in_doctor`, `on_dashboard`: where its result is shown.
-    """
+def check(name: str, *kinds: str, **options: bool) -> Callable[[Callable[[Request], Findings]], Check]:
+    """Makes the function a Check, and adds it to CHECKS."""
 
     def add(find: Callable[[Request], Findings]) -> Check:
-        added = Check(name, find, kinds, is_delayed, in_doctor, on_dashboard)
-        if on_sqlite or db.VENDOR != "sqlite":
-            CHECKS.append(added)
-        return added
+        CHECKS.append(Check(name, find, kinds, **options))
+        return CHECKS[-1]
 
     return add
 

@@ -7,9 +7,9 @@ from django.conf import settings
 from django.core import checks as system_checks
 from django.utils import timezone
 
-from core import periods, redis, schema_state
+from core import db, periods, redis, schema_state
 from core.postgresql import replication, server_log
-from lookup.search import SLOTS, members
+from lookup.search import SLOTS, bound_sources
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report
 from monitoring.health.base import STAYS_OPEN, Findings, Request, check, problem
@@ -100,15 +100,19 @@ def database(request: Request) -> Findings:
     yield problem(found) if found else "Reachable; schema up to date."
 
 
-@check("Commits", on_dashboard=True, on_sqlite=False)
+@check("Commits", on_dashboard=True)
 def _commits(request: Request) -> Findings:
+    if db.VENDOR == "sqlite":
+        return
     advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
     found = replication.commit_problem()
     yield problem(found, advice) if found else "They complete."
 
 
-@check("PostgreSQL log", on_dashboard=True, on_sqlite=False)
+@check("PostgreSQL log", on_dashboard=True)
 def _server_log(request: Request) -> Findings:
+    if db.VENDOR == "sqlite":
+        return
     names = server_log.writes_values()
     advice = "As a superuser, run the statements in docs/personal-data.md under 'PostgreSQL's log'."
     sentence = f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}."
@@ -117,16 +121,17 @@ def _server_log(request: Request) -> Findings:
 
 @check("Clocks")
 def _clocks(request: Request) -> Findings:
-    """How far the clocks of the database and of Redis are from this host's, and which other hosts' clocks differ."""
-    differences = clocks.differences_s()
-    wrong = [f"{name}'s clock differs from that of this host by {by:+.1f} s." for name, by in differences.items()
-             if abs(by) > clocks.MAX_DIFFERENCE_S]  # fmt: skip
-    wrong += [f"{each.title}. {each.summary}" for each in incidents.open_incidents().filter(kind=clocks.KIND)]
+    """How far the database's clock is from this host's, and which other hosts' clocks differ."""
+    ahead_s = clocks.database_ahead_s()
+    wrong = [f"{each.title}. {each.summary}" for each in incidents.open_incidents().filter(kind=clocks.KIND)]
+    if ahead_s is not None and abs(ahead_s) > clocks.MAX_DIFFERENCE_S:
+        wrong.append(f"PostgreSQL's clock differs from that of this host by {ahead_s:+.1f} s.")
     for sentence in wrong:
         yield problem(sentence, clocks.ADVICE)
     if not wrong:
-        shown = ", ".join(f"{name} {by:+.2f} s" for name, by in differences.items())
-        yield f"Differences from this host: {shown}." if shown else "No other clock is used."
+        yield (
+            "No other clock is used." if ahead_s is None else f"PostgreSQL differs from this host by {ahead_s:+.2f} s."
+        )
 
 
 # --- Sources and their data -------------------------------------------------------------------------------------------
@@ -207,22 +212,17 @@ def _sources(request: Request) -> Findings:
     states = source_report.states(timezone.now())
     for name, state in states.items():
         if state.pause is None:
-            if state.member.breaker_is_open:
+            if state.bound.breaker_is_open:
                 yield problem(f"Circuit breaker open: {name}")
             yield from _failing(name, state)
             yield from _slow(name, state)
     paused = {name for name, state in states.items() if state.pause}
     for slot in SLOTS:
-        if {member.name for member in members(slot)} <= paused:
+        if {bound.name for bound in bound_sources(slot)} <= paused:
             yield problem(f"All sources of {slot} are paused: resume one")
     for name, state in states.items():
         if state.pause:
             yield f"Paused by an operator: {name} ({described(state.pause)})."
-    if opened := [f"{name} ({state.opened} times)" for name, state in states.items() if state.opened]:
-        yield (
-            f"Circuit breakers that opened since {periods.hour(timezone.now()):%H:%M} UTC: {', '.join(opened)}; "
-            "manage.py check_sources says what to correct."
-        )
     if all(state.name == "healthy" for state in states.values()):
         yield "All configured sources are in use."
 

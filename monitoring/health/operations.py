@@ -87,58 +87,41 @@ def _expiring_tokens(request: Request) -> Findings:
         ApiToken.objects.filter(revoked_at=None, is_test=False)
         .filter(expires_at__gt=now - EXPIRED_FOR, expires_at__lte=now + timedelta(days=days))
         .order_by("expires_at", "pk")
-        .values_list("pk", "expires_at")
     )
-    conditions = [
-        _about_token(
-            pk,
-            kind="token.expiring",
-            title="expires soon" if expires_at > now else "has expired",
-            summary=f"It {'expires' if expires_at > now else 'expired'} at {periods.shown(expires_at)}.",
-            hint="Rotate it, which renews its lifetime, or revoke it.",
-        )
-        for pk, expires_at in tokens
-    ]
-    yield from _capped(conditions, f"expire within {days} days or have expired")
+    conditions = []
+    for pk, expires_at in tokens.values_list("pk", "expires_at"):
+        title, verb = ("expires soon", "expires") if expires_at > now else ("has expired", "expired")
+        conditions.append(_about_token("token.expiring", pk, title, f"It {verb} at {periods.shown(expires_at)}."))
+    hint = "Rotate it, which renews its lifetime, or revoke it."
+    yield from _capped(conditions, hint, f"expire within {days} days or have expired")
 
 
 @check("Credits", "token.running_out", "token.out_of_credits", in_doctor=False)
 def _credits(request: Request) -> Findings:
-    days = settings.ALERT_RUNNING_OUT_DAYS
+    days, now = settings.ALERT_RUNNING_OUT_DAYS, timezone.now()
     if not days:
         return
     empty, soon = [], []
-    for each in request_statistics.running_out(timezone.now(), within_days=2 * days):
-        pk = each.token.pk
-        if not each.token.credits:
-            empty.append(
-                _about_token(
-                    pk,
-                    kind="token.out_of_credits",
-                    title="is out of credits",
-                    summary="Its searches are refused with 403.",
-                    hint="Top it up.",
-                )
-            )
-        condition = _about_token(
-            pk,
-            kind="token.running_out",
-            title="runs out of credits",
-            summary=f"It has {each.token.credits:,} credits, and uses {each.rate_a_day:,.1f} a day.",
-            hint="Top it up.",
-        )
-        opens = each.token.credits > 0 and each.at <= timezone.now() + timedelta(days=days)
+    for each in request_statistics.running_out(now, within_days=2 * days):
+        pk, credits = each.token.pk, each.token.credits
+        if not credits:
+            refused = "Its searches are refused with 403."
+            empty.append(_about_token("token.out_of_credits", pk, "is out of credits", refused))
+        use = f"It has {credits:,} credits, and uses {each.rate_a_day:,.1f} a day."
+        condition = _about_token("token.running_out", pk, "runs out of credits", use)
+        opens = credits > 0 and each.at <= now + timedelta(days=days)
         soon.append(condition if opens else replace(condition, severity=Severity.PASSING))
-    yield from _capped(empty, "are out of credits")
-    yield from _capped(soon, "run out of credits")
+    yield from _capped(empty, "Top it up.", "are out of credits")
+    yield from _capped(soon, "Top it up.", "run out of credits")
 
 
-def _about_token(token_id: int, *, kind: str, title: str, summary: str, hint: str) -> Condition:
-    return Condition(kind, str(token_id), f"API token #{token_id} {title}", summary, hint)
+def _about_token(kind: str, token_id: int, title: str, summary: str) -> Condition:
+    return Condition(kind, str(token_id), f"API token #{token_id} {title}", summary)
 
 
-def _capped(conditions: list[Condition], what: str) -> Iterable[Condition]:
-    """No more than MAX_TOKENS of them have an incident of their own; one incident is about all others."""
+def _capped(conditions: list[Condition], hint: str, what: str) -> Iterable[Condition]:
+    """No more than MAX_TOKENS of them have an incident of their own, with `hint`; one incident is about all others."""
+    conditions = [replace(each, hint=hint) for each in conditions]
     if len(conditions) <= MAX_TOKENS:
         yield from conditions
         return
@@ -149,13 +132,8 @@ def _capped(conditions: list[Condition], what: str) -> Iterable[Condition]:
     yield from own
     yield from (replace(each, severity=Severity.PASSING) for each in others)
     if count := sum(each.severity is Severity.ALERT for each in others):
-        yield Condition(
-            kind=others[0].kind,
-            subject="others",
-            title=f"More API tokens {what}",
-            summary=f"{count:,} more API tokens {what}.",
-            hint="See the list of API tokens.",
-        )
+        summary = f"{count:,} more API tokens {what}."
+        yield Condition(others[0].kind, "others", f"More API tokens {what}", summary, "See the list of API tokens.")
 
 
 @check("Balances")

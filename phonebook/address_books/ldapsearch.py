@@ -23,7 +23,7 @@ from django.conf import settings
 from core.text import clean_text
 from phonebook.address_books.books import Book, BookFailed, Card, Changes, LDAPQuery, digest
 from phonebook.imports.readers import base
-from phonebook.imports.readers.base import ContactRow, InvalidCell, Rejected
+from phonebook.imports.readers.base import ContactRow, Rejected
 
 PROGRAM = "ldapsearch"
 CONNECT_TIMEOUT_S = 10
@@ -82,19 +82,8 @@ def _rows(entry: Entry, query: LDAPQuery, region: str | None) -> Iterator[Contac
     city, state, country, country_code = (_text(entry, attribute) for attribute in _PLACES)
     location = base.location(city, state, country or country_code)
     values = [value for attribute in query.attributes for value in entry.get(attribute.lower(), ())]
-    for line, value in enumerate(values, start=1):
-        text = value.decode("utf-8", "replace").strip()
-        if not text:
-            continue
-        try:
-            number = base.parse_number(text.removeprefix("tel:"), region)
-        except InvalidCell as error:
-            yield base.rejected_text(line, error, text)
-            continue
-        if name or location:
-            yield line, number, name, location
-        else:
-            yield base.rejected(line, base.NO_NAME_OR_LOCATION, number)
+    texts = [value.decode("utf-8", "replace").strip().removeprefix("tel:") for value in values]
+    return base.contact_rows(((line, text, name, location) for line, text in enumerate(texts, 1) if text), region)
 
 
 def _text(entry: Entry, attribute: str) -> str:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
@@ -19,9 +18,9 @@ from phonebook import cache_versions
 from phonebook.address_books import books, carddav, ldapsearch
 from phonebook.address_books.books import Book, BookFailed, Card, Changes
 from phonebook.imports.contacts import CONTACTS
-from phonebook.imports.pipeline import SUPPRESSED, OnReject, is_loss
+from phonebook.imports.pipeline import SUPPRESSED, OnReject, TransferResult, is_loss
 from phonebook.imports.readers import base
-from phonebook.imports.staging import Counts, Tables, chunks
+from phonebook.imports.staging import Tables, chunks
 from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
 
 #: How the runs are recorded: each succeeds if all address books were synchronized.
@@ -30,20 +29,10 @@ TASK = "sync_contacts"
 PART = 500
 
 
-@dataclass(slots=True)
-class SyncResult(Counts):
-    """Counts of numbers. `read`: those of the `cards` that were transferred. `error`: why nothing was changed."""
-
-    cards: int = 0
-    error: str = ""
-    #: Cards that are gone; their numbers are `removed`.
-    removed_cards: int = 0
-
-
 def sync(
     names: Iterable[str], *, on_reject: OnReject, full: bool = False, allow_loss: bool = False, dry_run: bool = False
-) -> Iterator[tuple[str, SyncResult]]:
-    """Synchronize the books of ADDRESS_BOOKS with these names, and yield each one's result.
+) -> Iterator[tuple[str, TransferResult]]:
+    """Synchronize the books of ADDRESS_BOOKS with these names, and yield each one's result, which counts numbers.
 
     `full`: transfer all cards, also unchanged ones. `allow_loss`: also if a book loses more than half of its numbers.
     `dry_run`: transfer and count, without changing anything.
@@ -61,13 +50,13 @@ def sync(
                 dry_run=dry_run,
             )
         except BookFailed as error:
-            result = SyncResult(error=str(error))
+            result = TransferResult(errors=[str(error)])
         except DatabaseFailure as error:
-            result = SyncResult(error=f"database: {describe(error)}")
+            result = TransferResult(errors=[f"database: {describe(error)}"])
             close_old_connections()  # the next book may need a new one
-        if result.error and not dry_run:
+        if result.errors and not dry_run:
             try:
-                failure = {"failed_at": timezone.now(), "error": result.error[:200]}
+                failure = {"failed_at": timezone.now(), "error": result.errors[0][:200]}
                 AddressBook.objects.update_or_create(name=name, defaults=failure)
             except DatabaseFailure:
                 close_old_connections()  # the command prints the error itself
@@ -91,7 +80,7 @@ def merge(
     on_reject: OnReject,
     allow_loss: bool = False,
     dry_run: bool = False,
-) -> SyncResult:
+) -> TransferResult:
     """Write the changes since the run at `last_synced_at` (None: all). With `dry_run`, only count.
 
     On PostgreSQL this is one transaction. On SQLite, where searches wait for it, a transaction has at most PART cards;
@@ -101,7 +90,7 @@ def merge(
     """
     if not allow_loss:
         _require_no_loss(book, changes)
-    result = SyncResult(cards=len(changes.cards), removed_cards=len(changes.removed))
+    result = TransferResult(transferred=len(changes.cards))
     # Waits for an import that is writing; `forget` waits for this. On PostgreSQL this is the transaction.
     with Tables.lock(CONTACTS), transaction.atomic() if dry_run else nullcontext():
         row, _ = AddressBook.objects.get_or_create(name=book.name, defaults={"settings_digest": book.digest})
@@ -171,7 +160,7 @@ def _require_no_loss(book: Book, changes: Changes) -> None:
         raise BookFailed(f"the book would lose {lost}; if that is right, use --allow-loss")
 
 
-def _reject(book: Book, cards: Iterable[Card], result: SyncResult, on_reject: OnReject) -> None:
+def _reject(book: Book, cards: Iterable[Card], result: TransferResult, on_reject: OnReject) -> None:
     """Count and report what is rejected, also the numbers that are suppressed."""
     suppressed = cache_versions.suppressed_hashes()
     for card in cards:
@@ -186,7 +175,7 @@ def _reject(book: Book, cards: Iterable[Card], result: SyncResult, on_reject: On
             on_reject(f"{book.name} {shown}", row)
 
 
-def _merge_cards(row: AddressBook, cards: dict[str, Card], result: SyncResult) -> None:
+def _merge_cards(row: AddressBook, cards: dict[str, Card], result: TransferResult) -> None:
     """Write the cards of one book, and their numbers in place of those before."""
     saved = AddressBookCard.objects.bulk_create(
         [

@@ -8,7 +8,6 @@ from django.contrib import admin
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 
 from core.admin import column
 from phonebook import cache_versions
@@ -73,10 +72,6 @@ class DatedNumberAdmin(NumberAdmin):
     ordering = ("number",)
 
     updated = column(lambda row: f"{row.updated_at:%Y-%m-%d %H:%M}", "updated (UTC)", "updated_at")
-
-    def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
-        obj.updated_at = timezone.now()
-        super().save_model(request, obj, form, change)
 
 
 @admin.register(Contact)

@@ -84,7 +84,7 @@ class ComplaintImport(Import):
         else:
             self.tables.derive("merged", _MERGED_DAYS, [new_subject])
         self.result.days = [ReplacedDay(*row) for row in fetch(_DAY_RESULTS)]
-        if not self._allow_loss and not self.dry_run:
+        if not self._allow_loss:
             self._require_no_loss()
 
     def record(self, valid: int) -> None:

@@ -8,15 +8,14 @@ from django.conf import settings
 from django.utils import timezone
 
 from phonebook.imports.pipeline import ReplacedDay
-from phonebook.imports.readers import fcc_csv, ftc_csv, phoneblock
 from phonebook.models import MAX_COUNT, Dataset
 
 #: The sources whose publishers add data every day or week.
-PUBLISHED = (ftc_csv.SOURCE, fcc_csv.SOURCE, phoneblock.SOURCE)
+PUBLISHED = ("ftc", "fcc", "phoneblock")
 
 
 @dataclass(frozen=True, slots=True)
-class DataSet:
+class ComplaintData:
     """The loaded complaints of one source. `newest`: the newest day that an import contained; of a block list, the day
     (UTC) of its last import."""
 
@@ -61,7 +60,7 @@ def record_days(days: Iterable[ReplacedDay]) -> None:
             record(name, version, rows=min(sum(day.after for day in own), MAX_COUNT))
 
 
-def loaded(now: datetime) -> list[DataSet]:
+def loaded(now: datetime) -> list[ComplaintData]:
     """The loaded ones of PUBLISHED, with their age at `now` (UTC) in days. One statement."""
     names = [name(source) for source in PUBLISHED for name in (days_name, list_name)]
     rows = {row.name: row for row in Dataset.objects.filter(name__in=names)}
@@ -73,5 +72,5 @@ def loaded(now: datetime) -> list[DataSet]:
             newest = date.fromisoformat(row.version)
         else:
             continue
-        found.append(DataSet(source, newest, row.loaded_at, max(0, (now.date() - newest).days)))
+        found.append(ComplaintData(source, newest, row.loaded_at, max(0, (now.date() - newest).days)))
     return found

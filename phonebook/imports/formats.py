@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from phonebook.imports.readers import fcc_csv, ftc_csv, phoneblock, vcard
+from phonebook.imports.readers import phoneblock, vcard
 from phonebook.imports.readers.base import UnreadableFile
 from phonebook.imports.readers.fcc_csv import FCCReader
 from phonebook.imports.readers.ftc_csv import FTCReader
@@ -33,9 +33,9 @@ CONTACTS: Mapping[str, Format] = {
     "csv": Format("CSV with number, name, location", PlainContactReader),
 }
 COMPLAINTS: Mapping[str, Format] = {
-    "ftc": Format("FTC Do Not Call CSV", FTCReader, ftc_csv.SOURCE),
-    "fcc": Format("FCC unwanted calls CSV", FCCReader, fcc_csv.SOURCE),
-    "phoneblock": Format("PhoneBlock block list JSON", phoneblock, phoneblock.SOURCE, is_list=True),
+    "ftc": Format("FTC Do Not Call CSV", FTCReader, "ftc"),
+    "fcc": Format("FCC unwanted calls CSV", FCCReader, "fcc"),
+    "phoneblock": Format("PhoneBlock block list JSON", phoneblock, "phoneblock", is_list=True),
     "csv": Format("CSV with number, day, total", PlainComplaintReader, "import"),
 }
 

@@ -73,15 +73,15 @@ def _english_name(names: dict[str, str]) -> str:
     return names.get(name[1:], "") if name.startswith("*") else name
 
 
-def load_numbering_plan(*, force: bool = False, dry_run: bool = False) -> PlanResult:
+def load_numbering_plan() -> PlanResult:
     """Update the tables of prefixes and countries to the installed version, writing only what differs.
 
-    Does nothing if that version is recorded as loaded, unless `force`. Searches continue: a table's rows are removed
-    last. If interrupted, call it again.
+    Does nothing if that version is recorded as loaded. Searches continue: a table's rows are removed last. If
+    interrupted, call it again.
     """
     version = installed_version()
     before = data_sets.loaded_version(NUMBERING_PLAN)
-    if before == version and not force:
+    if before == version:
         return PlanResult(version, already_loaded=True, before=before)
     plan = read_installed()
     result = PlanResult(version, False, before, prefixes=len(plan.places), countries=len(plan.countries))
@@ -101,8 +101,6 @@ def load_numbering_plan(*, force: bool = False, dry_run: bool = False) -> PlanRe
                 {"key": str(key), "before": present.get(key, ""), "after": written.get(key, "")}
                 for key in [*written, *removed]
             ]
-        if dry_run:
-            continue
         for chunk in chunks(progress_bar(written.items(), desc=column, unit=" rows")):
             model._default_manager.bulk_create(
                 [model(**{"pk": key, column: value}) for key, value in chunk],
@@ -114,6 +112,5 @@ def load_numbering_plan(*, force: bool = False, dry_run: bool = False) -> PlanRe
         for keys in chunks(removed):
             model._default_manager.filter(pk__in=keys).delete()
             yield_to_writers()
-    if not dry_run:
-        data_sets.record(NUMBERING_PLAN, version, rows=len(plan.places))
+    data_sets.record(NUMBERING_PLAN, version, rows=len(plan.places))
     return result

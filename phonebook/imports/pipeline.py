@@ -63,6 +63,15 @@ class ImportResult(Counts):
     version: int | None = None
 
 
+@dataclass(slots=True)
+class TransferResult(Counts):
+    """What was done about one source of complaints or address book. `transferred`: files or cards. `errors`: sentences
+    about what failed."""
+
+    transferred: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
 class Import(ABC):
     """One import of files into `table`.
 
@@ -77,13 +86,7 @@ class Import(ABC):
     identity: str
     can_repeat = "1 = 1"
 
-    def __init__(
-        self,
-        *,
-        on_reject: OnReject,
-        format_name: str | None = None,
-        dry_run: bool = False,
-    ) -> None:
+    def __init__(self, *, on_reject: OnReject, format_name: str | None = None, dry_run: bool = False) -> None:
         self.result = ImportResult()
         self.tables = Tables()
         self.format_name, self.dry_run = format_name, dry_run

@@ -24,9 +24,8 @@ from phonebook.imports import data_sets
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.download import DownloadFailed, NotPublished, download
 from phonebook.imports.files import open_text
-from phonebook.imports.pipeline import ImportResult
+from phonebook.imports.pipeline import TransferResult
 from phonebook.imports.readers.base import UnreadableFile
-from phonebook.imports.staging import Counts
 from phonebook.models import Dataset
 
 FTC_URL = "https://www.ftc.gov/sites/default/files/DNC_Complaint_Numbers_{day}.csv"
@@ -49,21 +48,6 @@ class AlreadyRunning(Exception):
     """Another process refreshes with the same data directory."""
 
 
-@dataclass(slots=True)
-class RefreshResult(Counts):
-    """What one source's refresh did: the imported `files`, counts of their rows, and sentences about what failed.
-    Without files and errors there was nothing new."""
-
-    files: int = 0
-    errors: list[str] = field(default_factory=list)
-
-    def add(self, result: ImportResult) -> None:
-        self.files += 1
-        for name in ("read", "added", "changed", "unchanged", "removed", "repeated"):
-            setattr(self, name, getattr(self, name) + getattr(result, name))
-        self.rejected = dict(Counter(self.rejected) + Counter(result.rejected))
-
-
 @contextmanager
 def refresh_lock() -> Iterator[Path]:
     """The directory of downloads, for this process alone. Raises AlreadyRunning, and OSError if it cannot be used."""
@@ -78,12 +62,8 @@ def refresh_lock() -> Iterator[Path]:
 
 
 def refresh(
-    sources: Iterable[str],
-    *,
-    today: date,
-    full: bool = False,
-    allow_loss: bool = False,
-) -> Iterator[tuple[str, RefreshResult]]:
+    sources: Iterable[str], *, today: date, full: bool = False, allow_loss: bool = False
+) -> Iterator[tuple[str, TransferResult]]:
     """Refresh the sources (names in data_sets.PUBLISHED) one after the other, and yield each one's result.
 
     `today`: in UTC. `full`: get PhoneBlock's whole list instead of its changes. `allow_loss`: as for ComplaintImport.
@@ -101,9 +81,9 @@ class _Refresher:
     today: date
     full: bool
     allow_loss: bool
-    result: RefreshResult = field(default_factory=RefreshResult)
+    result: TransferResult = field(default_factory=TransferResult)
 
-    def run(self) -> RefreshResult:
+    def run(self) -> TransferResult:
         steps = {"ftc": self._ftc, "fcc": self._fcc, "phoneblock": self._phoneblock}
         try:
             steps[self.source]()
@@ -189,7 +169,10 @@ class _Refresher:
             ).run([open_text(str(path), max_size=settings.REFRESH_MAX_MB * 2**20)])
         finally:
             path.unlink(missing_ok=True)
-        self.result.add(imported)
+        self.result.transferred += 1
+        for count in ("read", "added", "changed", "unchanged", "removed", "repeated"):
+            setattr(self.result, count, getattr(self.result, count) + getattr(imported, count))
+        self.result.rejected = dict(Counter(self.result.rejected) + Counter(imported.rejected))
         valid = imported.read - sum(imported.rejected.values())
         if name:
             data_sets.record(name, new_validator, rows=valid)

@@ -133,31 +133,25 @@ class StagingTables(ABC):
         if dry_run or not (counts.added or counts.changed or counts.removed):
             return
         total = written + counts.removed
+        columns = {column: column for column in (*table.key, *table.values)}
+        if table.stamp:
+            columns[table.stamp] = "CURRENT_TIMESTAMP"
+        insert = f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {', '.join(columns.values())} FROM merged"
+        assignments = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in table.key)
+        differs = self._differ(table, table.name, "excluded")
+        on_conflict = f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} WHERE {differs}"
         with progress_bar(desc="merging", total=total, unit=" rows") as bar:
             for where, done in self._parts(table, total):
                 with transaction.atomic():
                     if counts.removed:
                         deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
                         run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
-                    self._write(table, where)
+                    run(f"{insert} WHERE deleted IS NULL AND {where} {on_conflict}")
                 if self.merges_in_parts:
                     self.committed = done
                 bar.update(done - bar.n)
                 yield_to_writers()
         self.optimize(table.name)
-
-    def _write(self, table: TargetTable, where: str) -> None:
-        """Add or change what differs."""
-        written = dict(zip([*table.key, *table.values], [*table.key, *table.values], strict=True))
-        if table.stamp:
-            written[table.stamp] = "CURRENT_TIMESTAMP"
-        assignments = ", ".join(f"{column} = excluded.{column}" for column in written if column not in table.key)
-        run(
-            f"INSERT INTO {table.name} ({', '.join(written)}) "
-            f"SELECT {', '.join(written.values())} FROM merged WHERE deleted IS NULL AND {where} "
-            f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} "
-            f"WHERE {self._differ(table, table.name, 'excluded')}"
-        )
 
     def _differ(self, table: TargetTable, one: str, other: str) -> str:
         """SQL: whether two rows with the same key have different values."""

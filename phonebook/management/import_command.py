@@ -4,20 +4,21 @@ import os
 import signal
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Self, TextIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
+from django.db.models import Model
 
 from core import history
 from core.commands import JSONCommand
 from core.database_errors import describe
 from phonebook.imports.files import open_text
-from phonebook.imports.pipeline import Import, ImportResult
+from phonebook.imports.pipeline import Import, ImportResult, TransferResult
 from phonebook.imports.readers.base import Rejected, UnreadableFile
 from phonebook.imports.staging import Counts
 
@@ -37,6 +38,46 @@ class BackgroundCommand(JSONCommand):
         os.nice(_NICENESS)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         super().run_from_argv(argv)
+
+    def report_each(
+        self,
+        results: Iterable[tuple[str, TransferResult]],
+        options: dict[str, Any],
+        *,
+        model: type[Model],
+        unit: str,
+        done: str,
+    ) -> tuple[int, int]:
+        """Report each result, and record what changed in the History. Returns how many there were, and how many failed.
+        `unit`: of what was transferred."""
+        reported: dict[str, TransferResult] = {}
+        try:
+            for name, result in results:
+                reported[name] = result
+                for error in result.errors:
+                    self.stderr.write(f"{name}: {error}.")
+                has_new = result.transferred or result.removed
+                if has_new and not options.get("dry_run"):
+                    message = f"{done} ({name}): {counts_text(result, all_of_them=True)}."
+                    history.record(action=history.Action.IMPORT, model=model, name="import", message=message)
+                if options["json"]:
+                    continue
+                if has_new or result.rejected:
+                    units = f"{result.transferred:,} {unit}{'s' * (result.transferred != 1)}"
+                    rejected = f"{sum(result.rejected.values()):,} rejected"
+                    self.stdout.write(f"{name}: {units}, {result.read:,} rows read, {rejected}. {counts_text(result)}.")
+                    self.write_reasons(result)
+                elif not result.errors:
+                    self.stdout.write(f"{name}: nothing new.")
+        except KeyboardInterrupt as error:
+            raise CommandError("Interrupted. Run it again for the rest: nothing counts twice.") from error
+        if options["json"]:
+            self.write_json({name: asdict(result) for name, result in reported.items()})
+        return len(reported), sum(bool(result.errors) for result in reported.values())
+
+    def write_reasons(self, result: Counts) -> None:
+        for reason, count in Counter(result.rejected).most_common():
+            self.stdout.write(f"  {count:,} rejected: {reason}")
 
 
 class ImportCommand(BackgroundCommand):
@@ -108,8 +149,7 @@ class ImportCommand(BackgroundCommand):
         skipped = f"{result.repeated:,} repeated, " if result.repeated else ""
         skipped += f"{sum(result.rejected.values()):,} rejected"
         self.stdout.write(f"{result.read:,} rows read ({titles}): {skipped}.")
-        for reason, count in Counter(result.rejected).most_common():
-            self.stdout.write(f"  {count:,} rejected: {reason}")
+        self.write_reasons(result)
         self.stdout.write(f"{self.noun.capitalize()}: {counts_text(result)}.")
         if options["dry_run"]:
             self.stdout.write("Dry run: nothing was changed.")
@@ -124,21 +164,23 @@ def counts_text(result: Counts, *, all_of_them: bool = False) -> str:
 
 
 class RejectList:
-    """Lists rejected rows: the first ones on stderr, or all of them in a file."""
+    """Lists rejected rows: the first ones on stderr, or all of them in a file. Use it in a `with` block. Raises
+    CommandError for a file that cannot be created, and OSError."""
 
     def __init__(self, command: BaseCommand, path: str | None) -> None:
-        self._command = command
-        self._path = path
+        self._command, self._path = command, path
         self._file: TextIO | None = None
         self._count = 0
 
     def __enter__(self) -> Self:
         if self._path:
-            with self._command_errors():
+            try:
                 # Readable by its owner only: address books are private. Never overwrites a file, which might be the one
                 # that is imported.
                 private = partial(os.open, mode=0o600)
                 self._file = open(self._path, "x", encoding="utf-8", buffering=1, opener=private)
+            except OSError as error:
+                raise CommandError(f"--rejects {self._path}: {error.strerror}. Nothing was changed.") from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -154,14 +196,6 @@ class RejectList:
         line = f"{place}: {''.join(filter(None, parts))}"
         self._count += 1
         if self._file:
-            with self._command_errors():
-                self._file.write(line + "\n")
+            self._file.write(line + "\n")
         elif self._count <= SHOWN_REJECTS:
             self._command.stderr.write(line, self._command.style.NOTICE)
-
-    @contextmanager
-    def _command_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise CommandError(f"--rejects {self._path}: {error.strerror}. Nothing was changed.") from error

@@ -52,7 +52,7 @@ class Migration(migrations.Migration):
                 ('number', phonebook.models.NumberField(unique=True)),
                 ('name', models.CharField(blank=True, max_length=200)),
                 ('location', models.CharField(blank=True, max_length=200)),
-                ('updated_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('updated_at', models.DateTimeField(auto_now=True)),
                 ('book', models.CharField(editable=False, max_length=32, null=True, verbose_name='address book')),
             ],
         ),
@@ -90,7 +90,7 @@ class Migration(migrations.Migration):
                 ('spam', models.BooleanField(blank=True, help_text='Choose Unknown to use the sources.', null=True)),
                 ('name', models.CharField(blank=True, help_text='Leave empty to use the sources.', max_length=200)),
                 ('note', models.CharField(blank=True, help_text='For operators; never in a response.', max_length=200)),
-                ('updated_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('updated_at', models.DateTimeField(auto_now=True)),
             ],
             options={
                 'verbose_name': 'rule',

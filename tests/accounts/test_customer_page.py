@@ -93,12 +93,6 @@ def test_refunded_charge_says_so(client: Client, customer: Customer) -> None:
     assert [(request_id, "refunded" in rest) for request_id, rest in charges] == [("returned", True), ("kept", False)]
 
 
-def test_page_of_a_customer_without_tokens(client: Client, customer: Customer) -> None:
-    text = client.get(url_of(customer)).text
-    assert "You have no tokens yet." in text
-    assert "No charges." in text
-
-
 def test_page_is_private_and_sets_no_cookie(client: Client, customer: Customer) -> None:
     for url, status in ((url_of(customer), 200), ("/customer/guess", 404)):
         response = client.get(url, headers=HTML)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
-from django.db.models import ProtectedError
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -55,15 +54,6 @@ def test_customer_is_named_by_id_or_unique_name() -> None:
     for text in ("Twin", "Example", "#999", "", "#" + "9" * 40):
         with pytest.raises(ValueError, match=r"^(There is no customer|Several customers)"):
             customers.get_by_name_or_id(text)
-
-
-def test_customer_with_tokens_cannot_be_deleted() -> None:
-    customer = make()
-    token = token_of(customer)
-    with pytest.raises(ProtectedError):
-        customer.delete()
-    ApiToken.objects.filter(pk=token.pk).update(customer=None)
-    customer.delete()
 
 
 def test_number_of_a_customers_tokens_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

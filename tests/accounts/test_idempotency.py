@@ -10,7 +10,6 @@ from django.utils import timezone
 from accounts import charging, idempotency, tokens
 from accounts.models import IdempotencyRecord
 from callerid_project import erasure
-from core.hashing import keyed_hash
 from tests import awaited
 from tests.api import NUMBER, Integrator, claim
 from tests.connectors import Knows
@@ -78,6 +77,7 @@ def test_key_is_new_after_24_hours(integrator: Integrator) -> None:
 def test_failure_is_not_stored(integrator: Integrator, settings: Any, source: str) -> None:
     settings.SOURCE_A = settings.SOURCE_B = source
     assert integrator.search(Idempotency_Key="k").status_code == 500
+    assert not IdempotencyRecord.objects.exists()
     settings.SOURCE_A = "tests.connectors.Knows"
     assert integrator.search(Idempotency_Key="k").status_code == 200
     assert integrator.balance() == 9
@@ -88,13 +88,6 @@ def test_replay_counts_towards_the_rate_limit(integrator: Integrator, settings: 
     integrator.search(Idempotency_Key="k")
     integrator.search(Idempotency_Key="k")
     assert integrator.search(Idempotency_Key="k").status_code == 429
-
-
-def test_key_and_number_are_stored_as_hashes(integrator: Integrator) -> None:
-    integrator.search(Idempotency_Key="a-memorable-key")
-    row = IdempotencyRecord.objects.values("key_hash", "number_hash").get()
-    assert len(bytes(row["key_hash"])) == len(bytes(row["number_hash"] or b"")) == 32
-    assert b"memorable" not in bytes(row["key_hash"])
 
 
 def test_erased_answer_is_searched_again_uncharged(integrator: Integrator) -> None:
@@ -214,11 +207,6 @@ def test_expired_claim_is_not_charged_while_another_searches(integrator: Integra
     assert (integrator.balance(), integrator.debits()) == (10, 0)
 
 
-def test_released_claim_leaves_no_record(integrator: Integrator) -> None:
-    assert awaited.release(claim(integrator.token, "k"))
-    assert not IdempotencyRecord.objects.exists()
-
-
 def test_expired_claim_does_not_release_the_new_one(integrator: Integrator) -> None:
     stale = claim(integrator.token, "k")
     expire_claims()
@@ -245,24 +233,11 @@ def test_claim_that_outlasts_the_wait_gets_500_uncharged(integrator: Integrator,
     assert integrator.debits() == 0
 
 
-def test_new_key_without_credits_gets_403_and_no_claim(db: None, quiet_sources: None) -> None:
-    integrator = Integrator(credits=0)
-    assert integrator.search(Idempotency_Key="k").status_code == 403
-    assert not IdempotencyRecord.objects.exists()
-
-
 def test_number_erased_during_a_search_is_charged_once(integrator: Integrator) -> None:
     claimed = claim(integrator.token, "k")
     erasure.erase([NUMBER])
     assert not charge(claimed, "x").replayed
     assert integrator.debits() == 1
-
-
-@pytest.mark.parametrize("source", ["tests.connectors.Fails", "tests.connectors.Raises"])
-def test_failed_search_releases_its_claim(integrator: Integrator, settings: Any, source: str) -> None:
-    settings.SOURCE_A = settings.SOURCE_B = source
-    assert integrator.search(Idempotency_Key="k").status_code == 500
-    assert not IdempotencyRecord.objects.exists()
 
 
 def test_unexpected_error_releases_the_claim(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,10 +249,6 @@ def test_unexpected_error_releases_the_claim(integrator: Integrator, monkeypatch
     assert response.status_code == 500
     assert "Server-Timing" not in response.headers
     assert not IdempotencyRecord.objects.exists()
-
-
-def key_hash(key: str) -> bytes:
-    return keyed_hash("idempotency-key", key)
 
 
 def test_uncharged_answer_is_replayed(integrator: Integrator, settings: Any) -> None:

@@ -7,11 +7,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts import audit, charging, credits, tokens
+from accounts import audit, credits, tokens
 from accounts.models import ApiToken, CreditEntry, TokenDay
 from tests import awaited
-from tests.accounts.admin.pages import ADD, LIST, hidden_fields, history, issue, issue_token, page, select, submit
-from tests.api import NUMBER
+from tests.accounts.admin.pages import LIST, hidden_fields, history, issue, issue_token, page, select
 
 pytestmark = pytest.mark.django_db
 REFUSED = "A test token has no credits: its searches are never charged."
@@ -47,14 +46,6 @@ def test_no_change_of_a_balance_is_accepted(test_token: ApiToken) -> None:
     assert_unchanged(test_token)
 
 
-def test_a_search_cannot_be_charged_or_refunded(test_token: ApiToken) -> None:
-    with pytest.raises(charging.NoCreditsLeft):
-        awaited.charge(token=test_token, request_id="r", number=NUMBER, answer={})
-    with pytest.raises(credits.NotRefundable):
-        credits.refund(entry=test_token.entries.get(), actor="op", reason="x")
-    assert_unchanged(test_token)
-
-
 # --- Console ---------------------------------------------------------------------------------------------------------
 
 
@@ -66,13 +57,6 @@ def test_console_issues_a_test_token(admin_client: Client) -> None:
     assert "12125550100" in response.text
     assert history() == [("admin", "Issued: no credits (a test token), 30 days. order")]
     assert not awaited.verify(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", issue(admin_client).text)[0]).is_test
-
-
-@pytest.mark.parametrize("fields", [{"initial_credits": 5}, {"contact": "a@example.org"}, {"low_balance_at": 5}])
-def test_console_issues_no_test_token_with_a_balance(admin_client: Client, fields: dict[str, Any]) -> None:
-    response = issue(admin_client, **{"is_test": "on", "initial_credits": 0, **fields})
-    assert "A test token has no " in response.text
-    assert not ApiToken.objects.exists()
 
 
 def test_list_has_a_badge_and_a_filter(admin_client: Client, test_token: ApiToken) -> None:
@@ -126,23 +110,7 @@ def test_form_changes_neither_mode_nor_threshold(admin_client: Client, test_toke
     assert not live.is_test
 
 
-@pytest.mark.parametrize("action", ["top-up", "adjust"])
-def test_pages_of_money_refuse_a_test_token(admin_client: Client, test_token: ApiToken, action: str) -> None:
-    opened = admin_client.get(page(test_token, action))
-    assert "Test token, " in opened.text
-    response = submit(admin_client, page(test_token, action), amount=5, reason="x")
-    assert REFUSED in response.text
-    assert_unchanged(test_token)
-
-
 def test_topping_up_several_skips_test_tokens(admin_client: Client, test_token: ApiToken) -> None:
     live = issue_token("live", 1)
     assert hidden_fields(select(admin_client, live, test_token))["tokens"] == str(live.pk)
     assert "Select 1 to" in select(admin_client, test_token).text
-
-
-def test_rotating_in_the_console_keeps_the_mode(admin_client: Client, test_token: ApiToken) -> None:
-    response = submit(admin_client, page(test_token, "rotate"), grace_minutes=0, reason="x")
-    assert awaited.verify(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", response.text)[0]).is_test
-    assert "12125550100" in response.text
-    assert admin_client.get(ADD).status_code == 200

@@ -69,7 +69,7 @@ def test_list_does_not_repeat_a_whole_token(
 ) -> None:
     response = admin_client.get(url, {"q": issued.api_key, "p": "1"})
     assert response.status_code == 302
-    assert response["Location"] == f"{url}?p=1"
+    assert response["Location"] == url
     page = admin_client.get(url)
     assert "Enter only its last four characters." in page.text
     assert issued.api_key not in page.text + caplog.text + str(admin_client.cookies)

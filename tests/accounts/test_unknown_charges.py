@@ -71,15 +71,6 @@ def test_a_debit_that_was_not_made_is_not_refunded(token: ApiToken, remembered: 
     assert (balance(token), unknown_charges.count()) == (29, {"not charged": 1})
 
 
-def test_a_debit_recorded_twice_is_refunded_once(token: ApiToken, remembered: ChargeSettler) -> None:
-    twice = charge(token)
-    other = ChargeSettler(flush_interval_s=None)
-    for process in (remembered, other, remembered):
-        process.add(twice)
-        process.flush()
-    assert (balance(token), amounts(token, "refund"), unknown_charges.count()) == (30, [1], {"refunded": 1})
-
-
 def test_an_operators_refund_is_not_repeated(token: ApiToken, remembered: ChargeSettler) -> None:
     remembered.add(charge(token))
     credits.refund(entry=token.entries.get(kind="search"), actor="op", reason="500")

@@ -7,8 +7,6 @@ thread, where Django refuses to use the ORM: so the browser has package scope an
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -79,43 +77,10 @@ get_user_model().objects.create_superuser({ADMIN!r}, password={PASSWORD!r})
         yield service
 
 
-# A process for each command would take a second to start.
-_COMMAND_LOOP = """
-import io, json, sys
-import django
-django.setup()
-from django.core.management import call_command
-for line in sys.stdin:
-    out = io.StringIO()
-    call_command(*json.loads(line), stdout=out, stderr=io.StringIO())
-    print(json.dumps(out.getvalue()), flush=True)
-"""
-
-
 @pytest.fixture(scope="package")
-def command(service: Service) -> Iterator[Callable[..., str]]:
-    """`command("list_tokens", "--json")`: the output of manage.py, from a process that stays open."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _COMMAND_LOOP],
-        cwd=plugin.ROOT,
-        env={**service.env, "DJANGO_SETTINGS_MODULE": "callerid_project.settings"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        stdin, stdout = process.stdin, process.stdout
-
-        def run(*arguments: str) -> str:
-            stdin.write(json.dumps(arguments) + "\n")
-            stdin.flush()
-            output: str = json.loads(stdout.readline())
-            return output
-
-        yield run
-        stdin.close()
+def command(service: Service) -> Callable[..., str]:
+    """`command("list_tokens", "--json")`: the output of manage.py."""
+    return service.manage
 
 
 @dataclass(frozen=True, slots=True)

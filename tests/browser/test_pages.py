@@ -103,6 +103,7 @@ PAGES = {
     "source-paused": "/admin/monitoring/source/geography/change/",
     "source-pause": "/admin/monitoring/source/directory/pause/",
     "source-check": "/admin/monitoring/source/directory/check-now/",
+    "send-test-alert": "/admin/monitoring/incident/send-test/",
     "source-resume": "/admin/monitoring/source/geography/resume/",
     "test-a-number": "/admin/monitoring/source/test/",
     "rules": "/admin/phonebook/numberrule/",

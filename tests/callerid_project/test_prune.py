@@ -19,7 +19,7 @@ from django.utils import timezone
 from accounts.models import IdempotencyRecord
 from core import write_buffer
 from core.retention import KEPT_DAYS
-from lookup.answers import MemberCall, NotFound
+from lookup.answers import NotFound, SourceCall
 from monitoring import source_statistics
 from monitoring.models import RequestLogEntry, Source
 from phonebook import cache_versions
@@ -52,7 +52,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     IdempotencyRecord.objects.update(created_at="2000-01-01T00:00:00Z")
     monkeypatch.setattr(source_statistics, "PRUNE_ROWS", 1)
     Source.objects.update(hour=timezone.now() - timedelta(days=KEPT_DAYS, hours=1))
-    source_statistics.count("source_a", [MemberCall("x", NotFound(), elapsed_s=0.1)])
+    source_statistics.count("source_a", [SourceCall("x", NotFound(), elapsed_s=0.1)])
     write_buffer.process_buffer.flush()
     complaint(timezone.now().date() - timedelta(days=400))
     cache_versions.bump([NUMBER])

@@ -1,6 +1,9 @@
 """quickstart on a migrated database: what it creates, repairs and leaves unchanged."""
 
+import os
 import stat
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from accounts.models import ApiToken
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 from phonebook.models import Contact, Dataset
 from tests import awaited
+from tests.plugin import ROOT
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
@@ -103,3 +107,17 @@ def test_production_gets_no_demo_token_no_samples_and_no_user(data_dir: Path, se
     assert not Contact.objects.exists()
     assert not get_user_model().objects.exists()
     assert not list(data_dir.iterdir())
+
+
+@pytest.mark.slow
+def test_concurrent_quickstarts_run_one_after_the_other(tmp_path: Path) -> None:
+    environment = {**os.environ, "CALLERID_DATA_DIR": str(tmp_path / "var"), "DATABASE_URL": "", "REDIS_URL": ""}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "manage.py", "quickstart"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    said = [process.communicate(timeout=120)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert sum("Everything is up to date." in text for text in said) == 2

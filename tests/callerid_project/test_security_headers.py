@@ -93,3 +93,12 @@ def test_without_a_demo_token_it_says_how_to_make_one(settings: Any) -> None:
     settings.EMBEDDED = False
     said = announce.message()
     assert all(word in said for word in ("<API_KEY>", "./run manage create_token", "./run manage createsuperuser"))
+
+
+@pytest.mark.parametrize(
+    ("allowed", "printed"),
+    [(["caller.test", "127.0.0.1"], ""), (["*"], ""), ([".caller.test"], " -H 'Host: caller.test'")],
+)
+def test_the_printed_request_names_a_host_that_is_allowed(settings: Any, allowed: list[str], printed: str) -> None:
+    settings.ALLOWED_HOSTS = allowed
+    assert f"/callerid/search{printed} -H 'Content-Type: " in announce.message()

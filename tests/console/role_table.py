@@ -44,6 +44,7 @@ monitoring.notice list                 -       -       yes      yes       yes   
 monitoring.notice send_selected_again  -       -       -        yes       -        yes
 
 monitoring.incident list               -       yes     yes      yes       yes      yes
+monitoring.incident send_test          -       -       -        yes       -        yes
 
 monitoring.source list                 -       yes     yes      yes       yes      yes
 monitoring.source check_now            -       -       -        yes       -        yes
@@ -97,7 +98,7 @@ PAGES = {
     for verb, cells in {"view": _LISTED[model, "list"], **_DEFAULTS}.items()
 } | _LISTED
 
-#: Values for the forms; the other fields keep the values of the page.
+#: Values for the forms that somebody may submit; the other fields keep the values of the page.
 TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.apitoken", "add"): {"name": "new", "initial_credits": 10, "days": 30, "reason": "order"},
     ("accounts.apitoken", "change"): {"name": "renamed"},
@@ -108,23 +109,12 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.apitoken", "revoke"): {"reason": "lost", "confirmed": "on"},
     ("accounts.customer", "add"): {"name": "new"},
     ("accounts.customer", "change"): {"name": "renamed"},
-    ("accounts.customer", "link"): {},
     ("accounts.customer", "revoke_links"): {"confirmed": "on"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
     ("accounts.creditentry", "check_number"): {"number": "493023125042"},
-    ("accounts.creditentry", "add"): {"amount": 5, "kind": "top-up", "reason": "x"},
-    ("accounts.creditentry", "change"): {"amount": 5, "reason": "x"},
-    ("monitoring.notice", "add"): {"threshold": 5, "balance": 1},
-    ("monitoring.notice", "change"): {"threshold": 5, "outcome": "x"},
-    ("monitoring.incident", "add"): {"kind": "x", "title": "x"},
-    ("monitoring.incident", "change"): {"title": "x"},
-    ("monitoring.source", "add"): {"connector": "x", "outcome": "found"},
     ("monitoring.source", "test"): {"number": "+1 212 555 0100"},
-    ("monitoring.source", "check_now"): {},
     ("monitoring.source", "pause"): {"reason": "invoice"},
     ("monitoring.source", "resume"): {"reason": "paid"},
-    ("monitoring.requestlogentry", "add"): {"status": 200},
-    ("monitoring.requestlogentry", "change"): {"status": 500},
     ("phonebook.numberrule", "add"): {"number": "493023125043", "spam": "true"},
     ("phonebook.numberrule", "change"): {"spam": "true"},
     ("phonebook.contact", "add"): {"number": "493023125043", "name": "x"},
@@ -140,14 +130,9 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("auth.user", "add"): {"username": "new", "password1": "A long enough one", "password2": "A long enough one"},
     ("auth.user", "change"): {"email": "new@example.org", "is_superuser": "on"},
     ("auth.user", "password_change"): {"password1": "Another long one", "password2": "Another long one"},
-    ("auth.user", "reset_second_factor"): {},
     ("auth.user", "invite"): {"username": "new", "email": "new@example.org", "is_superuser": "on"},
-    ("auth.user", "invite_again"): {},
-    ("auth.user", "withdraw_invitation"): {},
     ("auth.group", "add"): {"name": "new"},
     ("auth.group", "change"): {"name": "renamed"},
-    ("admin.logentry", "add"): {"object_repr": "x", "action_flag": 1},
-    ("admin.logentry", "change"): {"object_repr": "x"},
 }
 
 #: Pages without a model. All staff can open them, and see in them only what their role allows.
@@ -190,9 +175,8 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
 
     def form(where: str, **fields: Any) -> Iterator[Request]:
         yield Request("GET", where)
-        yield Request(
-            "POST", where, filled(boss.get(where), **TYPED[model, verb], **fields), read_only=verb == "check_number"
-        )
+        typed = {**TYPED.get((model, verb), {}), **fields}
+        yield Request("POST", where, filled(boss.get(where), **typed), read_only=verb == "check_number")
 
     match verb:
         case "list":
@@ -214,6 +198,9 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield Request("GET", url("delete", str(row.pk)))
             yield Request("POST", url("delete", str(row.pk)), {"post": "yes"})
             yield Request("POST", url("changelist"), selected)
+        case "send_test":  # alerts are off, so none is written
+            yield Request("GET", url(verb))
+            yield Request("POST", url(verb), read_only=True)
         case "check_now" | "pause":
             yield from form(url(verb, "complaints"))
         case "test":

@@ -1,6 +1,5 @@
 """The dashboard's sources and service health: cost, breakers, failing sources, Redis, the database's log."""
 
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,7 @@ from django.test import Client
 from core.postgresql import server_log
 from lookup import search
 from lookup.models import SourcePause
-from lookup.slot import RULES_SOURCE
+from lookup.search import RULES_SOURCE
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 from phonebook.models import Dataset
 from tests.console.dashboard_rows import (
@@ -137,22 +136,13 @@ def test_unused_and_no_longer_configured_sources_are_listed(admin_client: Client
     ]
 
 
-def test_breaker_state_here_and_openings_everywhere_are_shown(admin_client: Client, settings: Any) -> None:
-    configure(settings, "Knows,RemoteKnows,RemoteFails,RemoteKnowsName")
-    guards = [member.guard for member in search.members("source_a")]
-    assert guards[2] is not None
-    guards[2].breaker.failed(guards[2].breaker.admit(), open_now=True)
-    for hours_ago, count in ((0, 1), (3, 2), (25, 4)):
-        count_calls("breaker_opened", count, slot="", hours_ago=hours_ago)
-    count_calls("breaker_opened", 1, slot="", hours_ago=5, connector="tests.connectors.RemoteFails")
+def test_breaker_state_of_this_process_is_shown(admin_client: Client, settings: Any) -> None:
+    configure(settings, "Knows,RemoteKnows,RemoteFails")
+    guard = search.bound_sources("source_a")[2].guard
+    assert guard is not None
+    guard.breaker.failed(guard.breaker.admit(), open_now=True)
     text = admin_client.get(URL).text
-    shown = [row[-2] for row in table(text, "Sources")][:4]
-    assert shown == [
-        "Not needed (local)",
-        "Closed opened 3 times in all processes, last in the hour from 2026-03-09 14:00",
-        "Open opened 1 time in all processes, last in the hour from 2026-03-09 09:00",
-        "Closed never opened",
-    ]
+    assert [row[-2] for row in table(text, "Sources")][:3] == ["Not needed (local)", "Closed", "Open"]
     assert "Sources: unhealthy</strong> Circuit breaker open: tests.connectors.RemoteFails." in text
 
 
@@ -168,29 +158,6 @@ def test_numbering_plan_is_checked_if_a_slot_uses_it(admin_client: Client, setti
     assert f"{unhealthy} Version 1.0 is loaded" in admin_client.get(URL).text
     Dataset.objects.filter(pk=row.pk).update(version=installed_version())
     assert "Numbering plan: healthy</strong>" in admin_client.get(URL).text
-
-
-def complaint_data_finding(client: Client) -> str:
-    return words(client.get(URL).text.partition("<strong>Complaint data: ")[2].partition("</li>")[0])
-
-
-def test_stale_complaint_data_is_unhealthy(admin_client: Client, settings: Any) -> None:
-    settings.SOURCE_B, settings.COMPLAINT_STALE_DAYS = "complaints", 5
-    assert complaint_data_finding(admin_client) == "healthy No published data is loaded."
-    for source, days_ago in (("ftc", 5), ("fcc", 0), ("import", 900)):
-        day = NOW.date() - timedelta(days=days_ago)
-        Dataset.objects.create(name=f"complaints {source}", version=str(day), rows=1, loaded_at=NOW)
-    Dataset.objects.create(name="list phoneblock", version="42", rows=1, loaded_at=NOW - timedelta(days=6))
-    advice = "Run manage.py refresh_data, and daily from a timer or cron."
-    expected = f"unhealthy Complaint data is stale: phoneblock. The newest data is 6 days old. {advice}"
-    assert complaint_data_finding(admin_client) == expected
-    settings.COMPLAINT_STALE_DAYS = 6
-    assert complaint_data_finding(admin_client) == "healthy Age in days: ftc 5, fcc 0, phoneblock 6."
-
-
-def test_stale_complaint_data_is_ignored_if_no_source_uses_it(admin_client: Client) -> None:
-    Dataset.objects.create(name="complaints ftc", version="2020-01-01", rows=1)
-    assert complaint_data_finding(admin_client) == "healthy Not used by any source."
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite has no log")

@@ -30,12 +30,6 @@ def test_unknown_page_has_the_menu(optional_second_factor: None) -> None:
     assert "Page not found" in words(response.text)
 
 
-def test_pages_outside_the_console_stay_json(optional_second_factor: None) -> None:
-    response = logged_in("viewer").get("/nowhere")
-    assert response.status_code == 404
-    assert response.json() == {"detail": "Not found."}
-
-
 @pytest.mark.parametrize("is_staff", [False, True])
 def test_others_are_not_shown_the_console(settings: Any, is_staff: bool) -> None:
     settings.REQUIRE_2FA = True

@@ -172,9 +172,9 @@ def test_nothing_found(boss: Client) -> None:
     assert page.context["total"] == 0
 
 
-def test_many_results_are_cut_and_link_to_the_list(boss: Client) -> None:
+def test_many_results_are_cut(boss: Client) -> None:
     for n in range(finding.MAX_SHOWN + 1):
-        tokens.issue(name=f"shop {n} 4930231250", initial_credits=0, actor="boss")
+        tokens.issue(name=f"shop {n}", initial_credits=0, actor="boss")
         User.objects.create_user(f"shop{n}")
     page = find(boss, "shop")
     groups = {group.title: group for group in page.context["groups"]}
@@ -182,11 +182,6 @@ def test_many_results_are_cut_and_link_to_the_list(boss: Client) -> None:
         "API tokens": (10, True),
         "Users": (10, True),
     }
-    assert groups["API tokens"].all_url.endswith("/apitoken/?q=shop")
-    assert boss.get(groups["API tokens"].all_url).status_code == 200
-    page = find(boss, "4930231250")
-    (numeric,) = page.context["groups"]
-    assert (numeric.title, numeric.has_more, numeric.all_url) == ("API tokens", True, "")
     assert "Only the first 10 are shown" in page.text
 
 

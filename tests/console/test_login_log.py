@@ -164,11 +164,3 @@ def test_reset_is_logged_with_the_address(boss: User, caplog: pytest.LogCaptureF
     for _ in range(2):  # the second finds nothing to reset
         client.post(page)
     assert lines(caplog)[1:] == ["WARNING second factor reset: user=olga by=boss address=192.0.2.1"]
-
-
-def test_throttled_codes_are_logged_as_codes(secret: str, caplog: pytest.LogCaptureFixture, settings: Any) -> None:
-    settings.ADMIN_LOGIN_RATE = (1, 3600)
-    client = attempt()
-    for _ in range(2):
-        client.post(VERIFY, {"code": "000000"})
-    assert lines(caplog)[-1] == f"WARNING too many attempts: {AT} what=admin-code"

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from console.models import Invitation
 from tests.console.console_rows import database, filled
-from tests.console.role_table import PAGES, ROLES, address, answer, logged_in, requests
+from tests.console.role_table import PAGES, address, answer, logged_in, requests
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
@@ -60,17 +60,6 @@ def test_user_without_a_role_is_saved_with_a_warning() -> None:
     ):
         sent = {name: value for name, value in filled(client.get(url), **fields).items() if value is not False}
         assert (warning in client.post(url, sent, follow=True).text) == warned, fields
-
-
-def test_history_button_needs_the_history_permission(rows: dict[str, Model], clients: dict[str, Client]) -> None:
-    for model in ("accounts.apitoken", "phonebook.numberrule", "accounts.creditentry"):
-        for role in ROLES:
-            if PAGES[model, "view"][role] == "yes":
-                shown = (
-                    address(model, "history", str(rows[model].pk))
-                    in clients[role].get(address(model, "change", str(rows[model].pk))).text
-                )
-                assert shown == (PAGES[model, "history"][role] == "yes"), (model, role)
 
 
 def test_user_name_cannot_be_changed(rows: dict[str, Model]) -> None:

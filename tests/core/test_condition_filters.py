@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import CreditEntry
-from monitoring.admin.request_queries import RequestLogForm
+from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from tests.console.console_rows import one_of_each
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from accounts import tokens
 from tests.api import NUMBER, Integrator
 from tests.connectors import Knows
 
@@ -94,12 +93,6 @@ def test_another_content_type_is_415(integrator: Integrator, content_type: str, 
     assert_nothing_happened(integrator)
 
 
-def test_another_content_type_is_415_whatever_the_body_has(integrator: Integrator) -> None:
-    for content_type in ("text/plain", "application/x-www-form-urlencoded", ""):
-        assert integrator.post(b"y" * 9_000 + b"&" + b"y" * 9_000, content_type).status_code == 415
-    assert_nothing_happened(integrator)
-
-
 @pytest.mark.parametrize("encoding", ["gzip", "br", "identity"])
 def test_a_content_encoding_is_415(integrator: Integrator, encoding: str) -> None:
     body = json.dumps({"api_key": integrator.key, "query": NUMBER}).encode()
@@ -145,11 +138,6 @@ def test_a_body_that_is_not_one_json_text_is_malformed(integrator: Integrator, b
     assert_nothing_happened(integrator)
 
 
-def test_deep_nesting_is_refused_without_an_internal_error(integrator: Integrator) -> None:
-    response = integrator.post(b'{"a":' * 2_500 + b"1" + b"}" * 2_500)
-    assert response.status_code in (400, 401)  # how deep a parser goes differs from Python to Python
-
-
 @pytest.mark.parametrize("charset", ["utf-7", "latin-1", "utf-16", "us-ascii", "rot13", "no-such", "", "x" * 500])
 def test_another_charset_is_malformed(integrator: Integrator, charset: str) -> None:
     body = json.dumps({"api_key": integrator.key, "query": NUMBER})
@@ -173,11 +161,6 @@ def test_an_invalid_token_is_401(integrator: Integrator, api_key: Any) -> None:
     assert_refused(response, 401, "Invalid or missing token")
     assert response.headers["WWW-Authenticate"] == 'JWT realm="callerid"'
     assert "RateLimit" not in response.headers
-    assert_nothing_happened(integrator)
-
-
-def test_a_missing_token_is_401_though_simplejwt_would_mint_one(integrator: Integrator) -> None:
-    assert_refused(integrator.send({"query": NUMBER}), 401, "Invalid or missing token")
     assert_nothing_happened(integrator)
 
 
@@ -261,13 +244,6 @@ def test_the_rate_limit_is_checked_before_the_query(integrator: Integrator, sett
     assert_refused(response, 429, "Rate limit exceeded")
     assert 1 <= int(response.headers["Retry-After"]) <= 60
     assert integrator.debits() == 1
-
-
-def test_a_revoked_token_is_401_from_the_next_request_on(integrator: Integrator) -> None:
-    assert integrator.search().status_code == 200
-    tokens.revoke(token=integrator.token)
-    assert_refused(integrator.search(), 401, "Invalid or missing token")
-    assert integrator.balance() == 9
 
 
 def test_more_members_than_needed_are_ignored(integrator: Integrator) -> None:

@@ -1,13 +1,14 @@
 """Sources that operators pause: not called by any process, and counted as failed."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import DatabaseError, connection
-from django.test.utils import CaptureQueriesContext
 
 from core import history, loop, write_buffer
 from lookup import pauses, source_actions
@@ -18,7 +19,7 @@ from lookup.pauses import PausedSources
 from lookup.search import SearchResult
 from monitoring import source_report
 from monitoring.models import SourceHour, SourceResult
-from phonebook.models import Contact, NumberRule
+from phonebook.models import NumberRule
 from tests import connectors
 from tests.api import NUMBER, Integrator
 from tests.awaited import search
@@ -80,14 +81,6 @@ def test_cached_answers_of_a_paused_source_are_used(ask: Any, settings: Any) -> 
     assert connectors.RemoteKnows.calls == [NUMBER]
 
 
-@pytest.mark.parametrize(("name", "field"), [("directory", "name"), ("complaints", "spam"), ("geography", "location")])
-def test_built_in_sources_can_be_paused(ask: Any, name: str, field: str) -> None:
-    Contact.objects.create(number=int(NUMBER), name="Example Bakery", location="Berlin")
-    slots = (T + "KnowsNothing", name) if field == "spam" else (name, T + "KnowsNothing")
-    result = ask(*slots, paused=name)
-    assert outcomes(result, "source_b" if field == "spam" else "source_a") == [(name, "paused")]
-
-
 def test_operator_rules_answer_for_a_paused_source(ask: Any) -> None:
     NumberRule.objects.create(number=int(NUMBER), name="By Rule", spam=True)
     result = ask(T + "Knows", T + "Knows", paused=T + "Knows")
@@ -105,17 +98,6 @@ def test_pause_counts_as_a_failure_without_call(ask: Any) -> None:
 
 
 # --- How a process knows ----------------------------------------------------------------------------------------------
-
-
-def test_pauses_are_read_by_the_first_search_only(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings.SOURCE_A, settings.SOURCE_B = "directory", "complaints"
-    monkeypatch.setattr(pauses, "process_pauses", PausedSources(clock=lambda: 0.0))
-    counts = []
-    for _ in range(3):
-        with CaptureQueriesContext(connection) as captured:
-            search(NUMBER)
-        counts.append([query["sql"] for query in captured.captured_queries if "lookup_sourcepause" in query["sql"]])
-    assert [len(statements) for statements in counts] == [1, 0, 0]
 
 
 def test_pause_is_noticed_after_the_interval_and_not_before() -> None:
@@ -186,16 +168,26 @@ def test_pause_and_resume_are_recorded_in_the_history(settings: Any) -> None:
     ]
 
 
+def test_commands_pause_and_resume_a_source(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    settings.SOURCE_A, settings.SOURCE_B = "directory", "complaints"
+    call_command("pause_source", "directory", "--reason", "moving", "--json")
+    paused = json.loads(capsys.readouterr().out)
+    assert (paused["paused_by"], paused["reason"]) == (history.command_actor(), "moving")
+    assert paused["slots_without_sources"] == ["source_a"]
+    call_command("resume_source", "directory")
+    assert not SourcePause.objects.exists()
+
+
 def test_invalid_pauses_change_nothing(settings: Any) -> None:
     settings.SOURCE_A = settings.SOURCE_B = "directory"
-    with pytest.raises(source_actions.UnknownSource, match="twilio is not configured"):
+    with pytest.raises(ValueError, match="twilio is not configured"):
         source_actions.pause(name="twilio", reason="r")
     with pytest.raises(ValueError, match="Enter a reason"):
         source_actions.pause(name="directory", reason="\n")
-    with pytest.raises(source_actions.NotPaused):
+    with pytest.raises(ValueError, match="directory is not paused"):
         source_actions.resume(name="directory")
     source_actions.pause(name="directory", reason="first")
-    with pytest.raises(source_actions.AlreadyPaused, match=r"already paused: since .* \(first\)"):
+    with pytest.raises(ValueError, match=r"already paused: since .* \(first\)"):
         source_actions.pause(name="directory", reason="second")
     assert [pause.reason for pause in SourcePause.objects.all()] == ["first"]
     assert LogEntry.objects.count() == 1

@@ -98,16 +98,6 @@ def test_a_lowered_limit_holds_at_once_and_its_wait_is_true(log: TokenLog) -> No
 
 
 @pytest.mark.usefixtures("in_process")
-def test_after_a_lowered_limit_all_but_one_must_leave() -> None:
-    now = 0.0
-    log = TokenLog(clock=lambda: now)
-    for now in (0.0, 10.0, 20.0, 30.0):  # noqa: B007  (the clock's)
-        awaited.hit(log, 1, 4, 60)
-    now = 40.0
-    assert awaited.hit(log, 1, 2, 60) == (False, 0, 40)
-
-
-@pytest.mark.usefixtures("in_process")
 def test_idle_tokens_are_forgotten_and_no_others() -> None:
     now = 0.0
     log = TokenLog(clock=lambda: now)
@@ -190,20 +180,6 @@ def test_without_redis_each_process_counts_alone_and_logs_it(
     assert "Redis is available again" in caplog.text
 
 
-def test_redis_unavailable_at_start_is_retried(
-    on_redis: RedisServer, settings: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    settings.REDIS_PAUSE_S = 0
-    on_redis.stop()
-    try:
-        log = TokenLog()
-        assert [awaited.hit(log, 1, 1, 60).allowed for _ in range(2)] == [True, False]
-    finally:
-        on_redis.start()
-    assert awaited.hit(log, 2, 1, 60).allowed
-    assert "Redis is available again" in caplog.text
-
-
 def test_an_error_of_one_key_is_no_outage(on_redis: RedisServer) -> None:
     client = redis.Redis.from_url(on_redis.url)
     client.set("callerid:rate:1", "not a list")
@@ -229,13 +205,6 @@ def test_every_response_to_a_valid_token_has_limit_headers(integrator: Integrato
         assert response.headers["RateLimit-Policy"] == '"token";q=3;w=60'
         assert response.headers["RateLimit"].startswith('"token";r=')
     assert response.headers["RateLimit"] == f'"token";r=0;t={response.headers["Retry-After"]}'
-
-
-def test_a_refused_search_is_neither_charged_nor_asked(integrator: Integrator, settings: Any) -> None:
-    settings.RATE_LIMIT = (1, 60)
-    integrator.search()
-    assert integrator.search().status_code == 429
-    assert integrator.balance() == 9
 
 
 def test_a_rotated_token_and_its_predecessor_share_one_window(integrator: Integrator, settings: Any) -> None:

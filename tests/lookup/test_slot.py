@@ -1,11 +1,11 @@
-"""A slot's members in turn: max_wait_s, coverage and elapsed times."""
+"""A slot's sources in turn: max_wait_s, coverage and elapsed times."""
 
 import time
 from typing import Any
 
 import pytest
 
-from lookup.answers import Answer, Failed, Found, MemberCall
+from lookup.answers import Answer, Failed, Found, SourceCall
 from lookup.connectors import registry
 from phonebook.models import NumberRule
 from tests import connectors
@@ -22,7 +22,7 @@ class ShortWait(connectors.Hangs):
     max_wait_s = 0.05
 
 
-def test_the_next_member_is_called_after_max_wait_s(settings: Any) -> None:
+def test_the_next_source_is_called_after_max_wait_s(settings: Any) -> None:
     settings.SEARCH_DEADLINE_S = 5.0
     settings.SOURCE_A = f"{__name__}.ShortWait,{T}RemoteKnows"
     settings.SOURCE_B = T + "Knows"
@@ -41,17 +41,11 @@ def test_a_slots_elapsed_time_excludes_the_other_slot(settings: Any, monkeypatch
     assert taken["source_a"] < taken["source_b"]
 
 
-def test_the_next_member_is_called_while_the_other_slot_waits(settings: Any) -> None:
+def test_the_next_source_is_called_while_the_other_slot_waits(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = f"{T}RemoteFails,{T}RemoteKnows", T + "HangsToo"
     slots = search(NUMBER).slots
     assert slots["source_a"].answer == Found(name="Remote Name", location="Remote Place")
     assert slots["source_b"].status == "failed"
-
-
-def test_a_member_without_time_left_fails_without_a_call(settings: Any) -> None:
-    settings.SOURCE_A, settings.SOURCE_B = f"{T}Hangs,{T}RemoteKnows", T + "Knows"
-    result = search(NUMBER).slots["source_a"]
-    assert (result.status, connectors.RemoteKnows.calls) == ("failed", [])
 
 
 class HangsFirst(connectors.Hangs):
@@ -64,11 +58,11 @@ class AnswersLater(connectors.RemoteKnows):
         return super().answer(number, timeout_s)
 
 
-def test_a_member_called_late_does_not_open_its_breaker(settings: Any) -> None:
+def test_a_source_called_late_does_not_open_its_breaker(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.HangsFirst,{__name__}.AnswersLater", T + "Knows"
     for number in numbers(8):
         words(number)
-    first, second = (registry.get_member(f"{__name__}.{name}").guard for name in ("HangsFirst", "AnswersLater"))
+    first, second = (registry.get_source(f"{__name__}.{name}").guard for name in ("HangsFirst", "AnswersLater"))
     assert first is not None
     assert second is not None
     assert (first.breaker.is_open, second.breaker.is_open) == (True, False)
@@ -95,12 +89,12 @@ def test_a_connector_whose_covers_raises_is_called(settings: Any) -> None:
     assert words() == ("found", "found")
 
 
-def outcomes(counted: list[tuple[str, MemberCall]]) -> list[tuple[str, str, str]]:
-    """Slot, outcome and the member's name."""
+def outcomes(counted: list[tuple[str, SourceCall]]) -> list[tuple[str, str, str]]:
+    """Slot, outcome and the source's name."""
     return [(slot, call.outcome, call.connector.removeprefix(T)) for slot, call in counted]
 
 
-def test_a_slow_local_member_leaves_no_time_for_the_next(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_local_source_leaves_no_time_for_the_next(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.SEARCH_DEADLINE_S = 0.2
     settings.SOURCE_A, settings.SOURCE_B = f"{T}Dawdles,{T}Knows", T + "Knows"
     counted = counted_calls(monkeypatch)
@@ -112,7 +106,7 @@ def test_a_slow_local_member_leaves_no_time_for_the_next(settings: Any, monkeypa
 
 
 def test_vendor_without_time_has_failed_not_found_nothing(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The failing sequence: slot A's local members take all the time of slot B's vendor, which is not called."""
+    """The failing sequence: slot A's local sources take all the time of slot B's vendor, which is not called."""
     settings.SEARCH_DEADLINE_S = 0.2
     settings.SOURCE_A, settings.SOURCE_B = T + "Dawdles", T + "RemoteKnows"
     counted = counted_calls(monkeypatch)
@@ -121,7 +115,7 @@ def test_vendor_without_time_has_failed_not_found_nothing(settings: Any, monkeyp
     assert connectors.RemoteKnows.calls == []
 
 
-def test_a_result_says_which_member_supplied_each_field(settings: Any) -> None:
+def test_a_result_says_which_source_supplied_each_field(settings: Any) -> None:
     NumberRule.objects.create(number=int(NUMBER), spam=True)
     settings.SOURCE_A, settings.SOURCE_B = f"{T}KnowsPlace,{T}RemoteFails,{T}RemoteKnows", T + "Knows"
     slots = search(NUMBER).slots
@@ -135,19 +129,12 @@ def test_a_result_says_which_member_supplied_each_field(settings: Any) -> None:
     assert [call.outcome for call in slots["source_b"].calls] == ["found", "found"]
 
 
-def test_a_result_tells_cached_answers_from_calls(settings: Any) -> None:
-    settings.SOURCE_A, settings.SOURCE_B = T + "RemoteKnows", T + "Knows"
-    search(NUMBER)
-    (call,) = search(NUMBER).slots["source_a"].calls
-    assert (call.outcome, call.hint) == ("cached_found", "")
-
-
 class Talks(connectors.Recording):
     def answer(self, number: str, timeout_s: float) -> Answer:
         return Failed(f"refused {number}", f"Unblock {number}.")
 
 
-def test_a_members_own_reason_and_hint_are_cleaned(settings: Any) -> None:
+def test_a_sources_own_reason_and_hint_are_cleaned(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = f"{__name__}.Talks", T + "Knows"
     (call,) = search(NUMBER).slots["source_a"].calls
     assert (call.outcome, call.hint) == ("error", "Unblock ….")

@@ -133,16 +133,6 @@ def test_the_slow_answer_takes_most_of_the_deadline(tester: Integrator) -> None:
 # --- What is as with a live token ------------------------------------------------------------------------------------
 
 
-def test_request_errors_are_those_of_a_live_token(tester: Integrator) -> None:
-    live = Integrator()
-    for query, headers in (("x", {}), (None, {}), (BOTH, {"Idempotency_Key": "a b"}), ("123", {"Idempotency_Key": ""})):
-        mine, theirs = tester.search(query, **headers), live.search(query, **headers)
-        assert (mine.status_code, mine.content) == (400, theirs.content)
-        assert set(mine.headers) == set(theirs.headers)
-    tokens.revoke(token=tester.token)
-    assert tester.search(BOTH).status_code == 401
-
-
 def test_the_own_limit_holds_and_the_live_one_does_not(tester: Integrator, settings: Any) -> None:
     settings.TEST_RATE_LIMIT, settings.RATE_LIMIT = (2, 3600), (1, 60)
     assert [tester.search(BOTH).status_code for _ in range(3)] == [200, 200, 429]
@@ -195,14 +185,6 @@ def test_a_claim_makes_no_live_token_a_test_token(tester: Integrator) -> None:
     tester.key = signed(tester.token, test=False)
     assert tester.search().json()["credits_remaining"] == 1000
     assert (tester.balance(), tester.debits()) == (0, 0)
-
-
-def test_rotation_keeps_the_mode(tester: Integrator) -> None:
-    earlier = tester.key
-    tester.key = tokens.rotate(token=tester.token, grace=timedelta(hours=1)).api_key
-    assert tester.search().json()["credits_remaining"] == 1000
-    tester.key = earlier
-    assert tester.search().json()["credits_remaining"] == 1000
 
 
 def test_a_test_token_cannot_pay_whatever_asks_for_it(tester: Integrator, settings: Any) -> None:

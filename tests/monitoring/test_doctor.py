@@ -15,7 +15,7 @@ from django.utils import timezone
 from accounts import audit
 from accounts.models import CreditEntry
 from core import metrics, redis, write_buffer
-from lookup.answers import Failed, MemberCall
+from lookup.answers import Failed, SourceCall
 from monitoring import source_statistics, task_runs
 from monitoring.models import Notice, TaskRun
 from tests.api import Integrator
@@ -94,14 +94,11 @@ def test_alerts_that_nobody_checks_are_a_problem(sound: Integrator, settings: An
     assert problems()["Notices"].startswith("Alerts were last checked at ")
 
 
-def test_a_failing_source_and_its_breaker_are_shown(sound: Integrator, settings: Any) -> None:
+def test_a_failing_source_is_a_problem(sound: Integrator, settings: Any) -> None:
     settings.SOURCE_A = "tests.connectors.Fails"
-    source_statistics.count("source_a", [MemberCall(settings.SOURCE_A, Failed("auth", "wrong key"), elapsed_s=0.1)])
-    source_statistics.count_opened(settings.SOURCE_A)
+    source_statistics.count("source_a", [SourceCall(settings.SOURCE_A, Failed("auth", "wrong key"), elapsed_s=0.1)])
     write_buffer.process_buffer.flush()
-    detail = problems()["Sources"]
-    assert "tests.connectors.Fails (1 times)" in detail
-    assert "check_sources" in detail
+    assert "Source failing: tests.connectors.Fails." in problems()["Sources"]
 
 
 def test_readable_key_files_are_a_problem(sound: Integrator, settings: Any, tmp_path: Path) -> None:
@@ -110,13 +107,6 @@ def test_readable_key_files_are_a_problem(sound: Integrator, settings: Any, tmp_
     assert problems() == {}
     (tmp_path / "keys.json").chmod(0o640)
     assert f"chmod 600 {tmp_path / 'keys.json'}" in problems()["Key files"]
-
-
-def test_a_clock_that_differs_is_a_problem(sound: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not production():
-        pytest.skip("SQLite has no other clock")
-    monkeypatch.setattr("monitoring.clocks.time.time", lambda: 1_000_000.0)
-    assert "NTP" in problems()["Clocks"]
 
 
 def test_accepting_every_host_is_a_problem(sound: Integrator, settings: Any) -> None:

@@ -92,23 +92,6 @@ def test_incident_opens_and_closes_after_its_delays(by_email: None, clock: Clock
     assert events() == ["incident.opened", "incident.resolved"]
 
 
-def test_flapping_condition_is_reported_once_at_most(by_email: None, clock: Clock) -> None:
-    for _ in range(50):
-        report(failing(), kinds=LASTING)
-        clock.now += timedelta(minutes=2)
-        report(kinds=LASTING)
-        clock.now += timedelta(minutes=2)
-    assert events() == []
-    report(failing(), kinds=LASTING)
-    clock.now += timedelta(minutes=5)
-    for _ in range(50):
-        report(failing(), kinds=LASTING)
-        clock.now += timedelta(minutes=8)
-        report(kinds=LASTING)
-        clock.now += timedelta(minutes=1)
-    assert events() == ["incident.opened"]
-
-
 def test_condition_that_nobody_checked_meanwhile_begins_anew(by_email: None, clock: Clock) -> None:
     report(failing(), kinds=LASTING)
     clock.now += timedelta(hours=1)

@@ -136,13 +136,6 @@ def test_a_replay_is_logged_uncharged_and_without_sources(integrator: Integrator
     assert [row.entry_id is not None for row in logged()] == [True, False]
 
 
-def test_an_uncharged_empty_answer_is_not_charged_in_the_log(integrator: Integrator, settings: Any) -> None:
-    settings.SOURCE_A = settings.SOURCE_B = T + "KnowsNothing"
-    settings.CHARGE_EMPTY = False
-    integrator.search()
-    assert facts() == [(200, "given_away", False, False, "not-found", "not-found", "")]
-
-
 @pytest.mark.django_db
 def test_requests_with_a_test_token_are_logged_as_such() -> None:
     integrator = Integrator(is_test=True)

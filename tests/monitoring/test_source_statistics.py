@@ -11,8 +11,8 @@ from django.utils import timezone
 from core import write_buffer
 from core.retention import KEPT_DAYS
 from core.write_buffer import WriteBuffer
-from lookup.answers import Failed, Found, MemberCall, NotFound
-from lookup.slot import RULES_SOURCE
+from lookup.answers import Failed, Found, NotFound, SourceCall
+from lookup.search import RULES_SOURCE
 from monitoring import source_statistics
 from monitoring.models import SourceHour, SourceResult
 from monitoring.source_statistics import BUCKETS, percentile
@@ -26,7 +26,7 @@ LATE = Failed("late")
 
 def count(slot: str = "source_a", **given: Any) -> None:
     default = {"connector": "twilio", "answer": FOUND, "elapsed_s": 0.02}
-    source_statistics.count(slot, [MemberCall(**{**default, **given})])
+    source_statistics.count(slot, [SourceCall(**{**default, **given})])
 
 
 def counted(*columns: str) -> list[tuple[Any, ...]]:
@@ -146,7 +146,6 @@ def test_the_last_answer_and_the_last_failures_are_kept(
 )
 def test_outcomes_without_a_call_are_not_results(process_buffer: WriteBuffer, call: dict[str, Any]) -> None:
     count(**call)
-    source_statistics.count_opened("twilio")
     count(connector=RULES_SOURCE, elapsed_s=None)
     process_buffer.flush()
     assert not SourceResult.objects.exists()

@@ -1,6 +1,10 @@
 """Prepares a new installation; `./run` runs this before it starts the server. A second run changes nothing."""
 
+import fcntl
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,7 @@ from django.db import DatabaseError, transaction
 from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer
 from callerid_project.announce import demo_token_file
-from core import loop, schema_state
+from core import db, loop, schema_state
 from core.database_errors import describe
 from phonebook.imports.numbering_plan import load_numbering_plan
 from phonebook.imports.sample_data import load_sample_data
@@ -31,13 +35,14 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self.changes = 0
         try:
-            self.migrate()
-            self.load_numbering_plan()
-            if settings.EMBEDDED:
-                if load_sample_data():
-                    self.report("Loaded the sample data.")
-                self.provide_demo_token(demo_token_file())
-                self.provide_admin()
+            with one_at_a_time():
+                self.migrate()
+                self.load_numbering_plan()
+                if settings.EMBEDDED:
+                    if load_sample_data():
+                        self.report("Loaded the sample data.")
+                    self.provide_demo_token(demo_token_file())
+                    self.provide_admin()
         except DatabaseError as error:
             raise CommandError(f"Cannot use the database: {describe(error)}") from error
         except OSError as error:
@@ -99,3 +104,21 @@ class Command(BaseCommand):
             f"Created the superuser 'admin' with the password {password}\n"
             "  It is not shown again. To change it, run `./run manage changepassword admin`."
         )
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """A lock across processes and hosts: quickstarts that start at once run one after the other."""
+    if db.VENDOR != "postgresql":
+        directory = os.open(settings.DATA_DIR, os.O_RDONLY)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(directory)
+        return
+    db.run("SELECT pg_advisory_lock(hashtext('callerid quickstart'))")
+    try:
+        yield
+    finally:
+        db.run("SELECT pg_advisory_unlock(hashtext('callerid quickstart'))")

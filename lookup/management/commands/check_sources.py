@@ -8,7 +8,7 @@ from core import numbers
 from core.commands import JSONCommand
 from lookup import source_actions
 from lookup.connectors import registry
-from lookup.search import SLOTS, members
+from lookup.search import SLOTS, bound_sources
 from lookup.source_actions import NUMBER
 from lookup.vendors import preset, preset_samples
 
@@ -43,16 +43,16 @@ class Command(JSONCommand):
     def _live(self, number: str) -> list[dict[str, Any]]:
         try:
             number = numbers.parse_typed(number)
-            bound = [(slot, member) for slot in SLOTS for member in members(slot)]
+            bound = [(slot, source) for slot in SLOTS for source in bound_sources(slot)]
         except numbers.InvalidNumber as error:
             raise CommandError(f"--number: invalid phone number ({error}).") from error
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
         rows: dict[str, dict[str, Any]] = {}
-        for _, member in bound:  # a source of both slots is called, and billed, once
-            if member.name not in rows:
-                rows[member.name] = asdict(source_actions.call(member, number))
-        return [{"slot": slot, **rows[member.name]} for slot, member in bound]
+        for _, source in bound:  # a source of both slots is called, and billed, once
+            if source.name not in rows:
+                rows[source.name] = asdict(source_actions.call(source, number))
+        return [{"slot": slot, **rows[source.name]} for slot, source in bound]
 
     def _samples(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []

@@ -12,7 +12,7 @@ from core.commands import JSONCommand
 from core.progress_bar import progress_bar
 from lookup.answers import Failed
 from lookup.management.commands.check_sources import shown
-from lookup.search import SLOTS, SearchResult, members, search
+from lookup.search import SLOTS, SearchResult, bound_sources, search
 from lookup.serializers import search_data
 
 
@@ -36,7 +36,7 @@ class Command(JSONCommand):
             raise CommandError("Nothing to look up: give numbers, or --file FILE.")
         try:
             for slot in SLOTS:
-                members(slot)
+                bound_sources(slot)
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
         rejected = failed = 0

@@ -17,6 +17,6 @@ class Command(JSONCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             source_actions.resume(name=options["name"], reason=options["reason"])
-        except source_actions.NotPaused as error:
+        except ValueError as error:
             raise CommandError(str(error)) from None
         self.write_result(options, {"source": options["name"]}, f"Resumed {options['name']}.")

@@ -9,7 +9,7 @@ let searching = false;
 
 /** A number without punctuation. The service refuses anything else that is left. */
 function digits(typed) {
-  // "(0)" is dialled only within the country. Numbers copied from an address book have invisible format characters.
+  // "(0)" is dialed only within the country. Numbers copied from an address book have invisible format characters.
   return typed.replace("(0)", "").replace(/[\s\p{Pd}\p{Cf}\u2212.()/]/gu, "").replace(/^\+/, "");
 }
 

@@ -6,7 +6,7 @@ UnreadableFile when the file as a whole cannot be read.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -82,7 +82,35 @@ def parse_number(text: str, region: str | None = None) -> int:
         raise InvalidCell(f"number {error}" if text.strip() else "no number") from None
 
 
-@lru_cache(maxsize=1024)
+def contact_rows(
+    entries: Iterable[tuple[int, str, str, str] | Rejected],
+    region: str | None,
+    parse: Callable[..., int] = parse_number,
+) -> Iterator[ContactRow | Rejected]:
+    """The rows of one contact: of each entry its line, the text that `parse` reads as a number, name and location. A
+    number that occurs twice counts once."""
+    seen: set[int] = set()
+    for entry in entries:
+        if isinstance(entry, Rejected):
+            yield entry
+            continue
+        line, text, name, location = entry
+        try:
+            number = parse(text, region)
+        except InvalidCell as error:
+            yield rejected_text(line, error, text)
+            continue
+        if number in seen:
+            continue
+        seen.add(number)
+        if not (name + location).isascii() and UNDECODED.search(name + location):
+            yield rejected(line, NOT_UTF8, number)
+        elif name or location:
+            yield line, number, name, location
+        else:
+            yield rejected(line, NO_NAME_OR_LOCATION, number)
+
+
 def parse_source(text: str) -> str:
     """The name of a source. Raises InvalidCell."""
     name = clean_text(text)
@@ -103,7 +131,6 @@ def parse_day(text: str, parse: Callable[[str], date], today: date) -> date:
     return day
 
 
-@lru_cache(maxsize=1024)
 def parse_subject(text: str) -> str:
     """The subject of a complaint: one line of at most MAX_SUBJECT characters."""
     return clean_text(text)[:MAX_SUBJECT].rstrip()

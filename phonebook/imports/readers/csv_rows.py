@@ -182,21 +182,7 @@ class ContactReader(CSVReader):
         """The numbers of a record, each with its name and location."""
 
     def parse(self, line: int, cells: list[str]) -> Iterator[ContactRow | Rejected]:
-        """A number that occurs twice in the record counts once."""
-        seen: set[int] = set()
-        for text, name, location in self.entries(cells):
-            try:
-                number = self.parse_number(text, self._region)
-            except InvalidCell as error:
-                yield Rejected(line, str(error))
-                continue
-            if number in seen:
-                continue
-            seen.add(number)
-            if name or location:
-                yield line, number, name, location
-            else:
-                yield base.rejected(line, base.NO_NAME_OR_LOCATION, number)
+        return base.contact_rows(((line, *entry) for entry in self.entries(cells)), self._region, self.parse_number)
 
 
 class ComplaintReader(CSVReader):

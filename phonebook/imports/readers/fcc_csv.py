@@ -14,8 +14,6 @@ from phonebook.imports.readers import base, csv_rows
 from phonebook.imports.readers.base import InvalidCell
 from phonebook.imports.readers.ftc_csv import parse_nanp_number
 
-SOURCE = "fcc"
-
 _TYPES = ("type of call", "type of call or messge", "type of call or message", "type of call or message(s)")
 _ROBOCALL = "prerecorded voice"
 

@@ -11,8 +11,6 @@ from datetime import date
 from phonebook.imports.readers import base, csv_rows
 from phonebook.imports.readers.base import InvalidCell
 
-SOURCE = "ftc"
-
 _NO_SUBJECT = "no subject provided"
 
 

@@ -1,8 +1,7 @@
 """Reader of the CSV that Google Contacts exports ("Google CSV"): one row per person or organization.
 
 Column names are English in every account language. The number of columns depends on the contacts: `Phone 1 - Value`,
-`Phone 2 - Value` and so on. A cell may hold several values separated by ` ::: `, and notes contain line breaks. The
-names used before 2024 (`Given Name`, `Organization 1 - Name`; general knowledge) are read too.
+`Phone 2 - Value` and so on. A cell may hold several values separated by ` ::: `, and notes contain line breaks.
 """
 
 import re
@@ -15,15 +14,9 @@ from phonebook.imports.readers import base, csv_rows
 _PHONE = re.compile(r"phone [0-9]+ - value")
 _CITY = re.compile(r"(address [0-9]+) - city")
 #: The columns of a name's parts, in the order in which they are written.
-_NAME = (
-    ("name prefix",),
-    ("first name", "given name"),
-    ("middle name", "additional name"),
-    ("last name", "family name"),
-    ("name suffix",),
-)
+_NAME = ("name prefix", "first name", "middle name", "last name", "name suffix")
 #: Used where the name is empty, best first.
-_OTHER_NAMES = (("organization name", "organization 1 - name"), ("file as",), ("nickname",))
+_OTHER_NAMES = ("organization name", "file as", "nickname")
 
 
 class GoogleReader(csv_rows.ContactReader):
@@ -32,8 +25,8 @@ class GoogleReader(csv_rows.ContactReader):
     def __init__(self, header: csv_rows.Header, **options: Any) -> None:
         super().__init__(header, **options)
         self._phones = [index for index, column in enumerate(header.columns) if _PHONE.fullmatch(column)]
-        self._names = [header.index(*columns) for columns in _NAME]
-        self._other_names = [header.index(*columns) for columns in _OTHER_NAMES]
+        self._names = list(map(header.index, _NAME))
+        self._other_names = list(map(header.index, _OTHER_NAMES))
         self._addresses = [
             tuple(header.index(f"{address[1]} - {part}") for part in ("city", "region", "country"))
             for address in map(_CITY.fullmatch, header.columns)
@@ -43,7 +36,7 @@ class GoogleReader(csv_rows.ContactReader):
     @classmethod
     def matches(cls, header: csv_rows.Header) -> bool:
         is_export = header.has("file as") or any(map(_PHONE.fullmatch, header.columns))
-        return is_export and header.has("first name", "given name")
+        return is_export and header.has("first name")
 
     def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
         numbers = [value for index in self._phones for value in _values(cells[index])]

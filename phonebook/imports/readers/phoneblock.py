@@ -17,8 +17,6 @@ from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ComplaintRow, InvalidCell, ListVersion, Rejected, UnreadableFile
 from phonebook.models import MAX_COUNT
 
-SOURCE = "phoneblock"
-
 #: The whole file is in memory while it is decoded.
 MAX_CHARACTERS = 256 * 2**20
 
@@ -47,7 +45,7 @@ def recognizes(first_line: str) -> bool:
 def read(
     lines: Iterator[str], *, source: str, today: date, oldest_day: date | None = None
 ) -> Iterator[ComplaintRow | Rejected | ListVersion]:
-    """Yield a row for each entry, with the line at which it begins and its votes as the total; a number occurs once.
+    """Yield a row for each entry, with its position instead of a line and its votes as the total; a number occurs once.
     `today` (in UTC) is the day of an entry without one; the list has entries of any age, whatever `oldest_day` is.
     Raises UnreadableFile."""
     try:
@@ -59,12 +57,8 @@ def read(
         raise UnreadableFile("not JSON, or incomplete") from None
     if blocklist.version is not None:
         yield ListVersion(blocklist.version)
-    line, begin, end = 1, 0, 0
     seen: set[int] = set()
     for position, raw in enumerate(blocklist.numbers, start=1):
-        previous, begin = begin, data.index(raw, end)
-        line += data.count(b"\n", previous, begin)
-        end = begin + len(raw)
         number = None
         try:
             number = base.parse_number(msgspec.json.decode(raw, type=_Number).phone)
@@ -72,13 +66,11 @@ def read(
                 raise InvalidCell(base.REPEATED)
             entry = msgspec.json.decode(raw, type=_Entry)
             subject = base.parse_subject(entry.rating) if isinstance(entry.rating, str) else ""
-            row = (line, number, source, _day(entry.last_activity, today), entry.votes, 0, subject, "")
-        except InvalidCell as error:
-            yield base.rejected(line, error, number, f"entry {position}")
+            row = (position, number, source, _day(entry.last_activity, today), entry.votes, 0, subject, "")
         except UnicodeDecodeError:
-            yield base.rejected(line, base.NOT_UTF8, number, f"entry {position}")
-        except msgspec.DecodeError as error:
-            yield base.rejected(line, error, number, f"entry {position}")
+            yield base.rejected(position, base.NOT_UTF8, number)
+        except (InvalidCell, msgspec.DecodeError) as error:
+            yield base.rejected(position, error, number)
         else:
             seen.add(number)
             yield row

@@ -6,7 +6,6 @@ Contacts: `number`, and `name`, `location` or both. Complaints: `number`, `day`,
 
 from collections.abc import Sequence
 from datetime import date
-from functools import lru_cache
 
 from core import numbers
 from core.text import clean_text
@@ -35,7 +34,7 @@ class PlainContactReader(csv_rows.ContactReader):
 
     def entries(self, cells: list[str]) -> list[tuple[str, str, str]]:
         number, name, location = self.pick(cells)
-        return [(number, clean_text(name), _clean_location(location))]
+        return [(number, clean_text(name), clean_text(location))]
 
 
 class PlainComplaintReader(csv_rows.ComplaintReader):
@@ -55,10 +54,6 @@ class PlainComplaintReader(csv_rows.ComplaintReader):
         return source, day, total, robocalls, base.parse_subject(subject), base.WHOLE_COUNT
 
 
-_clean_location = lru_cache(maxsize=4096)(clean_text)  # few locations differ
-
-
-@lru_cache(maxsize=4096)
 def _parse_count(text: str, column: str) -> int:
     """Raises InvalidCell."""
     text = text.strip()

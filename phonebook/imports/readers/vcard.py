@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from core.text import clean_text
 from phonebook.imports.readers import base
-from phonebook.imports.readers.base import ContactRow, InvalidCell, Rejected
+from phonebook.imports.readers.base import ContactRow, Rejected
 
 #: Characters of an unfolded property, with its name and parameters. Pictures are longer, and not used.
 MAX_PROPERTY = 16 * 1024
@@ -98,7 +98,8 @@ class _Line:
         if any(self.border):
             return False
         is_fold = text[:1] in (" ", "\t")
-        head = self._head() if self._ends_with_equals or not (is_fold or ":" in text) else None
+        parts = self.split() if self._ends_with_equals or not (is_fold or ":" in text) else None
+        head = parts and parts[0]
         soft_break = self._ends_with_equals and head is not None and head.quoted_printable
         # A value that ends with a soft break does not contain the next card.
         is_quoted = soft_break and not any(_border(text))
@@ -119,11 +120,6 @@ class _Line:
         value_at = match.end() if match else self.text.find(":") + 1  # the latter after an unclosed quotation mark
         return (_parse_head(self.text[: value_at - 1]), self.text[value_at:]) if value_at else None
 
-    def _head(self) -> "_Head | None":
-        """None if it is not complete."""
-        match = _HEAD.match(self.text)
-        return _parse_head(match[0][:-1]) if match else None
-
 
 def _border(text: str) -> tuple[bool, bool]:
     """Whether the line ends a card, and whether it begins one."""
@@ -139,7 +135,6 @@ class _Head:
     quoted_printable: bool
     base64: bool
     charset: str | None
-    preferred: bool
 
     def decode(self, value: str, *, folds_are_text: bool) -> str:
         """The value unfolded and decoded; what cannot be decoded matches base.UNDECODED."""
@@ -171,7 +166,6 @@ def _parse_head(text: str) -> _Head:
         quoted_printable="QUOTED-PRINTABLE" in values["ENCODING"],
         base64=not values["ENCODING"].isdisjoint({"B", "BASE64"}),
         charset=next(filter(None, map(_charset, sorted(values["CHARSET"]))), None),
-        preferred="PREF" in values["TYPE"] or "1" in values["PREF"],
     )
 
 
@@ -197,10 +191,8 @@ class _Card:
         self._is_21 = False
         self._names = dict.fromkeys(_NAMES, "")
         self._location = ""
-        self._preferred_location = ""
-        #: In the order of the file: line and number, or what is wrong with a line.
-        self._entries: list[tuple[int, int] | Rejected] = []
-        self._numbers: set[int] = set()
+        #: In the order of the file: line and text of a number, or what is wrong with a line.
+        self._entries: list[tuple[int, str] | Rejected] = []
 
     def add(self, line: _Line) -> None:
         parts = line.split()
@@ -219,54 +211,30 @@ class _Card:
         if head.name == "TEL":
             self._add_number(line.number, value)
         elif head.name == "ADR":
-            self._add_address(value, head.preferred)
+            self._location = self._location or self._parse_address(value)
         else:
             self._names[head.name] = self._names[head.name] or self._parse_name(head.name, value)
 
     def rows(self) -> Iterator[ContactRow | Rejected]:
         """The rows of the complete card."""
         name = next(filter(None, self._names.values()), "")
-        location = self._preferred_location or self._location
-        reason = None
-        if _has_undecoded(name) or _has_undecoded(location):
-            reason = base.NOT_UTF8
-        elif not (name or location):
-            reason = base.NO_NAME_OR_LOCATION
-        for entry in self._entries:
-            if isinstance(entry, Rejected):
-                yield entry
-            elif reason is None:
-                yield *entry, name, location
-            else:
-                line, number = entry
-                yield base.rejected(line, reason, number)
+        entries = (entry if isinstance(entry, Rejected) else (*entry, name, self._location) for entry in self._entries)
+        return base.contact_rows(entries, self._region)
 
     def _add_number(self, line: int, value: str) -> None:
         if _has_undecoded(value):
             self._entries.append(Rejected(line, base.NOT_UTF8))
             return
         text = _unescape(value, self._is_21).strip()
-        is_uri = text[:4].lower() == "tel:"
-        if is_uri:
-            text = text[4:].strip()
-        if not text:
-            return
-        try:
-            number = base.parse_number(_number_of_uri(text) if is_uri else text, self._region)
-        except InvalidCell as error:
-            self._entries.append(base.rejected_text(line, error, text))
-            return
-        if number not in self._numbers:
-            self._numbers.add(number)
-            self._entries.append((line, number))
+        if text[:4].lower() == "tel:":
+            text = _number_of_uri(text[4:].strip())
+        if text:
+            self._entries.append((line, text))
 
-    def _add_address(self, value: str, preferred: bool) -> None:
+    def _parse_address(self, value: str) -> str:
         parts = (_components(value, self._is_21) + [""] * 7)[3:7]
         locality, area, _postal_code, country = map(_clean, parts)
-        location = _clean(", ".join(filter(None, dict.fromkeys((locality, area))))) or country
-        self._location = self._location or location
-        if preferred:
-            self._preferred_location = self._preferred_location or location
+        return _clean(", ".join(filter(None, dict.fromkeys((locality, area))))) or country
 
     def _parse_name(self, name: str, value: str) -> str:
         if name == "FN":

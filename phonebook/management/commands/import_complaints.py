@@ -52,12 +52,5 @@ class Command(ImportCommand):
         for day in result.days:
             if day.files > 1:
                 self.stdout.write(f"Note: {day.source} {day.day} is in {day.files} files; their rows were added up.")
-        for day in result.days:
-            if day.is_loss:
-                warning = (
-                    f"Warning: {day.source} {day.day}: {day.removed:,} of {day.numbers:,} numbers removed. Import all "
-                    "files of a day with one command."
-                )
-                self.stdout.write(self.style.WARNING(warning))
         if result.version is not None:
             self.stdout.write(f"Block list version {result.version}; get the next changes with since={result.version}.")

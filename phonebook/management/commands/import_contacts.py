@@ -1,13 +1,10 @@
 from typing import Any
 
-import phonenumbers
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from core import numbers
 from phonebook.imports.contacts import ContactImport
-from phonebook.imports.pipeline import ImportResult
 from phonebook.management.import_command import REJECTED_ROWS, ImportCommand
-
-REGION_NEEDED = {"number has no country code", "number does not fit its country's numbering plan"}
 
 
 class Command(ImportCommand):
@@ -23,27 +20,11 @@ class Command(ImportCommand):
         super().add_arguments(parser)
         parser.add_argument(
             "--region",
-            type=_region,
             help="Where numbers without a plus are dialed, such as US; without it they need their country code.",
         )
 
     def importer_options(self, options: dict[str, Any]) -> dict[str, Any]:
-        return {"region": options["region"]}
-
-    def summarize(self, result: ImportResult, titles: str, options: dict[str, Any]) -> None:
-        super().summarize(result, titles, options)
-        if options["region"] is None and REGION_NEEDED & result.rejected.keys():
-            self.stdout.write(
-                "To import numbers without a country code, add --region, such as --region US. Without it, numbers must "
-                "begin with a plus, except in a plain CSV file."
-            )
-
-
-def _region(text: str) -> str:
-    region = text.upper()
-    if region not in phonenumbers.SUPPORTED_REGIONS:
-        raise ValueError
-    return region
-
-
-_region.__name__ = "region (ISO 3166-1 alpha-2, such as US)"  # argparse: "invalid … value"
+        region = options["region"] and options["region"].upper()
+        if region and region not in numbers.REGIONS:
+            raise CommandError(f"--region: {options['region']} is no ISO 3166-1 code such as US.")
+        return {"region": region}

@@ -1,14 +1,12 @@
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from core import history
 from phonebook.imports import data_sets
-from phonebook.imports.refresh import DEFAULT_SOURCES, AlreadyRunning, RefreshResult, refresh
-from phonebook.management.import_command import BackgroundCommand, counts_text
+from phonebook.imports.refresh import DEFAULT_SOURCES, AlreadyRunning, refresh
+from phonebook.management.import_command import BackgroundCommand
 from phonebook.models import ComplaintDay
 
 
@@ -37,34 +35,14 @@ class Command(BackgroundCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         sources = dict.fromkeys(options["source"] or settings.REFRESH_SOURCES or DEFAULT_SOURCES)
-        results: dict[str, RefreshResult] = {}
+        results = refresh(
+            sources, today=datetime.now(UTC).date(), full=options["full"], allow_loss=options["allow_loss"]
+        )
         try:
-            today = datetime.now(UTC).date()
-            for source, result in refresh(sources, today=today, full=options["full"], allow_loss=options["allow_loss"]):
-                results[source] = result
-                self._report(source, result, options)
+            count, failed = self.report_each(results, options, model=ComplaintDay, unit="file", done="Downloaded")
         except AlreadyRunning as error:
             raise CommandError("Another refresh_data is running. Nothing was changed.") from error
         except OSError as error:
             raise CommandError(f"{error.filename or 'A file'}: {error.strerror or error}") from error
-        except KeyboardInterrupt as error:
-            raise CommandError("Interrupted. Run it again for the rest: nothing counts twice.") from error
-        if options["json"]:
-            self.write_json({source: asdict(result) for source, result in results.items()})
-        if failed := sum(bool(result.errors) for result in results.values()):
-            raise CommandError(f"{failed} of {len(results)} sources failed.")
-
-    def _report(self, source: str, result: RefreshResult, options: dict[str, Any]) -> None:
-        for error in result.errors:
-            self.stderr.write(f"{source}: {error}.")
-        if result.files:
-            message = f"Imported ({source}, downloaded): {counts_text(result, all_of_them=True)}."
-            history.record(action=history.Action.IMPORT, model=ComplaintDay, name="import", message=message)
-        if options["json"]:
-            return
-        if result.files:
-            files = f"{result.files:,} file{'s' * (result.files > 1)}"
-            rejected = f"{sum(result.rejected.values()):,} rejected"
-            self.stdout.write(f"{source}: {files}, {result.read:,} rows read, {rejected}. {counts_text(result)}.")
-        elif not result.errors:
-            self.stdout.write(f"{source}: nothing new.")
+        if failed:
+            raise CommandError(f"{failed} of {count} sources failed.")

@@ -1,4 +1,4 @@
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -6,9 +6,9 @@ from django.core.management.base import CommandError, CommandParser
 
 from core import history
 from core.commands import task_ended
-from phonebook.address_books.sync import TASK, SyncResult, remove, sync
+from phonebook.address_books.sync import TASK, remove, sync
 from phonebook.imports.readers.base import Rejected
-from phonebook.management.import_command import BackgroundCommand, RejectList, counts_text
+from phonebook.management.import_command import BackgroundCommand, RejectList
 from phonebook.models import AddressBook, Contact
 
 
@@ -25,9 +25,6 @@ class Command(BackgroundCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument(
-            "--book", action="append", choices=settings.ADDRESS_BOOKS, help="Only this one; may be repeated."
-        )
         parser.add_argument("--full", action="store_true", help="Transfer all cards, also those that have not changed.")
         parser.add_argument(
             "--allow-loss", action="store_true", help="Also if a book would lose more than half of its numbers."
@@ -42,53 +39,26 @@ class Command(BackgroundCommand):
             return
         if not settings.ADDRESS_BOOKS:
             raise CommandError("Set ADDRESS_BOOKS, such as ADDRESS_BOOKS=office. See docs/address-books.md.")
-        names = list(dict.fromkeys(options["book"] or settings.ADDRESS_BOOKS))
-        results: dict[str, SyncResult] = {}
         with RejectList(self, options["rejects"]) as rejects:
 
             def without_card(place: str, row: Rejected) -> None:
                 """Standard error becomes a log, and a card's path may have a name or a number."""
                 rejects.add(place.partition(" ")[0], replace(row, line=0))
 
-            try:
-                for name, result in sync(
-                    names,
-                    on_reject=rejects.add if options["rejects"] else without_card,
-                    full=options["full"],
-                    allow_loss=options["allow_loss"],
-                    dry_run=options["dry_run"],
-                ):
-                    results[name] = result
-                    self._report(name, result, options)
-            except KeyboardInterrupt as error:
-                raise CommandError("Interrupted. The next run does the rest.") from error
-        failed = [name for name, result in results.items() if result.error]
-        if not options["dry_run"] and names == settings.ADDRESS_BOOKS:
+            results = sync(
+                settings.ADDRESS_BOOKS,
+                on_reject=rejects.add if options["rejects"] else without_card,
+                full=options["full"],
+                allow_loss=options["allow_loss"],
+                dry_run=options["dry_run"],
+            )
+            count, failed = self.report_each(results, options, model=Contact, unit="card", done="Synchronized")
+        if not options["dry_run"]:
             task_ended.send(Command, task=TASK, succeeded=not failed)
-        if options["json"]:
-            self.write_json({name: asdict(result) for name, result in results.items()})
-        elif options["dry_run"]:
+        elif not options["json"]:
             self.stdout.write("Dry run: nothing was changed.")
         if failed:
-            raise CommandError(f"{len(failed)} of {len(results)} address books failed.")
-
-    def _report(self, name: str, result: SyncResult, options: dict[str, Any]) -> None:
-        if result.error:
-            self.stderr.write(f"{name}: {result.error}.")
-            return
-        if not options["dry_run"] and (result.added or result.changed or result.removed):
-            message = f"Synchronized ({name}): {counts_text(result, all_of_them=True)}."
-            history.record(action=history.Action.IMPORT, model=Contact, name="synchronization", message=message)
-        if options["json"]:
-            return
-        if not result.cards and not result.removed_cards and not result.rejected:
-            self.stdout.write(f"{name}: nothing new.")
-            return
-        cards = f"{result.cards:,} card{'s' * (result.cards != 1)}"
-        rejected = f"{sum(result.rejected.values()):,} rejected"
-        self.stdout.write(f"{name}: {cards}, {result.read:,} numbers read, {rejected}. {counts_text(result)}.")
-        for reason, count in result.rejected.items():
-            self.stdout.write(f"  {count:,} rejected: {reason}")
+            raise CommandError(f"{failed} of {count} address books failed.")
 
     def _remove(self, name: str) -> None:
         if name in settings.ADDRESS_BOOKS:

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection, connections
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -112,6 +113,13 @@ def entry_at(token: ApiToken, when: datetime, **values: Any) -> CreditEntry:
 
 
 def query_count(client: Client, url: str, parameters: dict[str, Any] | None = None) -> int:
+    ContentType.objects.clear_cache()  # else the first page reads one more row than the same page later
     with CaptureQueriesContext(connection) as captured:
         assert client.get(url, parameters or {}).status_code == 200
     return len(captured)
+
+
+def a_lock_is_awaited() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        return bool(cursor.fetchone()[0])

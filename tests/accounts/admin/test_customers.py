@@ -1,16 +1,14 @@
 """The console's pages of customers: list, page, the form of their tokens, and their ledger."""
 
-import csv
 import re
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.contenttypes.models import ContentType
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -18,9 +16,18 @@ from django.utils import timezone
 from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer, TokenDay
 from tests import awaited
-from tests.accounts.admin.pages import LEDGER, LIST, issue, issue_token, listed_entries, page, query_count, submit
+from tests.accounts.admin.pages import (
+    LEDGER,
+    LIST,
+    a_lock_is_awaited,
+    issue,
+    issue_token,
+    listed_entries,
+    page,
+    query_count,
+    submit,
+)
 from tests.console.role_table import logged_in
-from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -67,7 +74,7 @@ def test_list_finds_customers_by_what_is_known_of_them(admin_client: Client, cus
         assert listed(admin_client, q=text) == ["Example Ltd"], text
     assert listed(admin_client) == ["Other Ltd", "Example Ltd"]
     assert listed(admin_client, q="nobody") == []
-    assert admin_client.get(CUSTOMERS, {"q": api_key})["Location"] == f"{CUSTOMERS}?"
+    assert admin_client.get(CUSTOMERS, {"q": api_key})["Location"] == CUSTOMERS
 
 
 def test_list_shows_tokens_balance_searches_and_contacts(admin_client: Client, customer: Customer) -> None:
@@ -83,7 +90,6 @@ def test_list_shows_tokens_balance_searches_and_contacts(admin_client: Client, c
 
 def test_list_and_page_have_a_constant_number_of_queries(admin_client: Client, customer: Customer) -> None:
     def queries() -> list[int]:
-        ContentType.objects.clear_cache()  # else the first page reads one more row than the same page later
         return [query_count(admin_client, url) for url in (CUSTOMERS, page_of(customer))]
 
     token_of(customer, "first")
@@ -116,12 +122,6 @@ def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer
     assert {entry.token.name for entry in context["entries"]} == {"spent", "other", "gone"}
 
 
-def test_page_of_a_new_customer_has_no_figures(admin_client: Client, customer: Customer) -> None:
-    text = admin_client.get(page_of(customer)).text
-    assert "No tokens." in text
-    assert "No ledger entries." in text
-
-
 def test_contacts_are_added_and_deleted_without_a_trace(admin_client: Client, customer: Customer) -> None:
     kept = customer.contacts.get()
     added = form(
@@ -135,12 +135,6 @@ def test_contacts_are_added_and_deleted_without_a_trace(admin_client: Client, cu
     assert admin_client.post(page_of(customer), removed).status_code == 302
     assert customer.contacts.count() == 1
     assert "@" not in "".join(f"{row.object_repr} {row.get_change_message()}" for row in LogEntry.objects.all())
-
-
-def test_same_address_twice_is_refused(admin_client: Client, customer: Customer) -> None:
-    twice = [{"customer": customer.pk, "email": "new@example.org"}] * 2
-    assert admin_client.post(page_of(customer), form(*twice)).status_code == 200
-    assert customer.contacts.count() == 1
 
 
 # --- The customer of a token ---------------------------------------------------------------------------------------
@@ -201,72 +195,7 @@ def test_ledger_of_a_customer_has_all_its_tokens(admin_client: Client, customer:
     assert "This customer does not exist." in admin_client.get(LEDGER, {"customer": 999}).text
 
 
-def test_export_of_a_customer_has_all_entries(
-    admin_client: Client, customer: Customer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("accounts.admin.ledger_export.PAGE_ROWS", 2)
-    first, second = token_of(customer, "first", 1), token_of(customer, "second", 2)
-    issue_token("of nobody")
-    for n in range(3):
-        credits.top_up(token=first, amount=1, actor="op", reason=f"r{n}")
-    for query, expected in (
-        (f"customer={customer.pk}", [*["first"] * 3, "second", "first"]),
-        (f"customer={customer.pk}&token=%23{second.pk}", ["second"]),
-        (f"customer={customer.pk}&kind=top-up", ["first"] * 3),
-    ):
-        response: Any = admin_client.post(f"{LEDGER}export/?{query}")
-        rows = list(csv.DictReader(b"".join(response.streaming_content).decode().splitlines()))
-        assert [row["token"] for row in rows] == expected
-        assert f"ledger-customer-{customer.pk}" in response["Content-Disposition"]
-
-
 # --- A token is assigned while its customer is deleted ------------------------------------------------------------
-
-
-def wait_for_lock(other: Future[Any]) -> None:
-    """Until `other` waits for a lock of this transaction, or is done. On SQLite nobody can see it: it may not yet have
-    begun, and begins when this transaction has ended."""
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    with connection.cursor() as cursor:
-        while connection.vendor == "postgresql" and not other.done():
-            cursor.execute("SELECT pg_stat_clear_snapshot()")  # a transaction sees its first one otherwise
-            cursor.execute(waiting)
-            if cursor.fetchone()[0]:
-                return
-
-
-def in_thread(pool: ThreadPoolExecutor, act: Callable[[], Any]) -> Future[Any]:
-    def closing() -> Any:
-        try:
-            return act()
-        finally:
-            connection.close()
-
-    return pool.submit(closing)
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("bulk", [False, True])
-def test_customer_that_gets_a_token_is_not_deleted(bulk: bool) -> None:
-    customer = customers.create(name="Example Ltd")
-    client = logged_in("superuser")
-    url = reverse("admin:accounts_customer_delete", args=[customer.pk])
-    sent = {"post": "yes"}
-    if bulk:
-        url = reverse("admin:accounts_customer_changelist")
-        sent |= {"action": "delete_selected", "_selected_action": str(customer.pk)}
-    with ThreadPoolExecutor() as pool:
-        with transaction.atomic():
-            token = tokens.issue(name="pbx", actor="test", customer=customer).token
-            deletion = in_thread(pool, lambda: client.post(url, sent))
-            wait_for_lock(deletion)
-        response = deletion.result()
-    assert response.status_code == 200
-    assert (
-        "deleting the following protected related objects" in words(response.text) or "Cannot delete" in response.text
-    )
-    token.refresh_from_db()
-    assert token.customer == customer
 
 
 @pytest.mark.django_db(transaction=True)
@@ -277,19 +206,38 @@ def test_customer_that_is_deleted_gets_no_token(issue: bool) -> None:
     token = tokens.issue(name="pbx", actor="test").token
 
     def assign() -> str:
-        if issue:
-            with pytest.raises(ValueError, match="deleted meanwhile") as refused:
-                tokens.issue(name="second", actor="test", customer=customer)
-            return str(refused.value)
-        sent = {"name": "pbx", "customer": f"#{customer.pk}", "note": "", "contact": "", "low_balance_at": ""}
-        return str(client.post(reverse("admin:accounts_apitoken_change", args=[token.pk]), sent).text)
+        try:
+            if issue:
+                with pytest.raises(ValueError, match="deleted meanwhile") as refused:
+                    tokens.issue(name="second", actor="test", customer=customer)
+                return str(refused.value)
+            sent = {"name": "pbx", "customer": f"#{customer.pk}", "note": "", "contact": "", "low_balance_at": ""}
+            return str(client.post(reverse("admin:accounts_apitoken_change", args=[token.pk]), sent).text)
+        finally:
+            connection.close()
 
     with ThreadPoolExecutor() as pool:
         with transaction.atomic():
-            customers.lock([customer.pk])
             Customer.objects.get(pk=customer.pk).delete()
-            assignment = in_thread(pool, assign)
-            wait_for_lock(assignment)
+            assignment = pool.submit(assign)
+            # Until it waits for the lock. On SQLite nobody can see that, and it may begin after this transaction.
+            while connection.vendor == "postgresql" and not a_lock_is_awaited() and not assignment.done():
+                time.sleep(0.005)
         answer = assignment.result()
     assert "deleted meanwhile" in answer or "There is no customer with this id" in answer
     assert not ApiToken.objects.exclude(customer=None).exists()
+
+
+def delete_without_a_look(customer: Customer) -> None:
+    """As a deletion that has not seen the customer's token."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("DELETE FROM accounts_customer WHERE id = %s", [customer.pk])
+
+
+@pytest.mark.django_db(transaction=True)
+def test_customer_that_gets_a_token_is_not_deleted(customer: Customer) -> None:
+    token = token_of(customer, "pbx")
+    with pytest.raises(IntegrityError):
+        delete_without_a_look(customer)
+    token.refresh_from_db()
+    assert token.customer == customer

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
 
-from accounts import audit, tokens
+from accounts import tokens
 from accounts.models import ApiToken, CreditEntry
 from tests import awaited
 from tests.accounts.admin.pages import (
@@ -43,11 +43,6 @@ def test_issuing_makes_a_token_with_its_first_ledger_entry(admin_client: Client)
     entry = CreditEntry.objects.get()
     assert (entry.kind, entry.amount, entry.actor) == ("issue", 100, "admin")
     assert history() == [("admin", "Issued: 100 credits, 30 days. order")]
-
-
-def test_issue_page_has_the_default_lifetime(admin_client: Client, settings: Any) -> None:
-    settings.TOKEN_DAYS = 77
-    assert 'name="days" value="77"' in admin_client.get(ADD).text
 
 
 def assert_shown_once(client: Client, response: Any, token: ApiToken, logged: str) -> None:
@@ -147,23 +142,6 @@ def test_top_up_is_one_ledger_entry_with_operator_and_reason(admin_client: Clien
     assert f"ledger entry {entry.pk}" in admin_client.get(page(token, "change")).text
 
 
-def test_message_names_the_reference_of_a_top_up(admin_client: Client, token: ApiToken) -> None:
-    fields = {"amount": 2500, "reason": "Bank transfer", "own_reference": "INV-17"}
-    submit(admin_client, page(token, "top-up"), **fields)
-    entry = token.entries.get(kind="top-up")
-    message = f"Added ledger entry {entry.pk}, top-up of +2,500 credits, reference INV-17, balance 2,530. Bank transfer"
-    assert history() == [("admin", message)]
-
-
-def test_state_of_a_token_has_its_own_color_on_each_page(admin_client: Client, token: ApiToken) -> None:
-    """The revoke page is red, an active token is green."""
-    label = r"<span class=\"[^>]*text-(\w+)-700[^>]*>\s*active"
-    for action in ("change", "top-up", "rotate", "revoke"):
-        match = re.search(label, admin_client.get(page(token, action)).text)
-        assert match is not None
-        assert match[1] == "green"
-
-
 @pytest.mark.parametrize("action", ["top-up", "adjust"])
 def test_resubmitted_page_adds_one_ledger_entry(admin_client: Client, token: ApiToken, action: str) -> None:
     url = page(token, action)
@@ -173,37 +151,17 @@ def test_resubmitted_page_adds_one_ledger_entry(admin_client: Client, token: Api
     assert "Already recorded (ledger entry" in admin_client.get(page(token, "change")).text
 
 
-def test_two_pages_are_two_top_ups(admin_client: Client, token: ApiToken) -> None:
-    for _ in range(2):
-        submit(admin_client, page(token, "top-up"), amount=25, reason="Invoice 17")
-    assert amounts(token, "top-up") == [25, 25]
-
-
 def test_operators_reference_is_unique_over_all_pages(admin_client: Client, token: ApiToken) -> None:
     for _ in range(2):
         submit(admin_client, page(token, "top-up"), amount=25, reason="paid", own_reference=" INV-17 ")
     assert amounts(token, "top-up") == [25]
-    assert token.entries.get(kind="top-up").reference == "INV-17"
+    entry = token.entries.get(kind="top-up")
+    assert entry.reference == "INV-17"
+    message = f"Added ledger entry {entry.pk}, top-up of +25 credits, reference INV-17, balance 55. paid"
+    assert history() == [("admin", message)]
     response = submit(admin_client, page(token, "top-up"), amount=26, reason="paid", own_reference="INV-17")
     assert "This reference was used for another entry" in response.text
     assert (balance(token), len(history())) == (55, 1)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_top_up_page_submitted_concurrently_is_one_top_up(admin_user: User, token: ApiToken) -> None:
-    answers = post_concurrently(
-        admin_user, page(token, "top-up"), {"once": str(uuid4()), "amount": 25, "reason": "Invoice 17"}
-    )
-    assert [answer.status_code for answer in answers] == [302] * 3
-    assert (balance(token), amounts(token, "top-up"), len(history())) == (55, [25], 1)
-
-
-def test_adjustment_cannot_make_the_balance_negative(admin_client: Client, token: ApiToken) -> None:
-    submit(admin_client, page(token, "adjust"), amount=-30, reason="mistake")
-    response = submit(admin_client, page(token, "adjust"), amount=-1, reason="greed")
-    assert "The balance must stay between 0" in response.text
-    assert (amounts(token, "adjustment"), balance(token), len(history())) == ([-30], 0, 1)
-    assert audit.audit() == []
 
 
 @pytest.mark.parametrize(
@@ -242,30 +200,11 @@ def test_rejected_action_says_why_and_changes_nothing(
 # --- Rotate and revoke -------------------------------------------------------------------------------------------
 
 
-def test_rotation_without_grace_stops_the_previous_token(admin_client: Client) -> None:
-    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
-    response = submit(admin_client, page(issued.token, "rotate"), grace_minutes=0, reason="leaked")
-    with pytest.raises(tokens.InvalidToken):
-        awaited.verify(issued.api_key)
-    assert "works until" not in response.text
-    assert balance(issued.token) == 3
-    assert history() == [("admin", "Rotated with a grace period of 0 minutes. leaked")]
-
-
 def test_rotation_grace_is_a_day_by_default(admin_client: Client) -> None:
     issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
     asked = admin_client.get(page(issued.token, "rotate"))
     assert asked.context["form"]["grace_minutes"].value() == 24 * 60
     assert "Keep the old token valid for (minutes): 1440 = one day, 0 = stop immediately." in asked.text
-
-
-def test_revoked_token_takes_no_top_up_and_says_why(admin_client: Client, token: ApiToken) -> None:
-    tokens.revoke(token=token)
-    response = submit(admin_client, page(token, "top-up"), amount=5, reason="paid")
-    assert "This token is revoked, so nobody could spend the credits." in response.text
-    assert (balance(token), amounts(token, "top-up"), history()) == (30, [], [])
-    assert submit(admin_client, page(token, "adjust"), amount=-30, reason="settled").status_code == 302
-    assert balance(token) == 0
 
 
 def test_resubmitted_rotation_keeps_the_first_grace_period(admin_client: Client) -> None:

@@ -172,23 +172,6 @@ def test_page_has_a_constant_number_of_queries(admin_client: Client, token: ApiT
     assert queries() == little
 
 
-def test_page_shows_when_the_grace_period_ends(admin_client: Client, token: ApiToken) -> None:
-    assert "Grace ends" not in admin_client.get(page(token, "change")).text
-    tokens.rotate(token=token, grace=timedelta(hours=1))
-    assert "Grace ends" in admin_client.get(page(token, "change")).text
-
-
-@pytest.mark.parametrize("action", ["top-up", "adjust", "rotate", "revoke"])
-def test_action_page_shows_the_token_and_its_state(admin_client: Client, token: ApiToken, action: str) -> None:
-    def text() -> str:
-        return " ".join(re.sub("<[^>]*>", "", admin_client.get(page(token, action)).text).split())
-
-    assert "pbx (#" in text()
-    assert "30 credits, active" in text()
-    tokens.revoke(token=token)
-    assert "30 credits, revoked" in text()
-
-
 def test_list_without_a_filter_offers_no_link_to_all(admin_client: Client, token: ApiToken) -> None:
     assert "Show all" not in admin_client.get(LIST).text
     for query in ({"q": "pbx"}, {"state": "active"}):

@@ -18,6 +18,7 @@ from tests.accounts.admin.pages import (
     ADD,
     BULK,
     LIST,
+    a_lock_is_awaited,
     amounts,
     balance,
     hidden_fields,
@@ -121,12 +122,6 @@ def test_two_pages_of_one_operator_do_not_deadlock(supporter: User, token: ApiTo
     assert balance(token) == 90
 
 
-def a_lock_is_awaited() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-        return bool(cursor.fetchone()[0])
-
-
 # --- Several tokens ------------------------------------------------------------------------------------------------
 
 
@@ -150,16 +145,6 @@ def test_resubmitted_bulk_page_tops_up_each_token_once(admin_client: Client, tok
     assert [amounts(one, "top-up") for one in (token, other, apart, revoked)] == [[5], [5], [], []]
     assert [who for who, _ in history()] == ["admin", "admin"]
     assert "thanks" in history()[0][1]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_bulk_page_submitted_concurrently_tops_up_once(admin_user: User, token: ApiToken) -> None:
-    other = issue_token("other")
-    fields = {"once": str(uuid4()), "tokens": f"{token.pk},{other.pk}", "amount": 5, "reason": "x"}
-    answers = post_concurrently(admin_user, BULK, fields)
-    assert [answer.status_code for answer in answers] == [302] * 3
-    assert [amounts(one, "top-up") for one in (token, other)] == [[5], [5]]
-    assert len(history()) == 2
 
 
 def test_operators_reference_is_unique_over_bulk_pages(admin_client: Client, token: ApiToken) -> None:
@@ -208,39 +193,12 @@ def test_bulk_page_does_not_exceed_the_allowance(support: Client, token: ApiToke
     assert [balance(one) for one in (token, other)] == [90, 70]
 
 
-def test_bulk_page_needs_the_permission_to_top_up(client: Client, token: ApiToken) -> None:
-    user = User.objects.create_user("other", password="x", is_staff=True)
-    every = Permission.objects.filter(content_type__app_label="accounts").exclude(codename="top_up_apitoken")
-    user.user_permissions.set(every)
-    client.force_login(user)
-    assert "top_up_selected" not in client.get(LIST).text
-    select(client, token)
-    fields = {"once": str(uuid4()), "tokens": str(token.pk), "amount": 5, "reason": "x"}
-    assert client.post(BULK, fields).status_code == 403
-    assert client.get(BULK).status_code == 403
-    assert balance(token) == 30
-
-
-def test_list_has_no_delete_action(admin_client: Client, token: ApiToken) -> None:
-    text = admin_client.get(LIST).text
-    assert "top_up_selected" in text
-    assert "delete_selected" not in text
-
-
 @pytest.mark.parametrize("wrong", ["", "x", "1,", "1;2", "9" * 19, ",".join(map(str, range(1, 902)))])
 def test_invalid_bulk_page_adds_nothing(admin_client: Client, token: ApiToken, wrong: str) -> None:
     fields = {"once": str(uuid4()), "tokens": wrong, "amount": 5, "reason": "x"}
     assert "errorlist" in admin_client.post(BULK, fields).text
     assert admin_client.get(BULK)["Location"] == LIST
     assert balance(token) == 30
-
-
-@pytest.mark.parametrize("wrong", [{"amount": ""}, {"reason": ""}, {"own_reference": "x" * 101}])
-def test_rejected_bulk_page_keeps_its_tokens(admin_client: Client, token: ApiToken, wrong: dict[str, Any]) -> None:
-    data, answer = send(admin_client, token, **wrong)
-    assert "errorlist" in answer.text
-    assert hidden_fields(answer)["tokens"] == data["tokens"]
-    assert (balance(token), history()) == (30, [])
 
 
 def test_select_across_takes_the_search_results_up_to_a_limit(

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -78,11 +79,8 @@ def test_source_slower_than_the_deadline_fails(
     vendors.a.behave_as(upstream.slow(0.6, upstream.says(upstream.GOOD_A)))
     out, _, failed = run(capsys, "check_sources", "--json")
     first = json.loads(out.splitlines()[0])
-    assert (first["ok"], first["answer"]["name"], first["fix"]) == (
-        False,
-        "Example Bakery",
-        "too slow: a search waits 0.5 s",
-    )
+    assert (first["ok"], first["answer"]["name"]) == (False, "Example Bakery")
+    assert first["fix"] == "too slow: a search waits 0.5 s"
     assert failed == "1 of 2 failed."
 
 
@@ -391,8 +389,7 @@ def test_invalid_preset_is_a_check_with_its_file_and_key(mine: Any, settings: An
 
 
 def test_operators_preset_overrides_the_shipped_one(settings: Any, tmp_path: Path) -> None:
-    shipped = registry.presets()["twilio"]
-    (tmp_path / "twilio.toml").write_text(shipped.read_text(encoding="utf-8"), encoding="utf-8")
+    shutil.copy(registry.presets()["twilio"], tmp_path)
     settings.PRESET_DIR = str(tmp_path)
     assert registry.presets()["twilio"] == tmp_path / "twilio.toml"
 

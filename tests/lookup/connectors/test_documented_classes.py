@@ -102,7 +102,7 @@ def test_hanging_call_of_an_example_ends(bind: Any, module: str, name: str) -> N
 def test_async_example_closes_its_session(bind: Any) -> None:
     bind("switchboard", "Switchboard", says({"name": "Ann"}))
     search(NUMBER)
-    connector: Any = registry.get_member("switchboard.Switchboard").connector
+    connector: Any = registry.get_source("switchboard.Switchboard").connector
     assert not connector.session.closed
     registry.reset()
     assert connector.session.closed

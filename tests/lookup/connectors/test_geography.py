@@ -131,12 +131,6 @@ def test_a_number_in_no_plan_is_not_found_rather_than_failed(number: str) -> Non
     assert lookup(number) == NotFound()
 
 
-@pytest.mark.parametrize("number", ["493023125555", "61491570156", "5491123456789"])
-def test_one_statement_a_lookup(number: str, django_assert_num_queries: Any) -> None:
-    with django_assert_num_queries(1):
-        lookup(number)
-
-
 def test_a_process_that_serves_never_imports_the_geocoder(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in plugin.our_settings()}
     environment |= {"DJANGO_SETTINGS_MODULE": "callerid_project.settings", "CALLERID_DATA_DIR": str(tmp_path)}

@@ -36,12 +36,14 @@ def get(url: str, **options: Any) -> Reply:
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    """DNS returns these addresses for vendor.example.com."""
+    """DNS returns these addresses for vendor.example.com; without one, the name is unknown."""
     real = socket.getaddrinfo
 
     def lookup(host: str, *arguments: Any, **options: Any) -> Any:
         if host != "vendor.example.com":
             return real(host, *arguments, **options)
+        if not addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [entry for address in addresses for entry in real(address, *arguments, **options)]
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)

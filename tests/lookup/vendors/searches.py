@@ -30,7 +30,7 @@ def words(number: str = NUMBER) -> tuple[str, str]:
 
 
 def guard_of(name: str) -> Guard:
-    guard = registry.get_member(name).guard
+    guard = registry.get_source(name).guard
     assert guard is not None
     return guard
 

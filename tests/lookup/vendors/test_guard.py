@@ -202,7 +202,7 @@ def test_connector_in_a_thread_has_the_request_id() -> None:
 # --- The breaker ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("fault", ["resets", "hangs before headers", "500", "HTML with 200", "endless informational"])
+@pytest.mark.parametrize("fault", ["resets", "hangs before headers", "500", "HTML with 200"])
 def test_no_call_is_made_after_5_failures(vendors: Vendors, fault: str) -> None:
     vendors.a.behave_as(upstream.FAULTS[fault][0])
     assert [words(number) for number in numbers(5)] == [("failed", "found")] * 5

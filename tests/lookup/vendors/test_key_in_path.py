@@ -1,7 +1,6 @@
 """A vendor that wants its key in the URL's path: whatever fails, neither key, path nor number is logged or shown."""
 
 import logging
-import socket
 import ssl
 from collections.abc import Callable
 from typing import Any
@@ -73,38 +72,23 @@ def test_url_echoed_by_the_vendor_is_not_shown(
     require_private(caplog, capsys)
 
 
-@pytest.mark.parametrize("fault", ["refused", "private address", "no address"])
+@pytest.mark.parametrize("fault", ["refused", "private address", "no address", "bad TLS"])
 def test_connection_faults_reveal_neither_key_path_nor_number(
     bind: Callable[[str], None],
+    vendor: Callable[..., Upstream],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
     fault: str,
 ) -> None:
-    resolve_to(monkeypatch, "10.0.0.1")
-    if fault == "no address":
-        monkeypatch.setattr(socket, "getaddrinfo", _unknown(socket.getaddrinfo))
-    bind(f"http://127.0.0.1:{free_port()}" if fault == "refused" else "https://vendor.example.com")
+    url = "https://vendor.example.com"
+    if fault == "refused":
+        url = f"http://127.0.0.1:{free_port()}"
+    elif fault == "bad TLS":
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+        url = vendor(upstream.says({}), context).url
+    else:
+        resolve_to(monkeypatch, *(["10.0.0.1"] if fault == "private address" else []))
+    bind(url)
     require_private(caplog, capsys)
-
-
-def _unknown(real: Callable[..., Any]) -> Callable[..., Any]:
-    def lookup(host: str, *arguments: Any, **options: Any) -> Any:
-        if host == "vendor.example.com":
-            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        return real(host, *arguments, **options)
-
-    return lookup
-
-
-def test_rejected_certificate_reveals_neither_key_nor_path(
-    bind: Callable[[str], None], caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
-) -> None:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
-    server = Upstream(upstream.says({}), tls=context).start()
-    try:
-        bind(server.url)
-        require_private(caplog, capsys)
-    finally:
-        server.stop()

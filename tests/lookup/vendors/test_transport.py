@@ -20,7 +20,7 @@ from lookup.vendors.transport import Request
 from tests import upstream
 from tests.lookup.vendors.calls import close_clients, get, resolve_to, send
 from tests.servers import free_port
-from tests.upstream import Behaviour, Conversation, Upstream, raw, says
+from tests.upstream import Behaviour, Upstream, raw, says
 
 pytestmark = pytest.mark.once
 
@@ -90,47 +90,6 @@ def test_compression_bomb_is_not_unpacked(vendor: Callable[..., Upstream], behav
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 8 * 2**20
-
-
-def test_informational_responses_are_read_up_to_the_limit(vendor: Callable[..., Upstream]) -> None:
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-    allowed = upstream.INFORMATIONAL * transport.MAX_INFORMATIONAL
-    assert get(vendor(upstream.sends(allowed + answer)).url).body == b"{}"
-    for one_more in (upstream.INFORMATIONAL, b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"):
-        with pytest.raises(BadResponse, match="too much before the status"):
-            get(vendor(upstream.sends(allowed + one_more + answer)).url)
-
-
-def test_head_is_read_up_to_the_limit_and_a_body_beyond_it(vendor: Callable[..., Upstream]) -> None:
-    def informational(length: int) -> bytes:
-        return b"HTTP/1.1 103 Early Hints\r\n" + b"Link: %s\r\n" % (b"a" * 4000) * (length // 4008) + b"\r\n"
-
-    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + b"x" * 1000
-
-    def behave(length: int) -> Behaviour:
-        return upstream.sends(informational(length) + answer)
-
-    assert len(get(vendor(behave(transport.MAX_HEAD_BYTES - 8_000)).url).body) == 1000
-    with pytest.raises(BadResponse, match="too much before the status"):
-        get(vendor(behave(transport.MAX_HEAD_BYTES + 8_000)).url)
-
-
-def test_stream_of_responses_on_an_idle_connection_is_cut(vendor: Callable[..., Upstream]) -> None:
-    idle, cut = Event(), Event()
-
-    def answers_then_streams(conversation: Conversation) -> bool:
-        says({})(conversation)
-        idle.wait(60)
-        try:
-            return upstream.endless_informational(conversation)
-        except OSError:
-            cut.set()
-            raise
-
-    server = vendor(answers_then_streams)
-    assert get(server.url).status == 200
-    idle.set()
-    assert cut.wait(20)
 
 
 def test_call_on_a_reused_connection_ends_at_its_timeout(vendor: Callable[..., Upstream]) -> None:

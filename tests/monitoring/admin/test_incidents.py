@@ -1,4 +1,4 @@
-"""The Alerts page: open and past alerts, and what was sent about each."""
+"""The Alerts page: open and past alerts, what was sent about each, and the test alert."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from accounts.models import ApiToken
 from monitoring import incidents, task_runs
 from monitoring.incidents import Condition
 from monitoring.models import Incident, Notice, TaskRun
-from tests.accounts.admin.pages import query_count
+from tests.accounts.admin.pages import history, query_count
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +100,26 @@ def test_notices_show_their_alert_and_message(admin_client: Client) -> None:
     text = admin_client.get(f"{NOTICES}{webhook.pk}/change/").text
     assert "incident.opened" in text
     assert "path-is-secret" not in text
+
+
+def test_test_alert_is_queued_and_recorded(admin_client: Client) -> None:
+    text = admin_client.post(f"{ALERTS}send-test/", follow=True).text
+    assert "Test alert queued" in text
+    assert list(Notice.objects.order_by("channel").values_list("event", "channel")) == [
+        ("alert.test", "email"),
+        ("alert.test", "webhook"),
+    ]
+    assert len(history()) == 2
+    assert admin_client.get(f"{ALERTS}send-test/").status_code == 200
+    assert len(history()) == 2
+
+
+def test_test_alert_needs_alerts_and_the_permission(staff: Staff, admin_client: Client, settings: Any) -> None:
+    assert staff("view_incident").post(f"{ALERTS}send-test/").status_code == 403
+    settings.ALERTS = False
+    assert "Alerts are off." in admin_client.post(f"{ALERTS}send-test/", follow=True).text
+    assert "send-test" not in admin_client.get(ALERTS).text
+    assert Notice.objects.count() == 0
 
 
 def test_list_says_when_nobody_checks(admin_client: Client, settings: Any) -> None:

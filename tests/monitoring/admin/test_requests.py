@@ -79,7 +79,7 @@ def test_list_shows_what_happened(admin_client: Client, integrator: Integrator, 
     page = admin_client.get(URL).text
     rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
     assert len(rows) == 2
-    assert re.search(r"49\*{8}42 200, replayed - - -", rows[0])
+    assert re.search(r"49\*{8}42 200, replayed - - no, replayed", rows[0])
     degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit"
     assert re.search(degraded, rows[1])
     assert response.headers["X-Request-ID"] in rows[1]

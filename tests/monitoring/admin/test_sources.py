@@ -63,12 +63,6 @@ def test_time_beyond_the_last_bucket_is_shown_as_over(admin_client: Client) -> N
     assert row[6:8] == ["over 2,500 mean 9,000", "over 2,500"]
 
 
-def test_period_may_be_the_last_2_hours(admin_client: Client) -> None:
-    for power, hours_ago in enumerate((0, 1, 2, 23, 24)):
-        add("found", 2**power, hours_ago=hours_ago)
-    assert [rows(admin_client, period=period)[0][1] for period in ("2h", "24h", "x")] == ["3", "15", "15"]
-
-
 def test_page_runs_a_fixed_number_of_queries(admin_client: Client) -> None:
     few = query_count(admin_client, URL)
     for number in range(30):

@@ -52,12 +52,6 @@ def test_invalid_settings_are_refused(given: dict[str, str], reason: str) -> Non
     assert "secret-7" not in str(error.value)
 
 
-def test_plain_http_is_allowed_on_loopback_only() -> None:
-    assert book(URL="http://127.0.0.1:5232/desk/a/").is_loopback
-    with pytest.raises(BookFailed):
-        book(URL="http://127.0.0.1.example.org/desk/a/")
-
-
 def test_digest_changes_with_what_is_stored_but_not_the_password() -> None:
     first = book(URL="https://dav.example.org/a/", USER="desk", PASSWORD="one")
     assert book(URL="https://dav.example.org/a/", USER="desk", PASSWORD="two").digest == first.digest

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import trustme
 
-from core import http
 from phonebook.address_books import carddav
 from phonebook.address_books.books import Book, BookFailed, Changes, digest
 from tests.directories import CardDAVBook, Radicale, collection, member, multistatus, status_of, vcard
-from tests.upstream import Behaviour, Conversation, Upstream, hangs, raw
+from tests.upstream import Behaviour, Conversation, Upstream, raw
 
 pytestmark = pytest.mark.once
 
@@ -54,15 +53,6 @@ def test_redirect_is_not_followed(server: Upstream) -> None:
     elsewhere.stop()
 
 
-@pytest.mark.parametrize("location", [b"http://[::bad", b"\xff"])
-def test_invalid_redirect_is_a_failure_of_the_book(server: Upstream, location: bytes) -> None:
-    def redirects(conversation: Conversation) -> bool:
-        conversation.send(b"HTTP/1.1 302 X\r\nConnection: close\r\nLocation: " + location + b"\r\n\r\n")
-        return False
-
-    assert refusal(server, redirects) == "the server redirects too often, or to an invalid address"
-
-
 @pytest.mark.parametrize(
     "document",
     [
@@ -100,28 +90,6 @@ def test_endless_body_is_cut_off(server: Upstream, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(carddav, "MAX_RESPONSE_BYTES", 2**20)
     assert refusal(server, endless) == "a response is larger than 1 MiB"
-
-
-def test_compressed_body_is_not_unpacked(server: Upstream) -> None:
-    answer = raw(b"\x1f\x8b" + b"x" * 100, 207, "Content-Encoding: gzip\r\n")
-    assert refusal(server, answer) == "the server sent invalid XML"
-    assert b"Accept-Encoding: identity" in server.heads[0]
-
-
-def test_server_that_does_not_answer_is_given_up(server: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "READ_TIMEOUT_S", 0.2)
-    assert refusal(server, hangs) == "the server could not be reached, or did not answer in time"
-
-
-def test_body_that_trickles_is_given_up(server: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
-    def trickles(conversation: Conversation) -> bool:
-        conversation.send(b"HTTP/1.1 207 X\r\nConnection: close\r\n\r\n")
-        while not conversation.ended.wait(0.05):
-            conversation.send(b" ")
-        return False
-
-    monkeypatch.setattr(carddav, "RESPONSE_TIMEOUT_S", 0.5)
-    assert refusal(server, trickles) == "the response did not arrive within 0.5 s"
 
 
 @pytest.mark.parametrize(

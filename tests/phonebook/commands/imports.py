@@ -1,15 +1,11 @@
-"""Helpers for the import commands: running one, and writing its files."""
+"""Runs a command."""
 
 import io
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import pytest
 from django.core.management import CommandError, call_command
-
-from core import db
 
 JANE = 12125550142
 TODAY = datetime.now(UTC).date()
@@ -30,18 +26,3 @@ class Ran:
         assert self.error is None, self.error
         said = json.loads(self.out)
         return {name: said[name] for name in ("added", "changed", "unchanged", "removed", "repeated") if said[name]}
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Any:
-    def write(text: str | bytes, name: str = "list.csv") -> str:
-        path = tmp_path / name
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return str(path)
-
-    return write
-
-
-@pytest.fixture
-def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)

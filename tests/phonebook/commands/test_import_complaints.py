@@ -13,7 +13,7 @@ from phonebook.models import ComplaintDay, ComplaintSubject
 from tests import awaited
 from tests.phonebook.commands.imports import JANE, TODAY, Ran
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+pytestmark = pytest.mark.django_db
 
 FTC_HEADER = (
     "Company_Phone_Number,Created_Date,Violation_Date,Consumer_City,Consumer_State,Consumer_Area_Code,Subject,"
@@ -79,7 +79,8 @@ def test_day_in_two_files_of_one_command_is_added_up(file: Any) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_same_file_given_twice_is_refused(file: Any) -> None:
-    one, copy = (file(ftc(("2125550142", "2026-03-05", "Other", "Y")), name) for name in ("a.csv", "copy.csv"))
+    text = ftc(("2125550142", "2026-03-05", "Other", "Y"))
+    one, copy = file(text, "a.csv"), file(gzip.compress(text.encode()), "copy.csv.gz")
     ran = Ran("import_complaints", one, copy)
     assert str(ran.error) == f"{copy}: the file has the same content as {one}. Nothing was changed."
     assert not ComplaintDay.objects.exists()
@@ -96,10 +97,8 @@ def test_loss_of_most_of_a_day_is_refused_unless_allowed(file: Any) -> None:
     assert "ftc 2026-03-05 would lose 20 of its 20 numbers" in str(ran.error)
     assert "--allow-loss. Nothing was changed." in str(ran.error)
     assert {row[0] for row in complaint_days()} == {12125550100 + n for n in range(20)}
-    for options in (["--dry-run"], ["--allow-loss"]):
-        ran = Ran("import_complaints", path, *options)
-        assert "  ftc 2026-03-05: complaints: 20, before: 20" in ran.out
-        assert "Warning: ftc 2026-03-05: 20 of 20 numbers removed." in ran.out
+    assert "would lose 20 of its 20 numbers" in str(Ran("import_complaints", path, "--dry-run").error)
+    assert "  ftc 2026-03-05: complaints: 20, before: 20" in Ran("import_complaints", path, "--allow-loss").out
     assert {row[0] for row in complaint_days()} == {12125550120 + n for n in range(20)}
     both = [file(ftc(*half(0)), "a"), file(ftc(*half(20)), "b")]
     assert Ran("import_complaints", *both, "--json").counts() == {"added": 20, "unchanged": 20}
@@ -121,27 +120,6 @@ def test_full_list_with_an_invalid_entry_removes_nothing(file: Any) -> None:
     ran = Ran("import_complaints", file(json.dumps({"numbers": entries, "version": 42})), "--full")
     assert "1 entries name a number but are invalid" in str(ran.error)
     assert ComplaintDay.objects.count() == 2
-
-
-@pytest.mark.parametrize("ticket", ["1\x00", "1\ud800"])
-def test_any_ticket_can_be_imported(file: Any, ticket: str) -> None:
-    text = f"Ticket ID,Date of Issue,Caller ID Number\n{ticket},03/05/2026,212-555-0142\n2,03/05/2026,212-555-0142\n"
-    ran = Ran("import_complaints", file(text.encode("utf-8", "surrogatepass")))
-    assert ran.error is None
-    assert complaint_days()[0][3] in (1, 2)
-
-
-def test_block_list_may_have_a_long_source(file: Any) -> None:
-    ran = Ran("import_complaints", file(block_list(41, n493023125042=4)), "--source", "s" * 32)
-    assert ran.error is None
-
-
-def test_compressed_copy_is_the_same_file(file: Any) -> None:
-    text = ftc(("2125550142", "2026-03-05", "Other", "N"))
-    paths = [file(text), file(gzip.compress(text.encode()), "list.csv.gz")]
-    empty = [file(ftc(), name) for name in ("empty", "empty too")]
-    assert Ran("import_complaints", paths[0], *empty).error is None
-    assert "has the same content as" in str(Ran("import_complaints", *paths).error)
 
 
 def test_full_is_for_block_lists(file: Any) -> None:
@@ -264,23 +242,9 @@ def test_files_of_several_formats_in_one_command(file: Any) -> None:
     ]
 
 
-def test_repeated_count_counts_once(file: Any) -> None:
-    path = file(f"number,day,total,source\n{JANE},{TODAY},3,a\n{JANE},{TODAY},5,a\n{JANE},{TODAY},1,b\n")
-    ran = Ran("import_complaints", path)
-    assert f"{path}:3: 1********42: repeats an earlier row (line 2)" in ran.err
-    assert [row[1:4] for row in complaint_days()] == [("a", TODAY, 3), ("b", TODAY, 1)]
-
-
 def test_total_of_0_removes_the_count(file: Any) -> None:
     Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},3\n"))
     assert Ran("import_complaints", file(f"number,day,total\n{JANE},{TODAY},0\n"), "--json").counts() == {"removed": 1}
-
-
-def test_sources_do_not_replace_each_other(file: Any) -> None:
-    path = file("number,day,total\n12125550142,2026-01-31,3\n")
-    Ran("import_complaints", path, "--source", "ftc")
-    Ran("import_complaints", path)
-    assert set(ComplaintDay.objects.values_list("source", flat=True)) == {"ftc", "import"}
 
 
 @pytest.mark.parametrize("source", ["", "s" * 33])

@@ -63,15 +63,6 @@ def test_loaded_version_is_not_read_again(installed: Installed) -> None:
     assert places()[4930] == "Edited"
 
 
-def test_force_repairs_only_what_differs(installed: Installed) -> None:
-    load()
-    NumberPrefix.objects.filter(prefix=4930).update(place="Edited")
-    NumberPrefix.objects.filter(prefix=4989).delete()
-    NumberPrefix.objects.create(prefix=4999, place="Nowhere")
-    assert "1 rows added, 1 changed, 1 removed" in load("--force")
-    assert places() == SMALL.places
-
-
 def test_new_version_writes_only_what_differs(installed: Installed) -> None:
     load()
     installed.plan = NumberingPlan("2.0", {4930: "Berlin", 44: "United Kingdom", 331: "Paris"}, {"FR": "France"})
@@ -94,7 +85,6 @@ def test_new_version_writes_only_what_differs(installed: Installed) -> None:
         "added": 2,
         "changed": 1,
         "removed": 3,
-        "dry_run": False,
     }
     assert places() == installed.plan.places
     assert Dataset.objects.get().version == "2.0"
@@ -132,14 +122,3 @@ def test_interrupted_load_is_not_recorded_and_can_be_repeated(monkeypatch: pytes
     assert not Dataset.objects.exists()
     assert "4 rows added" in load()
     assert Dataset.objects.exists()
-
-
-def test_dry_run_counts_and_changes_nothing() -> None:
-    assert "5 rows added" in load("--dry-run")
-    assert not any(model._default_manager.exists() for model in (NumberPrefix, Country, Dataset))
-
-
-def test_prefix_without_name_is_answered_by_its_country() -> None:
-    load()
-    Country.objects.create(code="GB", name="United Kingdom")
-    assert awaited.answer_of(Geography(), "442079460123") == Found(location="United Kingdom")

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from phonebook.imports import data_sets
-from phonebook.imports.data_sets import DataSet
+from phonebook.imports.data_sets import ComplaintData
 from phonebook.models import Dataset
-from tests.phonebook.commands.imports import JANE, Ran, file, no_pause
+from tests.phonebook.commands.imports import JANE, Ran
 
-__all__ = ["file", "no_pause"]
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_pause")]
+pytestmark = pytest.mark.django_db
 
 NOW = datetime(2026, 3, 9, 14, 20, tzinfo=UTC)
 
@@ -43,4 +42,4 @@ def test_older_file_does_not_age_the_data_set(file: Any) -> None:
 def test_block_list_is_as_old_as_its_last_import(file: Any) -> None:
     Ran("import_complaints", file('{"numbers": [], "version": 42}'))
     Dataset.objects.update(loaded_at=NOW - timedelta(days=3))
-    assert data_sets.loaded(NOW) == [DataSet("phoneblock", date(2026, 3, 6), NOW - timedelta(days=3), 3)]
+    assert data_sets.loaded(NOW) == [ComplaintData("phoneblock", date(2026, 3, 6), NOW - timedelta(days=3), 3)]

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from django.db import DatabaseError
 
-from core import db
 from phonebook.imports.complaints import ComplaintImport
-from phonebook.imports.refresh import RefreshResult, refresh, refresh_lock
+from phonebook.imports.pipeline import TransferResult
+from phonebook.imports.refresh import refresh
 from phonebook.models import Dataset
-from tests.phonebook.refreshing import LIST_PATH, TOKEN, Publishers, publishers, stored
+from tests.phonebook.refreshing import LIST_PATH, TOKEN, Publishers, stored
 from tests.publisher import chunked, truncated
 from tests.upstream import BOMB, Behaviour, raw
 
-__all__ = ["publishers"]
 pytestmark = pytest.mark.django_db
 
 TODAY = date(2026, 3, 11)  # a Wednesday
@@ -28,15 +27,14 @@ LIMITED = raw(b"", 429, "Retry-After: 86400\r\n")
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
 
 
-def run(*sources: str, today: date = TODAY, **options: Any) -> list[RefreshResult]:
+def run(*sources: str, today: date = TODAY, **options: Any) -> list[TransferResult]:
     return [result for _, result in refresh(sources, today=today, **options)]
 
 
-def run_one(source: str, **options: Any) -> RefreshResult:
+def run_one(source: str, **options: Any) -> TransferResult:
     """A source's result without errors."""
     (result,) = run(source, **options)
     assert result.errors == []
@@ -53,15 +51,15 @@ def left(publishers: Publishers) -> list[str]:
 def test_ftc_files_are_fetched_for_weekdays_not_yet_imported(publishers: Publishers) -> None:
     publishers.publish_ftc(FRIDAY, MONDAY)
     result = run_one("ftc")
-    assert (result.files, result.added) == (2, 40)
+    assert (result.transferred, result.added) == (2, 40)
     asked = [date.fromisoformat(path[1:11]) for path in publishers.ftc.requests]
     assert asked == [day for day in (date(2026, 2, 5) + timedelta(days=n) for n in range(35)) if day.isoweekday() < 6]
     publishers.publish_ftc(FRIDAY, MONDAY, TUESDAY)
     again = run_one("ftc")
-    assert (again.files, again.added) == (1, 20)
+    assert (again.transferred, again.added) == (1, 20)
     assert not {f"/{FRIDAY}.csv", f"/{MONDAY}.csv"} & set(publishers.ftc.requests[len(asked) :])
     assert stored("ftc") == {FRIDAY: 20, MONDAY: 20, TUESDAY: 20}
-    assert run_one("ftc") == RefreshResult()
+    assert run_one("ftc") == TransferResult()
 
 
 def test_ftc_files_are_forgotten_when_they_are_no_longer_kept(publishers: Publishers) -> None:
@@ -83,18 +81,8 @@ def test_unusable_ftc_file_does_not_stop_the_other_days(publishers: Publishers, 
     (result,) = run("ftc")
     assert [error[:11] for error in result.errors] == [f"{MONDAY}:"]
     assert stored("ftc") == {TUESDAY: 20}
-    assert run_one("ftc").files == 2
+    assert run_one("ftc").transferred == 2
     assert left(publishers) == ["lock"]
-
-
-def test_rate_limit_stops_a_source_but_not_the_others(publishers: Publishers) -> None:
-    publishers.publish_ftc(FRIDAY)
-    publishers.publish_fcc(TODAY)
-    publishers.ftc.faults = [LIMITED]
-    ftc, fcc = run("ftc", "fcc")
-    assert ftc == RefreshResult(errors=["the server answered 429 and asks to wait 86,400 s"])
-    assert len(publishers.ftc.requests) == 1
-    assert (fcc.files, fcc.errors) == (1, [])
 
 
 def test_ftc_without_any_recent_file_has_failed(publishers: Publishers) -> None:
@@ -113,7 +101,7 @@ def test_much_smaller_ftc_file_is_refused_unless_allowed(publishers: Publishers)
         f"{MONDAY}: 10 valid rows are less than half of the previous file's 21; to import it anyway, add --allow-loss"
     ]
     assert MONDAY not in stored("ftc")
-    assert run_one("ftc", allow_loss=True).files == 1
+    assert run_one("ftc", allow_loss=True).transferred == 1
     assert stored("ftc")[MONDAY] == 10
 
 
@@ -123,12 +111,12 @@ def test_much_smaller_ftc_file_is_refused_unless_allowed(publishers: Publishers)
 def test_fcc_table_is_imported_only_if_it_changed(publishers: Publishers) -> None:
     publishers.publish_fcc(TODAY - timedelta(days=1))
     assert run_one("fcc").added == 20
-    assert run_one("fcc") == RefreshResult()
+    assert run_one("fcc") == TransferResult()
     publishers.publish_fcc(TODAY - timedelta(days=1), TODAY, etag='"2"')
     result = run_one("fcc")
     assert (result.added, result.unchanged) == (20, 20)
     Dataset.objects.all().delete()  # another database: nothing is loaded
-    assert run_one("fcc").files == 1
+    assert run_one("fcc").transferred == 1
 
 
 @pytest.mark.parametrize("fault", [HTML, truncated(b"x" * 500, 100), raw(b"", 500), LIMITED])
@@ -142,7 +130,7 @@ def test_failed_download_leaves_yesterdays_data(publishers: Publishers, fault: B
     assert stored("fcc") == {str(TODAY): 20}
     assert left(publishers) == ["lock"]
     publishers.fcc.faults.clear()
-    assert run_one("fcc").files == 1
+    assert run_one("fcc").transferred == 1
 
 
 def test_fcc_table_that_shrank_is_refused_unless_allowed(publishers: Publishers) -> None:
@@ -167,9 +155,7 @@ def test_days_that_prune_would_delete_are_not_imported(publishers: Publishers, s
     ("fault", "message"),
     [
         (chunked(BOMB, "Content-Encoding: gzip\r\n"), "larger than 1 MB"),
-        (raw(BOMB, headers="Content-Type: application/gzip\r\n"), "larger than 1 MB"),
         (chunked(gzip.compress(ROWS)[:-4], "Content-Encoding: gzip\r\n"), "damaged or truncated"),
-        (chunked(gzip.compress(ROWS)[:-9] + b"x" * 9, "Content-Encoding: gzip\r\n"), "damaged or truncated"),
     ],
 )
 def test_unusable_gzip_is_refused_at_once(
@@ -201,15 +187,10 @@ def test_phoneblock_list_is_loaded_once_and_then_its_changes(publishers: Publish
     assert run_one("phoneblock", full=True).removed == 1
 
 
-def test_phoneblock_list_without_a_version_is_loaded_whole(publishers: Publishers) -> None:
-    publishers.phoneblock.files[LIST_PATH] = b'{"numbers": [{"phone": "+493023125042", "votes": 4}]}'
-    assert [run_one("phoneblock").read for _ in range(2)] == [1, 1]
-
-
 def test_phoneblock_without_a_token_is_not_asked(publishers: Publishers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PHONEBLOCK_TOKEN", " ")
     assert run("phoneblock") == [
-        RefreshResult(errors=["set PHONEBLOCK_TOKEN to a token that may download the block list"])
+        TransferResult(errors=["set PHONEBLOCK_TOKEN to a token that may download the block list"])
     ]
     assert publishers.phoneblock.requests == []
 
@@ -240,9 +221,4 @@ def test_database_error_is_reported_without_a_row(publishers: Publishers, monkey
         patch.setattr(ComplaintImport, "run", fail)
         assert [result.errors for result in run("fcc", "phoneblock")] == [[full]] * 2
     assert left(publishers) == ["lock"]
-    assert run_one("fcc").files == 1
-
-
-def test_downloads_are_private(publishers: Publishers) -> None:
-    with refresh_lock() as directory:
-        assert directory.stat().st_mode & 0o777 == 0o700
+    assert run_one("fcc").transferred == 1

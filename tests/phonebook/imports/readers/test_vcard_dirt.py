@@ -1,6 +1,5 @@
 """Malformed vCards, and limits on memory and time. The expected line numbers are counted by hand."""
 
-import codecs
 import tracemalloc
 from collections.abc import Iterator
 from itertools import repeat
@@ -10,7 +9,7 @@ import pytest
 
 from phonebook.imports.readers import base, vcard
 from phonebook.imports.readers.base import Rejected
-from tests.phonebook.imports.readers.cards import MASKED, NUMBER, of_card, read
+from tests.phonebook.imports.readers.cards import NUMBER, of_card, read
 
 pytestmark = pytest.mark.once
 
@@ -62,11 +61,6 @@ TEL:+12125550199
     ]
 
 
-@pytest.mark.parametrize("file", ["", "\n", " \n\t\n\n"])
-def test_blank_file_yields_nothing(file: str) -> None:
-    assert read(file) == []
-
-
 @pytest.mark.parametrize(
     "border", ["END:VCARDBEGIN:VCARD", "end:vcard\ufeffbegin:vcard", "END:VCARD\n\ufeffBEGIN:VCARD"]
 )
@@ -87,25 +81,6 @@ def test_value_ending_with_a_soft_break_does_not_mix_people(ending: str) -> None
 def test_property_that_is_too_long_is_rejected(name: str) -> None:
     long = [f"{name}:;;;;", *[" " + "x" * 1000] * 20, "FN:Jane", f"TEL:+{NUMBER}"]
     assert of_card(*long) == [Rejected(2, vcard.TOO_LONG), (24, NUMBER, "Jane", "")]
-
-
-def test_picture_without_indent_ends_with_a_blank_line() -> None:
-    assert of_card("PHOTO;BASE64:", "AAAA", "", "junk") == [Rejected(5, vcard.NO_PROPERTY)]
-
-
-def test_long_value_with_soft_breaks_is_rejected() -> None:
-    value = ["FN;ENCODING=QUOTED-PRINTABLE:", *["x" * 70 + "="] * 300, "x"]
-    value[0] += "="
-    assert of_card(*value, f"TEL:+{NUMBER}") == [
-        Rejected(2, vcard.TOO_LONG),
-        Rejected(304, base.NO_NAME_OR_LOCATION, MASKED),
-    ]
-
-
-def test_unused_property_may_be_long() -> None:
-    assert of_card("NOTE:" + "x" * 100_000, "PHOTO:", *[" " + "x" * 1000] * 20, "FN:Jane", f"TEL:+{NUMBER}") == [
-        (25, NUMBER, "Jane", "")
-    ]
 
 
 @pytest.mark.parametrize(
@@ -140,17 +115,12 @@ def test_large_property_takes_little_memory(first: str, line: str, found: list[A
 @pytest.mark.parametrize(
     "line",
     [
-        'TEL;"' * 100_000,
         "TEL;" + '"' * 100_001 + ":",
         "TEL;" + '"";' * 30_000,
         'X;A="' + '":' * 100_000,
         "END" + " " * 100_000 + ":VCARD" + " " * 100_000 + "x",
         "\ufeff" * 100_000 + "BEGIN:",
         "N:" + "\\" * 16_001 + ";" * 300,
-        "ADR:" + ";" * 16_000,
-        "FN;QUOTED-PRINTABLE:" + "=" * 16_000,
-        "TEL:+" + "(" * 16_000,
-        "TEL:+1" + ";ext=" * 3_000,
         "TEL:tel:" + "%2" * 8_000 + ";" * 300,
         "A." * 100_000 + "TEL:",
         "\n ".join(["a picture without a head", *["A" * 74] * 20_000]),
@@ -160,31 +130,3 @@ def test_large_property_takes_little_memory(first: str, line: str, found: list[A
 def test_no_pattern_backtracks(line: str) -> None:
     """Otherwise this would not end."""
     assert len(of_card(line, f"TEL:+{NUMBER}", "FN:Jane")) <= 2
-
-
-def test_unknown_charsets_are_not_looked_up() -> None:
-    """Python caches every name that it does not find."""
-    looked_up: list[str] = []
-    codecs.register(lambda name: looked_up.append(name))
-    of_card("FN;CHARSET=never-heard-of-it:J\udcf6rg".encode(errors="surrogateescape"), f"TEL:+{NUMBER}")
-    assert looked_up == []
-
-
-def test_lone_surrogate_costs_one_card() -> None:
-    lines = ["BEGIN:VCARD\n", "FN;ENCODING=QUOTED-PRINTABLE:a\ud800b\n", f"TEL:+{NUMBER}\n", "END:VCARD\n"]
-    assert [type(row) for row in vcard.read(iter(lines), region=None)] == [Rejected]
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        "N;CHARSET=UTF-8;ENCODING=QUOTED-\n PRINTABLE",
-        "N; ENCODING=QUOTED-PRINTABLE",
-        'N;ENCODING="QUOTED-PRINTABLE"',
-        'N;X="a:b";QUOTED-PRINTABLE',
-    ],
-)
-def test_soft_break_is_recognized_whatever_the_head(head: str) -> None:
-    found = of_card("VERSION:2.1", *f"{head}:Doe=\n-x;A".split("\n"), f"TEL:+{NUMBER}")
-    assert [row[2] for row in found if not isinstance(row, Rejected)] == ["A Doe-x"]
-    assert len(found) == 1

@@ -1,4 +1,4 @@
-"""vCards written by these tests and by another library are read; and no text crashes the reader."""
+"""vCards that another library has written are read; and no text crashes the reader."""
 
 from dataclasses import dataclass
 
@@ -16,16 +16,12 @@ pytestmark = pytest.mark.once
 
 # --- round trips ----------------------------------------------------------------------------------------------------
 
-SCRIPTS = ["🧑\u200d🚀", "محمد", "山田太郎", "ё" * 50]
-SIGNS = [",", ";", "\n", ":", '"', "=", "=3D", " ", "\t", *SCRIPTS]
+SIGNS = [",", ";", "\n", ":", '"', "=", "=3D", " ", "\t", "\\", "\\n", "🧑\u200d🚀", "محمد", "山田太郎", "ё" * 50]
 
 
-def texts(*, signs: list[str], without: str) -> st.SearchStrategy[str]:
-    """Lone surrogates cannot be written, a carriage return ends a line, and U+FFFD stands for bytes that are lost."""
-    plain = st.characters(exclude_categories=["Cs"], exclude_characters=f"\r\ufffd{without}")
-    return st.lists(st.one_of(st.text(plain, max_size=40), st.sampled_from(signs)), max_size=6).map("".join)
-
-
+# Lone surrogates cannot be written, a carriage return ends a line, and U+FFFD stands for bytes that are lost.
+plain = st.characters(exclude_categories=["Cs"], exclude_characters="\r\ufffd")
+texts = st.lists(st.one_of(st.text(plain, max_size=40), st.sampled_from(SIGNS)), max_size=6).map("".join)
 numbers = st.lists(st.integers(12125550100, 12125550199), min_size=1, max_size=3, unique=True)
 
 
@@ -45,77 +41,9 @@ class Person:
         return name or clean_text(self.org), clean_text(", ".join(filter(None, places))) or country
 
 
-def persons(texts: st.SearchStrategy[str]) -> st.SearchStrategy[list[Person]]:
-    n, adr = st.tuples(*[texts] * 5), st.tuples(*[texts] * 7)
-    return st.lists(st.builds(Person, fn=texts, n=n, org=texts, adr=adr, numbers=numbers), min_size=1, max_size=3)
-
-
-people_of_30_and_40 = persons(texts(signs=[*SIGNS, "\\", "\\n"], without=""))
-# 2.1 does not escape backslashes: before a separator they are ambiguous.
-people_of_21 = persons(texts(signs=SIGNS, without="\\"))
-
-
-def escaped(text: str) -> str:
-    for plain, written in [("\\", "\\\\"), ("\n", "\\n"), (",", "\\,"), (";", "\\;")]:
-        text = text.replace(plain, written)
-    return text
-
-
-def fold(line: str, *, inside_characters: bool) -> bytes:
-    """At 75 bytes."""
-    raw = line.encode()
-    parts = []
-    room = 75
-    while len(raw) > room:
-        cut = room
-        while not inside_characters and raw[cut] & 0xC0 == 0x80:
-            cut -= 1
-        parts.append(raw[:cut])
-        raw, room = raw[cut:], 74
-    return b"\r\n ".join([*parts, raw]) + b"\r\n"
-
-
-def write_4(person: Person, *, inside_characters: bool) -> bytes:
-    lines = [
-        *["BEGIN:VCARD", "VERSION:4.0"],
-        f'FN;LANGUAGE="en";X-LABEL="{"a:;," * 40}":{escaped(person.fn)}',
-        "N:" + ";".join(map(escaped, person.n)),
-        f"ORG:{escaped(person.org)}",
-        'ADR;TYPE="home,work";PREF=1:' + ";".join(map(escaped, person.adr)),
-        *[f'TEL;VALUE=uri;TYPE="voice,cell":tel:+{n};ext=9' for n in person.numbers],
-        "END:VCARD",
-    ]
-    return b"".join(fold(line, inside_characters=inside_characters) for line in lines)
-
-
-def write_21(person: Person) -> bytes:
-    """Like Android: every byte but letters as =XX, with soft breaks."""
-
-    def quoted(head: str, *parts: str) -> bytes:
-        head += ";CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:"
-        written = []
-        for part in parts:
-            raw = part.replace(";", "\\;").encode()
-            written += [chr(byte) if chr(byte).isalpha() and byte < 128 else f"={byte:02X}" for byte in raw] + [";"]
-        lines = [head]
-        for piece in written[:-1]:
-            if len(lines[-1]) + len(piece) > 75:
-                lines[-1] += "="
-                lines.append("")
-            lines[-1] += piece
-        return "\r\n".join([*lines, ""]).encode()
-
-    return b"".join(
-        [
-            b"BEGIN:VCARD\r\nVERSION:2.1\r\n",
-            quoted("N", *person.n),
-            quoted("FN", person.fn),
-            *[f"TEL;CELL:+{number}\r\n".encode() for number in person.numbers],
-            quoted("ORG", person.org, "Sales"),
-            quoted("ADR;HOME;PREF", *person.adr),
-            b"END:VCARD\r\n",
-        ]
-    )
+persons = st.builds(
+    Person, fn=texts, n=st.tuples(*[texts] * 5), org=texts, adr=st.tuples(*[texts] * 7), numbers=numbers
+)
 
 
 def assert_read_back(people: list[Person], file: bytes) -> None:
@@ -147,18 +75,9 @@ def write_vobject(person: Person) -> bytes:
 
 
 @settings(max_examples=100, deadline=None)
-@given(people=people_of_30_and_40, inside_characters=st.booleans())
-def test_written_cards_of_30_and_40_are_read(people: list[Person], inside_characters: bool) -> None:
-    """Those of 3.0 are written by another library."""
-    cards = [write_vobject(person) for person in people]
-    cards += [write_4(person, inside_characters=inside_characters) for person in people]
-    assert_read_back([*people, *people], b"".join(cards))
-
-
-@settings(max_examples=60, deadline=None)
-@given(people=people_of_21)
-def test_written_cards_of_21_are_read(people: list[Person]) -> None:
-    assert_read_back(people, b"".join(map(write_21, people)))
+@given(people=st.lists(persons, min_size=1, max_size=3))
+def test_cards_of_another_library_are_read(people: list[Person]) -> None:
+    assert_read_back(people, b"".join(map(write_vobject, people)))
 
 
 # --- fuzz -----------------------------------------------------------------------------------------------------------

@@ -1,34 +1,57 @@
-"""Fixtures: address books on real servers, named in the settings."""
+"""Fixtures: files to import, publishers of complaints, and address books on real servers, named in the settings."""
 
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
-from phonebook.address_books.sync import SyncResult, sync
+from core import db
+from phonebook.address_books.sync import sync
+from phonebook.imports.pipeline import TransferResult
 from phonebook.imports.readers.base import Rejected
 from phonebook.models import Contact
 from tests.directories import CardDAVBook, Radicale, Slapd
+from tests.phonebook.refreshing import publishers
 from tests.servers import required
+
+__all__ = ["publishers"]
 
 Configure = Callable[[Mapping[str, str]], None]
 
 
-def run(*names: str, rejects: list[tuple[str, Rejected]] | None = None, **options: Any) -> SyncResult:
+def run(*names: str, rejects: list[tuple[str, Rejected]] | None = None, **options: Any) -> TransferResult:
     """The result of the last book."""
     listed: list[tuple[str, Rejected]] = [] if rejects is None else rejects
     results = list(sync(names or ["office"], on_reject=lambda *row: listed.append(row), **options))
     return results[-1][1]
 
 
-def counts(result: SyncResult) -> tuple[int, int, int, int]:
-    assert result.error == ""
-    return result.cards, result.added, result.changed, result.removed
+def counts(result: TransferResult) -> tuple[int, int, int, int]:
+    assert result.errors == []
+    return result.transferred, result.added, result.changed, result.removed
 
 
 def contacts() -> dict[int, tuple[str, str, str | None]]:
     return {row.number: (row.name, row.location, row.book) for row in Contact.objects.all()}
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, "SQLITE_PAUSE_S", 0)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Any:
+    """`file(content, name)`: the path of a file with that content."""
+
+    def write(text: str | bytes, name: str = "list.csv") -> str:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(path)
+
+    return write
 
 
 @pytest.fixture(scope="session")
