@@ -8,6 +8,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import cached_property
 from django.utils.timesince import timesince
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
@@ -26,6 +27,15 @@ STATE_LABELS = {"open": "danger", "resolved": "success"}
 class StateFilter(ConditionFilter):
     title = parameter_name = "state"
     conditions = {"open": ("open", Q(closed_at=None)), "resolved": ("resolved", Q(closed_at__isnull=False))}
+
+
+class KindFilter(ConditionFilter):
+    title = parameter_name = "kind"
+
+    @cached_property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
+        kinds = Incident.objects.order_by("kind").values_list("kind", flat=True).distinct()
+        return {kind: (kind, Q(kind=kind)) for kind in kinds}
 
 
 def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:
@@ -56,7 +66,7 @@ def checked() -> dict[str, Any]:
 class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     list_display = ("alert", "state", "since", "duration", "summary")
     list_before_template = "admin/monitoring/incident/checked.html"
-    list_filter = (StateFilter, ("kind", admin.AllValuesFieldListFilter))
+    list_filter = (StateFilter, KindFilter)
     lookups_allowed = ("state", "kind")
     list_per_page = 50
     actions_list = ("send_test",)

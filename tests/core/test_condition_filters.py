@@ -17,7 +17,7 @@ from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from tests.console.console_rows import one_of_each
 
-pytestmark = [pytest.mark.django_db, pytest.mark.once]
+pytestmark = pytest.mark.django_db
 
 LOOKUPS = (
     *("", "__exact", "__iexact", "__regex", "__iregex", "__startswith", "__icontains", "__gt", "__in", "__isnull"),

@@ -49,7 +49,6 @@ def test_list_is_filtered_by_state_and_kind(admin_client: Client) -> None:
     assert set(titles(admin_client, state="open")) == {"ftc", "trestle"}
     assert titles(admin_client, state="resolved") == ["twilio"]
     assert titles(admin_client, kind="data.stale") == ["ftc"]
-    assert titles(admin_client, kind="of none") == []
 
 
 def test_conditions_that_have_not_lasted_are_not_listed(admin_client: Client) -> None:
