@@ -5,7 +5,7 @@
 - What may have reached the vendor is never sent again, because it may be billed.
 - The body of a reply is limited, by its length after decompression.
 
-The caller limits the time: cancelling `Client.send` closes the connection. A DNS lookup goes on in its thread.
+The caller limits the time: cancelling `Client.send` closes the connection, also during a DNS lookup.
 """
 
 import logging
@@ -19,9 +19,11 @@ from typing import Any
 
 import aiohttp
 import certifi
+from aiohttp.abc import AbstractResolver, ResolveResult
 from django.conf import settings
 from yarl import URL
 
+from core import loop
 from core.addresses import AddressNotAllowed, AddressPolicy, require_allowed
 from core.http import BadResponse, RequestFailed, RequestInterrupted
 
@@ -131,7 +133,7 @@ def _open_session(policy: AddressPolicy) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
         limit=0,  # the guard limits calls
         ssl=_tls(settings.CA_BUNDLE),
-        resolver=aiohttp.ThreadedResolver(),
+        resolver=_Resolver(),
         socket_factory=partial(_checked_socket, policy),
         keepalive_timeout=IDLE_S,
     )
@@ -142,6 +144,25 @@ def _open_session(policy: AddressPolicy) -> aiohttp.ClientSession:
     # if it changes.
     session._retry_connection = False
     return session
+
+
+class _Resolver(AbstractResolver):
+    """The system's resolver, in a daemon thread for each lookup: uvloop's own runs two at once, so that two names whose
+    servers hang would stop the calls to all vendors, and asyncio's threads delay the end of the process."""
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = await loop.run_in_thread(lambda: socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM))
+        addresses = dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found)
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=family, proto=0, flags=flags)
+            for family, address in addresses
+        ]
+
+    async def close(self) -> None:
+        pass
 
 
 @lru_cache(maxsize=4)

@@ -1,5 +1,6 @@
 """The call timeout, retries, connections, and what errors reveal."""
 
+import asyncio
 import gzip
 import socket
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from core import loop
 from core.addresses import AddressPolicy, require_allowed
 from core.http import BadResponse, RequestFailed
 from lookup.vendors import transport
@@ -234,3 +236,26 @@ def test_request_and_error_reveal_neither_key_number_nor_host() -> None:
     assert str(raised.value) == "the server could not be reached"
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
+
+
+def test_hanging_dns_lookups_do_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than the threads that uvloop and asyncio have for lookups."""
+    release, real = Event(), socket.getaddrinfo
+
+    def lookup(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == "hanging.example":
+            release.wait(30)
+        return real("127.0.0.1", *arguments, **options)
+
+    async def resolve() -> list[Any]:
+        resolver = transport._Resolver()
+        hanging = [asyncio.create_task(resolver.resolve("hanging.example")) for _ in range(40)]
+        await asyncio.sleep(0)
+        try:
+            return await asyncio.wait_for(resolver.resolve("other.example", 443), 20)
+        finally:
+            release.set()
+            await asyncio.gather(*hanging)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    assert [found["host"] for found in loop.run(resolve())] == ["127.0.0.1"]
