@@ -7,6 +7,7 @@ from typing import Any, cast
 from django import forms
 from django.conf import settings
 from django.contrib import admin
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
@@ -151,6 +152,11 @@ class CustomerAdmin(TokenRefusingAdmin):
             "chart": requests_chart(days, label="%b %d", by="day"),
             **(_ledger_figures(owned, days, now) if request.user.has_perm("accounts.view_creditentry") else {}),
         }
+
+    def response_action(self, request: HttpRequest, queryset: QuerySet, *args: Any) -> HttpResponse | None:
+        """In one transaction: Django writes the history before it deletes, which the database may refuse."""
+        with transaction.atomic():
+            return super().response_action(request, queryset, *args)
 
     # --- Links to the customer's own page --------------------------------------------------------------------------
 
