@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from django.http import HttpRequest
 
+from core import db
 from monitoring.incidents import Condition, Severity
 
 #: An incident about a percentage stays open until it has fallen to this share of what opens it.
@@ -60,12 +61,16 @@ class Check:
 CHECKS: list[Check] = []
 
 
-def check(name: str, *kinds: str, **options: bool) -> Callable[[Callable[[Request], Findings]], Check]:
-    """Makes the function a Check, and adds it to CHECKS."""
+def check(
+    name: str, *kinds: str, on_sqlite: bool = True, **options: bool
+) -> Callable[[Callable[[Request], Findings]], Check]:
+    """Makes the function a Check, and adds it to CHECKS, unless the database is SQLite and it has no meaning there."""
 
     def add(find: Callable[[Request], Findings]) -> Check:
-        CHECKS.append(Check(name, find, kinds, **options))
-        return CHECKS[-1]
+        added = Check(name, find, kinds, **options)
+        if on_sqlite or db.VENDOR != "sqlite":
+            CHECKS.append(added)
+        return added
 
     return add
 

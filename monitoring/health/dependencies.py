@@ -7,7 +7,7 @@ from django.conf import settings
 from django.core import checks as system_checks
 from django.utils import timezone
 
-from core import db, periods, redis, schema_state
+from core import periods, redis, schema_state
 from core.postgresql import replication, server_log
 from lookup.search import SLOTS, bound_sources
 from lookup.source_actions import configured, described
@@ -100,19 +100,15 @@ def database(request: Request) -> Findings:
     yield problem(found) if found else "Reachable; schema up to date."
 
 
-@check("Commits", on_dashboard=True)
+@check("Commits", on_dashboard=True, on_sqlite=False)
 def _commits(request: Request) -> Findings:
-    if db.VENDOR == "sqlite":
-        return
     advice = "Start the standby, or correct synchronous_standby_names or DATABASE_URL (docs/reliability.md)."
     found = replication.commit_problem()
     yield problem(found, advice) if found else "They complete."
 
 
-@check("PostgreSQL log", on_dashboard=True)
+@check("PostgreSQL log", on_dashboard=True, on_sqlite=False)
 def _server_log(request: Request) -> Findings:
-    if db.VENDOR == "sqlite":
-        return
     names = server_log.writes_values()
     advice = "As a superuser, run the statements in docs/personal-data.md under 'PostgreSQL's log'."
     sentence = f"PostgreSQL may log phone numbers and names in clear text: {', '.join(names)}."
