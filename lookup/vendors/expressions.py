@@ -23,6 +23,10 @@ class UnexpectedShape(Exception):
     """The vendor's answer has another shape than the preset describes. The message, if any, is for operators."""
 
 
+class NotBoolean(UnexpectedShape):
+    """An expression that must be true, false or null has another value."""
+
+
 class Expression:
     """A JMESPath expression. Unknown functions are reported here, not when the vendor first answers."""
 
@@ -44,10 +48,10 @@ class Expression:
             raise UnexpectedShape from error
 
     def is_true(self, document: Any) -> bool:
-        """Whether the expression is true for `document`; null counts as false. Raises UnexpectedShape."""
+        """Whether the expression is true for `document`; null counts as false. Raises UnexpectedShape, NotBoolean."""
         value = self(document)
         if value is not None and not isinstance(value, bool):
-            raise UnexpectedShape(f"the preset's `when`: `{self.text}` is neither true, false nor null")
+            raise NotBoolean(f"the preset's `when`: `{self.text}` is neither true, false nor null")
         return value is True
 
     def applies_to_any(self, documents: Iterable[Any]) -> bool:

@@ -18,7 +18,7 @@ from core.text import clean_text
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector
 from lookup.vendors import capitals, transport
-from lookup.vendors.expressions import Expression, Template, UnexpectedShape, literal
+from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape, literal
 from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules, require_safe_scheme
 
 _JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
@@ -38,10 +38,12 @@ _BASE_URL = re.compile(r"https?://[^/@?#]+(/(?!\.\.?(/|$))[A-Za-z0-9._~!$&'()*+,
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """`rule`: the number, from 1, of the preset's rule that applied; None if the status decided."""
+    """`rule`: the number, from 1, of the preset's rule that applied; None if the status decided. `not_boolean`: whether
+    a rule is neither true, false nor null for this reply, a fault of the preset."""
 
     answer: Answer
     rule: int | None = None
+    not_boolean: bool = False
 
     @property
     def outcome(self) -> str:
@@ -124,7 +126,7 @@ class JsonApi(Connector):
     def classify(self, reply: transport.Reply) -> Classification:
         """Classify by the preset's rules in their order, else by the status; extract the fields of a found answer."""
         document, parsed = self._document(reply.body)
-        rule, applied, fix = _status_rule(reply.status), None, ""
+        rule, applied, fix, not_boolean = _status_rule(reply.status), None, "", False
         try:
             if applied := self._matching_rule(reply, document, parsed):
                 rule = self.preset.rules[applied - 1]
@@ -133,7 +135,7 @@ class JsonApi(Connector):
                 known, unreadable = self._extract(document)
                 return Classification(Found(**known, unreadable=unreadable) if known else NotFound(), applied)
         except UnexpectedShape as error:
-            rule = _status_rule(reply.status)
+            rule, not_boolean = _status_rule(reply.status), isinstance(error, NotBoolean)
             fix = str(error) or "its answer has another shape than the preset describes"
         outcome = rule.outcome
         if outcome in ("not_found", "invalid_number"):
@@ -146,7 +148,7 @@ class JsonApi(Connector):
             elif reply.body:
                 hint += f"; its answer is {self._unreadable(reply)}"
         answer = Failed(outcome, f"{reply.status}: {hint}", retry_after_s, number_specific=rule.number_specific)
-        return Classification(answer, applied)
+        return Classification(answer, applied, not_boolean)
 
     def _document(self, body: bytes) -> tuple[Any, bool]:
         """The body as expressions see it, and whether it could be parsed."""
@@ -158,7 +160,7 @@ class JsonApi(Connector):
             return None, False
 
     def _matching_rule(self, reply: transport.Reply, document: Any, parsed: bool) -> int | None:
-        """The number, from 1, of the first rule that applies. Raises UnexpectedShape."""
+        """The number, from 1, of the first rule that applies. Raises UnexpectedShape and NotBoolean."""
         for number, rule in enumerate(self.preset.rules, start=1):
             if rule.status and reply.status not in rule.status:
                 continue

@@ -52,9 +52,10 @@ def _problems(vendor: JsonApi, sample: Sample, classified: Classification) -> It
         if line != sample.request:
             yield f"sends {line} instead of {sample.request}"
     if classified.outcome != expect.outcome:
-        hint = f" ({answer.hint})" if isinstance(answer, Failed) else ""
-        yield f"is {classified.outcome} instead of {expect.outcome}{hint}"
+        yield f"is {classified.outcome} instead of {expect.outcome}"
     known = answer.known() if isinstance(answer, Found) else {}
     expected = {field: value for field in FIELDS if (value := getattr(expect, field)) is not None}
     if known != expected:
         yield f"gives {known} instead of {expected}"
+    if classified.not_boolean and isinstance(answer, Failed):
+        yield f"fails: {answer.hint}"

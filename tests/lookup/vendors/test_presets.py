@@ -12,6 +12,7 @@ from lookup.vendors import preset, preset_samples
 from lookup.vendors.json_api import JsonApi
 from lookup.vendors.preset import MissingEnvironment
 from lookup.vendors.transport import Reply
+from tests.lookup.vendors.conftest import Make
 from tests.lookup.vendors.searches import shipped_preset
 from tests.plugin import ROOT
 
@@ -216,8 +217,16 @@ def test_undocumented_types_never_raise(shipped: preset.Preset) -> None:
     for status, document in _documents(shipped):
         for changed in _mutations(document):
             body = json.dumps(changed).encode()
-            answer = vendor.classify(Reply(status, {}, body)).answer
-            assert "neither true, false nor null" not in getattr(answer, "hint", ""), body
+            assert not vendor.classify(Reply(status, {}, body)).not_boolean, body
+
+
+def test_sample_fails_whose_rule_is_not_boolean(make: Make) -> None:
+    """Also if its status alone gives the outcome that the sample expects."""
+    rule = '[[outcome]]\nstatus = [503]\nwhen = "name"\nis = "unavailable"\n\n[fields]'
+    broken = make(("[fields]", rule), ("status = 503\n", 'status = 503\nbody = \'{"name":"x"}\'\n')).preset
+    problems = {result.sample.title: result.problems for result in preset_samples.run(broken) if result.problems}
+    assert list(problems) == ["down"]
+    assert "`name` is neither true, false nor null" in problems["down"][0]
 
 
 def _documents(shipped: preset.Preset) -> list[tuple[int, object]]:
