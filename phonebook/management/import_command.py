@@ -4,8 +4,8 @@ import os
 import signal
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Self, TextIO
@@ -57,7 +57,7 @@ class BackgroundCommand(JSONCommand):
                 for error in result.errors:
                     self.stderr.write(f"{name}: {error}.")
                 has_new = result.transferred or result.removed
-                if has_new and not options.get("dry_run"):
+                if (result.added or result.changed or result.removed) and not options.get("dry_run"):
                     message = f"{done} ({name}): {counts_text(result, all_of_them=True)}."
                     history.record(action=history.Action.IMPORT, model=model, name="import", message=message)
                 if options["json"]:
@@ -165,7 +165,7 @@ def counts_text(result: Counts, *, all_of_them: bool = False) -> str:
 
 class RejectList:
     """Lists rejected rows: the first ones on stderr, or all of them in a file. Use it in a `with` block. Raises
-    CommandError for a file that cannot be created, and OSError."""
+    CommandError for a file that cannot be written."""
 
     def __init__(self, command: BaseCommand, path: str | None) -> None:
         self._command, self._path = command, path
@@ -174,13 +174,11 @@ class RejectList:
 
     def __enter__(self) -> Self:
         if self._path:
-            try:
+            with self._command_errors():
                 # Readable by its owner only: address books are private. Never overwrites a file, which might be the one
                 # that is imported.
                 private = partial(os.open, mode=0o600)
                 self._file = open(self._path, "x", encoding="utf-8", buffering=1, opener=private)
-            except OSError as error:
-                raise CommandError(f"--rejects {self._path}: {error.strerror}. Nothing was changed.") from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -196,6 +194,14 @@ class RejectList:
         line = f"{place}: {''.join(filter(None, parts))}"
         self._count += 1
         if self._file:
-            self._file.write(line + "\n")
+            with self._command_errors():
+                self._file.write(line + "\n")
         elif self._count <= SHOWN_REJECTS:
             self._command.stderr.write(line, self._command.style.NOTICE)
+
+    @contextmanager
+    def _command_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CommandError(f"--rejects {self._path}: {error.strerror}. Nothing was changed.") from error
