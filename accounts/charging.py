@@ -37,7 +37,7 @@ class NoCreditsLeft(Exception):
 class ChargedAnswer:
     """`body`: the whole answer, with `credits_remaining`. `replayed`: it was paid for by an earlier request.
 
-    `entry_id`: of the ledger entry that this request paid with; None also when its connection was lost. `number_hash`:
+    `entry_id`: of the ledger entry that this request paid with; None for a free or a replayed answer. `number_hash`:
     the number's keyed hash in that entry.
     """
 

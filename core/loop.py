@@ -1,9 +1,9 @@
 """The event loop of this process. Searches and their vendor calls run on it, in one thread.
 
 A serving process runs the loop in its main thread (callerid_project.asgi). In commands and tests the first `run` starts
-one in a background thread. What would block the loop runs in threads (`run_in_thread`): DNS lookups, `def lookup` of
-connectors, large replies. They are daemons, so that none delays the end of the process, as those of concurrent.futures
-would.
+one in a background thread. What would block the loop runs in threads (`run_in_thread`): DNS lookups, `def lookup`
+of connectors, large replies. They are daemons, so that none delays the end of the process, as those of
+concurrent.futures would.
 """
 
 import asyncio

@@ -51,7 +51,7 @@ class RedisUnavailable(Exception):
 @lru_cache(maxsize=1)
 def client(url: str) -> "redis.Redis":
     """The client of the console's pages and of commands. It waits at most REDIS_TIMEOUT_S each for the connection and
-    for a reply."""
+    for a reply; for each Sentinel its share of that."""
     import redis
     from redis.sentinel import Sentinel
 

@@ -42,7 +42,7 @@ class AllSourcesFailed(Exception):
 @dataclass(frozen=True, slots=True)
 class SlotResult:
     """`calls`: what the operator rule and each called source contributed, in the configured order; none in test mode.
-    Members that could not add a field are left out."""
+    Sources that could not add a field are left out."""
 
     answer: Answer
     elapsed_s: float

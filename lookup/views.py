@@ -136,7 +136,8 @@ class SearchView(AsyncAPIView):
 
 
 def _number_rows(query: object) -> NumberRows | None:
-    """What the tables know about the number, not read yet. None if it is invalid, which only a valid token is told."""
+    """The number's rows in the tables, before they are read. None for an invalid number, which is refused later: only a
+    caller with a valid token learns that."""
     try:
         return NumberRows(numbers.parse(query))
     except numbers.InvalidNumber:
