@@ -34,6 +34,7 @@ from core.long_lists import EVER
 from lookup import source_actions
 from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
+from phonebook import rules
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 MAX_SHOWN = 10
@@ -201,8 +202,12 @@ def _token_details(token: ApiToken) -> tuple[str, ...]:
     return token.hint, shown_state(token), "test token" if token.is_test else f"{token.credits:,} credits"
 
 
-def _rule_details(rule: NumberRule) -> tuple[str, ...]:
-    return {True: "spam", False: "not spam", None: ""}[rule.spam], rule.name
+def _rules(search: _Search) -> Iterable[Result]:
+    """The rule that applies to the number, then those that it overrides."""
+    if search.number is not None:
+        for rule in rules.applying(search.number):
+            spam = {True: "spam", False: "not spam", None: ""}[rule.spam]
+            yield _result(rule, spam, rule.name, title=f"Rule for {rules.shown(rule)}")
 
 
 _KINDS = (
@@ -211,7 +216,7 @@ _KINDS = (
     _listed("API tokens", "name, note, contact, #id or last four characters", ApiToken, _token_details),
     _Kind("Ledger", "request id or reference", CreditEntry, _entries),
     _Kind("Request log", "request id or number", RequestLogEntry, _requests),
-    _numbered("Rules", NumberRule, "Rule for", _rule_details),
+    _Kind("Rules", "number", NumberRule, _rules),
     _numbered("Contacts", Contact, "Contact", lambda row: (row.name, row.location)),
     _numbered("Complaints", ComplaintDay, "Complaints about", lambda row: (row.source, str(row.day), str(row.total))),
     _Kind("Sources", "name", Source, _sources),

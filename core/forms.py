@@ -1,5 +1,6 @@
 """Form fields of the console."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django import forms
@@ -15,6 +16,9 @@ class PhoneNumberField(forms.CharField):
         "invalid": "Invalid phone number (%(problem)s). Enter it with its country code, e.g. +49 30 23125042."
     }
 
+    #: Raises InvalidNumber.
+    parse: Callable[[str], str] = staticmethod(numbers.parse_typed)
+
     def __init__(self, *, attrs: dict[str, str] | None = None, **options: Any) -> None:
         widget = UnfoldAdminTextInputWidget(attrs={"inputmode": "tel", "autocomplete": "off", **(attrs or {})})
         super().__init__(widget=widget, **options)
@@ -22,7 +26,7 @@ class PhoneNumberField(forms.CharField):
     def clean(self, value: Any) -> str:
         text: str = super().clean(value)
         try:
-            return numbers.parse_typed(text) if text else ""
+            return self.parse(text) if text else ""
         except numbers.InvalidNumber as error:
             message = self.error_messages["invalid"]
             raise forms.ValidationError(message, "invalid", {"problem": str(error)}) from error

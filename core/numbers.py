@@ -17,6 +17,8 @@ COUNTRY_CODES = frozenset(COUNTRY_CODE_TO_REGION_CODE)
 EXAMPLE_NUMBER = "493023125042"
 
 _DIGITS = re.compile(r"[0-9]+")
+#: Of a number with country code (E.164).
+MIN_DIGITS, MAX_DIGITS = 7, 15
 #: A number as the API takes it, whole: E.164 without its plus.
 PATTERN = "[1-9][0-9]{6,14}"
 _NUMBER = re.compile(PATTERN)
@@ -44,7 +46,7 @@ def parse(query: object) -> str:
         return query
     if not _DIGITS.fullmatch(query):
         raise InvalidNumber("must contain only digits")
-    if not 7 <= len(query) <= 15:
+    if not MIN_DIGITS <= len(query) <= MAX_DIGITS:
         raise InvalidNumber("must have 7 to 15 digits")
     raise InvalidNumber("must start with a country code")
 
@@ -52,6 +54,12 @@ def parse(query: object) -> str:
 def parse_typed(text: str) -> str:
     """As `parse`, for typed input: with a +, spaces, hyphens, dots or parentheses. Raises InvalidNumber."""
     return parse(without_separators(text).removeprefix("+"))
+
+
+def parse_prefix(text: str) -> str:
+    """As `parse_typed`, for the beginning of a number or a whole one: 1 to 15 digits. Raises InvalidNumber."""
+    digits = without_separators(text).removeprefix("+")
+    return parse(digits) if len(digits) >= MIN_DIGITS else parse(digits.ljust(MIN_DIGITS, "0"))[: len(digits)]
 
 
 def without_separators(text: str) -> str:

@@ -62,8 +62,11 @@ class SlotResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
+    """`rule`: the operator rule for the number, if one has a field of a slot."""
+
     number: str
     slots: dict[str, SlotResult]
+    rule: rules.Rule | None = None
 
     @property
     def found(self) -> int:
@@ -163,7 +166,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
             await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
     signals.searched.send_robust(None, slots=results)
-    return SearchResult(number, results)
+    return SearchResult(number, results, rule)
 
 
 def bound_sources(slot: str) -> tuple[BoundSource, ...]:

@@ -127,9 +127,15 @@ class ComplaintDay(models.Model):
 
 
 class NumberRule(models.Model):
-    """An operator rule for one number. It overrides every source."""
+    """An operator rule for one number or, if it is a prefix, for every number that begins with it. It overrides every
+    source. Of several rules for a number, the longest applies."""
 
-    number = NumberField(unique=True)
+    number = models.BigIntegerField(
+        unique=True, validators=[MinValueValidator(1), MaxValueValidator(999_999_999_999_999)]
+    )
+    is_prefix = models.BooleanField(
+        "prefix", default=False, db_default=False, help_text="Also for every longer number that begins with it."
+    )
     spam = models.BooleanField(null=True, blank=True, help_text="Choose Unknown to use the sources.")
     name = models.CharField(max_length=200, blank=True, help_text="Leave empty to use the sources.")
     note = models.CharField(max_length=200, blank=True, help_text="For operators; never in a response.")
@@ -139,7 +145,7 @@ class NumberRule(models.Model):
         verbose_name = "rule"
 
     def __str__(self) -> str:
-        return str(self.number)
+        return f"{self.number}…" if self.is_prefix else str(self.number)
 
 
 class CacheVersion(models.Model):

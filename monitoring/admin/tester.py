@@ -15,6 +15,7 @@ from lookup.answers import Answer, Failed, Found
 from lookup.search import RULES_SOURCE, SearchResult, bound_sources, search
 from lookup.serializers import search_data
 from monitoring.source_statistics import is_failure, outcome_text
+from phonebook import rules
 from phonebook.models import Contact, NumberRule
 
 #: Numbers that one user may test, and in how many seconds: as many as a token may search by default.
@@ -56,6 +57,7 @@ def _result(request: HttpRequest, number: str) -> dict[str, Any]:
         "result": result,
         "phone": _phone(result),
         "json": json.dumps(search_data(result), ensure_ascii=False, indent=2),
+        "rule": result.rule and rules.shown(result.rule),
         "rows": [row for slot in result.slots for row in _rows(slot, result)],
         "slots": [(slot, each.status.replace("-", " "), each.elapsed_s * 1000) for slot, each in result.slots.items()],
         **_links(request, number),
@@ -109,11 +111,13 @@ def _links(request: HttpRequest, number: str) -> dict[str, list[tuple[str, str]]
     """Title and URL of the pages of the number's rule and contact (`links`), and of those that add them (`additions`),
     to which the number is sent by POST."""
     links, additions = [], []
-    for model, name in ((NumberRule, "rule"), (Contact, "contact")):
-        row = model._default_manager.filter(number=int(number)).first()
+    contact, rule = Contact.objects.filter(number=number).first(), rules.applying(number).first()
+    # A rule for a prefix can be overridden by one for the number.
+    has_own = {"rule": rule is not None and rule.number == int(number), "contact": contact is not None}
+    for model, row, name in ((NumberRule, rule, "rule"), (Contact, contact, "contact")):
         page = f"admin:phonebook_{model._meta.model_name}"
         if row and request.user.has_perm(f"phonebook.view_{model._meta.model_name}"):
             links.append((f"Open the {name}", reverse(f"{page}_change", args=[row.pk])))
-        if not row and request.user.has_perm(f"phonebook.add_{model._meta.model_name}"):
+        if not has_own[name] and request.user.has_perm(f"phonebook.add_{model._meta.model_name}"):
             additions.append((f"Save as {name}", reverse(f"{page}_add")))
     return {"links": links, "additions": additions}

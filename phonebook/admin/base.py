@@ -32,11 +32,11 @@ def number_prefix(text: str) -> str | None:
 def find_by_prefix(prefix: str, rows: QuerySet, limit: int) -> list[Any]:
     """The primary keys of the `rows` whose number begins with `prefix`, in ascending order, at most `limit`.
 
-    Numbers are 64-bit integers of 7 to 15 digits: for each length, a range of the index. One query per length returns
-    them in order, because longer numbers are greater; one query with OR would have to sort all of them.
+    Numbers are integers of at most 15 digits: for each length, a range of the index. One query per length returns them
+    in order, because longer numbers are greater; one query with OR would have to sort all of them.
     """
     first, keys = int(prefix), list[Any]()
-    for length in range(max(7, len(prefix)), 16):
+    for length in range(len(prefix), numbers.MAX_DIGITS + 1):
         block = 10 ** (length - len(prefix))
         found = rows.filter(number__gte=first * block, number__lt=(first + 1) * block).order_by("number")
         keys += found.values_list("pk", flat=True)[: limit - len(keys)]

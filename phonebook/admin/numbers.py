@@ -4,22 +4,34 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
+from core import numbers
 from core.admin import column
-from phonebook import cache_versions
+from core.forms import PhoneNumberField
+from phonebook import cache_versions, rules
 from phonebook.admin.base import NumberAdmin, PhoneNumberForm, number_prefix
 from phonebook.models import ComplaintDay, Contact, NumberRule
+
+#: Rules that concern the same numbers as another one, on its page.
+MAX_LISTED = 10
 
 
 class ContactForm(PhoneNumberForm):
     one_of = ("name", "location")
 
 
+class PrefixField(PhoneNumberField):
+    parse = staticmethod(numbers.parse_prefix)
+
+
 class RuleForm(PhoneNumberForm):
+    number = PrefixField(
+        help_text="A number with country code, e.g. +49 30 23125042, or the beginning of numbers, e.g. +49 30."
+    )
     one_of = ("spam", "name")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -28,6 +40,14 @@ class RuleForm(PhoneNumberForm):
             field = self.fields["spam"]
             field.help_text = ""
             field.widget.choices = [("unknown", "Use the sources"), ("true", "Spam"), ("false", "Not spam")]
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean()
+        number = data.get("number") or str(self.instance.number or "")
+        if number and len(number) < numbers.MIN_DIGITS and not data.get("is_prefix"):
+            message = "A number has 7 to 15 digits. Enter it with its country code, or tick the box for a prefix."
+            self.add_error("is_prefix", message)
+        return data
 
 
 class ComplaintDayForm(PhoneNumberForm):
@@ -92,17 +112,48 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
         super().save_model(request, obj, form, change)
 
 
+_SPAM = {True: "spam", False: "not spam", None: ""}
+
+
+def _listed(others: QuerySet[NumberRule]) -> str:
+    """At most MAX_LISTED rules in words, and how many there are besides; `-` for none."""
+    texts = [
+        f"{rules.shown(rule)} ({', '.join(filter(None, (_SPAM[rule.spam], rule.name)))})"
+        for rule in others[:MAX_LISTED]
+    ]
+    more = others.count() - MAX_LISTED if len(texts) == MAX_LISTED else 0
+    return ", ".join([*texts, *([f"and {more:,} more"] if more > 0 else [])]) or "-"
+
+
 @admin.register(NumberRule)
 class RuleAdmin(DatedNumberAdmin):
+    """Shows the rules that concern the same numbers, and which of them apply."""
+
     form = RuleForm
-    fields = ("number", "spam", "name", "note")
     list_display = ("phone", "spam_label", "name", "note", "updated")
-    list_filter = ("spam",)
-    lookups_allowed = ("spam__exact", "spam__isnull")
+    list_filter = ("spam", "is_prefix")
+    lookups_allowed = ("spam__exact", "spam__isnull", "is_prefix__exact")
     search_fields = ("name",)
     search_help_text = "Number prefix, e.g. 4930, or part of a name"
     # As text: Django's icon for True is a green tick.
-    spam_label = column(lambda rule: {True: "spam", False: "not spam", None: "-"}[rule.spam], "spam", "spam")
+    spam_label = column(lambda rule: _SPAM[rule.spam] or "-", "spam", "spam")
+    phone = column(rules.shown, "number or prefix", "number")
+    overridden = column(lambda rule: _listed(rules.shorter(rule)), "overrides")
+    overriding = column(lambda rule: _listed(rules.longer(rule)), "overridden by")
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        fields = ("number", "is_prefix", "spam", "name", "note")
+        return fields if obj is None else (*fields, "overridden", "overriding")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        return () if obj is None else ("number", "overridden", "overriding")
+
+    def save_model(self, request: HttpRequest, obj: NumberRule, form: forms.ModelForm, change: bool) -> None:
+        """As Django's, with a message if other rules concern the same numbers."""
+        super().save_model(request, obj, form, change)
+        for verb, others in (("overrides", rules.shorter(obj)), ("is overridden by", rules.longer(obj))):
+            if (text := _listed(others)) != "-":
+                self.message_user(request, f"This rule {verb} {text}.", messages.WARNING)
 
 
 @admin.register(ComplaintDay)

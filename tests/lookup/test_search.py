@@ -184,6 +184,26 @@ def test_a_rule_answers_where_every_source_fails(ask: Any) -> None:
     assert ask("KnowsNothing", "KnowsNothing").json()["data"]["source_b"] == {}
 
 
+def test_the_longest_rule_for_a_number_applies(ask: Any) -> None:
+    """A whole number before any prefix; a shorter rule adds nothing to a longer one."""
+    found = []
+    for length, name in ((1, "country"), (4, "city"), (8, "company"), (len(NUMBER), "number")):
+        prefix = length < len(NUMBER)
+        spam = None if length == 4 else True
+        NumberRule.objects.create(number=int(NUMBER[:length]), is_prefix=prefix, spam=spam, name=name)
+        found.append(ask("KnowsNothing", "KnowsNothing").json()["data"]["source_b"])
+    spam_fields = [source.get("spam") for source in found]
+    assert [source["name"] for source in found] == ["country", "city", "company", "number"]
+    assert spam_fields == [True, None, True, True]
+
+
+def test_a_rule_applies_to_no_number_that_it_is_not_for(ask: Any) -> None:
+    number = int(NUMBER)
+    for other in (number // 10, number // 10 + 1, number * 10, number + 1):
+        NumberRule.objects.create(number=other, name="other", is_prefix=other > number // 10)
+    assert ask("KnowsNothing", "KnowsNothing").json()["data"]["source_a"] == {}
+
+
 def test_no_transaction_is_open_while_a_source_is_asked(
     transactional_db: None, settings: Any, monkeypatch: pytest.MonkeyPatch, quiet_sources: None
 ) -> None:

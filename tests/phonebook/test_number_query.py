@@ -45,7 +45,7 @@ def test_the_combined_query_equals_separate_queries_and_the_orm(number: str) -> 
     complaints = ComplaintDay.objects.filter(**of, total__gt=0)
     sums = complaints.aggregate(all=Sum("total"), recent=Sum("total", filter=Q(day__gte=since), default=0))
     expected = [
-        NumberRule.objects.filter(**of).values_list("spam", "name").first(),
+        NumberRule.objects.filter(**of).values_list("spam", "name", "number", "is_prefix").first(),
         Contact.objects.filter(**of).values_list("name", "location").first(),
         None if sums["all"] is None else (sums["recent"],),
     ]

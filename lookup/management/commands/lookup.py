@@ -14,6 +14,7 @@ from lookup.answers import Failed
 from lookup.management.commands.check_sources import shown
 from lookup.search import SLOTS, SearchResult, bound_sources, search
 from lookup.serializers import search_data
+from phonebook import rules
 
 
 class Command(JSONCommand):
@@ -71,9 +72,9 @@ class Command(JSONCommand):
         data = search_data(result)
         if as_json:
             outcomes = {slot: outcome.status for slot, outcome in result.slots.items()}
-            self.write_json({**data, "outcomes": outcomes})
+            self.write_json({**data, "outcomes": outcomes, "rule": result.rule and rules.shown(result.rule)})
             return
-        self.stdout.write(result.number)
+        self.stdout.write(f"{result.number}  (rule for {rules.shown(result.rule)})" if result.rule else result.number)
         for slot, outcome in result.slots.items():
             said = outcome.answer.reason if isinstance(outcome.answer, Failed) else shown(data[slot])
             self.stdout.write(f"  {slot}  {outcome.status:<9}  {outcome.elapsed_s * 1000:8.1f} ms  {said}".rstrip())

@@ -75,17 +75,25 @@ def test_rules_pauses_and_unneeded_members_are_explained(admin_client: Client) -
     NumberRule.objects.create(number=int(DIGITS), name="By Rule", spam=True)
     SourcePause.objects.create(connector=T + "RemoteKnows", reason="r", paused_by="olga")
     assert [row[:2] + row[3:] for row in cells(submit(admin_client))] == [
-        ["operator rules source_a", "found", "name", "-"],
+        ["Operator rule for +49 30 23125042 source_a", "found", "name", "-"],
         ["KnowsName source_a", "not called", "-",
          "not needed: its fields were known before it, or it does not cover the number"],
         ["RemoteKnows source_a", "failed: paused", "-", "not called: paused by an operator"],
-        ["operator rules source_b", "found", "name, spam", "-"],
+        ["Operator rule for +49 30 23125042 source_b", "found", "name, spam", "-"],
         *(
             [f"{name} source_b", "not called", "-",
              "not needed: its fields were known before it, or it does not cover the number"]
             for name in ("Fails", "RemoteKnowsToo")
         ),
     ]  # fmt: skip
+
+
+def test_rule_for_a_prefix_is_named_and_can_be_overridden(admin_client: Client) -> None:
+    rule = NumberRule.objects.create(number=4930, is_prefix=True, spam=True)
+    response = submit(admin_client)
+    assert ["Operator rule for +4930… source_b", "found", "-", "spam", "-"] in cells(response)
+    assert dict(response.context["links"])["Open the rule"] == f"/admin/phonebook/numberrule/{rule.pk}/change/"
+    assert "Save as rule" in dict(response.context["additions"])
 
 
 def test_failure_of_both_slots_is_said(admin_client: Client, settings: Any) -> None:

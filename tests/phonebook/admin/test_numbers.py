@@ -47,6 +47,43 @@ def test_rule_without_spam_and_name_is_refused(admin_client: Client) -> None:
     assert not NumberRule.objects.exists()
 
 
+def test_prefix_rule_is_added_and_shows_the_rules_that_overlap(admin_client: Client) -> None:
+    for number, fields in ((49, {"is_prefix": True}), (4931, {"is_prefix": True}), (NUMBER, {})):
+        NumberRule.objects.create(number=number, spam=False, name="", **fields)
+    response = admin_client.post(
+        f"{RULES}add/", {"number": "+49 30", "is_prefix": "on", "spam": "true", "name": "", "note": ""}, follow=True
+    )
+    assert [str(message) for message in response.context["messages"]][:2] == [
+        "This rule overrides +49… (not spam).",
+        "This rule is overridden by +49 30 23125042 (not spam).",
+    ]
+    assert rule_of("49302312504") == Found(spam=True)
+    assert rule_of(str(NUMBER)) == Found(spam=False)
+    page = re.sub(r"<[^>]+>", "", admin_client.get(f"{row_page(RULES, 4930)}change/").text)
+    assert "+49… (not spam)" in page
+    assert "+49 30 23125042 (not spam)" in page
+    assert "+4930… (spam)" in admin_client.get(f"{row_page(RULES, NUMBER)}change/").text
+    assert "4931" not in page
+    assert found(admin_client, "4930", RULES) == {4930, NUMBER}
+    assert found(admin_client, "49", RULES) == {49, 4930, 4931, NUMBER}
+
+
+def test_overriding_rules_are_counted_beyond_the_first_ten(admin_client: Client) -> None:
+    NumberRule.objects.create(number=49, is_prefix=True, spam=True)
+    NumberRule.objects.bulk_create(NumberRule(number=NUMBER + n, name="Alice") for n in range(12))
+    page = admin_client.get(f"{row_page(RULES, 49)}change/").text
+    assert "and 2 more" in page
+
+
+def test_short_number_needs_the_box_for_a_prefix(admin_client: Client) -> None:
+    assert "tick the box for a prefix" in add_rule(admin_client, number="4930").text
+    rule = NumberRule.objects.create(number=4930, is_prefix=True, spam=True)
+    response = admin_client.post(f"{RULES}{rule.pk}/change/", {"spam": "true", "name": "", "note": ""})
+    assert "tick the box for a prefix" in response.text
+    rule.refresh_from_db()
+    assert rule.is_prefix
+
+
 @pytest.mark.parametrize(
     "number",
     [
