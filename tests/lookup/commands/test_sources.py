@@ -244,6 +244,7 @@ def test_file_is_looked_up_and_invalid_lines_are_reported(
             "phone_number": number,
             "source_a": known,
             "source_b": {},
+            "rule": None,
             "combined": {"source_a_available": bool(known), "source_b_available": False},
             "outcomes": {"source_a": "found" if known else "not-found", "source_b": "not-found"},
         }
@@ -253,9 +254,7 @@ def test_file_is_looked_up_and_invalid_lines_are_reported(
     assert failed == "Of 3: 1 invalid, 0 failed in both sources."
 
 
-def test_standard_input_is_read(
-    settings: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_input_is_read(settings: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{NUMBER}\nx\n"))
     out, err, _ = run(capsys, "lookup", "--file", "-")
     assert out.startswith(NUMBER)
