@@ -59,6 +59,8 @@ class CustomerField(forms.ModelChoiceField):
     """A customer by name or id (customers.get_by_name_or_id): there may be too many for a list."""
 
     widget = CustomerWidget
+    # For the model's own check of the foreign key.
+    default_error_messages = {"invalid": "This customer was deleted meanwhile. Choose another customer."}
 
     def prepare_value(self, value: Any) -> Any:
         if isinstance(value, int):
