@@ -45,7 +45,7 @@ end
 
 
 class RedisUnavailable(Exception):
-    """Redis failed, or failed less than REDIS_PAUSE_S ago and was not asked: use the state of this process."""
+    """Redis failed, or failed less than REDIS_RETRY_S ago and was not asked: use the state of this process."""
 
 
 @lru_cache(maxsize=1)
@@ -146,7 +146,7 @@ def _retry(*, on_loop: bool = False) -> Any:
 
 
 class Availability:
-    """Whether Redis is used: not for REDIS_PAUSE_S after it failed. Logs when it fails and when it is back."""
+    """Whether Redis is used: not for REDIS_RETRY_S after it failed. Logs when it fails and when it is back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -154,11 +154,11 @@ class Availability:
         self._failed = False
 
     @property
-    def paused(self) -> bool:
+    def unavailable(self) -> bool:
         return time.monotonic() < self._retry_at
 
     def record_failure(self, error: BaseException) -> None:
-        """Pause, unless the error concerns one key (its value is of another type): the others are not affected.
+        """Unavailable from now, unless the error concerns one key (its value is of another type), and no other.
 
         Besides errors of the connection there are replies such as READONLY, OOM and MISCONF.
         """
@@ -167,7 +167,7 @@ class Availability:
             log.warning("Redis replied with an error (%s): this process counts this key on its own", name)
             return
         with self._lock:
-            self._retry_at = time.monotonic() + settings.REDIS_PAUSE_S
+            self._retry_at = time.monotonic() + settings.REDIS_RETRY_S
             if not self._failed:
                 log.warning("Redis is unavailable (%s): this process counts its limits on its own", name)
             self._failed = True
@@ -187,7 +187,7 @@ def call(operation: Callable[[], T]) -> T:
     """The result of `operation`, which uses `client`. Raises RedisUnavailable."""
     import redis
 
-    if availability.paused:
+    if availability.unavailable:
         raise RedisUnavailable
     try:
         result = operation()
@@ -203,7 +203,7 @@ async def call_on_loop(operation: Callable[[LoopClient], Awaitable[T]]) -> T:
     RedisUnavailable."""
     import redis
 
-    if availability.paused:
+    if availability.unavailable:
         raise RedisUnavailable
     task = cast("asyncio.Task[T]", asyncio.current_task())
     limit = loop.Limit(settings.REDIS_TIMEOUT_S, task.cancel)

@@ -159,7 +159,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     if waiting := [slot for slot in slots.values() if any(slot.due(remote=True))]:
         # Read before any vendor is called: then no older cached answer is used.
         version = await cache_versions.find(rows)
-        with admission.searches.paused():
+        with admission.searches.released():
             await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
     signals.searched.send_robust(None, slots=results)

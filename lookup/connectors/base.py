@@ -70,7 +70,7 @@ async def call_connector(name: str, connector: Connector, number: str, *, timeou
     if not inspect.iscoroutinefunction(connector.lookup):
         if connector.remote:
             return await checked(name, partial(loop.run_in_thread, partial(_returned, lookup)))
-        with admission.searches.paused():
+        with admission.searches.released():
             return await checked(name, partial(loop.run_with_connection, partial(_returned, lookup)))
     if not connector.remote:
         return await checked(name, lookup)

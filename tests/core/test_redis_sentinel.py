@@ -48,7 +48,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[RedisClu
     awaited.disconnect_from_redis()
     with required():
         cluster = RedisCluster().start()
-    settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = cluster.url, 2, 0
+    settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_RETRY_S = cluster.url, 2, 0
     yield cluster
     awaited.disconnect_from_redis()
     cluster.close()
