@@ -35,7 +35,7 @@ UNREADABLE = Failed("bad_response")
 NO_TIME = Failed("no_time", "no time was left to call it")
 
 
-class AllSourcesFailed(Exception):
+class BothSlotsFailed(Exception):
     """Both slots failed: an outage must not be reported, and charged, as "not found"."""
 
 

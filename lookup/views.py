@@ -20,7 +20,7 @@ from lookup import rate_limit, test_mode
 from lookup.parsers import read_json
 from lookup.recording import SearchRecord
 from lookup.schema import search_schema
-from lookup.search import AllSourcesFailed, SearchResult, queries, search
+from lookup.search import BothSlotsFailed, SearchResult, queries, search
 from lookup.serializers import search_data
 from phonebook.number_query import NumberRows
 
@@ -94,7 +94,7 @@ class SearchView(AsyncAPIView):
         self.record.slots = result.slots
         if result.failed:
             self.headers["Server-Timing"] = server_timing(result)
-            raise AllSourcesFailed
+            raise BothSlotsFailed
         charged = not token.is_test and (settings.CHARGE_EMPTY or result.found > 0)
         body = {"success": True, "data": search_data(result)}
         if charged:

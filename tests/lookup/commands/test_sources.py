@@ -250,7 +250,7 @@ def test_file_is_looked_up_and_invalid_lines_are_reported(
         for number, known in ((NUMBER, {"name": "Example Bakery"}), ("493023125043", {}))
     ]
     assert err == f"{file}:4: invalid phone number (must start with a country code)\n"
-    assert failed == "Of 3: 1 invalid, 0 failed in both sources."
+    assert failed == "Of 3: 1 invalid, 0 failed in both slots."
 
 
 def test_standard_input_is_read(
@@ -267,7 +267,7 @@ def test_command_fails_if_both_sources_fail(vendors: Vendors, capsys: pytest.Cap
     vendors.b.behave_as(upstream.raw(b"", 500))
     out, _, failed = run(capsys, "lookup", NUMBER)
     assert out.count("failed") == 2
-    assert failed == "Of 1: 0 invalid, 1 failed in both sources."
+    assert failed == "Of 1: 0 invalid, 1 failed in both slots."
 
 
 @pytest.mark.parametrize("arguments", [[], ["--file", "/nowhere/numbers.txt"]])
