@@ -37,7 +37,7 @@ class Connector(ABC):
     miss_ttl_s: float = 300
     #: The number of calls at the same time. Further ones wait for a third of SEARCH_DEADLINE_S at most, then fail.
     concurrency: int = 16
-    #: How long a search waits, within its deadline. None: until the deadline.
+    #: How long a search waits, within its deadline: more than 0 seconds. None: until the deadline.
     max_wait_s: float | None = None
     #: Must change when answers may change: cached answers of another version are not used.
     version: str = ""

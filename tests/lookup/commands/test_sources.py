@@ -312,8 +312,10 @@ class NeverCached(connectors.RemoteKnows):
     hit_ttl_s = None  # type: ignore[assignment]
 
 
-class NegativeWait(connectors.RemoteKnows):
-    max_wait_s = -1
+class NoWait(connectors.RemoteKnows):
+    """The failing sequence: no search waited for it, and a call could take the whole deadline without a failure."""
+
+    max_wait_s = 0
 
 
 class NeedsVariable(connectors.RemoteKnows):
@@ -350,7 +352,7 @@ def checks() -> list[tuple[str, str]]:
         ("directory,directory", "SOURCE_A names 'directory' twice."),
         ("complaints", "SOURCE_A: 'complaints' supplies only spam, but this slot has location and name."),
         (f"{OWN}NeverCached", f"SOURCE_A: {OWN}NeverCached.hit_ttl_s must be a number of seconds, at least 0."),
-        (f"{OWN}NegativeWait", f"SOURCE_A: {OWN}NegativeWait.max_wait_s must be a number of seconds, at least 0."),
+        (f"{OWN}NoWait", f"SOURCE_A: {OWN}NoWait.max_wait_s must be a number of seconds above 0, or None."),
         (f"{OWN}NeedsKey", f"SOURCE_A: '{OWN}NeedsKey' cannot be created: KeyError."),
         (f"{OWN}SaysWhatItNeeds", "cannot be created: Set SWITCHBOARD_URL to the address of the switchboard."),
     ],
