@@ -42,10 +42,13 @@ class SearchView(AsyncAPIView):
     async def post(self, request: HttpRequest) -> HttpResponse:
         """Check body, token, rate limit, number, Idempotency-Key and balance; search; charge."""
         body = read_json(request)
-        rows = _number_rows(body.get("query"))
+        number = _parsed(body.get("query"))
+        rows = NumberRows(number) if isinstance(number, str) else None  # not read yet
         self.record.token = token = await _authenticate(request, body.get("api_key"), rows)
         await self._throttle(token)
-        self.record.number = number = numbers.parse(body.get("query"))
+        if isinstance(number, numbers.InvalidNumber):  # only a caller with a valid token learns that
+            raise number
+        self.record.number = number
         can_pay = token.is_test or token.credits >= 1
         claim = None
         if key := idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY")):
@@ -135,13 +138,12 @@ class SearchView(AsyncAPIView):
         return 'JWT realm="callerid"'
 
 
-def _number_rows(query: object) -> NumberRows | None:
-    """The number's rows in the tables, before they are read. None for an invalid number, which is refused later: only a
-    caller with a valid token learns that."""
+def _parsed(query: object) -> str | numbers.InvalidNumber:
+    """The number, or why it is none."""
     try:
-        return NumberRows(numbers.parse(query))
-    except numbers.InvalidNumber:
-        return None
+        return numbers.parse(query)
+    except numbers.InvalidNumber as error:
+        return error
 
 
 async def _authenticate(request: HttpRequest, api_key: object, rows: NumberRows | None) -> ActiveToken:
