@@ -24,6 +24,8 @@ from lookup.search import BothSlotsFailed, SearchResult, queries, search
 from lookup.serializers import search_data
 from phonebook.number_query import NumberRows
 
+KEY_HEADER = "HTTP_IDEMPOTENCY_KEY"
+
 
 class SearchView(AsyncAPIView):
     """Look up a phone number. A new answer costs one credit, unless the token is a test token."""
@@ -36,7 +38,7 @@ class SearchView(AsyncAPIView):
 
     def setup(self, request: Any, *args: Any, **kwargs: Any) -> None:
         super().setup(request, *args, **kwargs)
-        self.record = SearchRecord(request.request_id)
+        self.record = SearchRecord(request.request_id, idempotency_key=KEY_HEADER in request.META)
 
     @search_schema
     async def post(self, request: HttpRequest) -> HttpResponse:
@@ -51,7 +53,7 @@ class SearchView(AsyncAPIView):
         self.record.number = number
         can_pay = token.is_test or token.credits >= 1
         claim = None
-        if key := idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY")):
+        if key := idempotency.parse(request.META.get(KEY_HEADER)):
             begun = await idempotency.begin(token=token, key=key, number=number, can_pay=can_pay)
             if isinstance(begun, idempotency.Replay):
                 return self._replay(begun.body)
