@@ -50,8 +50,8 @@ class RedisUnavailable(Exception):
 
 @lru_cache(maxsize=1)
 def client(url: str) -> "redis.Redis":
-    """The client of the console's pages and of commands. It waits at most REDIS_TIMEOUT_S each for the connection and
-    for a reply; for each Sentinel its share of that."""
+    """The client of the console's pages and of commands. It waits at most REDIS_TIMEOUT_S each for a connection and
+    for a reply, of each Sentinel too."""
     import redis
     from redis.sentinel import Sentinel
 
@@ -59,18 +59,20 @@ def client(url: str) -> "redis.Redis":
     return found
 
 
-def _client(url: str, kind: Any, sentinel_kind: Any, **options: Any) -> Any:
-    """A client of the library's class `kind`, of the server or of the Sentinels' master."""
+def _client(url: str, kind: Any, sentinel_kind: Any, *, is_limited: bool = False, **options: Any) -> Any:
+    """A client of the library's class `kind`, of the server or of the Sentinels' master. `is_limited`: all that a
+    caller waits for has REDIS_TIMEOUT_S together."""
     if not (master := redis_sentinel.parse(url)):
         return kind.from_url(url, **options)
-    # One that does not answer leaves time for the others and for the master.
-    limited = options | _timeouts(settings.REDIS_TIMEOUT_S / (len(master.sentinels) + 1))
+    # Then one that does not answer leaves time for the others and for the master.
+    parts = len(master.sentinels) + 1 if is_limited else 1
     sentinels = sentinel_kind([])
-    sentinels.sentinels = [kind.from_url(sentinel, **limited) for sentinel in master.sentinels]
+    sentinel_options = options | _timeouts(settings.REDIS_TIMEOUT_S / parts)
+    sentinels.sentinels = [kind.from_url(sentinel, **sentinel_options) for sentinel in master.sentinels]
     return sentinels.master_for(master.name, **{**options, **redis_sentinel.options(master)})
 
 
-def _timeouts(timeout_s: float) -> dict[str, float]:
+def _timeouts(timeout_s: float) -> dict[str, Any]:
     return {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
 
 
@@ -85,7 +87,8 @@ class LoopClient:
         # By default the library limits each wait by a task and a timer of its own, and fails with more than 100
         # connections. `call_on_loop` limits the time; how many searches run is limited before they get here.
         unlimited: dict[str, Any] = {"socket_timeout": None, "max_connections": 2**31}
-        client = _client(url, redis.asyncio.Redis, Sentinel, retry=_retry(on_loop=True), **unlimited)
+        retry = _retry(on_loop=True)
+        client = _client(url, redis.asyncio.Redis, Sentinel, is_limited=True, retry=retry, **unlimited)
         self._pool = client.connection_pool
         self._idle: list[redis.asyncio.Connection] = []
 
