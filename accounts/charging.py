@@ -35,10 +35,11 @@ class NoCreditsLeft(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChargedAnswer:
-    """`body`: the whole answer, with `credits_remaining`. `replayed`: it was paid for by an earlier request.
+    """`body`: the whole answer, with `credits_remaining`. `replayed`: an earlier request was charged for it, or got it
+    without charge.
 
-    `entry_id`: of the ledger entry that this request paid with; None for a free or a replayed answer. `number_hash`:
-    the number's keyed hash in that entry.
+    `entry_id`: of the ledger entry that this request has written; None if it has written none. `number_hash`: the
+    number's keyed hash in that entry.
     """
 
     body: dict[str, Any]

@@ -30,8 +30,12 @@ CREDITS = metrics.Counter(
 
 
 class ChangeRefused(ValueError):
-    """An amount out of range, a reference of another entry, a top-up of a revoked token, or any change of a test token;
-    the message says which."""
+    """An amount out of range, a top-up of a revoked token, any change of a test token, or ReferenceUsed; the message
+    says which."""
+
+
+class ReferenceUsed(ChangeRefused):
+    """The token has an entry with this reference and another amount, kind or price."""
 
 
 class NotRefundable(ValueError):
@@ -106,9 +110,9 @@ def change_once(
     repeated `reference` adds nothing: the existing entry is returned.
 
     `price`: what the customer pays in total, by default `sale_price`; of an adjustment the correction of what was paid,
-    by default none. Raises ChangeRefused, also for a reference of another amount, kind or price, and ValueError for an
-    invalid reason or reference. Adjustments and refunds of a revoked token are allowed, because they correct its
-    ledger.
+    by default none. Raises ChangeRefused, as ReferenceUsed for a reference of another amount, kind or price, and
+    ValueError for an invalid reason or reference. Adjustments and refunds of a revoked token are allowed, because they
+    correct its ledger.
     """
     is_top_up = kind == CreditEntry.Kind.TOP_UP
     if amount < 1 and (is_top_up or amount == 0):
@@ -128,7 +132,7 @@ def change_once(
             )
             return entry, True
     if (entry.amount, entry.kind) != (amount, kind) or (given and entry.price != price):
-        raise ChangeRefused("This reference was used for another entry of this token.")
+        raise ReferenceUsed("This reference was used for another entry of this token.")
     return entry, False
 
 

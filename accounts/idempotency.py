@@ -148,7 +148,7 @@ async def begin(*, token: ActiveToken | ApiToken, key: str, number: str, can_pay
             return Replay(json.loads(answer))
         if time.monotonic() >= wait_deadline:
             raise StillInFlight
-        with admission.searches.paused():
+        with admission.searches.released():
             await asyncio.sleep(poll_s)
         poll_s = min(poll_s * 1.5, MAX_POLL_S)
 

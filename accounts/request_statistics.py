@@ -19,11 +19,11 @@ from core.periods import day_of, hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
 
-#: The outcomes of a request, and their names in the console. Degraded: answered although one source failed.
+#: The outcomes of a request, and their names in the console. Degraded: answered although one slot failed.
 #: `given_away`, `free_degraded`: no match, and not charged (CHARGE_EMPTY). `test`: any request with a test token.
 OUTCOMES = {
-    "found_both": "both sources matched",
-    "found_one": "one source matched",
+    "found_both": "both slots matched",
+    "found_one": "one slot matched",
     "found_none": "no match",
     "given_away": "no match, not charged",
     "found_degraded": "degraded: one matched",
@@ -59,7 +59,7 @@ _ONE = ((0, 1),)
 
 
 def answer_outcome(*, found: int, degraded: bool, charged: bool) -> str:
-    """The outcome of a new answer. `found`: how many sources matched. `degraded`: one source failed."""
+    """The outcome of a new answer. `found`: how many slots matched. `degraded`: one slot failed."""
     if found:
         return "found_degraded" if degraded else "found_both" if found == 2 else "found_one"
     if charged:

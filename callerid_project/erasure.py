@@ -12,7 +12,7 @@ from core import db
 from core.hashing import keyed_hash
 from core.retention import update_in_batches
 from monitoring import request_log
-from phonebook import cache_versions
+from phonebook import cache_versions, suppression
 from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
 from phonebook.imports.contacts import CONTACTS
 from phonebook.imports.staging import Tables
@@ -54,7 +54,7 @@ def _delete(numbers: Sequence[str], *, block: bool) -> dict[str, int]:
     # Waits for an import that is writing; one that is still reading sees the suppressed numbers when it writes.
     with Tables.lock(CONTACTS), Tables.lock(COMPLAINTS), transaction.atomic():
         # In the same transaction, so that cached vendor answers are invalid at the same moment in every process.
-        cache_versions.bump(numbers, suppress=block)
+        (suppression.suppress if block else cache_versions.bump)(numbers)
         return {
             name: model._default_manager.filter(number__in=map(int, numbers)).delete()[0]
             for name, model in known.items()

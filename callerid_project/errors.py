@@ -34,7 +34,7 @@ TABLE: dict[type[Exception], tuple[int, str, str]] = {
     idempotency.KeyReused: (400, "Idempotency-Key was used with another query", "invalid"),
     idempotency.StillInFlight: (500, INTERNAL, "failed"),
     charging.NoCreditsLeft: (403, "No credits remaining", "no_credits"),
-    search.AllSourcesFailed: (500, INTERNAL, "failed"),
+    search.BothSlotsFailed: (500, INTERNAL, "failed"),
     admission.Overloaded: (503, OVERLOADED, "failed"),
 }
 

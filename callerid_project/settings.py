@@ -278,9 +278,10 @@ CACHES = {
 RATELIMIT_USE_CACHE = "rate_limits"
 RATELIMIT_VIEW = "console.login_limits.too_many_attempts"
 RATELIMIT_IP_META_KEY = "core.throttling.client_address"
-# How long Redis may take to answer. Then each process counts on its own, and tries Redis again after the pause.
+# How long Redis may take to answer. Then each process counts on its own, and tries Redis again after
+# REDIS_RETRY_S.
 REDIS_TIMEOUT_S = env.number("REDIS_TIMEOUT_S", 0.1, least=0.01, most=10)
-REDIS_PAUSE_S = 5.0
+REDIS_RETRY_S = 5.0
 
 # --- REST framework and schema -----------------------------------------------------------------------------------
 

@@ -95,8 +95,9 @@ class Admission:
         self.running -= 1
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
-        """While a search waits for something else than the event loop and the database: another one may run."""
+    def released(self) -> Iterator[None]:
+        """Does not count the search while it waits for something else than the event loop and the database: another
+        one may run."""
         self.end()
         try:
             yield

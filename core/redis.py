@@ -45,13 +45,13 @@ end
 
 
 class RedisUnavailable(Exception):
-    """Redis failed, or failed less than REDIS_PAUSE_S ago and was not asked: use the state of this process."""
+    """Redis failed, or failed less than REDIS_RETRY_S ago and was not asked: use the state of this process."""
 
 
 @lru_cache(maxsize=1)
 def client(url: str) -> "redis.Redis":
-    """The client of the console's pages and of commands. It waits at most REDIS_TIMEOUT_S each for the connection and
-    for a reply; for each Sentinel its share of that."""
+    """The client of the console's pages and of commands. It waits at most REDIS_TIMEOUT_S each for a connection and
+    for a reply, of each Sentinel too."""
     import redis
     from redis.sentinel import Sentinel
 
@@ -59,18 +59,20 @@ def client(url: str) -> "redis.Redis":
     return found
 
 
-def _client(url: str, kind: Any, sentinel_kind: Any, **options: Any) -> Any:
-    """A client of the library's class `kind`, of the server or of the Sentinels' master."""
+def _client(url: str, kind: Any, sentinel_kind: Any, *, is_limited: bool = False, **options: Any) -> Any:
+    """A client of the library's class `kind`, of the server or of the Sentinels' master. `is_limited`: all that a
+    caller waits for has REDIS_TIMEOUT_S together."""
     if not (master := redis_sentinel.parse(url)):
         return kind.from_url(url, **options)
-    # One that does not answer leaves time for the others and for the master.
-    limited = options | _timeouts(settings.REDIS_TIMEOUT_S / (len(master.sentinels) + 1))
+    # Then one that does not answer leaves time for the others and for the master.
+    parts = len(master.sentinels) + 1 if is_limited else 1
     sentinels = sentinel_kind([])
-    sentinels.sentinels = [kind.from_url(sentinel, **limited) for sentinel in master.sentinels]
+    sentinel_options = options | _timeouts(settings.REDIS_TIMEOUT_S / parts)
+    sentinels.sentinels = [kind.from_url(sentinel, **sentinel_options) for sentinel in master.sentinels]
     return sentinels.master_for(master.name, **{**options, **redis_sentinel.options(master)})
 
 
-def _timeouts(timeout_s: float) -> dict[str, float]:
+def _timeouts(timeout_s: float) -> dict[str, Any]:
     return {"socket_timeout": timeout_s, "socket_connect_timeout": timeout_s}
 
 
@@ -85,7 +87,8 @@ class LoopClient:
         # By default the library limits each wait by a task and a timer of its own, and fails with more than 100
         # connections. `call_on_loop` limits the time; how many searches run is limited before they get here.
         unlimited: dict[str, Any] = {"socket_timeout": None, "max_connections": 2**31}
-        client = _client(url, redis.asyncio.Redis, Sentinel, retry=_retry(on_loop=True), **unlimited)
+        retry = _retry(on_loop=True)
+        client = _client(url, redis.asyncio.Redis, Sentinel, is_limited=True, retry=retry, **unlimited)
         self._pool = client.connection_pool
         self._idle: list[redis.asyncio.Connection] = []
 
@@ -146,7 +149,7 @@ def _retry(*, on_loop: bool = False) -> Any:
 
 
 class Availability:
-    """Whether Redis is used: not for REDIS_PAUSE_S after it failed. Logs when it fails and when it is back."""
+    """Whether Redis is used: not for REDIS_RETRY_S after it failed. Logs when it fails and when it is back."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -154,11 +157,11 @@ class Availability:
         self._failed = False
 
     @property
-    def paused(self) -> bool:
+    def unavailable(self) -> bool:
         return time.monotonic() < self._retry_at
 
     def record_failure(self, error: BaseException) -> None:
-        """Pause, unless the error concerns one key (its value is of another type): the others are not affected.
+        """Unavailable from now, unless the error concerns one key (its value is of another type), and no other.
 
         Besides errors of the connection there are replies such as READONLY, OOM and MISCONF.
         """
@@ -167,7 +170,7 @@ class Availability:
             log.warning("Redis replied with an error (%s): this process counts this key on its own", name)
             return
         with self._lock:
-            self._retry_at = time.monotonic() + settings.REDIS_PAUSE_S
+            self._retry_at = time.monotonic() + settings.REDIS_RETRY_S
             if not self._failed:
                 log.warning("Redis is unavailable (%s): this process counts its limits on its own", name)
             self._failed = True
@@ -187,7 +190,7 @@ def call(operation: Callable[[], T]) -> T:
     """The result of `operation`, which uses `client`. Raises RedisUnavailable."""
     import redis
 
-    if availability.paused:
+    if availability.unavailable:
         raise RedisUnavailable
     try:
         result = operation()
@@ -203,7 +206,7 @@ async def call_on_loop(operation: Callable[[LoopClient], Awaitable[T]]) -> T:
     RedisUnavailable."""
     import redis
 
-    if availability.paused:
+    if availability.unavailable:
         raise RedisUnavailable
     task = cast("asyncio.Task[T]", asyncio.current_task())
     limit = loop.Limit(settings.REDIS_TIMEOUT_S, task.cancel)

@@ -15,7 +15,7 @@ from lookup.search import SlotResult
 
 @dataclass(slots=True)
 class SearchRecord:
-    """A request to the search and its answer.
+    """A request to the search and its answer. `idempotency_key`: whether it had one, even an invalid one.
 
     `token`: None without a valid one. `number`: None if it is missing or invalid. `slots`: empty when no source was
     asked. `charge`: None unless a credit was taken. `replayed`: whether an earlier request's answer was sent again.
@@ -23,6 +23,7 @@ class SearchRecord:
     """
 
     request_id: str
+    idempotency_key: bool
     token: ActiveToken | None = None
     number: str | None = None
     slots: Mapping[str, SlotResult] = field(default_factory=dict)

@@ -35,7 +35,7 @@ UNREADABLE = Failed("bad_response")
 NO_TIME = Failed("no_time", "no time was left to call it")
 
 
-class AllSourcesFailed(Exception):
+class BothSlotsFailed(Exception):
     """Both slots failed: an outage must not be reported, and charged, as "not found"."""
 
 
@@ -162,7 +162,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
     if waiting := [slot for slot in slots.values() if any(slot.due(remote=True))]:
         # Read before any vendor is called: then no older cached answer is used.
         version = await cache_versions.find(rows)
-        with admission.searches.paused():
+        with admission.searches.released():
             await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
     signals.searched.send_robust(None, slots=results)

@@ -20,9 +20,11 @@ from lookup import rate_limit, test_mode
 from lookup.parsers import read_json
 from lookup.recording import SearchRecord
 from lookup.schema import search_schema
-from lookup.search import AllSourcesFailed, SearchResult, queries, search
+from lookup.search import BothSlotsFailed, SearchResult, queries, search
 from lookup.serializers import search_data
 from phonebook.number_query import NumberRows
+
+KEY_HEADER = "HTTP_IDEMPOTENCY_KEY"
 
 
 class SearchView(AsyncAPIView):
@@ -36,19 +38,22 @@ class SearchView(AsyncAPIView):
 
     def setup(self, request: Any, *args: Any, **kwargs: Any) -> None:
         super().setup(request, *args, **kwargs)
-        self.record = SearchRecord(request.request_id)
+        self.record = SearchRecord(request.request_id, idempotency_key=KEY_HEADER in request.META)
 
     @search_schema
     async def post(self, request: HttpRequest) -> HttpResponse:
         """Check body, token, rate limit, number, Idempotency-Key and balance; search; charge."""
         body = read_json(request)
-        rows = _number_rows(body.get("query"))
+        number = _parsed(body.get("query"))
+        rows = NumberRows(number) if isinstance(number, str) else None  # not read yet
         self.record.token = token = await _authenticate(request, body.get("api_key"), rows)
         await self._throttle(token)
-        self.record.number = number = numbers.parse(body.get("query"))
+        if isinstance(number, numbers.InvalidNumber):  # only a caller with a valid token learns that
+            raise number
+        self.record.number = number
         can_pay = token.is_test or token.credits >= 1
         claim = None
-        if key := idempotency.parse(request.META.get("HTTP_IDEMPOTENCY_KEY")):
+        if key := idempotency.parse(request.META.get(KEY_HEADER)):
             begun = await idempotency.begin(token=token, key=key, number=number, can_pay=can_pay)
             if isinstance(begun, idempotency.Replay):
                 return self._replay(begun.body)
@@ -94,7 +99,7 @@ class SearchView(AsyncAPIView):
         self.record.slots = result.slots
         if result.failed:
             self.headers["Server-Timing"] = server_timing(result)
-            raise AllSourcesFailed
+            raise BothSlotsFailed
         charged = not token.is_test and (settings.CHARGE_EMPTY or result.found > 0)
         body = {"success": True, "data": search_data(result)}
         if charged:
@@ -135,13 +140,12 @@ class SearchView(AsyncAPIView):
         return 'JWT realm="callerid"'
 
 
-def _number_rows(query: object) -> NumberRows | None:
-    """The number's rows in the tables, before they are read. None for an invalid number, which is refused later: only a
-    caller with a valid token learns that."""
+def _parsed(query: object) -> str | numbers.InvalidNumber:
+    """The number, or why it is none."""
     try:
-        return NumberRows(numbers.parse(query))
-    except numbers.InvalidNumber:
-        return None
+        return numbers.parse(query)
+    except numbers.InvalidNumber as error:
+        return error
 
 
 async def _authenticate(request: HttpRequest, api_key: object, rows: NumberRows | None) -> ActiveToken:

@@ -208,6 +208,9 @@ class RequestLogEntry(models.Model):
     failures = models.TextField(
         blank=True, help_text="`slot:connector:reason` of each failure, separated by spaces; no connector: `-`."
     )
+    idempotency_key = models.BooleanField(
+        null=True, help_text="Whether there was an Idempotency-Key; NULL in rows from before this was recorded."
+    )
     calls = models.TextField(blank=True, help_text="JSON: by slot, each call's connector, outcome, duration and hint.")
 
     class Meta:

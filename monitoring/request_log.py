@@ -62,7 +62,7 @@ TABLE = BufferedTable(
     (
         *("created_at", "token_id", "request_id", "status", "outcome", "charged", "replayed", "entry_id"),
         *("number_mask", "number_hash", "duration_us", "source_a", "source_a_us", "source_b", "source_b_us"),
-        *("failures", "calls"),
+        *("failures", "calls", "idempotency_key"),
     ),
 )
 
@@ -82,7 +82,7 @@ def add(record: SearchRecord, number_mask: str) -> None:
     row = (
         *(now, token.pk, record.request_id, record.status, record.outcome, charge is not None, record.replayed),
         *(charge.entry_id if charge else None, number_mask, record.number_hash, _us(record.elapsed_s)),
-        *(_slots(record.slots) if record.slots else _NOT_ASKED),
+        *(*(_slots(record.slots) if record.slots else _NOT_ASKED), record.idempotency_key),
     )
     write_buffer.process_buffer.add((TABLE, row, ()))
 

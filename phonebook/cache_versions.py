@@ -1,5 +1,4 @@
-"""Invalidates the cached vendor answers of one number when its data is corrected or erased, and keeps the list of
-suppressed numbers, which imports skip: those erased with `forget --block`.
+"""Invalidates the cached vendor answers of one number when its data is corrected or erased.
 
 A number's cache version is part of the key of its cached answers and of its in-flight calls. `bump` changes it, so a
 search that reads the new version never uses an older answer. It is random, whatever the hosts' clocks say.
@@ -39,35 +38,20 @@ async def find(rows: NumberRows) -> str:
     return str(row[0]) if row else ""
 
 
-def bump(numbers: Iterable[int | str], *, suppress: bool = False) -> None:
-    """Give each of the numbers a cache version that differs from its current one. `suppress`: imports skip it from now
-    on."""
+def bump(numbers: Iterable[int | str]) -> None:
+    """Give each of the numbers a cache version that differs from its current one."""
     now = timezone.now()
     # Sorted, so that concurrent bumps never deadlock.
     hashes = sorted({hash_of(number) for number in numbers})
     CacheVersion.objects.bulk_create(
-        [
-            CacheVersion(number_hash=each, version=secrets.randbits(63), changed_at=now, suppressed=suppress)
-            for each in hashes
-        ],
+        [CacheVersion(number_hash=each, version=secrets.randbits(63), changed_at=now) for each in hashes],
         update_conflicts=True,
         unique_fields=["number_hash"],
-        update_fields=["version", "changed_at", *(["suppressed"] if suppress else [])],
+        update_fields=["version", "changed_at"],
     )
 
 
-def unsuppress(numbers: Iterable[int | str]) -> int:
-    """Let imports add the numbers again; returns how many were suppressed."""
-    suppressed = CacheVersion.objects.filter(pk__in=[hash_of(number) for number in numbers], suppressed=True)
-    return suppressed.update(suppressed=False)
-
-
-def suppressed_hashes() -> frozenset[bytes]:
-    """The `hash_of` of every number that imports skip."""
-    return frozenset(map(bytes, CacheVersion.objects.filter(suppressed=True).values_list("pk", flat=True)))
-
-
 def prune() -> int:
-    """Delete the rows that are older than KEPT and not suppressed; returns how many."""
+    """Delete the rows that are older than KEPT and not of suppressed numbers (suppression.py); returns how many."""
     # One statement, so that a row that is bumped meanwhile stays. There are few rows.
     return CacheVersion.objects.filter(suppressed=False, changed_at__lt=timezone.now() - KEPT).delete()[0]

@@ -150,7 +150,8 @@ class NumberRule(models.Model):
 
 class CacheVersion(models.Model):
     """A number whose data was corrected or erased (cache_versions.py): the version is part of the key of its cached
-    vendor answers, and imports skip a suppressed one. Holds the number's keyed hash only (core.hashing)."""
+    vendor answers. Imports skip a suppressed one (suppression.py). Holds the number's keyed hash only
+    (core.hashing)."""
 
     number_hash = models.BinaryField(max_length=32, primary_key=True)
     version = models.BigIntegerField()

@@ -227,6 +227,7 @@ class Month:
             source_b_us=b_us if asked else None,
             failures=f"source_b:{self.source_b}:late" if degraded else "",
             calls=json.dumps(calls) if asked else "",
+            idempotency_key=outcome != "invalid",
         )
 
     def sources(self) -> None:

@@ -1,6 +1,6 @@
 """The customers in the console: what each owns, has spent and has left, over all its tokens."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from typing import Any, cast
 
@@ -153,8 +153,15 @@ class CustomerAdmin(TokenRefusingAdmin):
             **(_ledger_figures(owned, days, now) if request.user.has_perm("accounts.view_creditentry") else {}),
         }
 
+    def get_deleted_objects(self, objs: Iterable[Customer], request: HttpRequest) -> Any:
+        """Locks the customers first (customers.lock_for_token), so that none gets a token after Django has looked for
+        tokens: the database would refuse the deletion. Django's page of the deletion is one transaction."""
+        ids = [customer.pk for customer in objs]
+        list(Customer.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
+        return super().get_deleted_objects(objs, request)
+
     def response_action(self, request: HttpRequest, queryset: QuerySet, *args: Any) -> HttpResponse | None:
-        """In one transaction: Django writes the history before it deletes, which the database may refuse."""
+        """In one transaction, as for get_deleted_objects."""
         with transaction.atomic():
             return super().response_action(request, queryset, *args)
 

@@ -59,6 +59,8 @@ class CustomerField(forms.ModelChoiceField):
     """A customer by name or id (customers.get_by_name_or_id): there may be too many for a list."""
 
     widget = CustomerWidget
+    # For the model's own check of the foreign key.
+    default_error_messages = {"invalid": "This customer was deleted meanwhile. Choose another customer."}
 
     def prepare_value(self, value: Any) -> Any:
         if isinstance(value, int):
@@ -155,11 +157,14 @@ class BulkTopUpForm(TopUpForm):
     price = _price(help_text=lazy(_paid, str)("the credits of each token"))
     tokens = forms.RegexField(r"\A[0-9]{1,18}(,[0-9]{1,18})*\Z", widget=forms.HiddenInput)
 
-    def clean_tokens(self) -> list[int]:
-        ids = sorted({int(token_id) for token_id in self.cleaned_data["tokens"].split(",")})
+    def clean_tokens(self) -> list[ApiToken]:
+        ids = {int(token_id) for token_id in self.cleaned_data["tokens"].split(",")}
         if len(ids) > MAX_AT_ONCE:
             raise forms.ValidationError(f"At most {MAX_AT_ONCE} tokens at once.")
-        return ids
+        found = list(ApiToken.objects.filter(pk__in=ids).order_by("pk"))
+        if len(found) < len(ids):
+            raise forms.ValidationError("Select the tokens again in the list: some of these do not exist.")
+        return found
 
 
 class AdjustForm(TopUpForm):

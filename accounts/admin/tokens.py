@@ -260,9 +260,16 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         """Within a transaction: write a ledger entry by `service`, unless the reference has one. The message."""
         require_allowance(request, data["amount"], token.entries.filter(reference=data["reference"]))
         fields = {name: data[name] for name in ("amount", "price", "reason", "reference")}
-        entry, is_new = service(token=token, actor=request.user.get_username(), **fields)
+        try:
+            entry, is_new = service(token=token, actor=request.user.get_username(), **fields)
+        except credits.ReferenceUsed:
+            if data["own_reference"]:
+                raise
+            raise ValueError(
+                "This page was submitted before with another amount or price. Open it again to add another entry."
+            ) from None
         what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
-        if data.get("own_reference"):
+        if data["own_reference"]:
             what += f", reference {entry.reference}"
         if not is_new:
             return Unchanged(f"Already recorded ({what}); nothing added.")
@@ -296,23 +303,24 @@ class ApiTokenAdmin(TokenRefusingAdmin):
     @admin.action(description="Top up selected API tokens", permissions=["top_up"])
     def top_up_selected(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
         """Shows the form, which is submitted to top_up_selected_view."""
-        found = queryset.filter(revoked_at=None, is_test=False).order_by("pk")[: MAX_AT_ONCE + 1]
-        chosen = {token.pk: str(token) for token in found}
+        chosen = list(queryset.filter(revoked_at=None, is_test=False).order_by("pk")[: MAX_AT_ONCE + 1])
         if not 1 <= len(chosen) <= MAX_AT_ONCE:
             text = f"Select 1 to {MAX_AT_ONCE} tokens that are neither revoked nor test tokens."
             self.message_user(request, text, messages.ERROR)
             return None
-        form = BulkTopUpForm(initial={"tokens": ",".join(map(str, chosen))})
-        names = Truncator(", ".join(chosen.values())).chars(1_000)
-        return self._bulk_page(request, form, f"Adds the amount to each of {len(chosen)} tokens: {names}. ")
+        form = BulkTopUpForm(initial={"tokens": ",".join(str(token.pk) for token in chosen)})
+        return self._bulk_page(request, form, chosen)
 
     def top_up_selected_view(self, request: HttpRequest) -> HttpResponse:
         require(self.has_top_up_permission(request))
         if request.method != "POST":
             return redirect("admin:accounts_apitoken_changelist")
-        return self._bulk_page(request, BulkTopUpForm(request.POST))
+        form = BulkTopUpForm(request.POST)
+        form.full_clean()
+        return self._bulk_page(request, form, form.cleaned_data.get("tokens", []))
 
-    def _bulk_page(self, request: HttpRequest, form: BulkTopUpForm, explanation: str = "") -> HttpResponse:
+    def _bulk_page(self, request: HttpRequest, form: BulkTopUpForm, chosen: list[ApiToken]) -> HttpResponse:
+        names = Truncator(", ".join(map(str, chosen))).chars(1_000)
         return self.form_page(
             request,
             form,
@@ -320,26 +328,32 @@ class ApiTokenAdmin(TokenRefusingAdmin):
             atomic=False,
             title="Top up selected API tokens",
             button="Top up",
-            explanation=f"{explanation}Resubmitting will not add credits twice.",
+            explanation=f"Adds the amount to each of {len(chosen)} tokens: {names}. "
+            "Resubmitting will not add credits twice.",
             form_url=reverse("admin:accounts_apitoken_top_up_selected"),
             error_title="Not all tokens were topped up.",
         )
 
     def _top_up_each(self, request: HttpRequest, data: dict[str, Any]) -> str:
         """Each token in its own transaction (see credits.change_balance); resubmitting retries what failed."""
-        added, problems = 0, []
-        chosen = ApiToken.objects.filter(pk__in=data["tokens"]).order_by("pk")
+        chosen: list[ApiToken] = data["tokens"]
+        added, failed, refused = 0, [], []
         for token in chosen:
             try:
                 with transaction.atomic():
                     added += not isinstance(self._record(request, credits.top_up, token, data), Unchanged)
-            except (ValueError, DatabaseError) as error:
+            except ValueError as error:
+                refused.append(f"{token}: {error}")
+            except DatabaseError as error:  # its text may hold what was typed
                 log.warning("top-up failed: token=%d %s", token.pk, type(error).__name__)
-                # The text of a database error may hold what was typed.
-                problems.append(f"{token}: {'database error.' if isinstance(error, DatabaseError) else error}")
-        if problems:
-            sentence = f"{len(problems)} of {len(chosen)} tokens were not topped up. Submit again to retry only those."
-            raise ValidationError([sentence, *problems])
+                failed.append(str(token))
+        if failed or refused:
+            sentences = [f"{len(failed) + len(refused)} of {len(chosen)} tokens were not topped up."]
+            if failed:
+                sentences.append(f"Database errors; submit again to retry only these: {', '.join(failed)}.")
+            raise ValidationError([*sentences, *refused])
         if not added:
-            return Unchanged("Already recorded; nothing added.")
+            reference = data["own_reference"]
+            by = f"with reference {reference}" if reference else "when this page was submitted before"
+            return Unchanged(f"Already recorded {by}; nothing added.")
         return f"Added {data['amount']:,} credits to each of {added} tokens. {data['reason']}"

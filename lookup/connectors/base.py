@@ -37,7 +37,7 @@ class Connector(ABC):
     miss_ttl_s: float = 300
     #: The number of calls at the same time. Further ones wait for a third of SEARCH_DEADLINE_S at most, then fail.
     concurrency: int = 16
-    #: How long a search waits, within its deadline. None: until the deadline.
+    #: How long a search waits, within its deadline: more than 0 seconds. None: until the deadline.
     max_wait_s: float | None = None
     #: Must change when answers may change: cached answers of another version are not used.
     version: str = ""
@@ -70,7 +70,7 @@ async def call_connector(name: str, connector: Connector, number: str, *, timeou
     if not inspect.iscoroutinefunction(connector.lookup):
         if connector.remote:
             return await checked(name, partial(loop.run_in_thread, partial(_returned, lookup)))
-        with admission.searches.paused():
+        with admission.searches.released():
             return await checked(name, partial(loop.run_with_connection, partial(_returned, lookup)))
     if not connector.remote:
         return await checked(name, lookup)

@@ -131,10 +131,13 @@ def _from_class(name: str, path: str) -> Connector:
             message = f"'{name}' needs {variable}, which the environment does not set."
             raise preset.MissingEnvironment(message, f"Set {variable}.") from error
         raise ImproperlyConfigured(f"'{name}' cannot be created: {type(error).__name__}.") from error
-    for limit in ("hit_ttl_s", "miss_ttl_s", "max_wait_s"):
+    for limit in ("hit_ttl_s", "miss_ttl_s"):
         value = getattr(connector, limit)
-        if not (isinstance(value, int | float) and value >= 0) and (limit, value) != ("max_wait_s", None):
+        if not (isinstance(value, int | float) and value >= 0):
             raise ImproperlyConfigured(f"{name}.{limit} must be a number of seconds, at least 0.")
+    wait_s = connector.max_wait_s
+    if wait_s is not None and not (isinstance(wait_s, int | float) and wait_s > 0):
+        raise ImproperlyConfigured(f"{name}.max_wait_s must be a number of seconds above 0, or None.")
     return connector
 
 

@@ -38,7 +38,7 @@ CALL_DURATION = metrics.Histogram(
     buckets=(0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2.5, 5, 10),
 )
 BREAKERS_OPEN = metrics.Gauge(
-    "callerid_circuit_breakers_open", "1 while this process pauses calls to the source after failures.", ("source",)
+    "callerid_circuit_breakers_open", "1 while this process does not call the source after failures.", ("source",)
 )
 
 BREAKER_OPEN = Failed("breaker", "not called: its circuit breaker is open after failures")

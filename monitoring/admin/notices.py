@@ -75,9 +75,7 @@ class NoticeAdmin(TokenRowsAdmin):
         return notice.outcome.removeprefix("failed: ") if notice.outcome.startswith("failed") else "-"
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return super().changelist_view(
-            request, {"off": not (settings.LOW_BALANCE_NOTICES or settings.ALERTS), **(extra_context or {})}
-        )
+        return super().changelist_view(request, {"off": not settings.LOW_BALANCE_NOTICES, **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, obj: Notice) -> dict[str, Any]:
         return {"title": "Notice"}

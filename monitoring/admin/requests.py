@@ -122,6 +122,9 @@ RELATED_PAGES[ApiToken] = RelatedPage("monitoring.view_requestlogentry", _reques
 RELATED_PAGES[CreditEntry] = RelatedPage("monitoring.view_requestlogentry", _request_of)
 
 
+_KEY_TEXTS = {True: "yes", False: "no", None: "not recorded"}
+
+
 def _ms(us: int | None) -> str:
     return milliseconds(None if us is None else us / 1000)
 
@@ -160,6 +163,7 @@ class RequestLogAdmin(TokenListAdmin):
         "source_a_text",
         "source_b_text",
         "charged_text",
+        "key_text",
     )
     list_display_links = ("when_and_id",)
 
@@ -174,6 +178,7 @@ class RequestLogAdmin(TokenListAdmin):
     charged_text = column(
         lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"
     )
+    key_text = column(lambda row: _KEY_TEXTS[row.idempotency_key], "key")
     source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")
     source_b_text = column(lambda row: _slot_text(row, "source_b"), "source B")
     request_text = column(lambda row: row.request_id, "request id")
@@ -194,7 +199,7 @@ class RequestLogAdmin(TokenListAdmin):
     )
     fields = (
         *("when", "status_text", "charged_text", "entry_link", "token_link", "customer", "masked_number"),
-        *("request_text", "duration"),
+        *("key_text", "request_text", "duration"),
     )
 
     def page_context(self, request: HttpRequest, obj: RequestLogEntry) -> dict[str, Any]:

@@ -45,7 +45,7 @@ def _searches(request: Request) -> Findings:
             kind="searches.degraded",
             subject="",
             title="Answers are degraded",
-            summary=f"{degraded:,} of {answers:,} new answers lack one source, which failed.",
+            summary=f"{degraded:,} of {answers:,} new answers lack one slot, which failed.",
             hint="See which source fails or is paused on the Sources page.",
         ),
         degraded,
@@ -59,7 +59,7 @@ def _searches(request: Request) -> Findings:
             title="Searches fail",
             summary=f"{failed:,} of {answers + failed:,} searches were answered with 500. Those that were charged are "
             "refunded, or answered when they are repeated with their Idempotency-Key.",
-            hint="Both sources failed, or the database: run manage.py doctor, and see the log.",
+            hint="Both slots failed, or the database: run manage.py doctor, and see the log.",
         ),
         failed,
         answers + failed,

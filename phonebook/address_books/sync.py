@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from core.database_errors import describe
 from core.db import yield_to_writers
-from phonebook import cache_versions
 from phonebook.address_books import books, carddav, ldapsearch
 from phonebook.address_books.books import Book, BookFailed, Card, Changes
 from phonebook.imports.contacts import CONTACTS
@@ -22,6 +21,7 @@ from phonebook.imports.pipeline import SUPPRESSED, OnReject, TransferResult, is_
 from phonebook.imports.readers import base
 from phonebook.imports.staging import Tables, chunks
 from phonebook.models import AddressBook, AddressBookCard, AddressBookContact, Contact
+from phonebook.suppression import SuppressedNumbers
 
 #: How the runs are recorded: each succeeds if all address books were synchronized.
 TASK = "sync_contacts"
@@ -162,10 +162,10 @@ def _require_no_loss(book: Book, changes: Changes) -> None:
 
 def _reject(book: Book, cards: Iterable[Card], result: TransferResult, on_reject: OnReject) -> None:
     """Count and report what is rejected, also the numbers that are suppressed."""
-    suppressed = cache_versions.suppressed_hashes()
+    suppressed = SuppressedNumbers()
     for card in cards:
-        for number in list(card.contacts) if suppressed else ():
-            if cache_versions.hash_of(number) in suppressed:
+        for number in list(card.contacts):
+            if number in suppressed:
                 del card.contacts[number]
                 card.rejected.append(base.rejected(0, SUPPRESSED, number))
         result.read += len(card.contacts) + len(card.rejected)

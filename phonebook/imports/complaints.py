@@ -76,13 +76,17 @@ class ComplaintImport(Import):
         self.tables.derive("totals", _SUMS if parts else _WHOLE_COUNTS, index="number, source, day")
         self.tables.derive("replaced", _REPLACED_DAYS, [self._list])
         self._require_days()
+        left = max(0, MAX_SUBJECTS - ComplaintSubject.objects.count())
+        self.tables.derive("new_subjects", _NEW_SUBJECTS, [left])
         if not self.dry_run:
-            _add_subjects()
-        new_subject = -1 if self.dry_run else None
+            ComplaintSubject.objects.bulk_create(
+                (ComplaintSubject(text=text) for (text,) in fetch("SELECT text FROM new_subjects ORDER BY nth")),
+                ignore_conflicts=True,
+            )
         if self._list:
-            self.tables.derive("merged", _MERGED_LIST, [new_subject, self._list, self._full])
+            self.tables.derive("merged", _MERGED_LIST, [self._list, self._full])
         else:
-            self.tables.derive("merged", _MERGED_DAYS, [new_subject])
+            self.tables.derive("merged", _MERGED_DAYS)
         self.result.days = [ReplacedDay(*row) for row in fetch(_DAY_RESULTS)]
         if not self._allow_loss:
             self._require_no_loss()
@@ -151,11 +155,19 @@ FROM (
 ) by_subject
 GROUP BY number, source, day HAVING sum(total) > 0
 """
-# The totals, and the stored rows of the same days, or the same list, that are not among them.
+# The subjects of most complaints that the table lacks, as many as it has room for.
+_NEW_SUBJECTS = """
+SELECT subject AS text, row_number() OVER (ORDER BY sum(total) DESC, subject) AS nth FROM totals WHERE subject <> ''
+AND NOT EXISTS (SELECT 1 FROM phonebook_complaintsubject WHERE text = subject)
+GROUP BY subject ORDER BY nth LIMIT %s
+"""
+# The totals, and the stored rows of the same days, or the same list, that are not among them. In a
+# dry run a new subject has no id.
 _MERGED = f"""
 SELECT t.number, t.source, t.day, t.total, t.robocalls,
-    COALESCE(s.id, CASE WHEN t.subject <> '' THEN CAST(%s AS smallint) END) AS subject_id, {NOT_DELETED}
+    COALESCE(s.id, CASE WHEN n.text IS NOT NULL THEN CAST(-1 AS smallint) END) AS subject_id, {NOT_DELETED}
 FROM totals t LEFT JOIN phonebook_complaintsubject s ON s.text = t.subject
+LEFT JOIN new_subjects n ON n.text = t.subject
 UNION ALL
 SELECT stored.number, NULL, NULL, NULL, NULL, NULL, stored.id
 FROM phonebook_complaintday stored {{join}}
@@ -174,16 +186,6 @@ LEFT JOIN phonebook_complaintday stored ON stored.day = r.day AND stored.source 
 LEFT JOIN merged ON merged.deleted = stored.id
 GROUP BY r.source, r.day, r.total, r.files ORDER BY r.source, r.day
 """
-
-
-def _add_subjects() -> None:
-    """Add the subjects of `totals` that the table lacks, up to MAX_SUBJECTS."""
-    new = fetch(
-        "SELECT DISTINCT subject FROM totals WHERE subject <> '' "
-        "AND NOT EXISTS (SELECT 1 FROM phonebook_complaintsubject WHERE text = subject) ORDER BY subject LIMIT %s",
-        [max(0, MAX_SUBJECTS - ComplaintSubject.objects.count())],
-    )
-    ComplaintSubject.objects.bulk_create((ComplaintSubject(text=text) for (text,) in new), ignore_conflicts=True)
 
 
 def drop_unused_subjects() -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 from phonebook.imports.readers.base import UnreadableFile
 
@@ -18,15 +18,31 @@ _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
+class _LimitedStream(io.BufferedIOBase):
+    """`stream`, without closing it. Raises UnreadableFile when more than `max_size` bytes have been read."""
+
+    def __init__(self, stream: io.BufferedReader | gzip.GzipFile, max_size: int) -> None:
+        self._stream, self._max_size, self._left = stream, max_size, max_size
+
+    def readable(self) -> bool:
+        return True
+
+    def read1(self, size: int = -1) -> bytes:
+        data = self._stream.read1(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise UnreadableFile(f"the file is larger than {self._max_size >> 20:,} MB, unpacked")
+        return data
+
+
 class TextFile:
     """`name`: as the operator typed it. `lines` can be read once; a byte that could not be decoded is a lone surrogate
     (PEP 383). `first_line`: the first that is not blank."""
 
-    def __init__(self, name: str, text: io.TextIOWrapper, max_size: int) -> None:
+    def __init__(self, name: str, text: io.TextIOWrapper) -> None:
         self.name = name
         #: A hash of the lines read so far, for this process.
         self.digest = 0
-        self._max_size = max_size
         lines = self._read(text)
         begin: list[str] = []
         for line in lines:
@@ -37,13 +53,10 @@ class TextFile:
         self.lines = chain(begin, lines)
 
     def _read(self, text: io.TextIOWrapper) -> Iterator[str]:
-        left = self._max_size
         with _decoding_errors():
             for line in iter(partial(text.readline, MAX_LINE), ""):
                 if len(line) >= MAX_LINE:
                     raise UnreadableFile(f"a line is longer than {MAX_LINE >> 20} MiB")
-                if (left := left - len(line)) < 0:
-                    raise UnreadableFile(f"the file is larger than {self._max_size >> 20:,} MB, unpacked")
                 self.digest = hash((self.digest, line))
                 yield line
 
@@ -51,7 +64,7 @@ class TextFile:
 @contextmanager
 def open_text(path: str, *, encoding: str | None = None, max_size: int = sys.maxsize) -> Iterator[TextFile]:
     """Open `path` (`-`: standard input). The first bytes show gzip and byte order marks; otherwise the encoding is
-    `encoding`, or UTF-8. `max_size`: in characters, unpacked.
+    `encoding`, or UTF-8. `max_size`: in bytes, unpacked.
 
     Raises OSError and UnreadableFile, also while the lines are read. An UnreadableFile that is raised while the file is
     open gets its name.
@@ -70,9 +83,10 @@ def open_text(path: str, *, encoding: str | None = None, max_size: int = sys.max
                 # Universal newlines; UTF-16 and UTF-32 cannot represent undecoded bytes.
                 chosen = marked or encoding or "utf-8"
                 errors = "strict" if "16" in chosen or "32" in chosen else "surrogateescape"
-                text = io.TextIOWrapper(stream, encoding=chosen, errors=errors)
+                limited: Any = _LimitedStream(stream, max_size)
+                text = io.TextIOWrapper(limited, encoding=chosen, errors=errors)
                 stack.callback(text.detach)  # standard input stays open
-                file = TextFile(name, text, max_size)
+                file = TextFile(name, text)
             yield file
     except UnreadableFile as error:
         raise UnreadableFile(f"{name}: {error}") from error

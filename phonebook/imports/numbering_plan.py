@@ -14,7 +14,7 @@ from core.progress_bar import progress_bar
 from core.text import clean_text
 from phonebook.imports import data_sets
 from phonebook.imports.staging import chunks
-from phonebook.models import Country, NumberPrefix
+from phonebook.models import Country, Dataset, NumberPrefix
 
 NUMBERING_PLAN = "numbering-plan"
 
@@ -76,12 +76,13 @@ def _english_name(names: dict[str, str]) -> str:
 def load_numbering_plan() -> PlanResult:
     """Update the tables of prefixes and countries to the installed version, writing only what differs.
 
-    Does nothing if that version is recorded as loaded. Searches continue: a table's rows are removed last. If
-    interrupted, call it again.
+    Does nothing if that version is recorded as loaded, with as many prefixes as the table has, and there are countries.
+    Searches continue: a table's rows are removed last. If interrupted, call it again.
     """
     version = installed_version()
-    before = data_sets.loaded_version(NUMBERING_PLAN)
-    if before == version:
+    loaded = Dataset.objects.filter(name=NUMBERING_PLAN).first()
+    before = loaded.version if loaded else ""
+    if loaded and before == version and NumberPrefix.objects.count() == loaded.rows and Country.objects.exists():
         return PlanResult(version, already_loaded=True, before=before)
     plan = read_installed()
     result = PlanResult(version, False, before, prefixes=len(plan.places), countries=len(plan.countries))

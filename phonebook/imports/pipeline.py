@@ -12,13 +12,13 @@ from typing import Any
 
 from core.db import run
 from core.progress_bar import progress_bar
-from phonebook import cache_versions
 from phonebook.imports import formats
 from phonebook.imports.files import TextFile
 from phonebook.imports.formats import Format
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ListVersion, Rejected, UnreadableFile
 from phonebook.imports.staging import Counts, Tables, TargetTable
+from phonebook.suppression import SuppressedNumbers
 
 #: Losses are checked from this many numbers on.
 MIN_NUMBERS_FOR_LOSS = 20
@@ -153,11 +153,11 @@ class Import(ABC):
 
     def _drop_suppressed(self) -> int:
         """Delete and reject the staged rows of suppressed numbers. Returns how many."""
-        suppressed = cache_versions.suppressed_hashes()
+        suppressed = SuppressedNumbers()
         if not suppressed:
             return 0
         rows = self.tables.stream("SELECT position, number FROM staged ORDER BY position")
-        dropped = [(position, number) for position, number in rows if cache_versions.hash_of(number) in suppressed]
+        dropped = [(position, number) for position, number in rows if number in suppressed]
         for position, number in dropped:
             name, line = self._locate(position)
             self._reject(name, base.rejected(line, SUPPRESSED, number))

@@ -102,12 +102,12 @@ async def test_searches_of_one_turn_of_the_event_loop_are_counted() -> None:
 
 @on_loop
 async def test_searches_that_run_again_take_no_place_in_the_queue() -> None:
-    """After a pause more of them may run than may begin."""
+    """After they have waited for something else, more of them may run than may begin."""
     admission = Admission(most_running=1, most_waiting=2, max_wait_s=20)
     for _ in range(4):
         await admission.begin()
         admission.end()
-    admission.running += 4  # as their pauses end
+    admission.running += 4  # as they run again
     tasks = await waiting(admission, 2)
     assert [task.done() for task in tasks] == [False, False]
     assert not admission.admits()
@@ -143,11 +143,11 @@ async def test_a_cancelled_search_gives_its_place_back_once(ended_first: bool) -
 
 
 @on_loop
-async def test_another_search_runs_while_one_is_paused() -> None:
+async def test_another_search_runs_while_one_is_released() -> None:
     admission = Admission(most_running=1, most_waiting=9, max_wait_s=20)
     await admission.begin()
     (task,) = await waiting(admission, 1)
-    with admission.paused():
+    with admission.released():
         await task
         with pytest.raises(TimeoutError):  # the second one runs
             await asyncio.wait_for(admission.begin(), 0.01)

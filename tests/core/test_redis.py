@@ -55,7 +55,7 @@ def test_searches_at_once_have_a_connection_each(server: RedisServer) -> None:
     first = loop.run(at_once(300))
     assert len(set(first)) == 300
     assert set(loop.run(at_once(300))) == set(first)
-    assert not core_redis.availability.paused
+    assert not core_redis.availability.unavailable
 
 
 @pytest.mark.parametrize("closed", ["one", "all"])
@@ -67,7 +67,7 @@ def test_a_connection_closed_while_idle_is_replaced(server: RedisServer, closed:
         server.stop()
         server.start()
     assert execute("CLIENT", "ID") != first_id if closed == "one" else execute("PING") == b"PONG"
-    assert not core_redis.availability.paused
+    assert not core_redis.availability.unavailable
 
 
 def test_an_error_reply_keeps_the_connection(server: RedisServer) -> None:
@@ -97,7 +97,7 @@ def test_a_reply_that_arrived_while_the_loop_was_late_is_used(server: RedisServe
         return await client.execute("PING")
 
     assert loop.run(core_redis.call_on_loop(blocked)) == b"PONG"
-    assert not core_redis.availability.paused
+    assert not core_redis.availability.unavailable
 
 
 def test_a_silent_server_is_an_outage_in_time(server: RedisServer, settings: Any) -> None:
@@ -110,13 +110,13 @@ def test_a_silent_server_is_an_outage_in_time(server: RedisServer, settings: Any
             execute("PING")
         assert time.monotonic() - began < 10
         assert isinstance(raised.value.__cause__, TimeoutError)
-        assert core_redis.availability.paused
+        assert core_redis.availability.unavailable
     finally:
         server.resume()
 
 
 def test_a_late_reply_is_no_reply_to_the_next_command(server: RedisServer, settings: Any) -> None:
-    settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = 0.2, 0
+    settings.REDIS_TIMEOUT_S, settings.REDIS_RETRY_S = 0.2, 0
     execute("SET", "key", "late")
     server.pause()
     try:
@@ -177,7 +177,7 @@ def tls_server() -> Iterator[TLSRedisServer]:
 
 def test_only_the_right_tls_certificate_is_accepted(tls_server: TLSRedisServer, tmp_path: Path, settings: Any) -> None:
     trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
-    settings.REDIS_PAUSE_S, settings.REDIS_URL = 0, tls_server.url
+    settings.REDIS_RETRY_S, settings.REDIS_URL = 0, tls_server.url
     assert core_redis.client(tls_server.url).ping()
     assert execute("PING") == b"PONG"
     urls = (

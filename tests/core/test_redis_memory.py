@@ -68,7 +68,7 @@ def fill(server: redis.Redis) -> None:
     while server.info("stats")["evicted_keys"] < 20_000:
         loop.run(put(range(number, number + 1_000)))  # one write each, which waits for further answers
         number += 1_000
-    assert not core_redis.availability.paused
+    assert not core_redis.availability.unavailable
 
 
 def test_cached_answers_evict_no_limit(server: redis.Redis) -> None:

@@ -1,7 +1,10 @@
 """Redis Sentinel: its URLs, and that each new connection goes to the present master."""
 
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -48,7 +51,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[RedisClu
     awaited.disconnect_from_redis()
     with required():
         cluster = RedisCluster().start()
-    settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = cluster.url, 2, 0
+    settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_RETRY_S = cluster.url, 2, 0
     yield cluster
     awaited.disconnect_from_redis()
     cluster.close()
@@ -74,6 +77,48 @@ def test_a_silent_sentinel_leaves_time_for_the_next(
         sentinels = f"127.0.0.1:{silent.getsockname()[1]},127.0.0.1:{cluster.sentinel.port}"
         settings.REDIS_URL = f"sentinel://:{PASSWORD}@{sentinels}/mymaster/0"
         assert port() == cluster.master.port
+
+
+@contextmanager
+def slow_proxy(port: int, delay_s: float) -> Iterator[int]:
+    """The port of a TCP proxy to `port` that holds each reply for so long."""
+    opened: list[socket.socket] = []
+
+    def copy(source: socket.socket, target: socket.socket, delay_s: float) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                time.sleep(delay_s)
+                target.sendall(data)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                client, server = listener.accept()[0], socket.create_connection(("127.0.0.1", port))
+                opened.extend((client, server))
+                for each in ((client, server, 0), (server, client, delay_s)):
+                    threading.Thread(target=copy, args=each, daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        acceptor = threading.Thread(target=accept)
+        acceptor.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            acceptor.join()
+            for each in opened:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+                each.close()
+
+
+@pytest.mark.slow
+def test_pages_wait_longer_for_a_slow_sentinel_than_searches(cluster: RedisCluster, settings: Any) -> None:
+    with slow_proxy(cluster.sentinel.port, delay_s=1.2) as port:
+        settings.REDIS_URL = f"sentinel://:{PASSWORD}@127.0.0.1:{port}/mymaster/0"
+        with pytest.raises(core_redis.RedisUnavailable):  # the Sentinel has half of REDIS_TIMEOUT_S
+            master_of_searches()
+        assert master_of_pages() == cluster.master.port
 
 
 @pytest.mark.slow

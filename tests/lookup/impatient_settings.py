@@ -2,4 +2,4 @@
 
 from callerid_project.settings import *  # noqa: F403
 
-REDIS_PAUSE_S = 0.2
+REDIS_RETRY_S = 0.2

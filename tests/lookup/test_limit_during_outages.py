@@ -100,8 +100,8 @@ def exceeded(accepted: list[tuple[float, ...]], limit: int) -> list[float]:
 
 @pytest.fixture
 def on_redis(redis_server: RedisServer, settings: Any, monkeypatch: pytest.MonkeyPatch) -> redis.Redis:
-    """This process uses `redis_server`, with short timeouts and no pause."""
-    settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = redis_server.url, 0.2, 0
+    """This process uses `redis_server`, with short timeouts, and tries it again at once."""
+    settings.REDIS_URL, settings.REDIS_TIMEOUT_S, settings.REDIS_RETRY_S = redis_server.url, 0.2, 0
     monkeypatch.setattr(core_redis, "availability", core_redis.Availability())
     monkeypatch.setattr(rate_limit, "token_log", rate_limit.TokenLog())
     return redis.Redis.from_url(redis_server.url)
@@ -132,22 +132,22 @@ def test_no_fault_of_redis_fails_a_search(
     assert search() == 200
     redis_server.start()
     assert search() == 200
-    assert not core_redis.availability.paused
+    assert not core_redis.availability.unavailable
     assert [search() for _ in range(3)] == [200, 429, 429]
     on_redis.flushall()
     assert search() == 429  # the process has not forgotten what it accepted
 
 
 @pytest.mark.parametrize("fault", ["out of memory", "read-only"])
-def test_a_redis_that_cannot_be_written_is_paused(
+def test_a_redis_that_cannot_be_written_is_unavailable(
     on_redis: redis.Redis, settings: Any, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
-    settings.REDIS_PAUSE_S = 60
-    assert not core_redis.availability.paused
+    settings.REDIS_RETRY_S = 60
+    assert not core_redis.availability.unavailable
     if fault == "read-only":
         on_redis.replicaof("127.0.0.1", "1")
     else:
         on_redis.config_set("maxmemory", 1)
     assert awaited.hit(rate_limit.token_log, 1, 30, 60).allowed
-    assert core_redis.availability.paused
+    assert core_redis.availability.unavailable
     assert "Redis is unavailable" in caplog.text

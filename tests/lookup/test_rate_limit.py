@@ -164,7 +164,7 @@ def test_redis_log_recovers_when_the_clock_is_set_back(on_redis: RedisServer) ->
 def test_without_redis_each_process_counts_alone_and_logs_it(
     on_redis: RedisServer, fault: str, settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    settings.REDIS_TIMEOUT_S, settings.REDIS_PAUSE_S = 0.5, 3
+    settings.REDIS_TIMEOUT_S, settings.REDIS_RETRY_S = 0.5, 3
     log = TokenLog()
     try:
         assert awaited.hit(log, 1, 3, 60).remaining == 2
@@ -185,10 +185,10 @@ def test_an_error_of_one_key_is_no_outage(on_redis: RedisServer) -> None:
     client.set("callerid:rate:1", "not a list")
     log = TokenLog()
     assert [awaited.hit(log, 1, 1, 60).allowed for _ in range(2)] == [True, False]
-    assert not core_redis.availability.paused
+    assert not core_redis.availability.unavailable
 
 
-def test_redis_is_not_called_during_the_pause(on_redis: RedisServer) -> None:
+def test_redis_is_not_called_while_it_is_unavailable(on_redis: RedisServer) -> None:
     client = redis.Redis.from_url(on_redis.url)
     log = TokenLog()
     core_redis.availability.record_failure(redis.ConnectionError())

@@ -50,7 +50,7 @@ def test_a_hanging_vendor_does_not_delay_the_services_end(service: Service, vend
 
 def test_a_command_does_not_wait_for_a_hanging_vendor(service: Service, vendor: Upstream) -> None:
     vendor.behave_as(upstream.hangs)
-    with pytest.raises(RuntimeError, match="1 failed in both sources"):
+    with pytest.raises(RuntimeError, match="1 failed in both slots"):
         service.manage("lookup", NUMBER)
     assert vendor.heads  # which hang still
 

@@ -136,6 +136,13 @@ def test_a_replay_is_logged_uncharged_and_without_sources(integrator: Integrator
     assert [row.entry_id is not None for row in logged()] == [True, False]
 
 
+def test_a_row_says_whether_there_was_an_idempotency_key(integrator: Integrator) -> None:
+    integrator.search()
+    for key in ("k", "k", "not\twell-formed"):
+        integrator.search(Idempotency_Key=key)
+    assert [row.idempotency_key for row in logged()] == [False, True, True, True]
+
+
 @pytest.mark.django_db
 def test_requests_with_a_test_token_are_logged_as_such() -> None:
     integrator = Integrator(is_test=True)

@@ -6,7 +6,7 @@ from threading import Barrier
 from django.db import connection
 from django.utils import timezone
 
-from phonebook import cache_versions
+from phonebook import cache_versions, suppression
 from phonebook.models import CacheVersion
 from tests.api import NUMBER
 from tests.phonebook.rows import cache_version_of
@@ -45,20 +45,9 @@ def test_the_table_holds_only_the_numbers_keyed_hash(db: None) -> None:
     assert bytes(CacheVersion.objects.get().pk) == cache_versions.hash_of(NUMBER) == cache_versions.hash_of(int(NUMBER))
 
 
-def test_a_number_stays_suppressed_until_unsuppressed(db: None) -> None:
-    cache_versions.bump([NUMBER], suppress=True)
-    cache_versions.bump([NUMBER, OTHER])
-    blocked = cache_versions.suppressed_hashes()
-    assert (cache_versions.hash_of(int(NUMBER)) in blocked, cache_versions.hash_of(OTHER) in blocked) == (True, False)
-    before = cache_version_of(NUMBER)
-    assert (cache_versions.unsuppress([NUMBER, OTHER]), cache_versions.unsuppress([NUMBER, OTHER])) == (1, 0)
-    assert cache_versions.suppressed_hashes() == frozenset()
-    assert cache_version_of(NUMBER) == before
-
-
 def test_prune_keeps_recent_and_suppressed_rows(db: None) -> None:
     cache_versions.bump(["493023125001"])
-    cache_versions.bump(["493023125002"], suppress=True)
+    suppression.suppress(["493023125002"])
     CacheVersion.objects.update(changed_at=timezone.now() - cache_versions.KEPT)
     cache_versions.bump(["493023125003"])
     assert [cache_versions.prune(), cache_versions.prune()] == [1, 0]

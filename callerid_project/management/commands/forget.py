@@ -5,7 +5,7 @@ from django.core.management.base import CommandError, CommandParser
 from callerid_project import erasure
 from core import history, numbers
 from core.commands import JSONCommand
-from phonebook import cache_versions
+from phonebook import suppression
 
 MAX_NAMED = 5
 
@@ -35,7 +35,7 @@ class Command(JSONCommand):
         result: dict[str, Any] = {"numbers": masked}
         shown = ", ".join(map(_shown, read))
         if options["unblock"]:
-            result["unblocked"] = cache_versions.unsuppress(read)
+            result["unblocked"] = suppression.unsuppress(read)
             message = f"Unblocked {result['unblocked']} of {len(read)} numbers: imports add them again."
         else:
             result |= erasure.erase(read, block=options["block"])
@@ -46,7 +46,8 @@ class Command(JSONCommand):
                     "Another process was reading the database: its file may still contain the deleted data. Run this "
                     "again later."
                 )
-            result["blocked"] = len(cache_versions.suppressed_hashes().intersection(map(cache_versions.hash_of, read)))
+            suppressed = suppression.SuppressedNumbers()
+            result["blocked"] = sum(number in suppressed for number in read)
             message = (
                 "Erased {0}. Deleted: contacts {contacts} (in address books {address_book_contacts}), "
                 "complaint days {complaint_days} (subjects {subjects}), "

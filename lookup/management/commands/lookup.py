@@ -19,10 +19,10 @@ from phonebook import rules
 
 class Command(JSONCommand):
     help = (
-        "Look up numbers in both sources: with rules, cache and deadline as in a search, but without a token, rate "
+        "Look up numbers in both slots: with rules, cache and deadline as in a search, but without a token, rate "
         "limit or charge. Vendors may bill the calls. A number may have a +, spaces, hyphens, dots and parentheses. "
         "Lines that are not numbers are listed on stderr as FILE:LINE: reason, the others are looked up, and the "
-        "command fails at the end; it also fails for a number for which both sources failed."
+        "command fails at the end; it also fails for a number for which both slots failed."
     )
     json_help = "Print one JSON object per line: `data` as in the API."
 
@@ -51,7 +51,7 @@ class Command(JSONCommand):
             failed += result.failed
             self._show(result, options["json"])
         if rejected or failed:
-            raise CommandError(f"Of {len(given)}: {rejected} invalid, {failed} failed in both sources.")
+            raise CommandError(f"Of {len(given)}: {rejected} invalid, {failed} failed in both slots.")
 
     def _given(self, options: dict[str, Any]) -> Iterator[tuple[str, str]]:
         """Yield where each number is given, and its text."""

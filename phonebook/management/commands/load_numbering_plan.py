@@ -12,7 +12,7 @@ class Command(JSONCommand):
     help = (
         "Load the locations and countries of the world's numbering plan from the installed phonenumbers package, "
         "writing only what differs, and print the changes. Searches continue meanwhile. Does nothing if that version "
-        "is loaded."
+        "is loaded and no rows are missing."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,14 +1,17 @@
 """The console's pages of customers: list, page, the form of their tokens, and their ledger."""
 
+import itertools
 import re
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.db import IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -117,7 +120,7 @@ def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer
     assert context["searches_30d"] == 100
     assert [row["token"].name for row in context["rows"]] == ["other", "spent", "gone"]
     assert context["runs_out"] == context["rows"][1]["runs_out"] != "No end date at current usage"
-    assert dict(context["chart"]["legend"])["one source matched"] == 100
+    assert dict(context["chart"]["legend"])["one slot matched"] == 100
     assert f"{LEDGER}?customer={customer.pk}&amp;since=2000-01-01" in response.text
     assert {entry.token.name for entry in context["entries"]} == {"spent", "other", "gone"}
 
@@ -226,6 +229,73 @@ def test_customer_that_is_deleted_gets_no_token(issue: bool) -> None:
         answer = assignment.result()
     assert "deleted meanwhile" in answer or "There is no customer with this id" in answer
     assert not ApiToken.objects.exclude(customer=None).exists()
+
+
+def without_waiting(change: Callable[[], Any]) -> None:
+    """On a connection of its own. Changes nothing if a lock is held, or if the request has finished its change."""
+    try:
+        with connection.cursor() as cursor:
+            no_wait = "SET lock_timeout = 50" if connection.vendor == "postgresql" else "PRAGMA busy_timeout = 50"
+            cursor.execute(no_wait)
+        with suppress(DatabaseError, ValueError):
+            change()
+    finally:
+        connection.close()
+
+
+def each_moment(send: Callable[[Customer], Any], change: Callable[[Customer], Any]) -> Iterator[tuple[Customer, Any]]:
+    """A customer and the response of `send`, with `change` before its first statement, before its second, and so on."""
+    for moment in itertools.count():
+        customer, statements = customers.create(name="Example Ltd"), itertools.count()
+
+        def run(
+            execute: Any,
+            *args: Any,
+            customer: Customer = customer,
+            statements: Iterator[int] = statements,
+            moment: int = moment,
+        ) -> Any:
+            if next(statements) == moment:
+                with ThreadPoolExecutor() as pool:
+                    pool.submit(without_waiting, lambda: change(customer)).result()
+            return execute(*args)
+
+        with connection.execute_wrapper(run):
+            yield customer, send(customer)
+        if next(statements) <= moment:
+            return
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("by", ["page", "action"])
+def test_deletion_is_no_error_whenever_a_token_is_issued(by: str) -> None:
+    client, kept = logged_in("superuser"), set()
+
+    def delete(customer: Customer) -> Any:
+        if by == "page":
+            return client.post(f"{CUSTOMERS}{customer.pk}/delete/", {"post": "yes"})
+        return client.post(CUSTOMERS, {"post": "yes", "action": "delete_selected", "_selected_action": customer.pk})
+
+    for customer, answer in each_moment(delete, lambda customer: token_of(customer, "pbx")):
+        has_token = ApiToken.objects.filter(customer=customer).exists()
+        assert Customer.objects.filter(pk=customer.pk).exists() == has_token
+        assert answer.status_code == (200 if has_token else 302)
+        kept.add(has_token)
+    assert kept == {True, False}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_issue_page_names_the_deletion_of_its_customer() -> None:
+    client, refused = logged_in("superuser"), set()
+    for customer, answer in each_moment(
+        lambda customer: issue(client, customer=f"#{customer.pk}"),
+        lambda customer: Customer.objects.filter(pk=customer.pk).delete(),
+    ):
+        has_token = ApiToken.objects.filter(customer=customer).exists()
+        named = ("no customer with this id" in answer.text) or ("deleted meanwhile. Choose another" in answer.text)
+        assert (answer.status_code, named) == (200, not has_token)
+        refused.add(named)
+    assert refused == {True, False}
 
 
 def delete_without_a_look(customer: Customer) -> None:

@@ -141,7 +141,7 @@ def test_resubmitted_bulk_page_tops_up_each_token_once(admin_client: Client, tok
     assert answer["Location"] == LIST
     assert "Added 5 credits to each of 2 tokens. thanks" in admin_client.get(LIST).text
     admin_client.post(BULK, data)
-    assert "Already recorded; nothing added." in admin_client.get(LIST).text
+    assert "Already recorded when this page was submitted before; nothing added." in admin_client.get(LIST).text
     assert [amounts(one, "top-up") for one in (token, other, apart, revoked)] == [[5], [5], [], []]
     assert [who for who, _ in history()] == ["admin", "admin"]
     assert "thanks" in history()[0][1]
@@ -152,6 +152,8 @@ def test_operators_reference_is_unique_over_bulk_pages(admin_client: Client, tok
     submit(admin_client, page(token, "top-up"), amount=5, reason="paid", own_reference="INV-1")
     send(admin_client, token, other, own_reference="INV-1")
     assert [amounts(one, "top-up") for one in (token, other)] == [[5], [5]]
+    send(admin_client, token, other, own_reference="INV-1")
+    assert "Already recorded with reference INV-1; nothing added." in admin_client.get(LIST).text
     _, answer = send(admin_client, token, other, own_reference="INV-1", amount=6)
     assert "2 of 2 tokens were not topped up" in answer.text
     assert f"other (#{other.pk}): This reference was used for another entry" in answer.text
@@ -172,7 +174,10 @@ def test_bulk_retry_tops_up_only_what_failed(
     with monkeypatch.context() as patch:
         patch.setattr(credits, "top_up", top_up)
         data, answer = send(admin_client, token, busy, last)
-    assert f"1 of 3 tokens were not topped up. Submit again to retry only those. {busy}: database" in answer.text
+    assert (
+        f"1 of 3 tokens were not topped up. Database errors; submit again to retry only these: {busy}.\n"
+        in answer.text.replace("</li>", "\n")
+    )
     assert [balance(one) for one in (token, busy, last)] == [35, 30, 35]
     assert len(history()) == 2
     sent_again = {**hidden_fields(answer), "amount": 5, "reason": "thanks"}
@@ -181,6 +186,28 @@ def test_bulk_retry_tops_up_only_what_failed(
     assert [amounts(one, "top-up") for one in (token, busy, last)] == [[5]] * 3
     assert len(history()) == 3
     assert audit.audit() == []
+
+
+def test_bulk_page_says_no_retry_for_refused_tokens(admin_client: Client, token: ApiToken) -> None:
+    other = issue_token("other")
+    data = {**hidden_fields(select(admin_client, token, other)), "amount": 5, "reason": "thanks"}
+    tokens.revoke(token=other)
+    answer = admin_client.post(BULK, data)
+    assert f"1 of 2 tokens were not topped up. {other}: This token is revoked, so nobody could spend" in answer.text
+    assert "submit again" not in answer.text.lower()
+    assert f"Adds the amount to each of 2 tokens: {token}, {other}." in answer.text
+    assert [balance(one) for one in (token, other)] == [35, 30]
+
+
+def test_pages_name_no_reference_that_was_not_given(admin_client: Client, token: ApiToken) -> None:
+    single = {**hidden_fields(admin_client.get(page(token, "top-up"))), "amount": 5, "reason": "thanks"}
+    bulk, _ = send(admin_client, token)
+    admin_client.post(page(token, "top-up"), single)
+    for url, fields in ((page(token, "top-up"), single), (BULK, bulk)):
+        answer = admin_client.post(url, {**fields, "amount": 6})
+        assert "This page was submitted before with another amount or price. Open it again" in answer.text
+        assert "This reference" not in answer.text
+    assert amounts(token, "top-up") == [5, 5]
 
 
 def test_bulk_page_does_not_exceed_the_allowance(support: Client, token: ApiToken) -> None:
@@ -193,7 +220,7 @@ def test_bulk_page_does_not_exceed_the_allowance(support: Client, token: ApiToke
     assert [balance(one) for one in (token, other)] == [90, 70]
 
 
-@pytest.mark.parametrize("wrong", ["", "x", "1,", "1;2", "9" * 19, ",".join(map(str, range(1, 902)))])
+@pytest.mark.parametrize("wrong", ["", "x", "1,", "1;2", "9" * 19, "999999", ",".join(map(str, range(1, 902)))])
 def test_invalid_bulk_page_adds_nothing(admin_client: Client, token: ApiToken, wrong: str) -> None:
     fields = {"once": str(uuid4()), "tokens": wrong, "amount": 5, "reason": "x"}
     assert "errorlist" in admin_client.post(BULK, fields).text

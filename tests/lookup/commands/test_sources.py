@@ -251,7 +251,7 @@ def test_file_is_looked_up_and_invalid_lines_are_reported(
         for number, known in ((NUMBER, {"name": "Example Bakery"}), ("493023125043", {}))
     ]
     assert err == f"{file}:4: invalid phone number (must start with a country code)\n"
-    assert failed == "Of 3: 1 invalid, 0 failed in both sources."
+    assert failed == "Of 3: 1 invalid, 0 failed in both slots."
 
 
 def test_standard_input_is_read(settings: Any, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
@@ -266,7 +266,7 @@ def test_command_fails_if_both_sources_fail(vendors: Vendors, capsys: pytest.Cap
     vendors.b.behave_as(upstream.raw(b"", 500))
     out, _, failed = run(capsys, "lookup", NUMBER)
     assert out.count("failed") == 2
-    assert failed == "Of 1: 0 invalid, 1 failed in both sources."
+    assert failed == "Of 1: 0 invalid, 1 failed in both slots."
 
 
 @pytest.mark.parametrize("arguments", [[], ["--file", "/nowhere/numbers.txt"]])
@@ -311,8 +311,10 @@ class NeverCached(connectors.RemoteKnows):
     hit_ttl_s = None  # type: ignore[assignment]
 
 
-class NegativeWait(connectors.RemoteKnows):
-    max_wait_s = -1
+class NoWait(connectors.RemoteKnows):
+    """The failing sequence: no search waited for it, and a call could take the whole deadline without a failure."""
+
+    max_wait_s = 0
 
 
 class NeedsVariable(connectors.RemoteKnows):
@@ -349,7 +351,7 @@ def checks() -> list[tuple[str, str]]:
         ("directory,directory", "SOURCE_A names 'directory' twice."),
         ("complaints", "SOURCE_A: 'complaints' supplies only spam, but this slot has location and name."),
         (f"{OWN}NeverCached", f"SOURCE_A: {OWN}NeverCached.hit_ttl_s must be a number of seconds, at least 0."),
-        (f"{OWN}NegativeWait", f"SOURCE_A: {OWN}NegativeWait.max_wait_s must be a number of seconds, at least 0."),
+        (f"{OWN}NoWait", f"SOURCE_A: {OWN}NoWait.max_wait_s must be a number of seconds above 0, or None."),
         (f"{OWN}NeedsKey", f"SOURCE_A: '{OWN}NeedsKey' cannot be created: KeyError."),
         (f"{OWN}SaysWhatItNeeds", "cannot be created: Set SWITCHBOARD_URL to the address of the switchboard."),
     ],

@@ -82,10 +82,10 @@ def test_rejected_key_or_exhausted_quota_opens_at_once(breaker: CircuitBreaker) 
     assert breaker.admit() is None
 
 
-@pytest.mark.parametrize("pause_s", [1.0, 7.0, 3600.0])
-def test_retry_after_is_respected(breaker: CircuitBreaker, clock: Clock, pause_s: float) -> None:
-    breaker.failed(admitted(breaker), retry_after_s=pause_s)
-    clock.now += pause_s - 0.001
+@pytest.mark.parametrize("asked_s", [1.0, 7.0, 3600.0])
+def test_retry_after_is_respected(breaker: CircuitBreaker, clock: Clock, asked_s: float) -> None:
+    breaker.failed(admitted(breaker), retry_after_s=asked_s)
+    clock.now += asked_s - 0.001
     assert breaker.admit() is None
     clock.now += 0.001
     assert breaker.admit() is not None
@@ -106,10 +106,10 @@ def test_results_from_before_opening_are_ignored(breaker: CircuitBreaker, clock:
     assert not breaker.is_open
 
 
-@pytest.mark.parametrize("pause_s", [0.0, -5.0])
-def test_retry_after_of_zero_or_less_is_ignored(breaker: CircuitBreaker, pause_s: float) -> None:
+@pytest.mark.parametrize("asked_s", [0.0, -5.0])
+def test_retry_after_of_zero_or_less_is_ignored(breaker: CircuitBreaker, asked_s: float) -> None:
     for _ in range(FAILURES):
-        breaker.failed(admitted(breaker), retry_after_s=pause_s)
+        breaker.failed(admitted(breaker), retry_after_s=asked_s)
     assert breaker.admit() is None
 
 

@@ -79,12 +79,21 @@ def test_list_shows_what_happened(admin_client: Client, integrator: Integrator, 
     page = admin_client.get(URL).text
     rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
     assert len(rows) == 2
-    assert re.search(r"49\*{8}42 200, replayed - - no, replayed", rows[0])
-    degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit"
+    assert re.search(r"49\*{8}42 200, replayed - - no, replayed yes", rows[0])
+    degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit yes"
     assert re.search(degraded, rows[1])
     assert response.headers["X-Request-ID"] in rows[1]
     assert NUMBER not in page
     assert f'href="/admin/accounts/apitoken/{integrator.token.pk}/change/"' in page
+
+
+def test_list_and_page_tell_no_key_from_not_recorded(admin_client: Client, token: ApiToken) -> None:
+    known, older = row(token, idempotency_key=False), row(token, minutes=1)
+    page = admin_client.get(URL).text
+    rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
+    assert [text.partition("1 credit ")[2] for text in rows] == ["no", "not recorded"]
+    for shown, text in ((known, "Key no"), (older, "Key not recorded")):
+        assert text in words(admin_client.get(f"{URL}{shown.pk}/change/").text)
 
 
 def test_list_runs_a_fixed_number_of_queries(admin_client: Client, token: ApiToken) -> None:

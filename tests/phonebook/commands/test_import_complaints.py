@@ -162,6 +162,16 @@ def test_complaints_count_without_subjects_beyond_the_limit(file: Any, monkeypat
     assert ComplaintSubject.objects.count() == 2
 
 
+def test_most_frequent_new_subjects_are_stored_and_counted(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phonebook.imports.complaints.MAX_SUBJECTS", 1)
+    day = "2026-03-05"
+    Ran("import_complaints", file(ftc(("2125550142", day, "", "N"), ("2125550143", day, "", "N"))))
+    path = file(ftc(("2125550142", day, "Rare", "N"), *[("2125550143", day, "Usual", "N")] * 2))
+    dry = Ran("import_complaints", path, "--dry-run", "--json").counts()
+    assert Ran("import_complaints", path, "--json").counts() == dry == {"changed": 1, "unchanged": 1}
+    assert [row[5] for row in complaint_days()] == [None, "Usual"]
+
+
 def test_dry_run_counts_the_same_and_adds_no_subject(file: Any) -> None:
     Ran("import_complaints", file(ftc(("2125550142", "2026-03-05", "Old", "N"), ("2125550143", "2026-03-05", "", "N"))))
     before = complaint_days()

@@ -11,7 +11,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import OperationalError
 
-from phonebook import cache_versions
+from phonebook import suppression
 from phonebook.imports.staging import Tables, TargetTable
 from phonebook.models import ComplaintDay, ComplaintSubject, Contact
 from tests.phonebook.commands.imports import JANE, TODAY, Ran
@@ -111,7 +111,7 @@ def test_number_suppressed_during_an_import_is_not_imported(
     lock = Tables.lock
 
     def suppress_first(table: TargetTable) -> Any:
-        cache_versions.bump([JANE], suppress=True)
+        suppression.suppress([JANE])
         return lock(table)
 
     monkeypatch.setattr(Tables, "lock", staticmethod(suppress_first))
@@ -123,7 +123,7 @@ def test_number_suppressed_during_an_import_is_not_imported(
 
 
 def test_subject_of_suppressed_numbers_only_is_not_stored(file: Any) -> None:
-    cache_versions.bump([JANE], suppress=True)
+    suppression.suppress([JANE])
     Ran("import_complaints", file(f"number,day,total,subject\n{JANE},{TODAY},1,Jane\n{JANE + 1},{TODAY},1,Sales\n"))
     assert ComplaintSubject.objects.get().text == "Sales"
 

@@ -63,6 +63,16 @@ def test_loaded_version_is_not_read_again(installed: Installed) -> None:
     assert places()[4930] == "Edited"
 
 
+@pytest.mark.parametrize("damaged", [NumberPrefix.objects.filter(prefix=4930), Country.objects.all()])
+def test_missing_rows_are_loaded_again_in_the_same_version(damaged: Any) -> None:
+    load()
+    damaged.all().delete()
+    assert load().startswith("Numbering plan 1.0: 4 prefixes, 1 countries; 1 rows added, 0 changed, 0 removed.\n")
+    assert places() == SMALL.places
+    assert Country.objects.count() == 1
+    assert "already loaded" in load()
+
+
 def test_new_version_writes_only_what_differs(installed: Installed) -> None:
     load()
     installed.plan = NumberingPlan("2.0", {4930: "Berlin", 44: "United Kingdom", 331: "Paris"}, {"FR": "France"})

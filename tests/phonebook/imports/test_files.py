@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,21 @@ def test_endless_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     path.write_bytes(b"x" * 5000)
     with pytest.raises(UnreadableFile, match="longer than"):
         read(path)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("text", ["é\r\n" * 2**18, "number,name\n" * 2**17], ids=["2 bytes a character", "ascii"])
+def test_size_limit_counts_unpacked_bytes(tmp_path: Path, pack: Callable[[bytes], bytes], text: str) -> None:
+    path = tmp_path / "complaints.csv"
+    raw = text.encode()
+    path.write_bytes(pack(raw))
+    with files.open_text(str(path), max_size=len(raw)) as file:
+        assert sum(1 for _ in file.lines) == text.count("\n")
+    with (
+        pytest.raises(UnreadableFile, match=r"larger than [01] MB, unpacked"),
+        files.open_text(str(path), max_size=len(raw) - 1) as file,
+    ):
+        list(file.lines)
 
 
 @pytest.mark.parametrize(("blank", "first"), [("\n  \n", "number,name"), ("", "number,name"), ("", "")])
