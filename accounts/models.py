@@ -7,12 +7,15 @@ triggers in the initial migration (the ledger refuses UPDATE and DELETE, except 
 from datetime import datetime
 from typing import ClassVar, NamedTuple
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
 #: The first characters of every JWT of this service: the base64 of `{"alg"`.
 JWT_PREFIX = "eyJhbGci"
+#: Requests of one token in a window (RATE_LIMIT).
+MAX_RATE_LIMIT = 100_000
 
 
 class Customer(models.Model):
@@ -71,6 +74,10 @@ class ApiToken(models.Model):
     credits = models.BigIntegerField(default=0, editable=False)
     # A debit names it and changes nothing once it has increased: accounts.debit.close_debit.
     charge_epoch = models.BigIntegerField(default=0, db_default=0, editable=False)
+    # tokens.rate_limit says what an empty one means.
+    rate_limit = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(MAX_RATE_LIMIT)]
+    )
     lifetime_days = models.PositiveIntegerField(editable=False, help_text="Lifetime of a token, also after rotation.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(editable=False)
@@ -133,6 +140,7 @@ class ActiveToken(NamedTuple):
     is_test: bool
     credits: int
     charge_epoch: int
+    rate_limit: int | None
 
 
 class CreditEntry(models.Model):

@@ -1,5 +1,5 @@
-"""The rate limit: at most RATE_LIMIT (of a test token TEST_RATE_LIMIT) accepted requests by one token in any window, by
-an exact sliding window log.
+"""The rate limit: how many requests of one token are accepted in any window (tokens.rate_limit), by an exact sliding
+window log.
 
 Each process keeps its own log by a monotonic clock. With Redis, one script keeps another by Redis's clock, in one round
 trip, for all processes and hosts, and a request must be within both: so whatever Redis forgets, and while it is

@@ -119,7 +119,10 @@ def test_the_service_works_with_the_serving_role(roles: Roles) -> None:
     post = logged_in(service)
     page = f"/admin/accounts/apitoken/{made['id']}/top-up/"
     assert post(page, amount="7", reason="paid").status_code == 302
-    assert json.loads(service.manage("list_tokens", "--json"))[0]["credits"] == 10
+    page = f"/admin/accounts/apitoken/{made['id']}/change/"
+    assert post(page, name="pbx", rate_limit="99").status_code == 302
+    [row] = json.loads(service.manage("list_tokens", "--json"))
+    assert (row["credits"], row["rate_limit"]) == (10, 99)
     assert post("/admin/phonebook/numberrule/add/", number=NUMBER, spam="true", name="", note="").status_code == 302
     exported = post("/admin/accounts/creditentry/export/", form="/admin/accounts/creditentry/").text
     assert exported.count("\r\n") == 5

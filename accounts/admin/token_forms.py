@@ -13,7 +13,7 @@ from django.utils.functional import lazy
 from unfold import widgets
 
 from accounts import customers, tokens
-from accounts.models import ApiToken, Customer
+from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
 
 MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
 #: A day for the customer to switch over.
@@ -43,6 +43,13 @@ def _paid(what: str = "these credits in total") -> str:
         else f"Leave empty for {settings.CREDIT_PRICE} per credit"
     )
     return f"Paid for {what}, in {settings.CURRENCY}. {default}; 0 if they are free."
+
+
+def _rate_limits() -> str:
+    """The help text of a rate limit, by the settings."""
+    (limit, window_s), test = settings.RATE_LIMIT, settings.TEST_RATE_LIMIT
+    of_tests = "" if test == settings.RATE_LIMIT else f" Test tokens: in {test[1]} seconds, by default {test[0]}."
+    return f"Requests in {window_s} seconds, 1 to {MAX_RATE_LIMIT:,}. Leave empty for the default, {limit}.{of_tests}"
 
 
 class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
@@ -87,16 +94,18 @@ class ApiTokenForm(forms.ModelForm):
 
     class Meta:
         model = ApiToken
-        fields = ("name", "customer", "note", "contact", "low_balance_at")
+        fields = ("name", "customer", "note", "rate_limit", "contact", "low_balance_at")
         widgets = {
             "name": widgets.UnfoldAdminTextInputWidget,
             "note": widgets.UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+            "rate_limit": widgets.UnfoldAdminIntegerFieldWidget,
             "contact": widgets.UnfoldAdminEmailInputWidget,
             "low_balance_at": widgets.UnfoldAdminIntegerFieldWidget,
         }
         help_texts = {
             "name": "Name of the app or site. The customer sees it.",
             "note": "Shown to operators only.",
+            "rate_limit": lazy(_rate_limits, str)(),
             "contact": "Gets an e-mail when the balance is low, instead of the customer's contacts.",
         }
 

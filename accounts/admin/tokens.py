@@ -61,7 +61,7 @@ def _test_badge() -> str:
 class ApiTokenAdmin(TokenRefusingAdmin):
     form = ApiTokenForm
     changelist_class = token_list.TokenList
-    fields = ("name", "customer", "note", "contact", "low_balance_at")
+    fields = ("name", "customer", "note", "rate_limit", "contact", "low_balance_at")
     list_display = (
         "name_and_customer",
         "hint",
@@ -123,7 +123,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
     # --- The token's page ----------------------------------------------------------------------------------------
 
     def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> tuple[str, ...]:
-        return self.fields[:3] if obj is not None and obj.is_test else self.fields  # without those of the balance
+        return self.fields[:4] if obj is not None and obj.is_test else self.fields  # without those of the balance
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Tokens are revoked, never deleted: their ledger is kept."""
@@ -145,6 +145,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
             "customer_pages": settings.CUSTOMER_PAGES,
             "state": token_list.state_label(token),
             "runs_out": self.runs_out(token),
+            "rate_limit": tokens.rate_limit(token),
             "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
             "requests_url": requests.url(token) if request.user.has_perm(requests.permission) else "",
             "entries": token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES],

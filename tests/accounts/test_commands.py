@@ -36,10 +36,11 @@ def test_create_token_prints_only_the_token_on_stdout() -> None:
 
 
 def test_create_token_json_has_the_documented_keys() -> None:
-    made = run_json("create_token", "pbx", "--credits", 100, "--days", 2)
-    keys = "id name hint customer test credits state expires_at created_at api_key"
+    made = run_json("create_token", "pbx", "--credits", 100, "--days", 2, "--rate-limit", 7)
+    keys = "id name hint customer test credits rate_limit state expires_at created_at api_key"
     assert made.keys() == set(keys.split())
     assert (made["name"], made["test"], made["credits"], made["state"]) == ("pbx", False, 100, "active")
+    assert (made["rate_limit"], run_json("create_token", "pbx", "--test")["rate_limit"]) == (7, None)
     assert isinstance(made["id"], int)
     assert MOMENT.fullmatch(made["created_at"])
     assert MOMENT.fullmatch(made["expires_at"])
@@ -57,6 +58,8 @@ def test_create_token_json_has_the_documented_keys() -> None:
         ["pbx", "--credits", "1", "--contact", "a@example.org\nBcc: b@example.org"],
         ["pbx", "--credits", "1", "--low-balance-at", "-1"],
         ["pbx", "--credits", "1", "--low-balance-at", str(10**16)],
+        ["pbx", "--credits", "1", "--rate-limit", "0"],
+        ["pbx", "--credits", "1", "--rate-limit", "100001"],
     ],
 )
 def test_create_token_with_invalid_values_issues_none(arguments: list[str]) -> None:
