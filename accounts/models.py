@@ -100,6 +100,7 @@ class ApiToken(models.Model):
             ("adjust_apitoken", "Can adjust the balance of a token"),
             ("rotate_apitoken", "Can rotate a token"),
             ("revoke_apitoken", "Can revoke a token"),
+            ("transfer_apitoken", "Can move credits between the tokens of a customer"),
         ]
         indexes = [
             models.Index(fields=["last_four"], name="apitoken_last_four"),
@@ -146,7 +147,7 @@ class ActiveToken(NamedTuple):
 class CreditEntry(models.Model):
     """One entry of the append-only ledger. A token's balance is the sum of its entries, at every moment."""
 
-    #: Those of the initial migration, by database (core.schema_state). Without them the ledger could be changed.
+    #: Those of the migrations, by database (core.schema_state). Without them the ledger could be changed.
     TRIGGERS: ClassVar = {
         "postgresql": ("accounts_creditentry_append_only", "accounts_creditentry_no_truncate"),
         "sqlite": ("accounts_creditentry_no_update", "accounts_creditentry_no_delete"),
@@ -158,6 +159,7 @@ class CreditEntry(models.Model):
         SEARCH = "search"
         ADJUSTMENT = "adjustment"
         REFUND = "refund"
+        TRANSFER = "transfer"
 
     # Its index is the one with the time below, which also lists a token's entries newest first.
     token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="entries", db_index=False)
@@ -185,6 +187,16 @@ class CreditEntry(models.Model):
         db_index=False,
         related_name="refunded_by",
         help_text="The search that this entry refunds.",
+    )
+    # Not checked by the database, because the column was added to an existing table. Tokens are never deleted.
+    other_token = models.ForeignKey(
+        ApiToken,
+        on_delete=models.PROTECT,
+        null=True,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        help_text="Of a transfer, where the credits went or came from. Its entry has the same reference.",
     )
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -229,6 +241,20 @@ class CreditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"Ledger entry {self.pk}"
+
+    @property
+    def kind_text(self) -> str:
+        """The kind for operators, of a transfer with the other token: `Transfer to #7`."""
+        if self.other_token_id is None:
+            return self.get_kind_display()
+        return f"{self.get_kind_display()} {'to' if self.amount < 0 else 'from'} #{self.other_token_id}"
+
+    @property
+    def counterpart(self) -> "CreditEntry | None":
+        """The other entry of a transfer."""
+        return CreditEntry.objects.filter(
+            token=self.other_token_id, other_token=self.token_id, kind=self.Kind.TRANSFER, reference=self.reference
+        ).first()
 
 
 class IdempotencyRecord(models.Model):

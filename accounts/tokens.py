@@ -52,7 +52,7 @@ class InvalidToken(Exception):
 
 
 class TokenRevoked(ValueError):
-    """A revoked token cannot be rotated."""
+    """A revoked token can be neither rotated nor revoked again."""
 
 
 class WholeToken(ValueError):
@@ -257,6 +257,20 @@ def revoke(*, token: ApiToken, reason: str = "") -> bool:
             revoked_at=timezone.now(), revoked_reason=reason[:200]
         )
     )
+
+
+def revoke_and_move(*, token: ApiToken, to_token: ApiToken, reason: str, actor: str) -> credits.Transfer | None:
+    """Revoke `token`, and move the credits that it has left to another token of its customer. None if it had none.
+
+    Raises TokenRevoked when it was revoked before, and what credits.transfer raises: then it is not revoked.
+    """
+    with transaction.atomic():
+        left = credits.lock(token, to_token)[0].credits  # before `revoke` locks `token` alone
+        if not revoke(token=token, reason=reason):
+            raise TokenRevoked("This token is already revoked.")
+        if not left:
+            return None
+        return credits.transfer(from_token=token, to_token=to_token, amount=left, reason=reason, actor=actor)
 
 
 def find(text: str) -> list[ApiToken]:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts import tokens
+from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry
 from tests import awaited
+from tests.account_fixtures import tokens_of_one_customer
 
 pytestmark = pytest.mark.django_db
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -135,6 +136,35 @@ def test_top_up_with_a_reference_is_done_once() -> None:
 def test_unknown_token_is_an_error(command: list[str], token_id: str) -> None:
     with pytest.raises(CommandError, match="There is no token"):
         run(command[0], token_id, *command[1:])
+
+
+def test_transfer_credits_prints_both_tokens() -> None:
+    one, other = tokens_of_one_customer(30, 5)
+    move = ("transfer_credits", one.pk, other.pk, 20, "--note", "closed", "--reference", "MOVE-1")
+    printed = run_json(*move)
+    assert [(printed[end]["id"], printed[end]["credits"]) for end in ("from", "to")] == [(one.pk, 10), (other.pk, 25)]
+    assert run_json(*move) == printed
+    taken, given = CreditEntry.objects.filter(kind="transfer").order_by("pk")
+    assert run(*move)[0] == (
+        f"Token {one.pk} 'till 1' has 10 credits, token {other.pk} 'till 2' has 25 (ledger entries {taken.pk} and "
+        f"{given.pk}: +20).\n"
+    )
+
+
+def test_audit_credits_lists_transfers_without_counterpart() -> None:
+    one, other = tokens_of_one_customer(30, 5)
+    credits.transfer(from_token=one, to_token=other, amount=20, actor="op", reason="closed")
+    assert run_json("audit_credits") == {"disagreements": []}
+    forged = credits.change_balance(
+        token=one, amount=-1, kind=CreditEntry.Kind.TRANSFER, other_token=other, actor="op", reason="x", reference="r"
+    )
+    out = StringIO()
+    with pytest.raises(SystemExit, match="1"):
+        call_command("audit_credits", "--json", stdout=out)
+    assert json.loads(out.getvalue()) == {"disagreements": [], "unpaired_transfers": [forged.pk]}
+    with pytest.raises(SystemExit):
+        call_command("audit_credits", stdout=(out := StringIO()))
+    assert f"Transfers without their other entry: ledger entries {forged.pk}." in out.getvalue()
 
 
 def test_audit_credits_is_clean_or_exits_1_with_a_list() -> None:
