@@ -148,6 +148,23 @@ def test_redis_log_is_one_round_trip_and_never_evicted(on_redis: RedisServer) ->
     assert 59 < until_us / 1e6 - client.time()[0] <= 61
 
 
+@pytest.mark.parametrize("live", [0, 2])
+@pytest.mark.parametrize("expired", [0, 1, 2, 3, 1_023, 1_024, 5_000])
+def test_expired_times_are_removed_in_few_commands(on_redis: RedisServer, expired: int, live: int) -> None:
+    client = redis.Redis.from_url(on_redis.url)
+    now_s = client.time()[0]
+    times = [(now_s - age_s) * 1_000_000 for age_s, how_many in ((60, expired), (30, live)) for _ in range(how_many)]
+    if times:
+        client.rpush("callerid:rate:1", *times)
+    client.config_resetstat()
+    decision = awaited.hit(TokenLog(), 1, 6_000, 60)
+    assert (decision.allowed, decision.remaining) == (True, 6_000 - live - 1)
+    assert client.llen("callerid:rate:1") == live + 1
+    statistics = client.info("commandstats")
+    commands = ("lrange", "ltrim", "lindex", "lpop")
+    assert sum(statistics.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in commands) < 40
+
+
 def test_redis_log_survives_a_flushed_script_cache(on_redis: RedisServer) -> None:
     client = redis.Redis.from_url(on_redis.url)
     log = TokenLog()
