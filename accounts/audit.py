@@ -1,7 +1,7 @@
-"""Checks that every token's balance agrees with its ledger."""
+"""Checks that every token's balance agrees with its ledger, and that transfers have two entries."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from core import db
 
@@ -74,3 +74,27 @@ def audit(*, since: datetime | None = None) -> list[Disagreement]:
     """
     rows = db.fetch(_AUDIT_ALL) if since is None else db.fetch(_AUDIT_SINCE, [since])
     return [Disagreement(*row) for row in rows]
+
+
+# The conditions on `kind` and `reference` that other ones imply are those of the partial indexes. The order makes
+# SQLite use one of them too.
+_UNPAIRED = """
+SELECT e.id FROM accounts_creditentry e
+WHERE NOT (e.kind = 'search') AND e.kind = 'transfer' AND e.created_at >= %s AND (
+    SELECT COUNT(*) FROM accounts_creditentry c
+    WHERE c.reference = e.reference AND NOT (c.reference = '') AND c.kind = 'transfer'
+    AND c.token_id = e.other_token_id AND c.other_token_id = e.token_id AND c.token_id <> e.token_id
+    AND c.amount = -e.amount
+) <> 1
+ORDER BY e.created_at, e.id
+"""
+
+
+def unpaired_transfers(*, since: datetime | None = None) -> list[int]:
+    """The ids of the ledger entries of transfers that have not exactly one counterpart: an entry of the other token
+    that names this one, with the same reference and the negative amount. `since`: only entries from that time on.
+
+    That both tokens had one customer is checked when credits are moved, and not here: a token may later be given to
+    another customer.
+    """
+    return [entry_id for (entry_id,) in db.fetch(_UNPAIRED, [since or datetime.min.replace(tzinfo=UTC)])]

@@ -4,6 +4,8 @@ in one transaction."""
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
+from typing import NamedTuple
+from uuid import uuid4
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -25,13 +27,13 @@ CREDITS = metrics.Counter(
     "callerid_credits",
     "Credits by which this service changed balances, by kind of ledger entry; commands are not counted.",
     ("kind",),
-    zeros=[("search",), ("issue",), ("top-up",), ("refund",), ("adjustment-up",), ("adjustment-down",)],
+    zeros=[("search",), ("issue",), ("top-up",), ("refund",), ("transfer",), ("adjustment-up",), ("adjustment-down",)],
 )
 
 
 class ChangeRefused(ValueError):
-    """An amount out of range, a top-up of a revoked token, any change of a test token, or ReferenceUsed; the message
-    says which."""
+    """An amount out of range, a top-up of a revoked token, a transfer to a token that may not get it, any change of a
+    test token, or ReferenceUsed; the message says which."""
 
 
 class ReferenceUsed(ChangeRefused):
@@ -46,6 +48,21 @@ class AllowanceExceeded(ValueError):
     """More than SUPPORT_CREDITS_PER_DAY; the message says how many are left."""
 
 
+class Transfer(NamedTuple):
+    """The two entries of a transfer, and whether they are new."""
+
+    taken: CreditEntry
+    given: CreditEntry
+    is_new: bool
+
+    def messages(self) -> tuple[str, str]:
+        """For the History of the token that had the credits, and of the one that has them."""
+        what = f"{self.given.amount:,} credits"
+        entries = f"ledger entries {self.taken.pk} and {self.given.pk}. {self.taken.reason}"
+        source, target = self.given.other_token, self.taken.other_token
+        return f"Moved {what} to {target}, {entries}", f"Received {what} from {source}, {entries}"
+
+
 def change_balance(
     *,
     token: ApiToken,
@@ -55,6 +72,7 @@ def change_balance(
     reason: str,
     reference: str = "",
     refunds: CreditEntry | None = None,
+    other_token: ApiToken | None = None,
     price: Decimal | None = None,
 ) -> CreditEntry:
     """Add `amount` (or subtract) and write the ledger entry and, when due, the low-balance notice. `price`: what the
@@ -62,7 +80,7 @@ def change_balance(
 
     Raises ChangeRefused when the balance would leave its range, for a top-up of a revoked token, even one revoked at
     the same moment, and for a test token unless `amount` is 0. Locks the token's row: use one transaction per token, so
-    that searches do not wait.
+    that searches do not wait; `lock` those of a transfer first.
     """
     if not abs(amount) <= MAX_AMOUNT:
         raise ChangeRefused(f"At most {MAX_AMOUNT} credits at once.")
@@ -88,11 +106,13 @@ def change_balance(
             reason=reason,
             reference=reference,
             refunds=refunds,
+            other_token=other_token,
             price=price,
         )
         low_balance.write_if_low(token_id=token.pk, change=amount, at=entry.created_at)
         label = f"adjustment-{'up' if amount > 0 else 'down'}" if kind == CreditEntry.Kind.ADJUSTMENT else kind.value
-        transaction.on_commit(lambda: CREDITS.inc(label, by=abs(amount)))
+        counted = 0 if kind == CreditEntry.Kind.TRANSFER and amount < 0 else abs(amount)  # its counterpart counts
+        transaction.on_commit(lambda: CREDITS.inc(label, by=counted))
         return entry
 
 
@@ -183,9 +203,64 @@ def refund(*, entry: CreditEntry, actor: str, reason: str) -> CreditEntry:
         raise NotRefundable("This search was refunded before.") from error
 
 
+def lock(*tokens: ApiToken) -> list[ApiToken]:
+    """The present rows of `tokens`, in their order, locked until the end of the transaction. Always in ascending order
+    of their ids, so that two transactions with the same tokens do not wait for each other."""
+    locked = ApiToken.objects.select_for_update(no_key=True).filter(pk__in=[token.pk for token in tokens])
+    rows = {row.pk: row for row in locked.order_by("pk")}
+    return [rows[token.pk] for token in tokens]
+
+
+def transfer(
+    *, from_token: ApiToken, to_token: ApiToken, amount: int, reason: str, actor: str, reference: str = ""
+) -> Transfer:
+    """Move `amount` credits, 1 or more, to another token of the same customer: an entry of each token, which name the
+    other token and share a reference. A repeated `reference` moves nothing: the existing entries are returned.
+
+    `from_token` may be revoked, so that what it has left can be spent. Raises ChangeRefused when it has fewer credits,
+    when `to_token` is revoked or the tokens have not the same customer, for test tokens, and for a reference of another
+    entry; and ValueError for an invalid reason or reference.
+    """
+    if amount < 1:
+        raise ChangeRefused("A transfer is 1 credit or more.")
+    if from_token.pk == to_token.pk:
+        raise ChangeRefused("Choose another token to move credits to.")
+    reason, reference = _clean_reason(reason), reference.strip() or uuid4().hex
+    if len(reference) > 100:
+        raise ValueError("A reference has at most 100 characters.")
+    with transaction.atomic():
+        source, target = lock(from_token, to_token)
+        if earlier := _earlier_transfer(source, target, amount, reference):
+            return earlier
+        if source.customer_id is None or source.customer_id != target.customer_id:
+            raise ChangeRefused("Credits are only moved between tokens of the same customer.")
+        if target.revoked_at is not None:
+            raise ChangeRefused(f"{target} is revoked, so nobody could spend the credits. Choose another token.")
+        if not source.is_test and source.credits < amount:
+            raise ChangeRefused(f"{source} has only {source.credits:,} credits.")
+        change = partial(
+            change_balance, kind=CreditEntry.Kind.TRANSFER, actor=actor, reason=reason, reference=reference
+        )
+        taken = change(token=source, amount=-amount, other_token=target)
+        return Transfer(taken, change(token=target, amount=amount, other_token=source), is_new=True)
+
+
+def _earlier_transfer(source: ApiToken, target: ApiToken, amount: int, reference: str) -> Transfer | None:
+    """The transfer with this reference. Raises ChangeRefused if either token has another entry with it."""
+    found = CreditEntry.objects.filter(token__in=[source.pk, target.pk], reference=reference)
+    by_token = {entry.token_id: entry for entry in found}
+    if not by_token:
+        return None
+    taken, given = by_token.get(source.pk), by_token.get(target.pk)
+    if taken is None or given is None or (taken.other_token_id, taken.amount) != (target.pk, -amount):
+        raise ReferenceUsed("This reference was used for another entry of these tokens.")
+    return Transfer(taken, given, is_new=False)
+
+
 def require_allowance(*, user: AbstractBaseUser, amount: int, repeated: QuerySet[CreditEntry] | None = None) -> None:
     """Raises AllowanceExceeded if `user` would give tokens more than SUPPORT_CREDITS_PER_DAY within 24 hours, unless
-    `repeated` has an entry: then nothing is given again. Top-ups, adjustments upwards and refunds count.
+    `repeated` has an entry: then nothing is given again. Top-ups, adjustments upwards and refunds count; transfers do
+    not.
 
     Call it in the transaction that gives them, before any other lock. It locks the user, FOR NO KEY UPDATE, which does
     not conflict with references to the user: a page that holds a token's lock and writes the history, which refers to
@@ -193,9 +268,9 @@ def require_allowance(*, user: AbstractBaseUser, amount: int, repeated: QuerySet
     """
     get_user_model()._default_manager.select_for_update(no_key=True).get(pk=user.pk)
     since = timezone.now() - timedelta(days=1)
-    entries = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH).filter(
-        created_at__gte=since, actor=user.get_username()[:150], amount__gt=0
-    )
+    booked = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH)  # by this condition they have an index
+    given = booked.exclude(kind=CreditEntry.Kind.TRANSFER)
+    entries = given.filter(created_at__gte=since, actor=user.get_username()[:150], amount__gt=0)
     limit = settings.SUPPORT_CREDITS_PER_DAY
     left = limit - entries.aggregate(total=Sum("amount", default=0))["total"]
     if amount > left and not (repeated is not None and repeated.exists()):

@@ -16,7 +16,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from accounts import customer_links, request_statistics
+from accounts import customer_links, request_statistics, tokens
 from accounts.models import CreditEntry, Customer
 from accounts.newest import newest
 from core import throttling
@@ -84,8 +84,8 @@ def _overview(customer: Customer) -> dict[str, Any]:
 
 
 def _token(token: Any, now: datetime) -> dict[str, Any]:
-    count, window_s = settings.TEST_RATE_LIMIT if token.is_test else settings.RATE_LIMIT
-    return {"row": token, "state": token.state_at(now), "limit": f"{count} requests in {window_s} seconds"}
+    count, window_s = tokens.rate_limit(token)
+    return {"row": token, "state": token.state_at(now), "limit": f"{count:,} requests in {window_s} seconds"}
 
 
 def _days(token_ids: list[int], now: datetime) -> list[dict[str, Any]]:

@@ -7,12 +7,15 @@ triggers in the initial migration (the ledger refuses UPDATE and DELETE, except 
 from datetime import datetime
 from typing import ClassVar, NamedTuple
 
+from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
 #: The first characters of every JWT of this service: the base64 of `{"alg"`.
 JWT_PREFIX = "eyJhbGci"
+#: Requests of one token in a window (RATE_LIMIT).
+MAX_RATE_LIMIT = 100_000
 
 
 class Customer(models.Model):
@@ -71,6 +74,10 @@ class ApiToken(models.Model):
     credits = models.BigIntegerField(default=0, editable=False)
     # A debit names it and changes nothing once it has increased: accounts.debit.close_debit.
     charge_epoch = models.BigIntegerField(default=0, db_default=0, editable=False)
+    # tokens.rate_limit says what an empty one means.
+    rate_limit = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(MAX_RATE_LIMIT)]
+    )
     lifetime_days = models.PositiveIntegerField(editable=False, help_text="Lifetime of a token, also after rotation.")
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     expires_at = models.DateTimeField(editable=False)
@@ -93,6 +100,7 @@ class ApiToken(models.Model):
             ("adjust_apitoken", "Can adjust the balance of a token"),
             ("rotate_apitoken", "Can rotate a token"),
             ("revoke_apitoken", "Can revoke a token"),
+            ("transfer_apitoken", "Can move credits between the tokens of a customer"),
         ]
         indexes = [
             models.Index(fields=["last_four"], name="apitoken_last_four"),
@@ -133,12 +141,13 @@ class ActiveToken(NamedTuple):
     is_test: bool
     credits: int
     charge_epoch: int
+    rate_limit: int | None
 
 
 class CreditEntry(models.Model):
     """One entry of the append-only ledger. A token's balance is the sum of its entries, at every moment."""
 
-    #: Those of the initial migration, by database (core.schema_state). Without them the ledger could be changed.
+    #: Those of the migrations, by database (core.schema_state). Without them the ledger could be changed.
     TRIGGERS: ClassVar = {
         "postgresql": ("accounts_creditentry_append_only", "accounts_creditentry_no_truncate"),
         "sqlite": ("accounts_creditentry_no_update", "accounts_creditentry_no_delete"),
@@ -150,6 +159,7 @@ class CreditEntry(models.Model):
         SEARCH = "search"
         ADJUSTMENT = "adjustment"
         REFUND = "refund"
+        TRANSFER = "transfer"
 
     # Its index is the one with the time below, which also lists a token's entries newest first.
     token = models.ForeignKey(ApiToken, on_delete=models.PROTECT, related_name="entries", db_index=False)
@@ -177,6 +187,16 @@ class CreditEntry(models.Model):
         db_index=False,
         related_name="refunded_by",
         help_text="The search that this entry refunds.",
+    )
+    # Not checked by the database, because the column was added to an existing table. Tokens are never deleted.
+    other_token = models.ForeignKey(
+        ApiToken,
+        on_delete=models.PROTECT,
+        null=True,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        help_text="Of a transfer, where the credits went or came from. Its entry has the same reference.",
     )
     created_at = models.DateTimeField(default=timezone.now)
 
@@ -221,6 +241,20 @@ class CreditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"Ledger entry {self.pk}"
+
+    @property
+    def kind_text(self) -> str:
+        """The kind for operators, of a transfer with the other token: `Transfer to #7`."""
+        if self.other_token_id is None:
+            return self.get_kind_display()
+        return f"{self.get_kind_display()} {'to' if self.amount < 0 else 'from'} #{self.other_token_id}"
+
+    @property
+    def counterpart(self) -> "CreditEntry | None":
+        """The other entry of a transfer."""
+        return CreditEntry.objects.filter(
+            token=self.other_token_id, other_token=self.token_id, kind=self.Kind.TRANSFER, reference=self.reference
+        ).first()
 
 
 class IdempotencyRecord(models.Model):

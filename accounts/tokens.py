@@ -27,7 +27,7 @@ from django.utils import timezone
 from rest_framework_simplejwt.backends import TokenBackend
 
 from accounts import credits, customers
-from accounts.models import JWT_PREFIX, ActiveToken, ApiToken, CreditEntry, Customer
+from accounts.models import JWT_PREFIX, MAX_RATE_LIMIT, ActiveToken, ApiToken, CreditEntry, Customer
 from core.db import afetch_one
 
 MAX_LENGTH = 2048
@@ -52,7 +52,7 @@ class InvalidToken(Exception):
 
 
 class TokenRevoked(ValueError):
-    """A revoked token cannot be rotated."""
+    """A revoked token can be neither rotated nor revoked again."""
 
 
 class WholeToken(ValueError):
@@ -123,6 +123,7 @@ def issue(
     note: str = "",
     contact: str = "",
     low_balance_at: int | None = None,
+    rate_limit: int | None = None,
     customer: Customer | None = None,
     price: Decimal | None = None,
 ) -> Issued:
@@ -130,12 +131,15 @@ def issue(
 
     A `reference` issues once, so that a form submitted twice creates one token. `contact`: an e-mail address, which
     gets a notice when the balance falls to `low_balance_at` credits. `is_test`: a test token, which has no balance, and
-    so no credits, price, contact or threshold. `price`: as in credits.top_up. Raises AlreadyIssued, and ValueError for
-    an invalid value, and for a customer that was deleted or has customers.MAX_TOKENS.
+    so no credits, price, contact or threshold. `rate_limit`: 1 to MAX_RATE_LIMIT, or the setting's. `price`: as in
+    credits.top_up. Raises AlreadyIssued, and ValueError for an invalid value, and for a customer that was deleted or
+    has customers.MAX_TOKENS.
     """
     name, contact = customers.clean_name(name, of="token"), contact and customers.clean_contact(contact)
     if low_balance_at is not None and not 0 <= low_balance_at <= credits.MAX_BALANCE:
         raise ValueError(f"The low-balance threshold is 0 to {credits.MAX_BALANCE} credits.")
+    if rate_limit is not None and not 1 <= rate_limit <= MAX_RATE_LIMIT:
+        raise ValueError(f"A rate limit is 1 to {MAX_RATE_LIMIT:,} requests.")
     if is_test and (contact or price or low_balance_at is not None):
         raise ValueError("A test token has no balance: omit price, contact and low-balance threshold.")
     price = credits.sale_price(initial_credits, price) if initial_credits > 0 or price else None
@@ -146,6 +150,7 @@ def issue(
         is_test=is_test,
         contact=contact,
         low_balance_at=low_balance_at,
+        rate_limit=rate_limit,
         lifetime_days=settings.TOKEN_DAYS if days is None else days,
     )
     api_key = _new_jwt(token)
@@ -173,7 +178,7 @@ def issue(
 
 
 _ACTIVE_BY_JTI = """
-SELECT id, is_test, credits, charge_epoch FROM accounts_apitoken
+SELECT id, is_test, credits, charge_epoch, rate_limit FROM accounts_apitoken
 WHERE (jti = %s OR (previous_jti = %s AND previous_until > %s)) AND revoked_at IS NULL
 """
 
@@ -221,6 +226,13 @@ async def verify(api_key: object, fetch_row: FetchRow = afetch_one) -> ActiveTok
     return ActiveToken(*row)
 
 
+def rate_limit(token: ActiveToken | ApiToken) -> tuple[int, int]:
+    """How many requests `token` may make in any window, and the window in seconds: its own number, or else that of
+    RATE_LIMIT (of a test token TEST_RATE_LIMIT), whose window it always has."""
+    limit, window_s = settings.TEST_RATE_LIMIT if token.is_test else settings.RATE_LIMIT
+    return token.rate_limit or limit, window_s
+
+
 def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
     """A new JWT for the same token, with its full lifetime; the current JWT stays valid for the grace period.
 
@@ -245,6 +257,20 @@ def revoke(*, token: ApiToken, reason: str = "") -> bool:
             revoked_at=timezone.now(), revoked_reason=reason[:200]
         )
     )
+
+
+def revoke_and_move(*, token: ApiToken, to_token: ApiToken, reason: str, actor: str) -> credits.Transfer | None:
+    """Revoke `token`, and move the credits that it has left to another token of its customer. None if it had none.
+
+    Raises TokenRevoked when it was revoked before, and what credits.transfer raises: then it is not revoked.
+    """
+    with transaction.atomic():
+        left = credits.lock(token, to_token)[0].credits  # before `revoke` locks `token` alone
+        if not revoke(token=token, reason=reason):
+            raise TokenRevoked("This token is already revoked.")
+        if not left:
+            return None
+        return credits.transfer(from_token=token, to_token=to_token, amount=left, reason=reason, actor=actor)
 
 
 def find(text: str) -> list[ApiToken]:

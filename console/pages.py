@@ -71,7 +71,7 @@ _OTHERS = [
 _ACTIONS = {
     "support operator": ("accounts.top_up_apitoken", "accounts.refund_creditentry"),
     "operator": (
-        *(f"accounts.{action}_apitoken" for action in ("change", "adjust", "rotate", "revoke")),
+        *(f"accounts.{action}_apitoken" for action in ("change", "adjust", "transfer", "rotate", "revoke")),
         *(f"accounts.{action}_customer" for action in ("add", "change", "delete")),
         *(f"phonebook.{action}_numberrule" for action in ("change", "delete")),
         *(f"phonebook.{action}_contact" for action in ("change", "delete")),

@@ -108,7 +108,8 @@ def form_action(
         def view(self: ConsoleAdmin, request: HttpRequest, object_id: str | None = None) -> HttpResponse:
             obj = None if object_id is None else self.object_or_404(request, object_id)
             context = self.action_context(request, url_path, obj)
-            shown = form(submitted(request), initial=context.pop("initial", None))
+            options = context.pop("form_options", {})
+            shown = form(submitted(request), initial=context.pop("initial", None), **options)
             return self.form_page(
                 request,
                 shown,
@@ -176,7 +177,7 @@ class ConsoleAdmin(ModelAdmin):
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Any) -> dict[str, Any]:
         """Context of the page of this action in addition to form_action's: `explanation` is added to the action's own,
-        and `initial` has values of the form."""
+        `initial` has values of the form, and `form_options` further arguments of its class."""
         return {}
 
     def get_actions_detail(self, request: HttpRequest, object_id: Any) -> list[UnfoldAction]:

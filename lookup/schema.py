@@ -54,8 +54,9 @@ _ERRORS = {
     ),
     429: (
         (
-            f"More than {_LIMIT} requests by this token within {_WINDOW_S} seconds; or, without the RateLimit headers, "
-            f"more than {_FAILURES} requests without a valid token from one address within {_FAILURE_WINDOW_S} seconds."
+            f"More than {_LIMIT} requests by this token within {_WINDOW_S} seconds, unless it has a limit of its own; "
+            f"or, without the RateLimit headers, more than {_FAILURES} requests without a valid token from one address "
+            f"within {_FAILURE_WINDOW_S} seconds."
         ),
         ["Rate limit exceeded"],
     ),
@@ -80,7 +81,8 @@ _HEADERS = [
     _header("X-Request-ID", "The request's id: yours if it was valid, otherwise a new one.", _ALL),
     _header(
         "RateLimit-Policy",
-        f'The token\'s limit: `"token";q={_LIMIT};w={_WINDOW_S}`. Absent without a valid token.',
+        f'The token\'s limit: `"token";q={_LIMIT};w={_WINDOW_S}`, unless it has one of its own. Absent without a valid '
+        "token.",
         _WITH_VALID_TOKEN,
     ),
     _header(

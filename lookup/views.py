@@ -69,7 +69,7 @@ class SearchView(AsyncAPIView):
 
     async def _throttle(self, token: ActiveToken) -> None:
         """Count the request, whatever its outcome will be. Raises Throttled."""
-        limit, window_s = settings.TEST_RATE_LIMIT if token.is_test else settings.RATE_LIMIT
+        limit, window_s = tokens.rate_limit(token)
         with tracing.span("rate limit"):
             decision = await rate_limit.token_log.hit(token.pk, limit, window_s)
         # Structured fields as in draft-ietf-httpapi-ratelimit-headers.

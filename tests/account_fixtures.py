@@ -9,7 +9,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
-from accounts import tokens
+from accounts import customers, tokens
 from accounts.models import ApiToken, CreditEntry
 from core.numbers import EXAMPLE_NUMBER
 from tests import awaited
@@ -20,6 +20,15 @@ from tests.smtp import Mailbox, mail_server
 def token(db: None) -> ApiToken:
     """With 30 credits."""
     return tokens.issue(name="pbx", initial_credits=30, actor="test").token
+
+
+def tokens_of_one_customer(*initial_credits: int) -> list[ApiToken]:
+    """Tokens `till 1`, `till 2` and so on with so many credits."""
+    owner = customers.create(name="Example Ltd")
+    return [
+        tokens.issue(name=f"till {number}", initial_credits=amount, customer=owner, actor="test").token
+        for number, amount in enumerate(initial_credits, 1)
+    ]
 
 
 @pytest.fixture

@@ -119,10 +119,16 @@ def test_the_service_works_with_the_serving_role(roles: Roles) -> None:
     post = logged_in(service)
     page = f"/admin/accounts/apitoken/{made['id']}/top-up/"
     assert post(page, amount="7", reason="paid").status_code == 302
-    assert json.loads(service.manage("list_tokens", "--json"))[0]["credits"] == 10
+    service.manage("create_customer", "Example Ltd")
+    other = json.loads(service.manage("create_token", "till", "--credits", "0", "--customer", "Example Ltd", "--json"))
+    page = f"/admin/accounts/apitoken/{made['id']}/change/"
+    assert post(page, name="pbx", rate_limit="99", customer="Example Ltd").status_code == 302
+    service.manage("transfer_credits", str(made["id"]), str(other["id"]), "3", "--note", "closed")
+    rows = json.loads(service.manage("list_tokens", "--json"))
+    assert [(row["credits"], row["rate_limit"]) for row in rows] == [(7, 99), (3, None)]
     assert post("/admin/phonebook/numberrule/add/", number=NUMBER, spam="true", name="", note="").status_code == 302
     exported = post("/admin/accounts/creditentry/export/", form="/admin/accounts/creditentry/").text
-    assert exported.count("\r\n") == 5
+    assert exported.count("\r\n") == 8
     service.manage("set_rule", NUMBER, "--spam", "no")
     service.manage("rotate_token", str(made["id"]))
     forgotten = json.loads(service.manage("forget", NUMBER, "--json"))

@@ -55,9 +55,7 @@ class CreditEntryAdmin(TokenListAdmin):
     reason_text = column(lambda entry: entry.reason or "-", "reason")
     by = column(lambda entry: entry.actor or "-", "by")
     reference_text = column(lambda entry: entry.reference or "-", "reference")
-    kind_text = column(
-        lambda entry: f"{entry.get_kind_display()}{', refunded' if entry.refunded_by.all() else ''}", "kind"
-    )
+    kind_text = column(lambda entry: f"{entry.kind_text}{', refunded' if entry.refunded_by.all() else ''}", "kind")
     paid = column(lambda entry: f"{entry.price.normalize():,f} {settings.CURRENCY}", "price")
     number = column(
         lambda entry: (
@@ -72,11 +70,20 @@ class CreditEntryAdmin(TokenListAdmin):
         "refunded by",
     )
     search_link = column(lambda entry: _entry_link(entry.refunds_id), "refund of")
+    other_token_link = column(
+        lambda entry: change_link("accounts_apitoken", entry.other_token_id, entry.other_token), "other token"
+    )
+    counterpart_link = column(
+        lambda entry: _entry_link(entry.counterpart.pk) if entry.counterpart else "Missing: run audit_credits.",
+        "its ledger entry",
+    )
 
     def get_fields(self, request: HttpRequest, obj: CreditEntry | None = None) -> tuple[str, ...]:
         fields = ("when", "token_link", "kind", "signed_amount", "balance")
         if obj is not None and obj.kind == CreditEntry.Kind.SEARCH:
             return (*fields, "request_link", "number", "refund_link")
+        if obj is not None and obj.kind == CreditEntry.Kind.TRANSFER:
+            return (*fields, "other_token_link", "counterpart_link", "actor", "reason", "reference")
         refund = obj is not None and obj.kind == CreditEntry.Kind.REFUND
         priced = () if obj is None or obj.price is None else ("paid",)
         return (*fields, *priced, "actor", "reason", "search_link" if refund else "reference")

@@ -31,6 +31,7 @@ COLUMNS = {
     "reference": "reference",
     "refunds_row": "refunds_id",
     "price": "price",
+    "other_token_id": "other_token_id",
 }
 INCOMPLETE = "INCOMPLETE: a database error occurred here and older entries are missing. Export again."
 #: A spreadsheet takes a text for a formula that begins with one of these, or with its full-width form (OWASP, "CSV

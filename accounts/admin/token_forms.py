@@ -9,11 +9,12 @@ from uuid import uuid4
 
 from django import forms
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils.functional import lazy
 from unfold import widgets
 
 from accounts import customers, tokens
-from accounts.models import ApiToken, Customer
+from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
 
 MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
 #: A day for the customer to switch over.
@@ -43,6 +44,13 @@ def _paid(what: str = "these credits in total") -> str:
         else f"Leave empty for {settings.CREDIT_PRICE} per credit"
     )
     return f"Paid for {what}, in {settings.CURRENCY}. {default}; 0 if they are free."
+
+
+def _rate_limits() -> str:
+    """The help text of a rate limit, by the settings."""
+    (limit, window_s), test = settings.RATE_LIMIT, settings.TEST_RATE_LIMIT
+    of_tests = "" if test == settings.RATE_LIMIT else f" Test tokens: in {test[1]} seconds, by default {test[0]:,}."
+    return f"Requests in {window_s} seconds, 1 to {MAX_RATE_LIMIT:,}. Leave empty for the default, {limit:,}.{of_tests}"
 
 
 class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
@@ -89,16 +97,18 @@ class ApiTokenForm(forms.ModelForm):
 
     class Meta:
         model = ApiToken
-        fields = ("name", "customer", "note", "contact", "low_balance_at")
+        fields = ("name", "customer", "note", "rate_limit", "contact", "low_balance_at")
         widgets = {
             "name": widgets.UnfoldAdminTextInputWidget,
             "note": widgets.UnfoldAdminTextareaWidget(attrs={"rows": 3}),
+            "rate_limit": widgets.UnfoldAdminIntegerFieldWidget,
             "contact": widgets.UnfoldAdminEmailInputWidget,
             "low_balance_at": widgets.UnfoldAdminIntegerFieldWidget,
         }
         help_texts = {
             "name": "Name of the app or site. The customer sees it.",
             "note": "Shown to operators only.",
+            "rate_limit": lazy(_rate_limits, str)(),
             "contact": "Gets an e-mail when the balance is low, instead of the customer's contacts.",
         }
 
@@ -175,6 +185,32 @@ class AdjustForm(TopUpForm):
     confirmed = _checkbox(label="Change the balance of this token now. The ledger entry is permanent.")
 
 
+class TargetField(forms.ModelChoiceField):
+    """A token of the same customer that credits can be moved to."""
+
+    widget = widgets.UnfoldAdminSelectWidget
+    default_error_messages = {"invalid_choice": "Choose a token of this customer that is not revoked."}
+
+    def label_from_instance(self, obj: Any) -> str:
+        state = "" if obj.state in ("active", "in grace") else f", {obj.state}"
+        return f"{obj}: {obj.credits:,} credits{state}"
+
+
+class MoveCreditsForm(OnceForm):
+    """`targets`: the tokens that it offers."""
+
+    to_token = TargetField(ApiToken.objects.none(), label="Move to", empty_label="Choose a token")
+    amount = _integer(help_text="Credits to move.")
+    reason = _text(help_text="Shown in the ledger of both tokens.")
+
+    def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["to_token"]
+        field.queryset = targets
+        if not field.queryset.exists():
+            field.help_text = "This customer has no other token that is not revoked."
+
+
 class RotateForm(forms.Form):
     """`expires_at` identifies the token that the page shows, so that a double click does not end the grace period."""
 
@@ -189,5 +225,21 @@ class RotateForm(forms.Form):
 
 
 class RevokeForm(forms.Form):
+    """`targets`: the tokens that it offers to move the credits to; without one it does not ask."""
+
     reason = _text()
-    confirmed = _checkbox(label="Refuse all requests with this token permanently. Its credits cannot be spent.")
+    to_token = TargetField(
+        ApiToken.objects.none(),
+        label="Move its credits to",
+        required=False,
+        empty_label="Leave them on this token",
+        help_text="Credits that stay can only be moved later, not spent.",
+    )
+    confirmed = _checkbox(label="Refuse all requests with this token permanently.")
+
+    def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["to_token"]
+        field.queryset = targets
+        if not field.queryset.exists():
+            del self.fields["to_token"]

@@ -54,6 +54,14 @@ def end_of_credits(at: datetime | None, now: datetime) -> str:
     return f"{at:%Y-%m-%d}" if at > now else OUT_OF_CREDITS
 
 
+def targets(token: ApiToken) -> QuerySet[ApiToken]:
+    """The tokens that credits of `token` can be moved to (credits.transfer)."""
+    if token.customer_id is None:
+        return ApiToken.objects.none()
+    owned = ApiToken.objects.filter(customer=token.customer_id, is_test=False, revoked_at=None)
+    return owned.exclude(pk=token.pk).order_by("name", "pk")
+
+
 class StateFilter(ConditionFilter):
     title = parameter_name = "state"
 

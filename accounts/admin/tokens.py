@@ -36,6 +36,7 @@ from accounts.admin.token_forms import (
     ApiTokenForm,
     BulkTopUpForm,
     IssueForm,
+    MoveCreditsForm,
     RevokeForm,
     RotateForm,
     TopUpForm,
@@ -51,6 +52,7 @@ NEWEST_ENTRIES = 20
 
 
 TOP_UP = "accounts.top_up_apitoken"
+MOVE_CREDITS = "accounts.transfer_apitoken"
 
 
 def _test_badge() -> str:
@@ -61,7 +63,7 @@ def _test_badge() -> str:
 class ApiTokenAdmin(TokenRefusingAdmin):
     form = ApiTokenForm
     changelist_class = token_list.TokenList
-    fields = ("name", "customer", "note", "contact", "low_balance_at")
+    fields = ("name", "customer", "note", "rate_limit", "contact", "low_balance_at")
     list_display = (
         "name_and_customer",
         "hint",
@@ -79,7 +81,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
     search_help_text = "Name, note, contact, #id or the token's last 4 characters"
     ordering = ("-pk",)
     actions = ("top_up_selected",)
-    actions_detail = ("top_up", "adjust", "rotate", "revoke")
+    actions_detail = ("top_up", "adjust", "move_credits", "rotate", "revoke")
 
     # --- The list ------------------------------------------------------------------------------------------------
 
@@ -123,7 +125,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
     # --- The token's page ----------------------------------------------------------------------------------------
 
     def get_fields(self, request: HttpRequest, obj: ApiToken | None = None) -> tuple[str, ...]:
-        return self.fields[:3] if obj is not None and obj.is_test else self.fields  # without those of the balance
+        return self.fields[:4] if obj is not None and obj.is_test else self.fields  # without those of the balance
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Tokens are revoked, never deleted: their ledger is kept."""
@@ -145,6 +147,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
             "customer_pages": settings.CUSTOMER_PAGES,
             "state": token_list.state_label(token),
             "runs_out": self.runs_out(token),
+            "rate_limit": tokens.rate_limit(token),
             "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
             "requests_url": requests.url(token) if request.user.has_perm(requests.permission) else "",
             "entries": token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES],
@@ -154,7 +157,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         bulk = self.admin_site.admin_view(self.top_up_selected_view)
         return [path("top-up/", bulk, name="accounts_apitoken_top_up_selected"), *super().get_urls()]
 
-    # --- Issue, top up, adjust, rotate, revoke -------------------------------------------------------------------
+    # --- Issue, top up, adjust, move credits, rotate, revoke -----------------------------------------------------
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -188,12 +191,24 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         return issued
 
     def offers(self, request: HttpRequest, url_path: str, obj: ApiToken) -> bool:
+        if url_path == "move-credits":
+            return obj.customer_id is not None and obj.credits > 0
         return (url_path == "adjust" or obj.revoked_at is None) and not (
             obj.is_test and url_path in ("top-up", "adjust")
         )
 
     def action_context(self, request: HttpRequest, url_path: str, obj: ApiToken) -> dict[str, Any]:
-        return {"state": token_list.state_label(obj), "initial": {"expires_at": obj.expires_at.isoformat()}}
+        context: dict[str, Any] = {"state": token_list.state_label(obj)}
+        targets = token_list.targets(obj)
+        match url_path:
+            case "rotate":
+                context["initial"] = {"expires_at": obj.expires_at.isoformat()}
+            case "move-credits":
+                context |= {"initial": {"amount": obj.credits}, "form_options": {"targets": targets}}
+            case "revoke":
+                movable = obj.credits > 0 and request.user.has_perm(MOVE_CREDITS)
+                context["form_options"] = {"targets": targets if movable else targets.none()}
+        return context
 
     @form_action(
         "Top up",
@@ -215,6 +230,23 @@ class ApiTokenAdmin(TokenRefusingAdmin):
     )
     def adjust(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
         return self._record(request, credits.adjust, obj, data)
+
+    @form_action(
+        "Move credits",
+        "view",
+        MOVE_CREDITS,
+        form=MoveCreditsForm,
+        explanation=(
+            "Moves credits to another token of the same customer. This is not a sale and changes no revenue. "
+            "Resubmitting will not move them twice."
+        ),
+    )
+    def move_credits(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
+        reference = data.pop("once").hex
+        moved = credits.transfer(from_token=obj, **data, actor=request.user.get_username(), reference=reference)
+        if not moved.is_new:
+            return Unchanged(f"Already recorded (ledger entries {moved.taken.pk} and {moved.given.pk}); nothing moved.")
+        return self._log_move(request, moved)
 
     @form_action(
         "Rotate",
@@ -245,9 +277,21 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         variant=ActionVariant.DANGER,
     )
     def revoke(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        if not tokens.revoke(token=obj, reason=data["reason"]):
-            raise ValidationError("This token is already revoked.")
-        self.log_change(request, obj, message := f"Revoked. {data['reason']}")
+        reason, target = data["reason"], data.get("to_token")
+        moved = None
+        if target is not None:
+            actor = request.user.get_username()
+            moved = tokens.revoke_and_move(token=obj, to_token=target, reason=reason, actor=actor)
+        elif not tokens.revoke(token=obj, reason=reason):
+            raise tokens.TokenRevoked("This token is already revoked.")
+        self.log_change(request, obj, message := f"Revoked. {reason}")
+        return f"Revoked. {self._log_move(request, moved)}" if moved else message
+
+    def _log_move(self, request: HttpRequest, moved: credits.Transfer) -> str:
+        """The message."""
+        message, received = moved.messages()
+        self.log_change(request, moved.given.other_token, message)
+        self.log_change(request, moved.taken.other_token, received)
         return message
 
     def _record(

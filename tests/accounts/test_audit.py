@@ -1,5 +1,6 @@
 """The audit of balances finds every kind of entry and balance that does not agree."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier
@@ -7,12 +8,14 @@ from typing import Any
 
 import pytest
 from django.db import DatabaseError, connection, connections
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from accounts import audit, credits
+from accounts import audit, credits, tokens
 from accounts.audit import Disagreement
 from accounts.models import ApiToken, CreditEntry
 from tests import awaited
+from tests.account_fixtures import tokens_of_one_customer
 from tests.accounts.admin.pages import NUMBER
 
 pytestmark = pytest.mark.django_db
@@ -57,6 +60,70 @@ def test_token_without_entries_must_have_no_credits(token: ApiToken) -> None:
     assert audit.audit() == []
     ApiToken.objects.filter(pk=other.pk).update(credits=2)
     assert audit.audit() == [Disagreement(other.pk, "other", 2, 0, None, None)]
+
+
+# --- Transfers ---------------------------------------------------------------------------------------------------
+
+
+def test_transfers_of_several_tokens_have_counterparts() -> None:
+    one, two, three = tokens_of_one_customer(30, 30, 30)
+    for source, target in ((one, two), (two, one), (two, three), (one, two)):
+        credits.transfer(from_token=source, to_token=target, amount=5, actor="op", reason="x")
+    credits.transfer(from_token=one, to_token=two, amount=5, actor="op", reason="x", reference="r")
+    credits.transfer(from_token=three, to_token=one_more(three), amount=5, actor="op", reason="x", reference="r")
+    assert (audit.audit(), audit.unpaired_transfers()) == ([], [])
+    assert audit.unpaired_transfers(since=timezone.now() - timedelta(days=1)) == []
+
+
+def one_more(token: ApiToken) -> ApiToken:
+    return tokens.issue(name="one more", customer=token.customer, actor="test").token
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"amount": 6},
+        {"amount": -5},
+        {"kind": "adjustment"},
+        {"reference": "another"},
+        {"reference": ""},
+        {"other_token": None},
+        {"other_token": "itself"},
+    ],
+)
+def test_transfer_with_a_wrong_counterpart_is_found(wrong: dict[str, Any]) -> None:
+    one, two = tokens_of_one_customer(30, 30)
+    right: dict[str, Any] = {"kind": "transfer", "reference": "r"}
+    taken = insert(one, **right, amount=-5, other_token=two)
+    assert audit.unpaired_transfers() == [taken.pk]
+    if wrong.get("other_token") == "itself":
+        wrong = {"other_token": two}
+    given = insert(two, **{**right, "amount": 5, "other_token": one, **wrong})
+    assert audit.unpaired_transfers() == [entry.pk for entry in (taken, given) if entry.kind == "transfer"]
+    tomorrow = timezone.now() + timedelta(days=1)
+    assert audit.unpaired_transfers(since=tomorrow) == []
+
+
+def test_transfer_with_two_counterparts_is_found() -> None:
+    one, two = tokens_of_one_customer(30, 30)
+    made = credits.transfer(from_token=one, to_token=two, amount=5, actor="op", reason="x")
+    with connection.cursor() as cursor:
+        cursor.execute("DROP INDEX creditentry_reference_once")
+    values = {"kind": "transfer", "reference": made.given.reference}
+    insert(two, **values, amount=5, other_token=one)
+    assert audit.unpaired_transfers() == [made.taken.pk]
+
+
+def test_transfers_are_checked_without_reading_searches(token: ApiToken) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        audit.unpaired_transfers()
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{captured[0]['sql']}")
+        plan = str(cursor.fetchall())
+    assert re.search("creditentry_(booked|token_booked)", plan), plan
+    assert "creditentry_reference_" in plan
 
 
 # --- Since a day -------------------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from accounts import tokens
+from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry
 from tests import awaited
+from tests.account_fixtures import tokens_of_one_customer
 
 pytestmark = pytest.mark.django_db
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -36,10 +37,11 @@ def test_create_token_prints_only_the_token_on_stdout() -> None:
 
 
 def test_create_token_json_has_the_documented_keys() -> None:
-    made = run_json("create_token", "pbx", "--credits", 100, "--days", 2)
-    keys = "id name hint customer test credits state expires_at created_at api_key"
+    made = run_json("create_token", "pbx", "--credits", 100, "--days", 2, "--rate-limit", 7)
+    keys = "id name hint customer test credits rate_limit state expires_at created_at api_key"
     assert made.keys() == set(keys.split())
     assert (made["name"], made["test"], made["credits"], made["state"]) == ("pbx", False, 100, "active")
+    assert (made["rate_limit"], run_json("create_token", "pbx", "--test")["rate_limit"]) == (7, None)
     assert isinstance(made["id"], int)
     assert MOMENT.fullmatch(made["created_at"])
     assert MOMENT.fullmatch(made["expires_at"])
@@ -57,6 +59,8 @@ def test_create_token_json_has_the_documented_keys() -> None:
         ["pbx", "--credits", "1", "--contact", "a@example.org\nBcc: b@example.org"],
         ["pbx", "--credits", "1", "--low-balance-at", "-1"],
         ["pbx", "--credits", "1", "--low-balance-at", str(10**16)],
+        ["pbx", "--credits", "1", "--rate-limit", "0"],
+        ["pbx", "--credits", "1", "--rate-limit", "100001"],
     ],
 )
 def test_create_token_with_invalid_values_issues_none(arguments: list[str]) -> None:
@@ -132,6 +136,35 @@ def test_top_up_with_a_reference_is_done_once() -> None:
 def test_unknown_token_is_an_error(command: list[str], token_id: str) -> None:
     with pytest.raises(CommandError, match="There is no token"):
         run(command[0], token_id, *command[1:])
+
+
+def test_transfer_credits_prints_both_tokens() -> None:
+    one, other = tokens_of_one_customer(30, 5)
+    move = ("transfer_credits", one.pk, other.pk, 20, "--note", "closed", "--reference", "MOVE-1")
+    printed = run_json(*move)
+    assert [(printed[end]["id"], printed[end]["credits"]) for end in ("from", "to")] == [(one.pk, 10), (other.pk, 25)]
+    assert run_json(*move) == printed
+    taken, given = CreditEntry.objects.filter(kind="transfer").order_by("pk")
+    assert run(*move)[0] == (
+        f"Token {one.pk} 'till 1' has 10 credits, token {other.pk} 'till 2' has 25 (ledger entries {taken.pk} and "
+        f"{given.pk}: +20).\n"
+    )
+
+
+def test_audit_credits_lists_transfers_without_counterpart() -> None:
+    one, other = tokens_of_one_customer(30, 5)
+    credits.transfer(from_token=one, to_token=other, amount=20, actor="op", reason="closed")
+    assert run_json("audit_credits") == {"disagreements": []}
+    forged = credits.change_balance(
+        token=one, amount=-1, kind=CreditEntry.Kind.TRANSFER, other_token=other, actor="op", reason="x", reference="r"
+    )
+    out = StringIO()
+    with pytest.raises(SystemExit, match="1"):
+        call_command("audit_credits", "--json", stdout=out)
+    assert json.loads(out.getvalue()) == {"disagreements": [], "unpaired_transfers": [forged.pk]}
+    with pytest.raises(SystemExit):
+        call_command("audit_credits", stdout=(out := StringIO()))
+    assert f"Transfers without their other entry: ledger entries {forged.pk}." in out.getvalue()
 
 
 def test_audit_credits_is_clean_or_exits_1_with_a_list() -> None:

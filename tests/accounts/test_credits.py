@@ -184,6 +184,7 @@ CHANGED_VALUES = {
     "reference": "'x'",
     "request_id": "'x'",
     "refunds_id": "id",
+    "other_token_id": "token_id",
     "created_at": "'2000-01-01 00:00:00+00:00'",
     "price": "1",
     "number_hash": "request_id" if connection.vendor == "sqlite" else "'x'::bytea",

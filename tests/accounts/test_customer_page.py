@@ -48,7 +48,7 @@ def url_of(customer: Customer, days: int = 7) -> str:
 
 def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, customer: Customer) -> None:
     token, _ = token_of(customer, initial_credits=1_030), token_of(customer, "trial", 0, is_test=True)
-    tokens.revoke(token=token_of(customer, "gone", 5), reason="unpaid bill")
+    tokens.revoke(token=token_of(customer, "gone", 5, rate_limit=1_200), reason="unpaid bill")
     issue_token("of a stranger")
     for n in range(25):
         awaited.charge(token=token, request_id=f"request-{n}", number=NUMBER, answer={})
@@ -62,6 +62,7 @@ def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, custom
         "till",
         token.hint,
         "30 requests in 60 seconds",
+        "1,200 requests in 60 seconds",
         "trial",
         "never charged",
         "gone",

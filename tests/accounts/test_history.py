@@ -17,6 +17,7 @@ from django.test import Client
 from accounts import credits
 from accounts.models import ApiToken, CreditEntry
 from core import history as console_history
+from tests.account_fixtures import tokens_of_one_customer
 from tests.accounts.admin.pages import LEDGER, history
 
 pytestmark = pytest.mark.django_db
@@ -92,6 +93,21 @@ def test_each_token_command_records_one_entry(alice: str) -> None:
         (alice, "Revoked. lost"),
     ]
     assert set(CreditEntry.objects.values_list("actor", flat=True)) == {alice}
+
+
+def test_transfer_is_in_the_history_of_both_tokens(alice: str) -> None:
+    one, other = tokens_of_one_customer(30, 0)
+    run("transfer_credits", one.pk, other.pk, 20, "--note", "closed", "--reference", "MOVE-1")
+    taken, given = CreditEntry.objects.filter(kind="transfer").order_by("pk")
+    entries = f"ledger entries {taken.pk} and {given.pk}. closed"
+    moved = [(alice, f"Moved 20 credits to till 2 (#{other.pk}), {entries}")]
+    received = [(alice, f"Received 20 credits from till 1 (#{one.pk}), {entries}")]
+    assert history() == moved + received
+    assert [entry.actor for entry in (taken, given)] == [alice] * 2
+    run("transfer_credits", one.pk, other.pk, 20, "--note", "closed", "--reference", "MOVE-1")
+    with pytest.raises(CommandError, match="has only 10 credits"):
+        run("transfer_credits", one.pk, other.pk, 20, "--note", "closed")
+    assert history() == moved + received
 
 
 def test_commands_that_change_nothing_record_nothing(token: ApiToken) -> None:

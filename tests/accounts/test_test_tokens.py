@@ -99,10 +99,18 @@ def test_page_shows_the_requests_of_a_test_token(admin_client: Client, test_toke
 
 
 def test_form_changes_neither_mode_nor_threshold(admin_client: Client, test_token: ApiToken) -> None:
-    sent = {"name": "renamed", "note": "n", "is_test": "", "contact": "a@example.org", "low_balance_at": 5}
+    sent = {
+        "name": "renamed",
+        "note": "n",
+        "is_test": "",
+        "contact": "a@example.org",
+        "low_balance_at": 5,
+        "rate_limit": 9,
+    }
     assert admin_client.post(page(test_token, "change"), sent).status_code == 302
     test_token.refresh_from_db()
     assert (test_token.name, test_token.note, test_token.is_test) == ("renamed", "n", True)
+    assert test_token.rate_limit == 9
     assert (test_token.contact, test_token.low_balance_at) == ("", None)
     live = issue_token("live")
     assert admin_client.post(page(live, "change"), {"name": "live", "note": "", "is_test": "on"}).status_code == 302

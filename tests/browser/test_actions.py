@@ -1,5 +1,6 @@
 """Token actions in the browser: what is copied from the page shown once, and topping up several tokens."""
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -70,3 +71,46 @@ def test_several_tokens_are_topped_up_at_once(
         page.get_by_text("Already recorded; nothing added.").or_(page.get_by_text("Added 5 credits"))
     ).to_be_visible()
     assert [account(token)["credits"] for token in (one, other)] == [6, 7]
+
+
+def test_credits_move_and_the_rest_when_the_token_is_revoked(
+    admin_page: Page, service: Service, command: Callable[..., str], account: Account
+) -> None:
+    page = admin_page
+    owner = "Bakery of the moved credits"
+    command("create_customer", owner)
+    made = [
+        json.loads(command("create_token", name, "--credits", amount, "--customer", owner, "--json"))
+        for name, amount in (("old till", "30"), ("new till", "5"))
+    ]
+    old, new = (MadeToken(row["id"], row["name"], row["api_key"]) for row in made)
+    open_action(page, old, "Move credits")
+    expect(page.get_by_label("Amount")).to_have_value("30")
+    page.get_by_label("Move to").select_option(label=f"new till (#{new.id}): 5 credits")
+    page.get_by_label("Amount").fill("20")
+    page.get_by_label("Reason").fill("a new till")
+    screenshots(page, "move-credits")
+    assert_not_cut(page)
+    assert_accessible(page)
+    page.get_by_role("button", name="Move credits").dblclick(no_wait_after=True)
+    expect(page.get_by_text("Moved 20 credits to").or_(page.get_by_text("Already recorded")).first).to_be_visible()
+    expect(page.get_by_text(f"Transfer to #{new.id}")).to_be_visible()
+    assert [account(token)["credits"] for token in (old, new)] == [10, 25]
+    page.get_by_role("row", name=f"Transfer to #{new.id}").get_by_role("link").click()
+    expect(page.get_by_role("link", name=f"new till (#{new.id})")).to_be_visible()
+    screenshots(page, "transfer-entry")
+    assert_not_cut(page)
+    assert_accessible(page)
+
+    open_action(page, old, "Revoke")
+    page.get_by_label("Reason").fill("thrown away")
+    page.get_by_label("Move its credits to").select_option(value=str(new.id))
+    page.get_by_label("Refuse all requests").check()
+    screenshots(page, "revoke-and-move")
+    assert_not_cut(page)
+    assert_accessible(page)
+    page.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_text("Moved 10 credits to").first).to_be_visible()
+    screenshots(page, "revoked-token")
+    assert [account(token)["credits"] for token in (old, new)] == [0, 35]
+    assert search(service, new)["credits_remaining"] == 34

@@ -11,6 +11,8 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
+from accounts import customers, tokens
+from accounts.models import ApiToken
 from tests.console.console_rows import PAUSED, database, filled
 
 # "staff" can log in and has no role. Users who are not staff can open only the login page.
@@ -24,6 +26,7 @@ accounts.apitoken add                  -       -       -        yes       -     
 accounts.apitoken change               -       -       -        yes       -        yes
 accounts.apitoken top_up               -       -       yes      yes       -        yes
 accounts.apitoken adjust               -       -       -        yes       -        yes
+accounts.apitoken move_credits         -       -       -        yes       -        yes
 accounts.apitoken rotate               -       -       -        yes       -        yes
 accounts.apitoken revoke               -       -       -        yes       -        yes
 accounts.apitoken top_up_selected      -       -       yes      yes       -        yes
@@ -105,6 +108,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.apitoken", "top_up"): {"amount": 5, "reason": "paid"},
     ("accounts.apitoken", "top_up_selected"): {"amount": 5, "reason": "paid", "once": str(uuid4())},
     ("accounts.apitoken", "adjust"): {"amount": -5, "reason": "mistake", "confirmed": "on"},
+    ("accounts.apitoken", "move_credits"): {"reason": "one till less"},
     ("accounts.apitoken", "rotate"): {"reason": "leaked"},
     ("accounts.apitoken", "revoke"): {"reason": "lost", "confirmed": "on"},
     ("accounts.customer", "add"): {"name": "new"},
@@ -213,6 +217,11 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield from form(url(verb))
         case "top_up_selected":
             yield from form(url(verb), tokens=str(row.pk))
+        case "move_credits":
+            owner = customers.create(name="Corner Shop")
+            ApiToken.objects.filter(pk=row.pk).update(customer=owner)
+            target = tokens.issue(name="till", customer=owner, actor="boss").token
+            yield from form(url(verb, str(row.pk)), to_token=str(target.pk))
         case _:
             yield from form(url(verb, str(row.pk)))
 

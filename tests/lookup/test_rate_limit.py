@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 import redis
+from django.test import Client
 
 from accounts import tokens
+from accounts.models import ApiToken
 from core import redis as core_redis
 from lookup.rate_limit import TokenLog
 from tests import awaited
@@ -146,6 +148,23 @@ def test_redis_log_is_one_round_trip_and_never_evicted(on_redis: RedisServer) ->
     assert 59 < until_us / 1e6 - client.time()[0] <= 61
 
 
+@pytest.mark.parametrize("live", [0, 2])
+@pytest.mark.parametrize("expired", [0, 1, 2, 3, 1_023, 1_024, 5_000])
+def test_expired_times_are_removed_in_few_commands(on_redis: RedisServer, expired: int, live: int) -> None:
+    client = redis.Redis.from_url(on_redis.url)
+    now_s = client.time()[0]
+    times = [(now_s - age_s) * 1_000_000 for age_s, how_many in ((60, expired), (30, live)) for _ in range(how_many)]
+    if times:
+        client.rpush("callerid:rate:1", *times)
+    client.config_resetstat()
+    decision = awaited.hit(TokenLog(), 1, 6_000, 60)
+    assert (decision.allowed, decision.remaining) == (True, 6_000 - live - 1)
+    assert client.llen("callerid:rate:1") == live + 1
+    statistics = client.info("commandstats")
+    commands = ("lrange", "ltrim", "lindex", "lpop")
+    assert sum(statistics.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in commands) < 40
+
+
 def test_redis_log_survives_a_flushed_script_cache(on_redis: RedisServer) -> None:
     client = redis.Redis.from_url(on_redis.url)
     log = TokenLog()
@@ -205,6 +224,50 @@ def test_every_response_to_a_valid_token_has_limit_headers(integrator: Integrato
         assert response.headers["RateLimit-Policy"] == '"token";q=3;w=60'
         assert response.headers["RateLimit"].startswith('"token";r=')
     assert response.headers["RateLimit"] == f'"token";r=0;t={response.headers["Retry-After"]}'
+
+
+def limits(response: Any) -> tuple[int, str, str]:
+    return response.status_code, response.headers["RateLimit-Policy"], response.headers["RateLimit"].rpartition(";")[0]
+
+
+@pytest.mark.parametrize("store", ["in_process", "on_redis"])
+@pytest.mark.parametrize("is_test", [False, True])
+def test_a_token_has_exactly_its_own_limit(
+    db: None, quiet_sources: None, request: pytest.FixtureRequest, settings: Any, store: str, is_test: bool
+) -> None:
+    request.getfixturevalue(store)
+    settings.RATE_LIMIT, settings.TEST_RATE_LIMIT = ((2, 3600), (2, 60)) if is_test else ((2, 60), (2, 3600))
+    own, other = Integrator(is_test=is_test), Integrator(is_test=is_test)
+    ApiToken.objects.filter(pk=own.token.pk).update(rate_limit=4)
+    policy = '"token";q=4;w=60'
+    accepted = [(200, policy, f'"token";r={remaining}') for remaining in (3, 2, 1, 0)]
+    assert [limits(own.search()) for _ in range(5)] == [*accepted, (429, policy, '"token";r=0')]
+    assert [other.search().status_code for _ in range(3)] == [200, 200, 429]
+
+
+@pytest.mark.parametrize("store", ["in_process", "on_redis"])
+def test_an_edited_limit_holds_for_the_next_request(
+    integrator: Integrator, admin_client: Client, request: pytest.FixtureRequest, settings: Any, store: str
+) -> None:
+    request.getfixturevalue(store)
+    settings.RATE_LIMIT = (2, 60)
+    url = f"/admin/accounts/apitoken/{integrator.token.pk}/change/"
+
+    def search_after(**edited: Any) -> tuple[int, str, str]:
+        assert admin_client.post(url, {"name": "test", **edited}).status_code == 302
+        return limits(integrator.search())
+
+    assert [integrator.search().status_code for _ in range(3)] == [200, 200, 429]
+    assert search_after(rate_limit=4) == (200, '"token";q=4;w=60', '"token";r=1')
+    assert search_after(rate_limit=3) == (429, '"token";q=3;w=60', '"token";r=0')
+    assert search_after(rate_limit=100_000) == (200, '"token";q=100000;w=60', '"token";r=99996')
+    assert search_after(rate_limit="") == (429, '"token";q=2;w=60', '"token";r=0')
+
+
+def test_a_rotated_token_keeps_its_own_limit(integrator: Integrator) -> None:
+    ApiToken.objects.filter(pk=integrator.token.pk).update(rate_limit=7)
+    integrator.key = tokens.rotate(token=integrator.token).api_key
+    assert limits(integrator.search()) == (200, '"token";q=7;w=60', '"token";r=6')
 
 
 def test_a_rotated_token_and_its_predecessor_share_one_window(integrator: Integrator, settings: Any) -> None:

@@ -12,6 +12,7 @@ from accounts import credits
 from accounts.models import CreditEntry
 from callerid_project import asgi  # noqa: F401  (imports all modules that declare metrics)
 from core import metrics
+from tests.account_fixtures import tokens_of_one_customer
 from tests.api import Integrator
 from tests.metrics import here
 from tests.plugin import ROOT
@@ -80,12 +81,16 @@ def test_credits_are_counted_once_they_are_committed(integrator: Integrator) -> 
     credits.adjust(token=integrator.token, amount=-3, actor="test", reason="test")
     with pytest.raises(credits.NotRefundable):
         credits.refund(entry=entry, actor="test", reason="again")
+    one, other = tokens_of_one_customer(5, 0)
+    for _ in range(2):
+        credits.transfer(from_token=one, to_token=other, amount=4, actor="test", reason="test", reference="r")
     after = here()
     changed = {
         kind: after.of("callerid_credits_total", kind=kind) - before.of("callerid_credits_total", kind=kind)
-        for kind in ("search", "refund", "top-up", "adjustment-up", "adjustment-down")
+        for kind in ("search", "refund", "top-up", "transfer", "adjustment-up", "adjustment-down")
     }
-    assert changed == {"search": 1, "refund": 1, "top-up": 7, "adjustment-up": 0, "adjustment-down": 3}
+    up_and_down = {"adjustment-up": 0, "adjustment-down": 3}
+    assert changed == {"search": 1, "refund": 1, "top-up": 7, "transfer": 4, **up_and_down}
     for outcome in ("found_both", "replayed"):
         name = "callerid_searches_total"
         assert after.of(name, outcome=outcome) == before.of(name, outcome=outcome) + 1

@@ -16,15 +16,16 @@ django.setup()
 
 from django.core.management import call_command  # noqa: E402
 
-from accounts import audit, credits, tokens  # noqa: E402
-from accounts.models import ApiToken, CreditEntry  # noqa: E402
+from accounts import audit, credits, customers, tokens  # noqa: E402
+from accounts.models import ApiToken, CreditEntry, Customer  # noqa: E402
 from callerid_project import erasure  # noqa: E402
 
 REFUSALS = (credits.NotRefundable, credits.ChangeRefused, tokens.TokenRevoked)
 
 
-def issue(name: str, amount: int) -> dict[str, Any]:
-    issued = tokens.issue(name=name, initial_credits=amount, actor="model")
+def issue(name: str, amount: int, customer_name: str) -> dict[str, Any]:
+    named = Customer.objects.filter(name=customer_name).first() or customers.create(name=customer_name)
+    issued = tokens.issue(name=name, initial_credits=amount, customer=named, actor="model")
     return {"id": issued.token.pk, "key": issued.api_key}
 
 
@@ -36,6 +37,12 @@ def top_up(token_id: int, amount: int, reference: str) -> int:
 def adjust(token_id: int, amount: int) -> int:
     token = ApiToken.objects.get(pk=token_id)
     return credits.adjust(token=token, amount=amount, actor="model", reason="model")[0].pk
+
+
+def transfer(from_id: int, to_id: int, amount: int) -> int:
+    source, target = ApiToken.objects.get(pk=from_id), ApiToken.objects.get(pk=to_id)
+    moved = credits.transfer(from_token=source, to_token=target, amount=amount, actor="model", reason="model")
+    return moved.taken.pk
 
 
 def refund(token_id: int, request_id: str) -> int:
@@ -76,7 +83,7 @@ def debits() -> int:
 
 
 def disagreements() -> int:
-    return len(audit.audit())
+    return len(audit.audit()) + len(audit.unpaired_transfers())
 
 
 def main() -> None:

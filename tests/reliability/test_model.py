@@ -1,5 +1,5 @@
-"""Searches, retries, top-ups, refunds, rotations, revocations, erasures and imports at once, from several processes:
-each answer and, in the end, each ledger are those of a model."""
+"""Searches, retries, top-ups, refunds, transfers, rotations, revocations, erasures and imports at once, from several
+processes: each answer and, in the end, each ledger are those of a model."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -31,10 +31,12 @@ class Account:
         self._session = requests.Session()
         self._ids: Iterator[str] = (f"{name}-{number}" for number in count())
         amount = chance.randrange(1, 40)
-        issued = operator("issue", name, amount)
+        issued = operator("issue", name, amount, name.partition("-")[0])
         self.id, self._key = issued["id"], issued["key"]
         self.ledger: list[list[Any]] = [["issue", amount, amount]]
         self._revoked = False
+        #: The tokens of the same customer, this one included.
+        self.siblings: list[Account] = []
         self._charged: list[str] = []
         self._refunded: set[str] = set()
         self._answers: list[tuple[str, str, bytes]] = []
@@ -86,6 +88,15 @@ class Account:
             assert changed == {"refused": "ChangeRefused"}
         else:
             self._record("adjustment", amount)
+
+    def transfer(self) -> None:
+        other, amount = self._chance.choice(self.siblings), self._chance.randrange(1, 10)
+        moved = self._operator("transfer", self.id, other.id, amount)
+        if other is self or other._revoked or self.balance < amount:
+            assert moved == {"refused": "ChangeRefused"}
+        else:
+            self._record("transfer", -amount)
+            other._record("transfer", amount)
 
     def refund(self) -> None:
         if not self._charged:
@@ -143,6 +154,7 @@ SHARES = {
     Account.repeat: 6,
     Account.top_up: 4,
     Account.refund: 3,
+    Account.transfer: 3,
     Account.reuse_key: 1,
     Account.adjust: 1,
     Account.rotate: 1,
@@ -163,6 +175,8 @@ def test_answers_and_ledgers_are_those_of_the_model(
         accounts = [
             Account(f"{index}-{number}", urls, operators[index % 2], chance) for number in range(TOKENS // CLIENTS)
         ]
+        for account in accounts:
+            account.siblings = accounts
         for operation in chance.choices(list(SHARES), list(SHARES.values()), k=OPERATIONS // CLIENTS):
             operation(chance.choice(accounts))
         return accounts

@@ -78,11 +78,12 @@ def test_no_window_holds_more_than_the_limit(hosts: list[Service]) -> None:
     assert len(accepted) >= 30 * (duration_s / window_s - 1)
 
 
+@pytest.mark.parametrize(("own", "limit"), [([], 30), (["--rate-limit", "45"], 45)], ids=["setting", "own"])
 def test_burst_over_all_instances_gets_exactly_the_limit(
-    serve: Callable[..., Service], postgres_url: str, redis_url: str
+    serve: Callable[..., Service], postgres_url: str, redis_url: str, own: list[str], limit: int
 ) -> None:
     hosts = serve_hosts(serve, {"DATABASE_URL": postgres_url, "REDIS_URL": redis_url, "RATE_LIMIT": "30/h"})
-    key = hosts[0].manage("create_token", "limit", "--credits", "1000", "--quiet").strip()
+    key = hosts[0].manage("create_token", "limit", "--credits", "1000", "--quiet", *own).strip()
 
     def search(index: int) -> int:
         url = hosts[index % 2].url
@@ -90,4 +91,4 @@ def test_burst_over_all_instances_gets_exactly_the_limit(
 
     with ThreadPoolExecutor(16) as clients:
         statuses = list(clients.map(search, range(300)))
-    assert (statuses.count(200), statuses.count(429)) == (30, 270)
+    assert (statuses.count(200), statuses.count(429)) == (limit, 300 - limit)

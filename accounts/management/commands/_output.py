@@ -64,6 +64,7 @@ def as_json(token: ApiToken) -> dict[str, Any]:
         "customer": token.customer_id,
         "test": token.is_test,
         "credits": token.credits,
+        "rate_limit": token.rate_limit,
         "state": token.state,
         "expires_at": iso(token.expires_at),
         "created_at": iso(token.created_at),

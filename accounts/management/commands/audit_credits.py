@@ -13,10 +13,10 @@ from core.commands import JSONCommand, task_ended
 class Command(JSONCommand):
     help = (
         "Check that every balance is the sum of its ledger entries, equals the newest entry's balance and is not "
-        "negative, and that each entry's balance is the previous one plus its amount. Counts the searches whose charge "
-        "was unknown when they were answered with 500, which the service refunds. Safe while serving. It sorts "
-        "the whole ledger: run it on a large one at quiet times, and more often with --since. Exits with status 1 and "
-        "a list when something does not agree."
+        "negative, that each entry's balance is the previous one plus its amount, and that each transfer has an entry "
+        "of both tokens. Counts the searches whose charge was unknown when they were answered with 500, which the "
+        "service refunds. Safe while serving. It sorts the whole ledger: run it on a large one at quiet times, and "
+        "more often with --since. Exits with status 1 and a list when something does not agree."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,10 +31,15 @@ class Command(JSONCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         since = options["since"]
         disagreements = audit.audit(since=since)
-        task_ended.send(Command, task=audit.TASK_SINCE if since else audit.TASK, succeeded=not disagreements)
+        unpaired = audit.unpaired_transfers(since=since)
+        failed = bool(disagreements or unpaired)
+        task_ended.send(Command, task=audit.TASK_SINCE if since else audit.TASK, succeeded=not failed)
         checked = f"ledger entries since {since:%Y-%m-%d}" if since else "ledger"
         text = "\n".join(map(_described, disagreements)) or f"Every balance agrees with its {checked}."
         result: dict[str, Any] = {"disagreements": [asdict(row) for row in disagreements]}
+        if unpaired:
+            result["unpaired_transfers"] = unpaired
+            text += f"\nTransfers without their other entry: ledger entries {', '.join(map(str, unpaired))}."
         if outcomes := unknown_charges.count(since):
             result["unknown_charges"] = {each.name.lower(): outcomes.get(each, 0) for each in UnknownCharge.Outcome}
             text += "\nSearches answered with 500 while their charge was unknown: " + ", ".join(
@@ -43,7 +48,7 @@ class Command(JSONCommand):
             )
             text += "."
         self.write_result(options, result, text)
-        if disagreements:
+        if failed:
             sys.exit(1)
 
 

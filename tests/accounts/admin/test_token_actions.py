@@ -34,12 +34,12 @@ pytestmark = pytest.mark.django_db
 
 
 def test_issuing_makes_a_token_with_its_first_ledger_entry(admin_client: Client) -> None:
-    notice = {"contact": "desk@example.org", "low_balance_at": 20}
+    notice = {"contact": "desk@example.org", "low_balance_at": 20, "rate_limit": 120}
     response = issue(admin_client, name="Night desk", initial_credits=100, days=30, note="Invoice 17", **notice)
     assert response.status_code == 200
     row = ApiToken.objects.get()
     assert (row.name, row.credits, row.lifetime_days, row.note) == ("Night desk", 100, 30, "Invoice 17")
-    assert (row.contact, row.low_balance_at) == ("desk@example.org", 20)
+    assert (row.contact, row.low_balance_at, row.rate_limit) == ("desk@example.org", 20, 120)
     entry = CreditEntry.objects.get()
     assert (entry.kind, entry.amount, entry.actor) == ("issue", 100, "admin")
     assert history() == [("admin", "Issued: 100 credits, 30 days. order")]

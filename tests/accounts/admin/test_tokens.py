@@ -1,5 +1,6 @@
 """The pages of tokens and ledger: what each permission allows, and what nobody may do."""
 
+import json
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,6 +17,7 @@ from accounts.models import ApiToken
 from tests import awaited
 from tests.accounts.admin.pages import (
     ACTIONS,
+    ADD,
     BULK,
     LEDGER,
     LIST,
@@ -59,6 +61,7 @@ def test_form_sets_only_descriptive_fields(admin_client: Client, token: ApiToken
         "note": "n",
         "contact": "a@example.org",
         "low_balance_at": 5,
+        "rate_limit": 100_000,
         "credits": 999,
         "balance": 999,
         "revoked_reason": "x",
@@ -71,7 +74,35 @@ def test_form_sets_only_descriptive_fields(admin_client: Client, token: ApiToken
         "note": "n",
         "contact": "a@example.org",
         "low_balance_at": 5,
+        "rate_limit": 100_000,
     }
+
+
+def test_edited_rate_limit_is_shown_and_in_the_history(admin_client: Client, token: ApiToken) -> None:
+    def shown() -> Any:
+        return re.findall(r"Rate limit</dt><dd>([\d,]+)<small>([^<]*)", admin_client.get(page(token, "change")).text)
+
+    assert shown() == [("30", "requests in 60 seconds, the default")]
+    assert admin_client.post(page(token, "change"), {"name": "pbx", "rate_limit": 5_000}).status_code == 302
+    assert shown() == [("5,000", "requests in 60 seconds")]
+    assert [(user, json.loads(text)) for user, text in history()] == [
+        ("admin", [{"changed": {"fields": ["Rate limit"]}}])
+    ]
+
+
+@pytest.mark.parametrize("rate_limit", [0, -1, 100_001, 10**30, "1.5", "x"])
+def test_rate_limit_out_of_range_is_refused(admin_client: Client, token: ApiToken, rate_limit: Any) -> None:
+    for url in (page(token, "change"), ADD):
+        text = submit(admin_client, url, name="pbx", rate_limit=rate_limit, initial_credits=0, days=1, reason="x").text
+        assert "errorlist" in text
+        assert "Requests in 60 seconds, 1 to 100,000. Leave empty for the default, 30." in text
+    assert ApiToken.objects.get().rate_limit is None
+
+
+def test_who_may_not_edit_tokens_sets_no_rate_limit(staff: Callable[..., Client], token: ApiToken) -> None:
+    client = staff("view_apitoken", "top_up_apitoken", "adjust_apitoken", "rotate_apitoken", "revoke_apitoken")
+    assert client.post(page(token, "change"), {"name": "pbx", "rate_limit": 5_000}).status_code == 403
+    assert ApiToken.objects.get().rate_limit is None
 
 
 def test_page_links_the_requests_of_the_token(admin_client: Client, token: ApiToken) -> None:

@@ -1,0 +1,192 @@
+"""Moving credits in the console: to the tokens of the same customer only, once, and when a token is revoked."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from accounts import customers, tokens
+from accounts.models import ApiToken, CreditEntry
+from tests.account_fixtures import tokens_of_one_customer
+from tests.accounts.admin.pages import (
+    amounts,
+    balance,
+    entry_page,
+    hidden_fields,
+    history,
+    listed_entries,
+    page,
+    post_concurrently,
+    submit,
+)
+
+pytestmark = pytest.mark.django_db
+
+Tills = tuple[ApiToken, ApiToken]
+
+
+@pytest.fixture
+def tills() -> Tills:
+    """Of one customer, with 30 and 5 credits."""
+    one, other = tokens_of_one_customer(30, 5)
+    return one, other
+
+
+def options(client: Client, url: str) -> list[str]:
+    """What the field with the target offers, as `value: label`, without its empty option."""
+    found = re.search(r'<select name="to_token".*?</select>', client.get(url).text, re.DOTALL)
+    return [
+        f"{value}: {label}" for value, label in re.findall(r'<option value="(\d+)">([^<]*)', found[0] if found else "")
+    ]
+
+
+def test_credits_move_with_entries_on_both_tokens(admin_client: Client, tills: Tills) -> None:
+    one, other = tills
+    url = page(one, "move-credits")
+    assert admin_client.get(url).context["form"]["amount"].value() == 30
+    response = submit(admin_client, url, to_token=other.pk, amount=20, reason="closed")
+    assert (response.status_code, response["Location"]) == (302, page(one, "change"))
+    taken, given = CreditEntry.objects.filter(kind="transfer").order_by("pk")
+    assert (taken.amount, given.amount, given.actor, given.reason) == (-20, 20, "admin", "closed")
+    entries = f"ledger entries {taken.pk} and {given.pk}. closed"
+    moved, received = (
+        f"Moved 20 credits to till 2 (#{other.pk}), {entries}",
+        f"Received 20 credits from till 1 (#{one.pk})",
+    )
+    assert history() == [("admin", moved), ("admin", f"{received}, {entries}")]
+    assert moved in admin_client.get(page(one, "history")).text
+    assert received in admin_client.get(page(other, "history")).text
+    assert f"Transfer to #{other.pk}</td>" in admin_client.get(page(one, "change")).text
+    assert f"Transfer from #{one.pk}</td>" in admin_client.get(page(other, "change")).text
+
+
+def test_entry_links_the_other_token_and_its_entry(admin_client: Client, tills: Tills) -> None:
+    submit(admin_client, page(tills[0], "move-credits"), to_token=tills[1].pk, amount=20, reason="closed")
+    entries = list(CreditEntry.objects.filter(kind="transfer").order_by("pk"))
+    for entry, counterpart in (entries, entries[::-1]):
+        text = admin_client.get(entry_page(entry, "change")).text
+        assert f'href="{page(counterpart.token, "change")}">{counterpart.token}</a>' in text
+        assert f'href="{entry_page(counterpart, "change")}">Ledger entry {counterpart.pk}</a>' in text
+    assert listed_entries(admin_client, kind="transfer") == ["till 2 transfer 20", "till 1 transfer -20"]
+
+
+def test_page_offers_usable_tokens_of_the_customer(admin_client: Client, tills: Tills) -> None:
+    owner = tills[0].customer
+    assert owner is not None
+    revoked = tokens.issue(name="revoked", customer=owner, actor="test").token
+    tokens.revoke(token=revoked)
+    others = [
+        revoked,
+        tills[0],
+        tokens.issue(name="sandbox", customer=owner, is_test=True, actor="test").token,
+        tokens.issue(name="stranger", customer=customers.create(name="Another"), actor="test").token,
+        tokens.issue(name="ownerless", actor="test").token,
+    ]
+    expired = tokens.issue(name="old", initial_credits=1_000, customer=owner, actor="test").token
+    ApiToken.objects.filter(pk=expired.pk).update(expires_at=expired.created_at)
+    offered = [
+        f"{expired.pk}: old (#{expired.pk}): 1,000 credits, expired",
+        f"{tills[1].pk}: till 2 (#{tills[1].pk}): 5 credits",
+    ]
+    for action in ("move-credits", "revoke"):
+        assert options(admin_client, page(tills[0], action)) == offered
+        for other in (*others, ""):
+            if action == "revoke" and not other:
+                continue  # leaves the credits there
+            pk = other.pk if isinstance(other, ApiToken) else other
+            text = submit(admin_client, page(tills[0], action), to_token=pk, amount=1, reason="x").text
+            assert "Choose a token of this customer" in text or "This field is required" in text
+    assert not CreditEntry.objects.filter(kind="transfer").exists()
+    assert (ApiToken.objects.get(pk=tills[0].pk).state, history()) == ("active", [])
+
+
+def test_resubmitted_page_moves_once(admin_client: Client, tills: Tills) -> None:
+    one, other = tills
+    url = page(one, "move-credits")
+    fields = {**hidden_fields(admin_client.get(url)), "to_token": other.pk, "amount": 20, "reason": "closed"}
+    assert [admin_client.post(url, fields).status_code for _ in range(2)] == [302] * 2
+    assert "Already recorded (ledger entries" in admin_client.get(page(one, "change")).text
+    assert (balance(one), balance(other), len(history())) == (10, 25, 2)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_page_submitted_concurrently_moves_once(admin_user: User, tills: Tills) -> None:
+    one, other = tills
+    client = Client()
+    client.force_login(admin_user)
+    url = page(one, "move-credits")
+    fields = {**hidden_fields(client.get(url)), "to_token": other.pk, "amount": 20, "reason": "closed"}
+    assert [answer.status_code for answer in post_concurrently(admin_user, url, fields)] == [302] * 3
+    assert (balance(one), balance(other), len(history())) == (10, 25, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"amount": 31}, "has only 30 credits."),
+        ({"amount": 0}, "A transfer is 1 credit or more."),
+        ({"amount": "1.5"}, "Enter a whole number."),
+        ({"reason": " "}, "This field is required."),
+        ({"once": "x"}, "Enter a valid UUID."),
+    ],
+)
+def test_rejected_move_says_why_and_changes_nothing(
+    admin_client: Client, tills: Tills, wrong: dict[str, Any], sentence: str
+) -> None:
+    fields = {"to_token": tills[1].pk, "amount": 20, "reason": "closed", **wrong}
+    assert sentence in submit(admin_client, page(tills[0], "move-credits"), **fields).text
+    assert ([balance(token) for token in tills], history()) == ([30, 5], [])
+
+
+def test_button_is_where_credits_can_be_moved(admin_client: Client, tills: Tills) -> None:
+    one, other = tills
+
+    def offered(token: ApiToken) -> bool:
+        return page(token, "move-credits") in admin_client.get(page(token, "change")).text
+
+    assert offered(one)
+    tokens.revoke(token=one)
+    assert offered(one)
+    submit(admin_client, page(one, "move-credits"), to_token=other.pk, amount=30, reason="closed")
+    assert not offered(one)
+    assert not offered(tokens.issue(name="x", initial_credits=5, actor="test").token)
+    assert not offered(tokens.issue(name="x", customer=one.customer, is_test=True, actor="test").token)
+    assert "has no other token" in admin_client.get(page(other, "move-credits")).text
+
+
+# --- When a token is revoked -----------------------------------------------------------------------------------------
+
+
+def test_revocation_moves_what_is_left(admin_client: Client, tills: Tills) -> None:
+    one, other = tills
+    response = submit(admin_client, page(one, "revoke"), to_token=other.pk, reason="closed")
+    assert response.status_code == 302
+    one.refresh_from_db()
+    assert (one.state, balance(one), balance(other), amounts(other, "transfer")) == ("revoked", 0, 35, [30])
+    assert [text.partition(",")[0] for _, text in history()] == [
+        "Revoked. closed",
+        f"Moved 30 credits to till 2 (#{other.pk})",
+        f"Received 30 credits from till 1 (#{one.pk})",
+    ]
+    assert f"Revoked. Moved 30 credits to till 2 (#{other.pk})" in admin_client.get(page(one, "change")).text
+    assert "already revoked" in submit(admin_client, page(one, "revoke"), to_token=other.pk, reason="again").text
+    assert len(history()) == 3
+
+
+def test_revocation_may_leave_the_credits(admin_client: Client, tills: Tills) -> None:
+    one, other = tills
+    assert submit(admin_client, page(one, "revoke"), to_token="", reason="lost").status_code == 302
+    assert (ApiToken.objects.get(pk=one.pk).state, balance(one), balance(other)) == ("revoked", 30, 5)
+    assert history() == [("admin", "Revoked. lost")]
+
+
+def test_revocation_offers_only_what_the_user_may_do(staff: Callable[..., Client], tills: Tills) -> None:
+    client = staff("view_apitoken", "revoke_apitoken")
+    one, other = tills
+    assert options(client, page(one, "revoke")) == []
+    assert client.get(page(one, "move-credits")).status_code == 403
+    assert submit(client, page(one, "revoke"), to_token=other.pk, reason="lost").status_code == 302
+    assert (balance(one), balance(other)) == (30, 5)
