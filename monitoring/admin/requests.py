@@ -125,6 +125,10 @@ RELATED_PAGES[CreditEntry] = RelatedPage("monitoring.view_requestlogentry", _req
 _KEY_TEXTS = {True: "yes", False: "no", None: "not recorded"}
 
 
+def _charged(row: RequestLogEntry) -> str:
+    return "1 credit" if row.charged else "no, replayed" if row.replayed else "no"
+
+
 def _ms(us: int | None) -> str:
     return milliseconds(None if us is None else us / 1000)
 
@@ -162,8 +166,7 @@ class RequestLogAdmin(TokenListAdmin):
         "status_text",
         "source_a_text",
         "source_b_text",
-        "charged_text",
-        "key_text",
+        "charged_and_key",
     )
     list_display_links = ("when_and_id",)
 
@@ -175,8 +178,9 @@ class RequestLogAdmin(TokenListAdmin):
     )
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
-    charged_text = column(
-        lambda row: "1 credit" if row.charged else "no, replayed" if row.replayed else "no", "charged"
+    charged_text = column(_charged, "charged")
+    charged_and_key = column(  # in one column: on phones each has a line of its own
+        lambda row: format_html("{} <small>Key: {}</small>", _charged(row), _KEY_TEXTS[row.idempotency_key]), "charged"
     )
     key_text = column(lambda row: _KEY_TEXTS[row.idempotency_key], "key")
     source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")

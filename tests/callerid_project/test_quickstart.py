@@ -15,7 +15,7 @@ from django.core.management import CommandError, call_command
 from accounts import audit, credits, tokens
 from accounts.models import ApiToken
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
-from phonebook.models import Contact, Dataset
+from phonebook.models import Contact, Country, Dataset
 from tests import awaited
 from tests.plugin import ROOT
 
@@ -27,6 +27,7 @@ def data_dir(tmp_path: Path, settings: Any) -> Path:
     """The embedded profile, with the numbering plan marked as loaded: loading it takes seconds."""
     settings.EMBEDDED, settings.DATA_DIR = True, tmp_path
     Dataset.objects.create(name=NUMBERING_PLAN, version=installed_version(), rows=0)
+    Country.objects.create(code="DE", name="Germany")  # a plan without countries is loaded again
     return tmp_path
 
 

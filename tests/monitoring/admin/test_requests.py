@@ -79,8 +79,8 @@ def test_list_shows_what_happened(admin_client: Client, integrator: Integrator, 
     page = admin_client.get(URL).text
     rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
     assert len(rows) == 2
-    assert re.search(r"49\*{8}42 200, replayed - - no, replayed yes", rows[0])
-    degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit yes"
+    assert re.search(r"49\*{8}42 200, replayed - - no, replayed Key: yes", rows[0])
+    degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit Key: yes"
     assert re.search(degraded, rows[1])
     assert response.headers["X-Request-ID"] in rows[1]
     assert NUMBER not in page
@@ -91,7 +91,7 @@ def test_list_and_page_tell_no_key_from_not_recorded(admin_client: Client, token
     known, older = row(token, idempotency_key=False), row(token, minutes=1)
     page = admin_client.get(URL).text
     rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
-    assert [text.partition("1 credit ")[2] for text in rows] == ["no", "not recorded"]
+    assert [text.partition("1 credit ")[2] for text in rows] == ["Key: no", "Key: not recorded"]
     for shown, text in ((known, "Key no"), (older, "Key not recorded")):
         assert text in words(admin_client.get(f"{URL}{shown.pk}/change/").text)
 
