@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import BigIntegerField, F, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from accounts.models import ApiToken, Customer, SearchHour, TokenDay
+from accounts.models import ApiToken, SearchHour, TokenDay
 from core import metrics, write_buffer
 from core.periods import day_of, hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
@@ -128,25 +128,10 @@ def total(days: Mapping[date, Mapping[str, int]], outcomes: Collection[str]) -> 
     return sum(counts.get(outcome, 0) for counts in days.values() for outcome in outcomes)
 
 
-def charged_by_token(token_ids: Collection[int], now: datetime) -> dict[int, int]:
+def charged_by_token(token_ids: Collection[int] | QuerySet[Any], now: datetime) -> dict[int, int]:
     """`charged`, as `runs_out` needs it, of those of the tokens that were charged. One statement."""
     days = TokenDay.objects.filter(token__in=token_ids, day__gte=_rate_since(now), outcome__in=CHARGED)
     return dict(days.values_list("token").annotate(total=Sum("count")).order_by())
-
-
-def with_customer_activity(customers: QuerySet[Customer], now: datetime) -> QuerySet[Customer]:
-    """Annotates `token_count`, `balance` (the sum over usable tokens) and `searches_30d`, as in `with_activity`."""
-    tokens = ApiToken.objects.filter(customer=OuterRef("pk")).order_by().values("customer")
-    days = TokenDay.objects.filter(
-        token__customer=OuterRef("pk"), day__gte=now.date() - timedelta(days=DAYS - 1), outcome__in=SEARCHES
-    )
-
-    usable = tokens.filter(revoked_at=None, expires_at__gt=now)
-    return customers.annotate(
-        token_count=_figure(tokens.annotate(total=Count("pk"))),
-        balance=_figure(usable.annotate(total=Sum("credits"))),
-        searches_30d=_figure(days.order_by().values("token__customer").annotate(total=Sum("count"))),
-    )
 
 
 def _sum(outcomes: Iterable[str], since: date) -> Any:

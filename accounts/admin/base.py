@@ -6,6 +6,7 @@ from typing import Any, cast
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -82,7 +83,8 @@ def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[Cred
 
 
 class TokenRefusingAdmin(LargeTableAdmin):
-    """A list that refuses a whole token, in whichever field, so that neither the page nor the address shows it."""
+    """A list that refuses a whole token, in whichever field, so that neither the page nor the address shows it. A query
+    that times out leads back to the list of all rows."""
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         try:
@@ -91,7 +93,13 @@ class TokenRefusingAdmin(LargeTableAdmin):
         except tokens.WholeToken as error:
             self.message_user(request, str(error), messages.ERROR)
             return redirect(request.path)
-        return super().changelist_view(request, extra_context)
+        try:
+            return super().changelist_view(request, extra_context)
+        except OperationalError:
+            if not request.GET:
+                raise
+            self.message_user(request, "Query timed out: too many rows to sort or filter.", messages.WARNING)
+            return redirect(request.path)
 
     def search_problem(self, text: str) -> str:
         return token_text_problem(text) or super().search_problem(text)

@@ -1,32 +1,35 @@
 """The customers in the console: what each owns, has spent and has left, over all its tokens."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, cast
 
 from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import cached_property
 from unfold import widgets
 from unfold.admin import TabularInline
 from unfold.enums import ActionVariant
 
-from accounts import customer_links, customers, request_statistics, sales, unknown_charges
+from accounts import customer_figures, customer_links, customers, request_statistics, sales, unknown_charges
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenRefusingAdmin
 from accounts.admin.charts import requests_chart
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
 from core import periods
-from core.admin import Secret, column, form_action
+from core.admin import ConditionFilter, Secret, column, form_action
 
 EDIT = "accounts.view_customer", "accounts.change_customer"
 NEWEST_ENTRIES = 20
+UNUSED_DAYS = 14
 #: How many tokens the page of a customer lists.
 MAX_SHOWN = 50
 
@@ -91,11 +94,56 @@ class ContactInline(TabularInline):
     has_add_permission = has_delete_permission = has_change_permission
 
 
+class UseFilter(ConditionFilter):
+    """By the tokens of the customers: all of them, or any that is usable."""
+
+    title = parameter_name = "use"
+
+    @cached_property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
+        now = timezone.now()
+        owned = ApiToken.objects.filter(customer=OuterRef("pk"))
+        used = Exists(owned.filter(last_charged_at__gt=now - timedelta(days=UNUSED_DAYS)))
+        return {
+            "unused": (f"unused for {UNUSED_DAYS} days", Q(Exists(owned)) & ~Q(used)),
+            "no_token": ("no token", ~Q(Exists(owned))),
+            "runs_out": (f"running out within {token_list.SOON_DAYS} days", Q()),
+        }
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Customer]) -> QuerySet[Customer]:
+        if self.value() != "runs_out":
+            return super().queryset(request, queryset)
+        return queryset.filter(pk__in=token_list.running_out().values("customer"))
+
+
 class CustomerList(base.NewestRowsList):
+    """A column that the database computes is computed for all customers if the list is sorted by it."""
+
     limit = "customers; #id finds any customer"
 
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Customer]:
+        names = [str(self.list_display[index]) for index in self.get_ordering_field_columns()]
+        fields = [self.get_ordering_field(name) for name in names]
+        sorted_by = [field for field in fields if field in customer_figures.FIGURES]
+        self.root_queryset = customer_figures.annotated(self.root_queryset, timezone.now(), sorted_by)
+        return super().get_queryset(request, exclude_parameters)
+
     def with_figures(self) -> QuerySet[Customer]:
-        return request_statistics.with_customer_activity(Customer.objects.prefetch_related("contacts"), timezone.now())
+        return customer_figures.annotated(Customer.objects.prefetch_related("contacts"), timezone.now())
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Also computes when the first token of each customer on the page runs out."""
+        super().get_results(request)
+        now = timezone.now()
+        owned = ApiToken.objects.filter(
+            customer__in=[row.pk for row in self.result_list], revoked_at=None, expires_at__gt=now, is_test=False
+        )
+        tokens = defaultdict[int | None, list[ApiToken]](list)
+        for token in owned:
+            tokens[token.customer_id].append(token)
+        charged = request_statistics.charged_by_token(owned.values("pk"), now)
+        for row in self.result_list:
+            row.runs_out = _first_runs_out(tokens[row.pk], charged, now)
 
 
 @admin.register(Customer)
@@ -103,8 +151,10 @@ class CustomerAdmin(TokenRefusingAdmin):
     form = CustomerForm
     inlines = (ContactInline,)
     changelist_class = CustomerList
-    list_display = ("name", "contact", "token_count", "balance", "searches")
-    sortable_by = ("name",)
+    list_display = ("name", "contact", "token_count", "balance", "searches", "paid", "last_charged", "runs_out")
+    sortable_by = ("name", "token_count", "balance", "searches", "paid", "last_charged")
+    list_filter = (UseFilter,)
+    lookups_allowed = ("use",)
     search_fields = ("name",)
     search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
     ordering = ("-pk",)
@@ -112,9 +162,20 @@ class CustomerAdmin(TokenRefusingAdmin):
     actions_detail = ("link", "revoke_links")
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "–", "contacts")
-    token_count = column(lambda customer: f"{customer.token_count:,}", "tokens")
-    balance = column(lambda customer: f"{customer.balance:,}", "balance")
-    searches = column(lambda customer: f"{customer.searches_30d:,}", "searches (30 days)")
+    token_count = column(lambda customer: f"{customer.token_count:,}", "tokens", "token_count")
+    balance = column(lambda customer: f"{customer.balance:,}", "balance", "balance")
+    searches = column(lambda customer: f"{customer.searches_30d:,}", "searches (30 days)", "searches_30d")
+    paid = column(lambda customer: f"{customer.paid_30d:,.2f}", "paid (30 days)", "paid_30d")
+    last_charged = column(
+        lambda customer: f"{customer.last_charged_at:%Y-%m-%d %H:%M}" if customer.last_charged_at else "-",
+        "last charged (UTC)",
+        "last_charged_at",
+    )
+    runs_out = column(lambda customer: customer.runs_out, "runs out")
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        may_see_prices = request.user.has_perm("accounts.view_creditentry")
+        return tuple(name for name in self.list_display if name != "paid" or may_see_prices)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Customer], search_term: str
@@ -143,7 +204,9 @@ class CustomerAdmin(TokenRefusingAdmin):
             "usable": len(usable),
             "token_count": len(owned),
             "searches_30d": request_statistics.total(days, request_statistics.SEARCHES),
-            "runs_out": _first_runs_out(usable, now),
+            "runs_out": _first_runs_out(
+                usable, request_statistics.charged_by_token([token.pk for token in usable], now), now
+            ),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
                 for token in shown
@@ -212,11 +275,10 @@ class CustomerAdmin(TokenRefusingAdmin):
         return "All links to this customer's page are revoked."
 
 
-def _first_runs_out(usable: list[ApiToken], now: datetime) -> str:
-    """When the first of these tokens runs out of credits."""
+def _first_runs_out(usable: list[ApiToken], charged: Mapping[int, int], now: datetime) -> str:
+    """When the first of these tokens runs out of credits. `charged`: request_statistics.charged_by_token."""
     if not usable:
         return "–"
-    charged = request_statistics.charged_by_token([token.pk for token in usable], now)
     ends = (request_statistics.runs_out(token, charged.get(token.pk, 0), now) for token in usable if not token.is_test)
     return token_list.end_of_credits(min(filter(None, ends), default=None), now)
 

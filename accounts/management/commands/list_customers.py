@@ -2,7 +2,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from accounts import request_statistics
+from accounts import customer_figures
 from accounts.management.commands._output import customer_as_json
 from accounts.models import Customer
 from core.commands import JSONCommand
@@ -12,9 +12,8 @@ class Command(JSONCommand):
     help = "List all customers with their number of tokens and the balance of their usable tokens."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found: Any = request_statistics.with_customer_activity(
-            Customer.objects.prefetch_related("contacts"), timezone.now()
-        )
+        all_customers = Customer.objects.prefetch_related("contacts")
+        found: Any = customer_figures.annotated(all_customers, timezone.now(), ("token_count", "balance"))
         rows = [
             {**customer_as_json(customer), "tokens": customer.token_count, "credits": customer.balance}
             for customer in found.order_by("pk").iterator(chunk_size=1_000)

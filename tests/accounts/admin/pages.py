@@ -20,6 +20,7 @@ from core.long_lists import EVER
 NUMBER = "493023125042"
 ADD = "/admin/accounts/apitoken/add/"
 LIST = "/admin/accounts/apitoken/"
+CUSTOMERS = "/admin/accounts/customer/"
 BULK = "/admin/accounts/apitoken/top-up/"
 LEDGER = "/admin/accounts/creditentry/"
 #: Each action's page and its permission.

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
 from django.db import DatabaseError, IntegrityError, connection, transaction
 from django.test import Client
 from django.urls import reverse
@@ -20,6 +22,7 @@ from accounts import credits, customers, tokens
 from accounts.models import ApiToken, Customer, TokenDay
 from tests import awaited
 from tests.accounts.admin.pages import (
+    CUSTOMERS,
     LEDGER,
     LIST,
     a_lock_is_awaited,
@@ -33,8 +36,6 @@ from tests.accounts.admin.pages import (
 from tests.console.role_table import logged_in
 
 pytestmark = pytest.mark.django_db
-
-CUSTOMERS = "/admin/accounts/customer/"
 
 
 @pytest.fixture
@@ -89,6 +90,63 @@ def test_list_shows_tokens_balance_searches_and_contacts(admin_client: Client, c
     text = admin_client.get(CUSTOMERS).text
     for name, value in (("token_count", "3"), ("balance", "1,000"), ("searches", "1,234"), ("contact", "owner@")):
         assert re.search(rf"field-{name}[^>]*>(<[^>]*>|\s)*{value}", text), name
+
+
+def test_list_shows_payments_last_charge_and_end_of_credits(admin_client: Client, customer: Customer) -> None:
+    now = timezone.now()
+    soon, later = token_of(customer, "soon", 0), token_of(customer, "later", 1_000)
+    credits.top_up(token=soon, amount=10, price=Decimal("1.5"), reason="x", actor="test")
+    credits.top_up(token=later, amount=10, price=Decimal(20), reason="x", actor="test")
+    for token in (soon, later):
+        TokenDay.objects.create(token=token, day=now.date(), outcome="found_both", count=10)
+    ApiToken.objects.filter(pk=soon.pk).update(last_charged_at=now - timedelta(days=1))
+    ApiToken.objects.filter(pk=later.pk).update(last_charged_at=now - timedelta(days=2))
+    text = admin_client.get(CUSTOMERS).text
+    expected = {
+        "paid": "21.50",
+        "last_charged": f"{now - timedelta(days=1):%Y-%m-%d %H:%M}",
+        "runs_out": f"{now + timedelta(days=1):%Y-%m-%d}",
+    }
+    for name, value in expected.items():
+        assert re.search(rf"field-{name}[^>]*>(<[^>]*>|\s)*{value}", text), name
+
+
+def test_every_computed_column_sorts_the_list(admin_client: Client) -> None:
+    for n, name in enumerate("cab"):
+        customer = customers.create(name=name)
+        token = token_of(customer, name, 10 * n + 5)
+        credits.top_up(token=token, amount=1, price=Decimal(n), reason="x", actor="test")
+        TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=n + 1)
+        ApiToken.objects.filter(pk=token.pk).update(last_charged_at=timezone.now() - timedelta(hours=3 - n))
+        for more in range(n):
+            token_of(customer, f"{name}{more}", 1)
+    columns = admin_client.get(CUSTOMERS).context["cl"].list_display
+    for name in ("token_count", "balance", "searches", "paid", "last_charged"):
+        number = columns.index(name)
+        assert listed(admin_client, o=number) == ["c", "a", "b"], name
+        assert listed(admin_client, o=-number) == ["b", "a", "c"], name
+    assert listed(admin_client, o=columns.index("name")) == ["a", "b", "c"]
+
+
+def test_filters_find_unused_customers_those_running_out_and_without_token(admin_client: Client) -> None:
+    used, unused, running = (token_of(customers.create(name=name), name) for name in ("used", "unused", "running"))
+    customers.create(name="empty")
+    now = timezone.now()
+    ApiToken.objects.filter(pk__in=[used.pk, running.pk]).update(last_charged_at=now - timedelta(days=13))
+    ApiToken.objects.filter(pk=unused.pk).update(last_charged_at=now - timedelta(days=15))
+    TokenDay.objects.create(token=running, day=now.date(), outcome="found_one", count=30)
+    assert listed(admin_client, use="unused") == ["unused"]
+    assert listed(admin_client, use="no_token") == ["empty"]
+    assert listed(admin_client, use="runs_out") == ["running"]
+
+
+def test_payments_are_for_those_who_may_see_the_ledger(admin_client: Client, customer: Customer) -> None:
+    user = User.objects.create_user("clerk", is_staff=True)
+    user.user_permissions.add(Permission.objects.get(codename="view_customer"))
+    client = Client()
+    client.force_login(user)
+    assert "field-paid" not in client.get(CUSTOMERS).text
+    assert "field-paid" in admin_client.get(CUSTOMERS).text
 
 
 def test_list_and_page_have_a_constant_number_of_queries(admin_client: Client, customer: Customer) -> None:

@@ -1,0 +1,63 @@
+"""What the list of customers shows of each, over all its tokens. The figures are computed by the database, each for the
+rows that need it: a list sorted by one of them needs it for every customer, the others only for its page."""
+
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import BigIntegerField, Count, DateTimeField, DecimalField, Max, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
+
+from accounts import request_statistics
+from accounts.models import ApiToken, CreditEntry, Customer, TokenDay
+
+DAYS = request_statistics.DAYS
+
+
+def _tokens() -> QuerySet[Any]:
+    return ApiToken.objects.filter(customer=OuterRef("pk")).order_by().values("customer")
+
+
+def _usable(now: datetime) -> QuerySet[Any]:
+    return _tokens().filter(revoked_at=None, expires_at__gt=now)
+
+
+def _searches(now: datetime) -> QuerySet[Any]:
+    since = now.date() - timedelta(days=DAYS - 1)
+    days = TokenDay.objects.filter(
+        token__customer=OuterRef("pk"), day__gte=since, outcome__in=request_statistics.SEARCHES
+    )
+    return days.order_by().values("token__customer").annotate(total=Sum("count"))
+
+
+def _paid(now: datetime) -> QuerySet[Any]:
+    # By this condition the entries have an index.
+    booked = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH)
+    entries = booked.filter(token__customer=OuterRef("pk"), created_at__gt=now - timedelta(days=DAYS))
+    return entries.order_by().values("token__customer").annotate(total=Sum("price"))
+
+
+def _total(rows: QuerySet[Any], output: Any, default: Any) -> Any:
+    """The `total` of the one group in `rows`; `default` if there is none."""
+    found = Subquery(rows.values("total"), output_field=output)
+    return found if default is None else Coalesce(found, default, output_field=output)
+
+
+#: Name → the expression. `balance` is the sum over usable tokens; `searches_30d` the answered searches of the last DAYS
+#: days, today (UTC) included; `paid_30d` the prices of the ledger entries of the last DAYS days, in CURRENCY;
+#: `last_charged_at` the last charge of any token, or None.
+FIGURES: dict[str, Callable[[datetime], Any]] = {
+    "token_count": lambda now: _total(_tokens().annotate(total=Count("pk")), BigIntegerField(), 0),
+    "balance": lambda now: _total(_usable(now).annotate(total=Sum("credits")), BigIntegerField(), 0),
+    "searches_30d": lambda now: _total(_searches(now), BigIntegerField(), 0),
+    "paid_30d": lambda now: _total(_paid(now), DecimalField(max_digits=20, decimal_places=4), Decimal(0)),
+    "last_charged_at": lambda now: _total(_tokens().annotate(total=Max("last_charged_at")), DateTimeField(), None),
+}
+
+
+def annotated(
+    customers: QuerySet[Customer], now: datetime, figures: Collection[str] = tuple(FIGURES)
+) -> QuerySet[Customer]:
+    """The customers with these FIGURES."""
+    return customers.annotate(**{name: FIGURES[name](now) for name in figures})
