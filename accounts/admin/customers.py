@@ -151,8 +151,8 @@ class CustomerAdmin(TokenRefusingAdmin):
     form = CustomerForm
     inlines = (ContactInline,)
     changelist_class = CustomerList
-    list_display = ("name", "contact", "token_count", "balance", "searches", "paid", "last_charged", "runs_out")
-    sortable_by = ("name", "token_count", "balance", "searches", "paid", "last_charged")
+    list_display = ("name", "contact", "token_count", "balance", "searches", "paid", "last_use", "runs_out")
+    sortable_by = ("name", "token_count", "balance", "searches", "paid", "last_use")
     list_filter = (UseFilter,)
     lookups_allowed = ("use",)
     search_fields = ("name",)
@@ -166,9 +166,9 @@ class CustomerAdmin(TokenRefusingAdmin):
     balance = column(lambda customer: f"{customer.balance:,}", "balance", "balance")
     searches = column(lambda customer: f"{customer.searches_30d:,}", "searches (30 days)", "searches_30d")
     paid = column(lambda customer: f"{customer.paid_30d:,.2f}", "paid (30 days)", "paid_30d")
-    last_charged = column(
-        lambda customer: f"{customer.last_charged_at:%Y-%m-%d %H:%M}" if customer.last_charged_at else "-",
-        "last charged (UTC)",
+    last_use = column(
+        lambda customer: f"{customer.last_charged_at:%Y-%m-%d}" if customer.last_charged_at else "-",
+        "last charged",
         "last_charged_at",
     )
     runs_out = column(lambda customer: customer.runs_out, "runs out")

@@ -45,7 +45,7 @@ class RuleForm(PhoneNumberForm):
         data = super().clean()
         number = data.get("number") or str(self.instance.number or "")
         if number and len(number) < numbers.MIN_DIGITS and not data.get("is_prefix"):
-            message = "A number has 7 to 15 digits. Enter it with its country code, or tick the box for a prefix."
+            message = "A number has 7 to 15 digits. Enter it with its country code, or turn on Prefix."
             self.add_error("is_prefix", message)
         return data
 

@@ -104,7 +104,7 @@ def test_list_shows_payments_last_charge_and_end_of_credits(admin_client: Client
     text = admin_client.get(CUSTOMERS).text
     expected = {
         "paid": "21.50",
-        "last_charged": f"{now - timedelta(days=1):%Y-%m-%d %H:%M}",
+        "last_use": f"{now - timedelta(days=1):%Y-%m-%d}",
         "runs_out": f"{now + timedelta(days=1):%Y-%m-%d}",
     }
     for name, value in expected.items():
@@ -121,7 +121,7 @@ def test_every_computed_column_sorts_the_list(admin_client: Client) -> None:
         for more in range(n):
             token_of(customer, f"{name}{more}", 1)
     columns = admin_client.get(CUSTOMERS).context["cl"].list_display
-    for name in ("token_count", "balance", "searches", "paid", "last_charged"):
+    for name in ("token_count", "balance", "searches", "paid", "last_use"):
         number = columns.index(name)
         assert listed(admin_client, o=number) == ["c", "a", "b"], name
         assert listed(admin_client, o=-number) == ["b", "a", "c"], name

@@ -76,10 +76,10 @@ def test_overriding_rules_are_counted_beyond_the_first_ten(admin_client: Client)
 
 
 def test_short_number_needs_the_box_for_a_prefix(admin_client: Client) -> None:
-    assert "tick the box for a prefix" in add_rule(admin_client, number="4930").text
+    assert "turn on Prefix" in add_rule(admin_client, number="4930").text
     rule = NumberRule.objects.create(number=4930, is_prefix=True, spam=True)
     response = admin_client.post(f"{RULES}{rule.pk}/change/", {"spam": "true", "name": "", "note": ""})
-    assert "tick the box for a prefix" in response.text
+    assert "turn on Prefix" in response.text
     rule.refresh_from_db()
     assert rule.is_prefix
 
