@@ -60,8 +60,7 @@ def change_balance(
     the same moment, and for a test token unless `amount` is 0. Locks the token's row: use one transaction per token, so
     that searches do not wait.
     """
-    if not abs(amount) <= MAX_AMOUNT:
-        raise ChangeRefused(f"At most {MAX_AMOUNT} credits at once.")
+    _check_amount(amount)
     with transaction.atomic():
         tokens = ApiToken.objects.filter(pk=token.pk)
         if kind == CreditEntry.Kind.TOP_UP:
@@ -90,6 +89,11 @@ def change_balance(
         label = f"adjustment-{'up' if amount > 0 else 'down'}" if kind == CreditEntry.Kind.ADJUSTMENT else kind.value
         transaction.on_commit(lambda: CREDITS.inc(label, by=abs(amount)))
         return entry
+
+
+def _check_amount(amount: int) -> None:
+    if abs(amount) > MAX_AMOUNT:
+        raise ChangeRefused(f"Enter at most {MAX_AMOUNT:,} credits.")
 
 
 def change_once(
@@ -138,7 +142,8 @@ adjust = partial(change_once, kind=CreditEntry.Kind.ADJUSTMENT)
 
 def sale_price(amount: int, price: Decimal | None) -> Decimal | None:
     """What `amount` credits cost the customer in total: `price`, or else the amount times CREDIT_PRICE, if that is set.
-    Raises ChangeRefused for an invalid price."""
+    Raises ChangeRefused for an invalid price, and for an amount beyond MAX_AMOUNT, whose price nobody has typed."""
+    _check_amount(amount)
     if price is None and settings.CREDIT_PRICE is not None:
         price = (amount * settings.CREDIT_PRICE).quantize(_PRICE_STEP)
     return _clean_price(amount, price)

@@ -150,6 +150,8 @@ def submitted(request: HttpRequest) -> QueryDict | None:
 
 
 class ConsoleAdmin(ModelAdmin):
+    #: What the rows of the list are, if they are not called like the list.
+    counted = ""
     checks_class = ModelAdminChecks  # unfold's reads the actions' permissions from a database that may not be migrated
 
     def history_view(
@@ -294,7 +296,8 @@ class IndexedChangeList(ChangeList):
 
     def notes(self) -> list[str]:
         """Messages about the limits that the list has reached."""
-        return [f"Only the first {MAX_LISTED:,} are listed."] if self.paginator.is_capped else []
+        which = "newest" if self.queryset.query.order_by[0] == "-pk" else "first"
+        return [f"Showing the {which} {MAX_LISTED:,}."] if self.paginator.is_capped else []
 
 
 class LargeTableAdmin(ConsoleAdmin):

@@ -3,9 +3,16 @@
 from typing import Any
 
 from django import forms
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from core import numbers
+
+
+class ConfirmationField(forms.BooleanField):
+    """A box that must be ticked."""
+
+    widget = UnfoldBooleanWidget
+    default_error_messages = {"required": "Tick the box to confirm."}
 
 
 class PhoneNumberField(forms.CharField):

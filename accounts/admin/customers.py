@@ -24,6 +24,7 @@ from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, Un
 from accounts.newest import newest
 from core import periods
 from core.admin import Secret, column, form_action
+from core.forms import ConfirmationField
 
 EDIT = "accounts.view_customer", "accounts.change_customer"
 NEWEST_ENTRIES = 20
@@ -68,9 +69,7 @@ class LinkForm(forms.Form):
 
 
 class RevokeLinksForm(forms.Form):
-    confirmed = forms.BooleanField(
-        label="Revoke all links to this customer's page.", widget=widgets.UnfoldBooleanWidget
-    )
+    confirmed = ConfirmationField(label="Revoke all links to this customer's page.")
 
 
 class ContactInline(TabularInline):

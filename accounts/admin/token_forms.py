@@ -12,10 +12,12 @@ from django.conf import settings
 from django.utils.functional import lazy
 from unfold import widgets
 
-from accounts import customers, tokens
+from accounts import customers
 from accounts.models import ApiToken, Customer
+from core.forms import ConfirmationField
 
-MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
+#: How long the old token keeps working after a rotation: minutes and their name.
+GRACES = {0: "none", 60: "1 hour", 24 * 60: "1 day", 7 * 24 * 60: "7 days"}
 #: A day for the customer to switch over.
 DEFAULT_GRACE_MINUTES = 24 * 60
 #: How many tokens one page tops up.
@@ -167,17 +169,19 @@ class AdjustForm(TopUpForm):
     price = _price(
         help_text="Only if the correction changes what the customer has paid: negative for a negative amount."
     )
-    confirmed = _checkbox(label="Change the balance of this token now. The ledger entry is permanent.")
+    confirmed = ConfirmationField(label="Change the balance of this token now. The ledger entry is permanent.")
 
 
 class RotateForm(forms.Form):
     """`expires_at` identifies the token that the page shows, so that a double click does not end the grace period."""
 
-    grace_minutes = _integer(
-        min_value=0,
-        max_value=MAX_GRACE_MINUTES,
+    grace_minutes = forms.TypedChoiceField(
+        label="Old token keeps working for",
+        choices=list(GRACES.items()),
+        coerce=int,
         initial=DEFAULT_GRACE_MINUTES,
-        help_text="Keep the old token valid for (minutes): 1440 = one day, 0 = stop immediately.",
+        widget=widgets.UnfoldAdminSelectWidget,
+        help_text="For the customer to switch to the new one. None: it stops working immediately.",
     )
     reason = _text(help_text="Shown in the history.")
     expires_at = forms.CharField(widget=forms.HiddenInput)
@@ -185,4 +189,4 @@ class RotateForm(forms.Form):
 
 class RevokeForm(forms.Form):
     reason = _text()
-    confirmed = _checkbox(label="Refuse all requests with this token permanently. Its credits cannot be spent.")
+    confirmed = ConfirmationField(label="Refuse all requests with this token permanently. Its credits cannot be spent.")

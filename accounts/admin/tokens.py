@@ -31,6 +31,7 @@ from accounts.admin import base, token_list
 from accounts.admin.base import TokenRefusingAdmin, require_allowance
 from accounts.admin.charts import requests_chart
 from accounts.admin.token_forms import (
+    GRACES,
     MAX_AT_ONCE,
     AdjustForm,
     ApiTokenForm,
@@ -232,8 +233,8 @@ class ApiTokenAdmin(TokenRefusingAdmin):
                 "This token was rotated after you opened this page. Reload the page to rotate it again."
             )
         issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
-        grace = f"Rotated with a grace period of {data['grace_minutes']} minutes."
-        self.log_change(request, token, f"{grace} {data['reason']}")
+        grace = f"The old token keeps working for: {GRACES[data['grace_minutes']]}."
+        self.log_change(request, token, f"Rotated. {grace} {data['reason']}")
         return self._shown_once(request, issued, title="API token rotated")
 
     @form_action(

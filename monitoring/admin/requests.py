@@ -24,7 +24,7 @@ from core.long_lists import Filter, choice_field, text_field
 from lookup.search import SLOTS
 from lookup.source_actions import configured
 from monitoring.models import RequestLogEntry
-from monitoring.source_statistics import REASONS, is_failure, outcome_text
+from monitoring.source_statistics import REASONS, advice, is_failure, outcome_text
 from monitoring.templatetags.figures import milliseconds
 
 ANY = "any"
@@ -129,7 +129,7 @@ def _ms(us: int | None) -> str:
 def _call(connector: str, outcome: str, us: int | None, hint: str) -> dict[str, Any]:
     """What one connector did in a search."""
     row = {"connector": connector, "failed": is_failure(outcome), "text": outcome_text(outcome)}
-    return {**row, "ms": _ms(us), "hint": hint}
+    return {**row, "ms": _ms(us), "hint": hint, "advice": advice(outcome)}
 
 
 def _slot_text(row: RequestLogEntry, slot: str) -> str:

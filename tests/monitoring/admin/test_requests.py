@@ -237,7 +237,7 @@ def test_each_filter_reads_one_index(admin_client: Client, token: ApiToken) -> N
 # --- A request's page, and the ledger's links --------------------------------------------------------------------
 
 
-def test_page_shows_each_call_with_hint_and_duration(
+def test_page_shows_each_call_with_advice_and_duration(
     admin_client: Client, integrator: Integrator, settings: Any
 ) -> None:
     customer = customers.create(name="Example Ltd", contacts=[])
@@ -249,7 +249,7 @@ def test_page_shows_each_call_with_hint_and_duration(
     response = admin_client.get(f"{URL}{RequestLogEntry.objects.get().pk}/change/")
     calls = table(response.text, "Source A")
     assert [(cells[0], cells[1], cells[3]) for cells in calls] == [
-        (f"{T}Raises", "failed: error", "it raised RuntimeError"),
+        (f"{T}Raises", "failed: error it raised RuntimeError", "See the log, and correct the connector."),
         (f"{T}KnowsName", "found", "-"),
     ]
     assert [cells[1] for cells in table(response.text, "Source B")] == ["not found"]
