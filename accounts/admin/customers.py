@@ -16,7 +16,7 @@ from unfold import widgets
 from unfold.admin import TabularInline
 from unfold.enums import ActionVariant
 
-from accounts import customer_links, customers, request_statistics, sales, unknown_charges
+from accounts import customer_links, customers, request_statistics, sales, tokens, unknown_charges
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenRefusingAdmin
 from accounts.admin.charts import requests_chart
@@ -107,7 +107,6 @@ class CustomerAdmin(TokenRefusingAdmin):
     search_fields = ("name",)
     search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
     ordering = ("-pk",)
-    list_per_page = 50
     actions_detail = ("link", "revoke_links")
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "–", "contacts")
@@ -124,7 +123,10 @@ class CustomerAdmin(TokenRefusingAdmin):
             return queryset, False
         condition = base.matching_customers(text)
         if not base.is_only_id(text):
-            owners = base.matching_tokens(text)[0].exclude(customer=None)
+            try:
+                owners = base.matching_tokens(text)[0].exclude(customer=None)
+            except tokens.WholeToken:  # the list says so; the field for a customer finds none
+                return queryset.none(), False
             condition |= Q(pk__in=owners.values("customer"))
         return queryset.filter(condition), False
 

@@ -13,6 +13,7 @@ from django.utils.functional import lazy
 from unfold import widgets
 
 from accounts import customers
+from accounts.admin.customer_field import CustomerField
 from accounts.models import ApiToken, Customer
 from core.forms import ConfirmationField
 
@@ -22,8 +23,6 @@ GRACES = {0: "none", 60: "1 hour", 24 * 60: "1 day", 7 * 24 * 60: "7 days"}
 DEFAULT_GRACE_MINUTES = 24 * 60
 #: How many tokens one page tops up.
 MAX_AT_ONCE = 900
-#: How many customers a form suggests.
-MAX_SUGGESTED = 1_000
 
 _integer = partial(forms.IntegerField, widget=widgets.UnfoldAdminIntegerFieldWidget)
 _text = partial(forms.CharField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
@@ -47,35 +46,6 @@ def _paid(what: str = "these credits in total") -> str:
     return f"Paid for {what}, in {settings.CURRENCY}. {default}; 0 if they are free."
 
 
-class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
-    """A text field that suggests the newest customers."""
-
-    template_name = "admin/accounts/customer_field.html"
-
-    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
-        context = super().get_context(name, value, {**(attrs or {}), "list": f"{name}_list", "autocomplete": "off"})
-        return {**context, "suggestions": Customer.objects.order_by("-pk")[:MAX_SUGGESTED]}
-
-
-class CustomerField(forms.ModelChoiceField):
-    """A customer by name or id (customers.get_by_name_or_id): there may be too many for a list."""
-
-    widget = CustomerWidget
-
-    def prepare_value(self, value: Any) -> Any:
-        if isinstance(value, int):
-            value = Customer.objects.filter(pk=value).first()
-        return value if value is None else str(value)
-
-    def to_python(self, value: Any) -> Customer | None:
-        if value in self.empty_values or not str(value).strip():
-            return None
-        try:
-            return customers.get_by_name_or_id(str(value))
-        except ValueError as error:
-            raise forms.ValidationError(str(error)) from error
-
-
 class OnceForm(forms.Form):
     """Takes effect once however often it is submitted: `once` is new on each page, and the ledger's reference."""
 
@@ -83,9 +53,7 @@ class OnceForm(forms.Form):
 
 
 class ApiTokenForm(forms.ModelForm):
-    customer = CustomerField(
-        Customer.objects.all(), required=False, help_text="Name or #id of the customer who owns the token."
-    )
+    customer = CustomerField(help_text="Name or #id of the customer who owns the token.")
 
     class Meta:
         model = ApiToken
