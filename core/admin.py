@@ -29,6 +29,8 @@ from unfold.dataclasses import UnfoldAction
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
+from core.bidi import isolated
+
 #: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
 MAX_LISTED = 10_000
 #: Characters of a search.
@@ -58,7 +60,8 @@ def import_pages(path: list[str], package: str) -> None:
 
 def html_link(url: str, text: object) -> str:
     """A link that is legible in the light and in the dark theme."""
-    return format_html('<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>', url, text)
+    link = '<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>'
+    return format_html(link, url, isolated(text))
 
 
 def page_url(model: type[Model], page: str, *args: Any) -> str:

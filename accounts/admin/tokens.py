@@ -87,9 +87,12 @@ class ApiTokenAdmin(TokenRefusingAdmin):
     hint = column(lambda token: token.hint, "token")
     name_and_customer = column(
         lambda token: (
-            format_html('{}<small class="block">{}</small>', token.name, Truncator(token.customer.name).chars(40))
+            format_html(
+                '<bdi>{}</bdi><small class="block"><bdi>{}</bdi></small>',
+                *(token.name, Truncator(token.customer.name).chars(40)),
+            )
             if token.customer
-            else token.name
+            else format_html("<bdi>{}</bdi>", token.name)
         ),
         "name",
         "name",
