@@ -10,6 +10,7 @@ from unfold import widgets
 from accounts import customers
 from accounts.admin.base import id_in
 from accounts.models import Customer
+from core.admin import page_url
 
 
 class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
@@ -17,15 +18,22 @@ class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
     lists them. Screen readers know the browser's own list, unlike that of Django's widget."""
 
     template_name = "admin/accounts/customer_field.html"
+    #: Whether it has a link to create a customer in a window of its own, whose id Django's script then enters here.
+    can_create = False
 
     class Media:
-        js = ("callerid/suggest.js",)
+        js = (
+            "callerid/suggest.js",
+            *("admin/js/vendor/jquery/jquery.min.js", "admin/js/jquery.init.js"),
+            "admin/js/admin/RelatedObjectLookups.js",
+        )
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
         source = urlencode({"app_label": "accounts", "model_name": "apitoken", "field_name": "customer"})
         url = f"{reverse('admin:autocomplete')}?{source}"
         own = {"list": f"{name}_list", "autocomplete": "off", "data-suggest": url, "placeholder": "Part of the name"}
-        return super().get_context(name, value, {**(attrs or {}), **own})
+        context = super().get_context(name, value, {**(attrs or {}), **own})
+        return {**context, "create_url": page_url(Customer, "add") if self.can_create else ""}
 
 
 class CustomerField(forms.ModelChoiceField):

@@ -51,7 +51,7 @@ TEST_EXAMPLE_NUMBER = "12125550100"  # one of lookup.test_mode.CASES
 NEWEST_ENTRIES = 20
 
 
-TOP_UP = "accounts.top_up_apitoken"
+TOP_UP, ADD_CUSTOMER = "accounts.top_up_apitoken", "accounts.add_customer"
 
 
 def _test_badge() -> str:
@@ -133,6 +133,12 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         """Tokens are revoked, never deleted: their ledger is kept."""
         return False
 
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        form = super().get_form(request, *args, **kwargs)
+        if "customer" in form.base_fields:
+            form.base_fields["customer"].widget.can_create = request.user.has_perm(ADD_CUSTOMER)
+        return form
+
     def save_model(self, request: HttpRequest, obj: ApiToken, form: forms.ModelForm, change: bool) -> None:
         """Save the edited columns only: saving all of them would undo what searches have charged meanwhile."""
         require(change)  # Django's "save as new" must not bypass `tokens.issue`
@@ -170,6 +176,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
 
         customer_id = base.id_in(request.GET.get("customer", ""))  # from the customer's page
         form = IssueForm(submitted(request), initial={"customer": customer_id})
+        form.fields["customer"].widget.can_create = request.user.has_perm(ADD_CUSTOMER)
         explanation = "You will see the token once, after issuing."
         return self.form_page(
             request, form, perform, title="Issue an API token", button="Issue", explanation=explanation

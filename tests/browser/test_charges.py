@@ -62,3 +62,17 @@ def test_request_id_is_copied_whole(admin_page: Page, service: Service, filled: 
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == request_id
     assert "…" not in request_id
+
+
+def test_customer_is_created_while_a_token_is_issued(admin_page: Page) -> None:
+    page = admin_page
+    page.goto("/admin/accounts/apitoken/add/")
+    page.locator("#id_name").fill("new token")
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Create a customer").click()
+    popup = opened.value
+    popup.locator("#id_name").fill("Created Ltd")
+    with popup.expect_event("close"):
+        popup.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#id_customer")).to_have_value(re.compile("[0-9]+"))
+    assert page.locator("#id_name").input_value() == "new token"
