@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.pages import Page, expect
+from tests.browser.pages import SETTLED, Page, expect
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -76,3 +76,29 @@ def test_customer_is_created_while_a_token_is_issued(admin_page: Page) -> None:
         popup.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator("#id_customer")).to_have_value(re.compile("[0-9]+"))
     assert page.locator("#id_name").input_value() == "new token"
+
+
+@pytest.mark.parametrize(
+    ("url", "columns"),
+    [
+        ("accounts/creditentry/", ["signed_amount", "balance"]),
+        ("accounts/apitoken/", ["balance", "searches"]),
+        ("accounts/customer/", ["token_count", "balance", "searches"]),
+        ("phonebook/complaintday/", ["total", "robocalls"]),
+    ],
+)
+def test_numbers_align_right_under_headings_that_stay(
+    admin_page: Page, filled: dict[str, Any], url: str, columns: list[str]
+) -> None:
+    page = admin_page
+    page.set_viewport_size({"width": 1280, "height": 400})
+    page.goto(f"/admin/{url}")
+    page.evaluate(SETTLED)
+    for name in columns:
+        assert page.locator(f".field-{name}").first.evaluate("e => getComputedStyle(e).textAlign") == "right", name
+        assert page.locator(f".column-{name} > div").evaluate("e => getComputedStyle(e).justifyContent") == "flex-end"
+    page.evaluate("scrollTo(0, document.querySelector('#result_list tbody').getBoundingClientRect().top + 20)")
+    page.evaluate(SETTLED)
+    heading = page.locator("#result_list thead th").nth(1).bounding_box()
+    assert heading is not None
+    assert heading["y"] >= 0
