@@ -82,8 +82,7 @@ def change_balance(
     the same moment, and for a test token unless `amount` is 0. Locks the token's row: use one transaction per token, so
     that searches do not wait; `lock` those of a transfer first.
     """
-    if not abs(amount) <= MAX_AMOUNT:
-        raise ChangeRefused(f"At most {MAX_AMOUNT} credits at once.")
+    _check_amount(amount)
     with transaction.atomic():
         tokens = ApiToken.objects.filter(pk=token.pk)
         if kind == CreditEntry.Kind.TOP_UP:
@@ -114,6 +113,11 @@ def change_balance(
         counted = 0 if kind == CreditEntry.Kind.TRANSFER and amount < 0 else abs(amount)  # its counterpart counts
         transaction.on_commit(lambda: CREDITS.inc(label, by=counted))
         return entry
+
+
+def _check_amount(amount: int) -> None:
+    if abs(amount) > MAX_AMOUNT:
+        raise ChangeRefused(f"Enter at most {MAX_AMOUNT:,} credits.")
 
 
 def change_once(
@@ -162,7 +166,8 @@ adjust = partial(change_once, kind=CreditEntry.Kind.ADJUSTMENT)
 
 def sale_price(amount: int, price: Decimal | None) -> Decimal | None:
     """What `amount` credits cost the customer in total: `price`, or else the amount times CREDIT_PRICE, if that is set.
-    Raises ChangeRefused for an invalid price."""
+    Raises ChangeRefused for an invalid price, and for an amount beyond MAX_AMOUNT, whose price nobody has typed."""
+    _check_amount(amount)
     if price is None and settings.CREDIT_PRICE is not None:
         price = (amount * settings.CREDIT_PRICE).quantize(_PRICE_STEP)
     return _clean_price(amount, price)

@@ -4,12 +4,15 @@ import logging
 import re
 from collections.abc import Callable
 from http import HTTPMethod
-from typing import Any
+from typing import Any, cast
 
+from csp.constants import SELF
+from csp.decorators import csp_replace
 from django.contrib import admin
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.views import csrf, defaults
 from rest_framework import exceptions
@@ -20,6 +23,8 @@ from lookup import parsers, search
 
 log = logging.getLogger(__name__)
 
+#: Of the pages for browsers outside the console.
+PAGE_POLICY = {"style-src": [SELF], "img-src": [SELF]}
 INTERNAL, OVERLOADED = "Internal server error", "Service overloaded"
 #: Exception → status, detail and outcome (accounts.request_statistics.OUTCOMES). `{}` is replaced by the exception's
 #: own text, where that is ours and stable.
@@ -77,12 +82,42 @@ def in_admin(request: HttpRequest) -> bool:
     return request.path.startswith(reverse("admin:index"))
 
 
-def _handler(status: int, detail: str, admin_page: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """A view of Django's for an error: JSON, but `admin_page` within the admin."""
+def _is_browser(request: HttpRequest) -> bool:
+    """Whether the client asks for HTML by name. Clients of the API accept JSON or anything."""
+    return "text/html" in request.headers.get("Accept", "")
+
+
+def _plain_page(status: int, title: str, text: str) -> Callable[..., HttpResponse]:
+    """A page outside the console, with links that lead back. It reads nothing from the database."""
+
+    @csp_replace(PAGE_POLICY)
+    def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        console = (reverse("admin:index"), "Console")
+        context = {
+            "title": title,
+            "text": text,
+            "links": [console] if in_admin(request) else [(reverse("home"), "Home"), console],
+            "request_id": getattr(request, "request_id", "") if status == 500 else "",
+        }
+        return HttpResponse(render_to_string("callerid/error.html", context), status=status)
+
+    return cast(Callable[..., HttpResponse], page)
+
+
+def _handler(
+    status: int,
+    detail: str,
+    admin_page: Callable[..., HttpResponse],
+    public_page: Callable[..., HttpResponse] | None = None,
+) -> Callable[..., HttpResponse]:
+    """A view of Django's for an error: JSON, but `admin_page` within the admin, and elsewhere `public_page`, if there
+    is one, for browsers."""
 
     def handler(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if in_admin(request):
             return admin_page(request, *args, **kwargs)
+        if public_page is not None and _is_browser(request):
+            return public_page(request)
         return JsonResponse({"detail": detail}, status=status)
 
     return handler
@@ -138,9 +173,13 @@ field_too_long = _handler(
 _denied_page = _console_page(
     403, "Not allowed", "Your roles do not include this. Ask a superuser for one that does.", defaults.permission_denied
 )
+_plain_not_found = _plain_page(404, "Page not found", "There is no page at this address.")
+_plain_server_error = _plain_page(
+    500, "Something went wrong", "The error was logged. Try again; if it happens again, tell whoever runs this service."
+)
 _not_found_page = _console_page(
-    404, "Page not found", "There is no such page, or its record has been deleted.", defaults.page_not_found
+    404, "Page not found", "There is no such page, or its record has been deleted.", _plain_not_found
 )
 permission_denied = _handler(403, "Forbidden", _denied_page)
-not_found = _handler(404, str(exceptions.NotFound.default_detail), _not_found_page)
-server_error = _handler(500, INTERNAL, defaults.server_error)
+not_found = _handler(404, str(exceptions.NotFound.default_detail), _not_found_page, _plain_not_found)
+server_error = _handler(500, INTERNAL, _plain_server_error)

@@ -32,6 +32,8 @@ UNFOLD = {
         lambda request: static("callerid/charts.js"),
         lambda request: static("callerid/accessible.js"),
         lambda request: static("callerid/find.js"),
+        lambda request: static("callerid/copy.js"),
+        lambda request: static("callerid/lists.js"),
     ],
     "DASHBOARD_CALLBACK": "console.dashboard.context",
     "ACCOUNT": {

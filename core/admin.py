@@ -1,7 +1,7 @@
 """Base classes of the console's pages, on django-unfold's."""
 
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial, wraps
 from importlib import import_module
@@ -29,6 +29,8 @@ from unfold.dataclasses import UnfoldAction
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
+from core.bidi import isolated
+
 #: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
 MAX_LISTED = 10_000
 #: Characters of a search.
@@ -39,10 +41,11 @@ MAX_SELECTED = 900
 
 class RelatedPage(NamedTuple):
     """A link from the page of an object to a page of an app above. `permission`: to view that page. `url`: returns its
-    URL for an object."""
+    URL for an object. `details`: what that page says of each of several objects in short, by key, as HTML."""
 
     permission: str
     url: Callable[[Any], str]
+    details: Callable[[Any], dict[Any, str]] = lambda objects: {}
 
 
 #: By model of the object. The app above registers its page with the page's ModelAdmin.
@@ -57,7 +60,8 @@ def import_pages(path: list[str], package: str) -> None:
 
 def html_link(url: str, text: object) -> str:
     """A link that is legible in the light and in the dark theme."""
-    return format_html('<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>', url, text)
+    link = '<a class="text-primary-600 underline dark:text-primary-400" href="{}">{}</a>'
+    return format_html(link, url, isolated(text))
 
 
 def page_url(model: type[Model], page: str, *args: Any) -> str:
@@ -68,6 +72,16 @@ def page_url(model: type[Model], page: str, *args: Any) -> str:
 def change_link(model: str, pk: Any, text: object) -> str:
     """A link to the page of the object with this key of `model`, such as accounts_customer; `-` without a key."""
     return html_link(reverse(f"admin:{model}_change", args=[pk]), text) if pk else "-"
+
+
+def short_id(text: str, url: str = "") -> str:
+    """A request id, shortened if it is long, with a button that copies it (copy.js); `url`: what it links to."""
+    shown = text if len(text) <= 16 else f"{text[:6]}…{text[-6:]}"
+    element = html_link(url, shown) if url else format_html("<span>{}</span>", shown)
+    button = (
+        '<button type="button" class="console-copy-id" data-copy-text="{}" aria-label="Copy request id" title="{}">'
+    )
+    return format_html('<span class="console-id">{}' + button + "</button></span>", element, text, text)
 
 
 def column(text: Callable[[Any], str], description: str, ordering: str | None = None) -> Any:
@@ -151,6 +165,8 @@ def submitted(request: HttpRequest) -> QueryDict | None:
 
 
 class ConsoleAdmin(ModelAdmin):
+    #: What the rows of the list are, if they are not called like the list.
+    counted = ""
     checks_class = ModelAdminChecks  # unfold's reads the actions' permissions from a database that may not be migrated
 
     def history_view(
@@ -281,6 +297,14 @@ class CappedPaginator(Paginator):
         return self._capped_count > MAX_LISTED
 
 
+class Selected(NamedTuple):
+    """What a filter selects, the URL of the list without it, and the URL and name of each choice it leaves."""
+
+    note: str
+    clear_url: str
+    choices: Sequence[tuple[str, str]] = ()
+
+
 class IndexedChangeList(ChangeList):
     """Sorts only by the columns in `sortable_by`: Django hides the links of the others, but obeys the URL."""
 
@@ -293,9 +317,29 @@ class IndexedChangeList(ChangeList):
         if not self.params:
             self.full_result_count = self.result_count
 
+    @property
+    def selected(self) -> list[Selected]:
+        """What the search, each filter, and the other parameters of the URL select."""
+        found = []
+        if self.query:
+            found.append(Selected(f'Search: "{self.query}"', self.get_query_string(remove=[SEARCH_VAR])))
+        names = set(self.get_filters_params())
+        for spec in self.filter_specs:
+            every, *choices = spec.choices(self)
+            text = next((choice["display"] for choice in choices if choice["selected"]), "")
+            if text and not every["selected"]:
+                clear_url = self.get_query_string(remove=filter(None, spec.expected_parameters()))
+                found.append(Selected(f"{capfirst(str(spec.title))}: {text}", clear_url))
+            names.difference_update(spec.expected_parameters())
+        for name in sorted(names):
+            text = f"{capfirst(name.partition('__')[0])}: #{self.params[name][-1]}"
+            found.append(Selected(text, self.get_query_string(remove=[name])))
+        return found
+
     def notes(self) -> list[str]:
         """Messages about the limits that the list has reached."""
-        return [f"Only the first {MAX_LISTED:,} are listed."] if self.paginator.is_capped else []
+        which = "newest" if self.queryset.query.order_by[0] == "-pk" else "first"
+        return [f"Showing the {which} {MAX_LISTED:,}."] if self.paginator.is_capped else []
 
 
 class LargeTableAdmin(ConsoleAdmin):
@@ -304,6 +348,7 @@ class LargeTableAdmin(ConsoleAdmin):
     paginator: type[Paginator] = CappedPaginator
     changelist_class: type[ChangeList] = IndexedChangeList
     show_full_result_count = False
+    list_per_page = 25
     show_facets = ShowFacets.NEVER  # a URL could ask for a count by each filter
     #: The only lookups that a URL may use.
     lookups_allowed: tuple[str, ...] = ()

@@ -4,9 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 from django import forms
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from core import numbers
+
+
+class ConfirmationField(forms.BooleanField):
+    """A box that must be ticked."""
+
+    widget = UnfoldBooleanWidget
+    default_error_messages = {"required": "Tick the box to confirm."}
 
 
 class PhoneNumberField(forms.CharField):

@@ -9,23 +9,17 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
-from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
-from django.core.paginator import Paginator
-from django.db.models import DateTimeField, Field, Func, Q, QuerySet, Value
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce
-from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.functional import cached_property
-from django.utils.http import urlencode
-from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget
 
-from core.admin import LargeTableAdmin, ReadOnlyAdmin, require
+from core.list_fields import MomentField, ZoneField, zone_named
+from core.ranges import FIRST, LAST, in_range
 
 #: How many rows of an index are looked through for one page when there are further filters.
 SCANNED = 20_000
@@ -33,38 +27,8 @@ SCANNED = 20_000
 PERIOD = timedelta(hours=24)
 #: As the start of the period in a link: everything.
 EVER = "2000-01-01"
-PAGE_ROWS = 50
-BEFORE_VAR = "before"
+PAGE_ROWS = 25
 _ORDER = "-created_at", "-pk"
-_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-
-
-# --- Fields ----------------------------------------------------------------------------------------------------------
-
-
-class MomentField(forms.DateTimeField):
-    """A day, minute or second in UTC: Django's, as browsers send it."""
-
-    def __init__(self, label: str) -> None:
-        widget = UnfoldAdminTextInputWidget(attrs={"type": "datetime-local"})
-        messages = {"invalid": "Enter a time as YYYY-MM-DDTHH:MM."}
-        super().__init__(label=label, required=False, widget=widget, error_messages=messages)
-
-
-def text_field(label: str, placeholder: str, max_length: int) -> forms.CharField:
-    widget = UnfoldAdminTextInputWidget(attrs={"placeholder": placeholder, "autocomplete": "off"})
-    return forms.CharField(label=label, required=False, max_length=max_length, widget=widget)
-
-
-def choice_field(label: str, choices: Any) -> forms.ChoiceField:
-    """`choices`: as a ChoiceField's, or a function that returns a list."""
-    return forms.ChoiceField(
-        label=label,
-        required=False,
-        choices=lambda: [("", "All"), *(choices() if callable(choices) else choices)],
-        widget=UnfoldAdminSelectWidget,
-        error_messages={"invalid_choice": "Select a value from the list."},
-    )
 
 
 # --- Filters ---------------------------------------------------------------------------------------------------------
@@ -134,10 +98,12 @@ class Page:
 
 class ListForm(forms.Form):
     """The filters of a list, and the period that is listed, by default the last 24 hours: `page` reads what they
-    select. Submitted by POST, and then part of the URL, where a day may stand for a moment."""
+    select. Submitted by POST, and then part of the URL, where a day may stand for a moment. The period is in `zone`,
+    in which the list also shows its times."""
 
-    since = MomentField("From (UTC)")
-    until = MomentField("To (UTC)")
+    zone = ZoneField()
+    since = MomentField("From")
+    until = MomentField("To")
 
     #: The first fields; the others are folded on phones, under `more`.
     main: tuple[str, ...]
@@ -152,15 +118,27 @@ class ListForm(forms.Form):
             if len(values[name]) == len("2000-01-01"):
                 values[name] += moment
         self.has_default_period = not (values["since"] or values["until"])
-        if not values["since"]:
-            try:
-                end = self.base_fields["until"].clean(values["until"]) or timezone.now()
-            except ValidationError:
-                end = timezone.now()
-            since = end - min(PERIOD, end - _FIRST)
-            values["since"] = since.replace(tzinfo=None).isoformat(timespec="minutes")
+        self.tzinfo, self.zone_name = zone_named(values["zone"]) or UTC, values["zone"] or "UTC"
         super().__init__(values)
-        self.order_fields([*self.main, *(name for name in self.fields if name not in ("since", "until"))])
+        for each in (self.fields["since"], self.fields["until"]):
+            cast(MomentField, each).zone = self.tzinfo
+            each.label = f"{each.label} ({self.zone_name})"
+        if values["zone"]:
+            cast(Any, self.fields["zone"].widget).choices += [(values["zone"], values["zone"])]
+        if not values["since"]:
+            values["since"] = self._default_since(values["until"])
+        self.order_fields([*self.main, *(name for name in self.fields if name not in ListForm.base_fields)])
+
+    def _default_since(self, until: str) -> str:
+        try:
+            end = self.fields["until"].clean(until) or timezone.now()
+        except ValidationError:
+            end = timezone.now()
+        since = end - min(PERIOD, end - FIRST)
+        try:
+            return since.astimezone(self.tzinfo).replace(tzinfo=None).isoformat(timespec="minutes")
+        except OverflowError:
+            return EVER + "T00:00"
 
     @classmethod
     def from_url(cls, query: Any) -> "ListForm":
@@ -181,7 +159,7 @@ class ListForm(forms.Form):
     @property
     def uses_more(self) -> bool:
         """Whether one of `more_fields` is set."""
-        names = [field.name for field in self.more_fields if field.name not in ("since", "until")]
+        names = [field.name for field in self.more_fields if field.name not in ListForm.base_fields]
         return not self.has_default_period or any(self.data[name] for name in names)
 
     def clean_until(self) -> datetime | None:
@@ -238,7 +216,7 @@ class ListForm(forms.Form):
         The order is spelled out to leave PostgreSQL no choice. It assumes that a value's rows are evenly distributed,
         and for one whose rows are old it would otherwise read everything since.
         """
-        first, last = self.cleaned_data["since"], self.cleaned_data["until"] or _LAST
+        first, last = self.cleaned_data["since"], self.cleaned_data["until"] or LAST
         if before is not None and before.created_at <= last:
             last = before.created_at
             rows = rows.filter(Q(created_at__lt=last) | Q(pk__lt=before.pk))
@@ -255,121 +233,3 @@ class ListForm(forms.Form):
             return rows.filter(created_at__gte=first, created_at__lte=last).order_by(*_ORDER), others
         rows = in_range(rows, leading.column, leading.value, first, last)
         return rows.order_by(f"-{leading.column}", *_ORDER), others
-
-
-def in_range(rows: QuerySet, name: str, value: Any, first: datetime, last: datetime) -> QuerySet:
-    """Rows whose column `name` is `value`, and whose `created_at` is from `first` to `last`, by the index of both.
-
-    For a value that its statistics call common, PostgreSQL would otherwise scan the table, or the index of `created_at`
-    alone, until it has found a page of rows. Order the rows by `-column, -created_at, -pk`.
-    """
-    pair = _Row(name, "created_at")
-    typed = Value(value, rows.model._meta.get_field(name))
-    return rows.filter(
-        GreaterThanOrEqual(pair, _Row(typed, Value(first, DateTimeField()))),
-        LessThanOrEqual(pair, _Row(typed, Value(last, DateTimeField()))),
-    )
-
-
-class _Row(Func):
-    """SQL's `(a, b)`, which compares in the order of an index of both columns."""
-
-    template = "(%(expressions)s)"
-    output_field = Field()
-
-
-# --- The console's page ----------------------------------------------------------------------------------------------
-
-
-class KeysetPaginator(Paginator):
-    """One page, of a list: the next one begins after its last row. No statement counts."""
-
-    template_name = "admin/long_list_pages.html"
-
-
-class LongChangeList(ChangeList):
-    """Lists what a ListForm selects; its fields are the only filters."""
-
-    model_admin: "LongListAdmin"
-    form: ListForm
-    page: Page
-    before: Position | None
-
-    def get_filters_params(self, params: Any = None) -> dict[str, Any]:
-        own = {*self.model_admin.list_form.base_fields, BEFORE_VAR}
-        return {name: value for name, value in super().get_filters_params(params).items() if name not in own}
-
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
-        """No row: `get_results` reads them. Django's refuses every other filter in the URL."""
-        form = self.model_admin.list_form
-        invalid = request.method == "POST"  # LongListAdmin redirects what is valid
-        self.form = form(request.POST) if invalid else form.from_url(request.GET)
-        self.before = Position.parse(request.GET.get(BEFORE_VAR, ""))
-        return super().get_queryset(request, exclude_parameters).none()
-
-    def get_results(self, request: HttpRequest) -> None:
-        rows = self.root_queryset.select_related(*self.model_admin.list_select_related)
-        self.page = self.form.page(rows, self.before)
-        self.result_list: Any = self.page.rows
-        self.paginator = KeysetPaginator(self.page.rows, self.list_per_page)
-        self.result_count = self.full_result_count = len(self.page.rows)
-        self.show_full_result_count = self.show_admin_actions = False
-        self.can_show_all = self.multi_page = False
-
-    def notes(self) -> list[str]:
-        return [each.warning for each in self.form.filters if each.warning]
-
-    # --- For the templates ----------------------------------------------------------------------------------------
-
-    def _url(self, **changes: Any) -> str:
-        """This list with other parameters; None: without one."""
-        parameters = {**self.form.url_parameters(), **changes}
-        return "?" + urlencode({name: value for name, value in parameters.items() if value is not None})
-
-    @property
-    def here_url(self) -> str:
-        return self._url()
-
-    @property
-    def newest_url(self) -> str:
-        return self._url() if self.before else ""
-
-    @property
-    def older_url(self) -> str:
-        return self._url(**{BEFORE_VAR: self.page.older}) if self.page.older else ""
-
-    @property
-    def ever_url(self) -> str:
-        return self._url(since=EVER, until=None)
-
-    @property
-    def selected(self) -> list[tuple[str, str, list[tuple[str, str]]]]:
-        """For each filter what it selects, for one without a visible field the URL without it, and the URL and the name
-        of each choice."""
-        hidden = {field.name for field in self.form.hidden_fields()}
-        return [
-            (
-                each.note,
-                self._url(**{each.name: None}) if each.name in hidden else "",
-                [(self._url(**{each.name: value}), name) for value, name in each.choices or ()],
-            )
-            for each in self.form.filters
-            if each.note
-        ]
-
-
-class LongListAdmin(ReadOnlyAdmin, LargeTableAdmin):
-    """The console's page of a long list. A user who may not view it gets 403, whatever the form has."""
-
-    list_form: type[ListForm]
-    list_select_related: tuple[str, ...] = ()
-    changelist_class = LongChangeList
-    sortable_by = ()
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        require(self.has_view_permission(request))
-        if request.method == "POST":
-            form = self.list_form(request.POST)
-            if form.is_valid():
-                return redirect(f"{request.path}?{urlencode(form.url_parameters())}")
-        return super().changelist_view(request, extra_context)

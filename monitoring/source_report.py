@@ -181,9 +181,9 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     """What the page of a source shows; None for a name that is not configured, not paused, and has no figures in
     `period`. Ten statements.
 
-    `bound`: None if it is no longer configured. `state`: the name of its State, or `unused`. `slots`: the source in
-    each slot that has it or had it. `cost`: None if a price is missing. `steps`: each hour or day of the period, oldest
-    first.
+    `bound`: None if it is no longer configured. `state`: the name of its State, or `unused`. `next_try_at`: None if
+    this process may call it now. `slots`: the source in each slot that has it or had it. `cost`: None if a price is
+    missing. `steps`: each hour or day of the period, oldest first.
     """
     state, since = states(now).get(name), period.since(now)
     bound = state.bound if state else None
@@ -207,6 +207,7 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
         "bound": bound,
         "state": state_name,
         "pause": pause,
+        "next_try_at": _next_try_at(bound, now),
         "slots": slots,
         "cost": None if None in costs else sum(filter(None, costs), Decimal(0)),
         "total": total,
@@ -216,6 +217,12 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
         "check": SourceCheck.objects.filter(pk=name).first(),
         "configuration": _configuration(bound) if bound else [],
     }
+
+
+def _next_try_at(bound: BoundSource | None, now: datetime) -> datetime | None:
+    """When this process may call a source again whose circuit breaker is open."""
+    wait_s = bound.next_try_in_s if bound else 0.0
+    return now + timedelta(seconds=wait_s) if wait_s else None
 
 
 def _configuration(bound: BoundSource) -> list[tuple[str, str]]:

@@ -45,9 +45,22 @@ _SHARED = "shared_"
 LOOKUPS = metrics.Counter(
     "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
 )
-#: Why sources fail (docs/monitoring.md), most urgent first. A connector of the operator's own may have other reasons,
-#: which LOOKUPS does not tell apart.
-REASONS = ("auth", "quota", "rate_limited", "late", "unavailable", "bad_response", "error", *sorted(_NOT_CALLED))
+#: Why sources fail (docs/monitoring.md), most urgent first, and what an operator can do. A connector of the operator's
+#: own may have other reasons, which LOOKUPS does not tell apart.
+_ADVICE = {
+    "auth": "Correct the key, or ask the vendor to enable the account.",
+    "quota": "Top up the account with the vendor, or wait for its next billing period.",
+    "rate_limited": "Lower its concurrency, or ask the vendor for a higher rate limit.",
+    "late": "For a vendor, see its status page; for a local source, the load of the database.",
+    "unavailable": "See the vendor's status page. Pause the source if it stays down.",
+    "bad_response": "Correct the preset or the connector, then run manage.py check_sources.",
+    "error": "See the log, and correct the connector.",
+    "breaker": "Nothing: calls resume when it answers again. Its other failures say why they were stopped.",
+    "busy": "Raise its concurrency, if the vendor allows it.",
+    "no_time": "Put faster sources before it, or raise SEARCH_DEADLINE_S.",
+    "paused": "Resume it when it works again.",
+}
+REASONS = tuple(_ADVICE)
 _METRIC_OUTCOMES = {*_ANSWERED, *_CACHED, *REASONS}
 
 
@@ -73,6 +86,12 @@ def count(slot: str, calls: Iterable[SourceCall]) -> None:
 
 def is_failure(outcome: str) -> bool:
     return outcome not in _ANSWERED | _CACHED
+
+
+def advice(outcome: str) -> str:
+    """What an operator can do about a failure; empty for an answer."""
+    reason = outcome.removeprefix(_SHARED)
+    return _ADVICE.get(reason, "See the log, and correct the connector.") if is_failure(reason) else ""
 
 
 def outcome_text(outcome: str) -> str:

@@ -3,24 +3,19 @@
 import re
 from typing import Any, cast
 
-from django import forms
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.utils.html import format_html
 
 from accounts import credits, tokens
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
 from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin, change_link, column
-from core.long_lists import Filter, ListForm, LongListAdmin, text_field
 
 #: How many rows a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
 MAX_SCANNED = 100_000
-#: How many tokens that a text matches are offered.
-MAX_CANDIDATES = 50
 _BEGIN_ALIKE = "Tokens begin alike: enter the last four characters, or all up to the second dot."
 
 
@@ -140,38 +135,8 @@ class TokenRowsAdmin(ReadOnlyAdmin, LargeTableAdmin):
     """Read-only rows about tokens, with `token` and `created_at`."""
 
     list_select_related: tuple[str, ...] = ("token",)
-    list_per_page = 50
     sortable_by = ()
 
     when = column(lambda row: f"{row.created_at:%Y-%m-%d %H:%M:%S}", "time (UTC)")
     # As text: Django keeps the cell of a foreign key on one line, which makes the table too wide.
     token_link = column(lambda row: change_link("accounts_apitoken", row.token_id, row.token), "token")
-
-
-class TokenListForm(ListForm):
-    token = text_field("Token", "Name, #id, last 4", 200)
-
-    def clean_token(self) -> str:
-        text: str = self.cleaned_data["token"]
-        if problem := token_text_problem(text):
-            raise forms.ValidationError(problem)
-        return text
-
-
-def token_filter(text: str, noun: str) -> Filter:
-    """The rows of the token that `text` means, in a list of `noun`."""
-    matching, is_limited = matching_tokens(text)
-    warning = f"Names are searched among the newest {MAX_SCANNED:,} tokens; #id finds any token." if is_limited else ""
-    found = list(matching.order_by("name", "pk")[:MAX_CANDIDATES])
-    if len(found) != 1:
-        count = f"At least {len(found)}" if len(found) == MAX_CANDIDATES else len(found)
-        # With "#": a number alone also finds the tokens whose names contain it.
-        choices = [(f"#{token.pk}", str(token)) for token in found]
-        note = f'{count} tokens match "{text}". Select one:' if found else ""
-        return Filter("token", choices=choices, note=note, warning=warning)
-    link = change_link("accounts_apitoken", found[0].pk, found[0])
-    return Filter("token", "token_id", found[0].pk, note=format_html("Only {} of {}.", noun, link), warning=warning)
-
-
-class TokenListAdmin(TokenRefusingAdmin, LongListAdmin, TokenRowsAdmin):
-    pass

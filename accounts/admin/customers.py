@@ -18,7 +18,7 @@ from unfold import widgets
 from unfold.admin import TabularInline
 from unfold.enums import ActionVariant
 
-from accounts import customer_figures, customer_links, customers, request_statistics, sales, unknown_charges
+from accounts import customer_figures, customer_links, customers, request_statistics, sales, tokens, unknown_charges
 from accounts.admin import base, token_list
 from accounts.admin.base import TokenRefusingAdmin
 from accounts.admin.charts import requests_chart
@@ -26,6 +26,7 @@ from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, Un
 from accounts.newest import newest
 from core import periods
 from core.admin import ConditionFilter, Secret, column, form_action
+from core.forms import ConfirmationField
 
 EDIT = "accounts.view_customer", "accounts.change_customer"
 NEWEST_ENTRIES = 20
@@ -71,9 +72,7 @@ class LinkForm(forms.Form):
 
 
 class RevokeLinksForm(forms.Form):
-    confirmed = forms.BooleanField(
-        label="Revoke all links to this customer's page.", widget=widgets.UnfoldBooleanWidget
-    )
+    confirmed = ConfirmationField(label="Revoke all links to this customer's page.")
 
 
 class ContactInline(TabularInline):
@@ -158,7 +157,6 @@ class CustomerAdmin(TokenRefusingAdmin):
     search_fields = ("name",)
     search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
     ordering = ("-pk",)
-    list_per_page = 50
     actions_detail = ("link", "revoke_links")
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "–", "contacts")
@@ -186,7 +184,10 @@ class CustomerAdmin(TokenRefusingAdmin):
             return queryset, False
         condition = base.matching_customers(text)
         if not base.is_only_id(text):
-            owners = base.matching_tokens(text)[0].exclude(customer=None)
+            try:
+                owners = base.matching_tokens(text)[0].exclude(customer=None)
+            except tokens.WholeToken:  # the list says so; the field for a customer finds none
+                return queryset.none(), False
             condition |= Q(pk__in=owners.values("customer"))
         return queryset.filter(condition), False
 

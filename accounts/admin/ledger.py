@@ -12,34 +12,66 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import URLPattern, path
+from django.utils.html import format_html
 
 from accounts import credits
 from accounts.admin import ledger_export
-from accounts.admin.base import TokenListAdmin, require_allowance
+from accounts.admin.base import require_allowance
 from accounts.admin.ledger_queries import CompareNumberForm, LedgerForm, RefundForm
+from accounts.admin.token_rows import TokenListAdmin
 from accounts.models import CreditEntry
 from core import history, throttling
-from core.admin import RELATED_PAGES, Unchanged, change_link, column, form_action, html_link, page_url, require
+from core.admin import (
+    RELATED_PAGES,
+    Unchanged,
+    change_link,
+    column,
+    form_action,
+    html_link,
+    page_url,
+    require,
+    short_id,
+)
 from core.hashing import keyed_hash
 
 #: Numbers that one user may compare with entries, and in how many seconds: trying them all would reveal the number.
 COMPARE_RATE = (10, 60)
+REFUND = "accounts.refund_creditentry"
 
 
 def _request_link(entry: CreditEntry) -> str:
-    """A link to the request's page, or the request id of an entry that has none."""
-    if entry.kind != CreditEntry.Kind.SEARCH or not entry.request_id:
-        return entry.request_id or "-"
-    return html_link(RELATED_PAGES[CreditEntry].url(entry), entry.request_id)
+    """The request id, with a link to the request's page if it was a search."""
+    if not entry.request_id:
+        return "-"
+    return short_id(entry.request_id, RELATED_PAGES[CreditEntry].url(entry) if _is_search(entry) else "")
+
+
+def _is_search(entry: CreditEntry) -> bool:
+    return entry.kind == CreditEntry.Kind.SEARCH
+
+
+def _kind(entry: Any) -> str:
+    """With a link that refunds a search, for those who may."""
+    if entry.refunded_by.all():
+        return f"{entry.kind_text}, refunded"
+    if not (_is_search(entry) and getattr(entry, "can_refund", False)):
+        return cast(str, entry.kind_text)
+    link = html_link(page_url(CreditEntry, "refund", entry.pk), "Refund")
+    return format_html("{} <small>{}</small>", entry.get_kind_display(), link)
+
+
+def _details(entry: Any) -> str:
+    """What the request log knows of a search; the reason of another entry, and whose it is."""
+    if _is_search(entry):
+        return getattr(entry, "details", "") or "-"
+    more = ", ".join(filter(None, (entry.actor and f"by {entry.actor}", entry.reference)))
+    return format_html("{} <small>{}</small>", entry.reason, more) if entry.reason else more or "-"
 
 
 @admin.register(CreditEntry)
 class CreditEntryAdmin(TokenListAdmin):
     list_form = LedgerForm
-    list_display = (
-        *("when", "token_link", "kind_text", "signed_amount", "balance", "request_link", "reason_text", "by"),
-        "reference_text",
-    )
+    list_display = ("when", "token_link", "kind_text", "signed_amount", "balance", "details", "request_link")
     list_display_links = ("when",)
     actions_detail = ("refund", "check_number")
 
@@ -47,15 +79,23 @@ class CreditEntryAdmin(TokenListAdmin):
         refunds = CreditEntry.objects.filter(refunds__isnull=False).only("refunds")
         return super().get_queryset(request).prefetch_related(Prefetch("refunded_by", refunds))
 
+    def complete(self, request: HttpRequest, rows: list[Any]) -> None:
+        related, can_refund = RELATED_PAGES[CreditEntry], request.user.has_perm(REFUND)
+        details = related.details(rows) if request.user.has_perm(related.permission) else {}
+        for entry in rows:
+            entry.details, entry.can_refund = details.get(entry.pk, ""), can_refund
+
     # --- Columns and fields ---------------------------------------------------------------------------------------
 
     signed_amount = column(lambda entry: f"{entry.amount:+,}" if entry.amount else "0", "credits")
     balance = column(lambda entry: f"{entry.balance_after:,}", "balance")
     request_link = column(_request_link, "request id")
-    reason_text = column(lambda entry: entry.reason or "-", "reason")
-    by = column(lambda entry: entry.actor or "-", "by")
-    reference_text = column(lambda entry: entry.reference or "-", "reference")
-    kind_text = column(lambda entry: f"{entry.kind_text}{', refunded' if entry.refunded_by.all() else ''}", "kind")
+    kind_text = column(_kind, "kind")
+    details = column(_details, "details")
+    outcome = column(
+        lambda entry: RELATED_PAGES[CreditEntry].details([entry]).get(entry.pk, "No longer in the request log."),
+        "outcome",
+    )
     paid = column(lambda entry: f"{entry.price.normalize():,f} {settings.CURRENCY}", "price")
     number = column(
         lambda entry: (
@@ -81,7 +121,8 @@ class CreditEntryAdmin(TokenListAdmin):
     def get_fields(self, request: HttpRequest, obj: CreditEntry | None = None) -> tuple[str, ...]:
         fields = ("when", "token_link", "kind", "signed_amount", "balance")
         if obj is not None and obj.kind == CreditEntry.Kind.SEARCH:
-            return (*fields, "request_link", "number", "refund_link")
+            logged = ("outcome",) if request.user.has_perm(RELATED_PAGES[CreditEntry].permission) else ()
+            return (*fields, "request_link", *logged, "number", "refund_link")
         if obj is not None and obj.kind == CreditEntry.Kind.TRANSFER:
             return (*fields, "other_token_link", "counterpart_link", "actor", "reason", "reference")
         refund = obj is not None and obj.kind == CreditEntry.Kind.REFUND
@@ -126,7 +167,7 @@ class CreditEntryAdmin(TokenListAdmin):
             return obj.kind == CreditEntry.Kind.SEARCH and not obj.refunded_by.all()
         return obj.number_hash is not None
 
-    @form_action("Refund this search", "view", "accounts.refund_creditentry", form=RefundForm)
+    @form_action("Refund this search", "view", REFUND, form=RefundForm)
     def refund(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:
         actor, reason = request.user.get_username(), data["reason"]
         try:

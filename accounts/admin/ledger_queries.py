@@ -6,15 +6,13 @@ from typing import Any
 
 from django import forms
 from django.db.models import Q
-from django.utils.html import format_html
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from accounts.admin.base import TokenListForm, token_filter
-from accounts.models import CreditEntry, Customer
-from accounts.newest import newest
-from core.admin import change_link
+from accounts.admin.token_rows import TokenListForm, customer_filter, token_filter
+from accounts.models import CreditEntry
 from core.forms import PhoneNumberField
-from core.long_lists import Filter, choice_field, text_field
+from core.list_fields import choice_field, text_field
+from core.long_lists import Filter
 
 #: A choice of `kind` beside the kinds: what operators did.
 EXCEPT_SEARCHES = "booked"
@@ -24,14 +22,8 @@ class LedgerForm(TokenListForm):
     request_id = text_field("Request id", "X-Request-ID", 64)
     reference = text_field("Reference", "Of a top-up, e.g. an invoice", 100)
     kind = choice_field("Kind", [(EXCEPT_SEARCHES, "All except searches"), *CreditEntry.Kind.choices])
-    customer = forms.ModelChoiceField(
-        Customer.objects.all(),
-        required=False,
-        widget=forms.HiddenInput,
-        error_messages={"invalid_choice": "This customer does not exist."},
-    )
 
-    main = ("token", "request_id", "reference")
+    main = ("token", "customer", "request_id", "reference")
     more = "Kind and time"
     noun = "ledger entries"
 
@@ -48,11 +40,8 @@ class LedgerForm(TokenListForm):
                 # Few entries, which have an index of their own.
                 token = replace(token, column="", index_condition=booked & Q(token_id=token.value))
             yield token
-        if customer := data["customer"]:
-            ids = list(customer.tokens.values_list("pk", flat=True))
-            link = change_link("accounts_customer", customer.pk, customer)
-            note = format_html("Only entries of tokens of {}.", link)
-            yield Filter("customer", "token_id", ids, newest=newest, note=note)
+        if data["customer"]:
+            yield customer_filter(data["customer"], "entries")
         if kind:
             yield Filter("kind", index_condition=booked, condition=Q() if kind == EXCEPT_SEARCHES else Q(kind=kind))
 

@@ -13,16 +13,17 @@ from django.db.models import QuerySet
 from django.utils.functional import lazy
 from unfold import widgets
 
-from accounts import customers, tokens
+from accounts import customers
+from accounts.admin.customer_field import CustomerField
 from accounts.models import MAX_RATE_LIMIT, ApiToken, Customer
+from core.forms import ConfirmationField
 
-MAX_GRACE_MINUTES = int(tokens.MAX_GRACE.total_seconds()) // 60
+#: How long the old token keeps working after a rotation: minutes and their name.
+GRACES = {0: "none", 60: "1 hour", 24 * 60: "1 day", 7 * 24 * 60: "7 days"}
 #: A day for the customer to switch over.
 DEFAULT_GRACE_MINUTES = 24 * 60
 #: How many tokens one page tops up.
 MAX_AT_ONCE = 900
-#: How many customers a form suggests.
-MAX_SUGGESTED = 1_000
 
 _integer = partial(forms.IntegerField, widget=widgets.UnfoldAdminIntegerFieldWidget)
 _text = partial(forms.CharField, max_length=200, widget=widgets.UnfoldAdminTextInputWidget)
@@ -53,37 +54,6 @@ def _rate_limits() -> str:
     return f"Requests in {window_s} seconds, 1 to {MAX_RATE_LIMIT:,}. Leave empty for the default, {limit:,}.{of_tests}"
 
 
-class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
-    """A text field that suggests the newest customers."""
-
-    template_name = "admin/accounts/customer_field.html"
-
-    def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
-        context = super().get_context(name, value, {**(attrs or {}), "list": f"{name}_list", "autocomplete": "off"})
-        return {**context, "suggestions": Customer.objects.order_by("-pk")[:MAX_SUGGESTED]}
-
-
-class CustomerField(forms.ModelChoiceField):
-    """A customer by name or id (customers.get_by_name_or_id): there may be too many for a list."""
-
-    widget = CustomerWidget
-    # For the model's own check of the foreign key.
-    default_error_messages = {"invalid": "This customer was deleted meanwhile. Choose another customer."}
-
-    def prepare_value(self, value: Any) -> Any:
-        if isinstance(value, int):
-            value = Customer.objects.filter(pk=value).first()
-        return value if value is None else str(value)
-
-    def to_python(self, value: Any) -> Customer | None:
-        if value in self.empty_values or not str(value).strip():
-            return None
-        try:
-            return customers.get_by_name_or_id(str(value))
-        except ValueError as error:
-            raise forms.ValidationError(str(error)) from error
-
-
 class OnceForm(forms.Form):
     """Takes effect once however often it is submitted: `once` is new on each page, and the ledger's reference."""
 
@@ -91,9 +61,7 @@ class OnceForm(forms.Form):
 
 
 class ApiTokenForm(forms.ModelForm):
-    customer = CustomerField(
-        Customer.objects.all(), required=False, help_text="Name or #id of the customer who owns the token."
-    )
+    customer = CustomerField(help_text="Name or #id of the customer who owns the token.")
 
     class Meta:
         model = ApiToken
@@ -182,7 +150,7 @@ class AdjustForm(TopUpForm):
     price = _price(
         help_text="Only if the correction changes what the customer has paid: negative for a negative amount."
     )
-    confirmed = _checkbox(label="Change the balance of this token now. The ledger entry is permanent.")
+    confirmed = ConfirmationField(label="Change the balance of this token now. The ledger entry is permanent.")
 
 
 class TargetField(forms.ModelChoiceField):
@@ -214,11 +182,13 @@ class MoveCreditsForm(OnceForm):
 class RotateForm(forms.Form):
     """`expires_at` identifies the token that the page shows, so that a double click does not end the grace period."""
 
-    grace_minutes = _integer(
-        min_value=0,
-        max_value=MAX_GRACE_MINUTES,
+    grace_minutes = forms.TypedChoiceField(
+        label="Old token keeps working for",
+        choices=list(GRACES.items()),
+        coerce=int,
         initial=DEFAULT_GRACE_MINUTES,
-        help_text="Keep the old token valid for (minutes): 1440 = one day, 0 = stop immediately.",
+        widget=widgets.UnfoldAdminSelectWidget,
+        help_text="For the customer to switch to the new one. None: it stops working immediately.",
     )
     reason = _text(help_text="Shown in the history.")
     expires_at = forms.CharField(widget=forms.HiddenInput)
@@ -235,7 +205,7 @@ class RevokeForm(forms.Form):
         empty_label="Leave them on this token",
         help_text="Credits that stay can only be moved later, not spent.",
     )
-    confirmed = _checkbox(label="Refuse all requests with this token permanently.")
+    confirmed = ConfirmationField(label="Refuse all requests with this token permanently.")
 
     def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

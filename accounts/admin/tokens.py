@@ -5,21 +5,17 @@ A token's JWT appears in the response to the POST that made it and nowhere else:
 
 import json
 import logging
-from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
 from django.template.loader import render_to_string
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import Truncator
@@ -28,19 +24,19 @@ from unfold.enums import ActionVariant
 
 from accounts import credits, request_statistics, tokens
 from accounts.admin import base, token_list
-from accounts.admin.base import TokenRefusingAdmin, require_allowance
+from accounts.admin.base import require_allowance
 from accounts.admin.charts import requests_chart
 from accounts.admin.token_forms import (
-    MAX_AT_ONCE,
+    GRACES,
     AdjustForm,
     ApiTokenForm,
-    BulkTopUpForm,
     IssueForm,
     MoveCreditsForm,
     RevokeForm,
     RotateForm,
     TopUpForm,
 )
+from accounts.admin.top_ups import TOP_UP, TopUpAdmin
 from accounts.models import ApiToken, CreditEntry
 from core.admin import RELATED_PAGES, Secret, Unchanged, column, form_action, require, submitted
 from core.numbers import EXAMPLE_NUMBER
@@ -51,8 +47,7 @@ TEST_EXAMPLE_NUMBER = "12125550100"  # one of lookup.test_mode.CASES
 NEWEST_ENTRIES = 20
 
 
-TOP_UP = "accounts.top_up_apitoken"
-MOVE_CREDITS = "accounts.transfer_apitoken"
+ADD_CUSTOMER, MOVE_CREDITS = "accounts.add_customer", "accounts.transfer_apitoken"
 
 
 def _test_badge() -> str:
@@ -60,7 +55,7 @@ def _test_badge() -> str:
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(TokenRefusingAdmin):
+class ApiTokenAdmin(TopUpAdmin):
     form = ApiTokenForm
     changelist_class = token_list.TokenList
     fields = ("name", "customer", "note", "rate_limit", "contact", "low_balance_at")
@@ -80,7 +75,6 @@ class ApiTokenAdmin(TokenRefusingAdmin):
     search_fields = ("name", "note", "contact")
     search_help_text = "Name, note, contact, #id or the token's last 4 characters"
     ordering = ("-pk",)
-    actions = ("top_up_selected",)
     actions_detail = ("top_up", "adjust", "move_credits", "rotate", "revoke")
 
     # --- The list ------------------------------------------------------------------------------------------------
@@ -88,9 +82,12 @@ class ApiTokenAdmin(TokenRefusingAdmin):
     hint = column(lambda token: token.hint, "token")
     name_and_customer = column(
         lambda token: (
-            format_html('{}<small class="block">{}</small>', token.name, Truncator(token.customer.name).chars(40))
+            format_html(
+                '<bdi>{}</bdi><small class="block"><bdi>{}</bdi></small>',
+                *(token.name, Truncator(token.customer.name).chars(40)),
+            )
             if token.customer
-            else token.name
+            else format_html("<bdi>{}</bdi>", token.name)
         ),
         "name",
         "name",
@@ -131,6 +128,12 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         """Tokens are revoked, never deleted: their ledger is kept."""
         return False
 
+    def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        form = super().get_form(request, *args, **kwargs)
+        if "customer" in form.base_fields:
+            form.base_fields["customer"].widget.can_create = request.user.has_perm(ADD_CUSTOMER)
+        return form
+
     def save_model(self, request: HttpRequest, obj: ApiToken, form: forms.ModelForm, change: bool) -> None:
         """Save the edited columns only: saving all of them would undo what searches have charged meanwhile."""
         require(change)  # Django's "save as new" must not bypass `tokens.issue`
@@ -153,10 +156,6 @@ class ApiTokenAdmin(TokenRefusingAdmin):
             "entries": token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES],
         }
 
-    def get_urls(self) -> list[URLPattern]:
-        bulk = self.admin_site.admin_view(self.top_up_selected_view)
-        return [path("top-up/", bulk, name="accounts_apitoken_top_up_selected"), *super().get_urls()]
-
     # --- Issue, top up, adjust, move credits, rotate, revoke -----------------------------------------------------
 
     def add_view(
@@ -169,6 +168,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
 
         customer_id = base.id_in(request.GET.get("customer", ""))  # from the customer's page
         form = IssueForm(submitted(request), initial={"customer": customer_id})
+        form.fields["customer"].widget.can_create = request.user.has_perm(ADD_CUSTOMER)
         explanation = "You will see the token once, after issuing."
         return self.form_page(
             request, form, perform, title="Issue an API token", button="Issue", explanation=explanation
@@ -219,7 +219,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         variant=ActionVariant.PRIMARY,
     )
     def top_up(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        return self._record(request, credits.top_up, obj, data)
+        return self.record(request, credits.top_up, obj, data)
 
     @form_action(
         "Adjust",
@@ -229,7 +229,7 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         explanation="Corrects the balance with a ledger entry. For purchases, use Top up.",
     )
     def adjust(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        return self._record(request, credits.adjust, obj, data)
+        return self.record(request, credits.adjust, obj, data)
 
     @form_action(
         "Move credits",
@@ -264,8 +264,8 @@ class ApiTokenAdmin(TokenRefusingAdmin):
                 "This token was rotated after you opened this page. Reload the page to rotate it again."
             )
         issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
-        grace = f"Rotated with a grace period of {data['grace_minutes']} minutes."
-        self.log_change(request, token, f"{grace} {data['reason']}")
+        grace = f"The old token keeps working for: {GRACES[data['grace_minutes']]}."
+        self.log_change(request, token, f"Rotated. {grace} {data['reason']}")
         return self._shown_once(request, issued, title="API token rotated")
 
     @form_action(
@@ -294,33 +294,6 @@ class ApiTokenAdmin(TokenRefusingAdmin):
         self.log_change(request, moved.taken.other_token, received)
         return message
 
-    def _record(
-        self,
-        request: HttpRequest,
-        service: Callable[..., tuple[CreditEntry, bool]],
-        token: ApiToken,
-        data: dict[str, Any],
-    ) -> str:
-        """Within a transaction: write a ledger entry by `service`, unless the reference has one. The message."""
-        require_allowance(request, data["amount"], token.entries.filter(reference=data["reference"]))
-        fields = {name: data[name] for name in ("amount", "price", "reason", "reference")}
-        try:
-            entry, is_new = service(token=token, actor=request.user.get_username(), **fields)
-        except credits.ReferenceUsed:
-            if data["own_reference"]:
-                raise
-            raise ValueError(
-                "This page was submitted before with another amount or price. Open it again to add another entry."
-            ) from None
-        what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
-        if data["own_reference"]:
-            what += f", reference {entry.reference}"
-        if not is_new:
-            return Unchanged(f"Already recorded ({what}); nothing added.")
-        message = f"Added {what}, balance {entry.balance_after:,}. {entry.reason}"
-        self.log_change(request, token, message)
-        return message
-
     def _shown_once(self, request: HttpRequest, issued: tokens.Issued, *, title: str) -> HttpResponse:
         token = issued.token
         body = json.dumps(
@@ -338,66 +311,3 @@ class ApiTokenAdmin(TokenRefusingAdmin):
             warning="Copy this token now. It is not stored and will not be shown again.",
             note=f"The previous token works until {until:%Y-%m-%d %H:%M} UTC." if until else "",
         )
-
-    # --- Top up several tokens -----------------------------------------------------------------------------------
-
-    def has_top_up_permission(self, request: HttpRequest) -> bool:
-        return self.has_view_permission(request) and request.user.has_perm(TOP_UP)
-
-    @admin.action(description="Top up selected API tokens", permissions=["top_up"])
-    def top_up_selected(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
-        """Shows the form, which is submitted to top_up_selected_view."""
-        chosen = list(queryset.filter(revoked_at=None, is_test=False).order_by("pk")[: MAX_AT_ONCE + 1])
-        if not 1 <= len(chosen) <= MAX_AT_ONCE:
-            text = f"Select 1 to {MAX_AT_ONCE} tokens that are neither revoked nor test tokens."
-            self.message_user(request, text, messages.ERROR)
-            return None
-        form = BulkTopUpForm(initial={"tokens": ",".join(str(token.pk) for token in chosen)})
-        return self._bulk_page(request, form, chosen)
-
-    def top_up_selected_view(self, request: HttpRequest) -> HttpResponse:
-        require(self.has_top_up_permission(request))
-        if request.method != "POST":
-            return redirect("admin:accounts_apitoken_changelist")
-        form = BulkTopUpForm(request.POST)
-        form.full_clean()
-        return self._bulk_page(request, form, form.cleaned_data.get("tokens", []))
-
-    def _bulk_page(self, request: HttpRequest, form: BulkTopUpForm, chosen: list[ApiToken]) -> HttpResponse:
-        names = Truncator(", ".join(map(str, chosen))).chars(1_000)
-        return self.form_page(
-            request,
-            form,
-            partial(self._top_up_each, request),
-            atomic=False,
-            title="Top up selected API tokens",
-            button="Top up",
-            explanation=f"Adds the amount to each of {len(chosen)} tokens: {names}. "
-            "Resubmitting will not add credits twice.",
-            form_url=reverse("admin:accounts_apitoken_top_up_selected"),
-            error_title="Not all tokens were topped up.",
-        )
-
-    def _top_up_each(self, request: HttpRequest, data: dict[str, Any]) -> str:
-        """Each token in its own transaction (see credits.change_balance); resubmitting retries what failed."""
-        chosen: list[ApiToken] = data["tokens"]
-        added, failed, refused = 0, [], []
-        for token in chosen:
-            try:
-                with transaction.atomic():
-                    added += not isinstance(self._record(request, credits.top_up, token, data), Unchanged)
-            except ValueError as error:
-                refused.append(f"{token}: {error}")
-            except DatabaseError as error:  # its text may hold what was typed
-                log.warning("top-up failed: token=%d %s", token.pk, type(error).__name__)
-                failed.append(str(token))
-        if failed or refused:
-            sentences = [f"{len(failed) + len(refused)} of {len(chosen)} tokens were not topped up."]
-            if failed:
-                sentences.append(f"Database errors; submit again to retry only these: {', '.join(failed)}.")
-            raise ValidationError([*sentences, *refused])
-        if not added:
-            reference = data["own_reference"]
-            by = f"with reference {reference}" if reference else "when this page was submitted before"
-            return Unchanged(f"Already recorded {by}; nothing added.")
-        return f"Added {data['amount']:,} credits to each of {added} tokens. {data['reason']}"

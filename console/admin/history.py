@@ -20,6 +20,7 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     list_display = ("when", "user", "action", "target", "message")
     fields = ("when", "user", "action", "target_type", "target", "message")
     list_select_related = ("user", "content_type")
+    counted = "entries"
     sortable_by = ("when",)
     search_fields = ("user",)
     search_help_text = "Search by user"
@@ -40,7 +41,9 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     @admin.display(description="object")
     def target(self, entry: LogEntry) -> str:
         url = None if entry.is_deletion() else entry.get_admin_url()
-        name = f"{entry.content_type.name} {entry.object_repr}" if entry.content_type else entry.object_repr
+        name, kind = entry.object_repr, entry.content_type.name if entry.content_type else ""
+        if not name.lower().startswith(kind):
+            name = f"{kind} {name}"
         if not url or not entry.object_id:  # deleted or erased
             return name
         return html_link(url, name)

@@ -270,4 +270,13 @@ class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
         """Offer only permissions that some role has: the others have no effect."""
         codenames = {name.partition(".")[2] for name in set().union(*ROLES.values())}
         kwargs["queryset"] = Permission.objects.filter(codename__in=codenames)
-        return super().formfield_for_manytomany(db_field, request, **kwargs)
+        field = super().formfield_for_manytomany(db_field, request, **kwargs)
+        if isinstance(field, forms.ModelMultipleChoiceField):
+            field.label_from_instance = _permission_label  # type: ignore[method-assign, assignment]
+        return field
+
+
+def _permission_label(permission: Any) -> str:
+    """Django's, with the value of the setting that limits support users."""
+    limit = f"up to {settings.SUPPORT_CREDITS_PER_DAY:,} credits a day"
+    return str(permission).replace("within SUPPORT_CREDITS_PER_DAY", limit)

@@ -68,7 +68,6 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     list_before_template = "admin/monitoring/incident/checked.html"
     list_filter = (StateFilter, KindFilter)
     lookups_allowed = ("state", "kind")
-    list_per_page = 50
     actions_list = ("send_test",)
     ordering = ("-pk",)
     sortable_by = ()

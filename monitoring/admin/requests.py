@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,25 +12,29 @@ from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
+from django.utils.safestring import mark_safe
 
-from accounts.admin.base import TokenListAdmin, TokenListForm, token_filter
+from accounts.admin.ledger import REFUND
+from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_filter, token_filter
 from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
-from core.admin import RELATED_PAGES, RelatedPage, change_link, column, page_url
+from core.admin import RELATED_PAGES, RelatedPage, change_link, column, html_link, page_url, short_id
 from core.forms import PhoneNumberField
 from core.hashing import keyed_hash
-from core.long_lists import Filter, choice_field, text_field
+from core.list_fields import choice_field, text_field
+from core.long_lists import Filter
 from lookup.search import SLOTS
 from lookup.source_actions import configured
+from monitoring import charges
 from monitoring.models import RequestLogEntry
-from monitoring.source_statistics import REASONS, is_failure, outcome_text
+from monitoring.source_statistics import REASONS, advice, is_failure, outcome_text
 from monitoring.templatetags.figures import milliseconds
 
 ANY = "any"
 SLOT_NAMES = {"source_a": "Source A", "source_b": "Source B"}
+#: A mark of a charge: charges.repeated.
+_REPEATED = mark_safe('<strong class="console-repeated">repeated within 1 minute</strong>')
 STATUSES = (200, 400, 403, 429, 500, 503)
-#: The answer is logged after the ledger entry is written.
-MAX_WRITE_DELAY = timedelta(minutes=1)
 
 
 # --- Filters ---------------------------------------------------------------------------------------------------------
@@ -54,7 +57,7 @@ class RequestLogForm(TokenListForm):
     reason = choice_field("Reason", [(reason, reason.replace("_", " ")) for reason in REASONS])
     number_hash = forms.RegexField(r"[0-9a-f]{64}\Z", required=False, max_length=64, widget=forms.HiddenInput)
 
-    main = ("token", "request_id", "number")
+    main = ("token", "customer", "request_id", "number")
     more = "Outcome, source and time"
     noun = "requests"
     empty_help = "They appear here about 2 seconds after they were answered."
@@ -90,6 +93,10 @@ class RequestLogForm(TokenListForm):
             yield _failed(data["failed"], data["reason"])
         if data["outcome"]:
             yield Filter("outcome", "outcome", data["outcome"])
+        if data["customer"]:
+            others = ("token", "request_id", "number", "number_hash", "outcome", "status", "failed", "reason")
+            is_only_filter = not any(data[name] for name in others)
+            yield customer_filter(data["customer"], "requests", is_only_filter=is_only_filter)
 
 
 def _failed(failed: str, reason: str) -> Filter:
@@ -114,19 +121,41 @@ def _requests_of(token: ApiToken) -> str:
 
 def _request_of(entry: CreditEntry) -> str:
     """Clients may send the same request id with every search."""
-    minute, next_minute = (f"{at:%Y-%m-%dT%H:%M}" for at in (entry.created_at, entry.created_at + MAX_WRITE_DELAY))
+    minute, next_minute = (
+        f"{at:%Y-%m-%dT%H:%M}" for at in (entry.created_at, entry.created_at + charges.MAX_WRITE_DELAY)
+    )
     return _list_url(request_id=entry.request_id, since=minute, until=next_minute)
 
 
+def _details_of(entries: Sequence[CreditEntry]) -> dict[int, str]:
+    logged = charges.requests_of(entries)
+    repeated = charges.repeated(list(logged.values()))
+    return {pk: _outcome_and_number(row, row.pk in repeated) for pk, row in logged.items()}
+
+
+def _outcome_and_number(row: RequestLogEntry, is_repeated: bool) -> str:
+    text = format_html("{} <small>{}</small>", OUTCOMES.get(row.outcome, row.outcome), row.number_mask)
+    return format_html("{} {}", text, _REPEATED) if is_repeated else text
+
+
+def _charged(row: Any) -> str:
+    """With what was done about the charge, and a link that refunds it, for those who may (RequestLogAdmin.complete)."""
+    if not row.charged:
+        return "no, replayed" if row.replayed else "no"
+    mark = _REPEATED if getattr(row, "is_repeated", False) else ""
+    if getattr(row, "is_refunded", False):
+        return format_html("1 credit, refunded {}", mark)
+    if not getattr(row, "can_refund", False) or row.entry_id is None:
+        return format_html("1 credit {}", mark)
+    link = html_link(page_url(CreditEntry, "refund", row.entry_id), "Refund")
+    return format_html("1 credit <small>{}</small> {}", link, mark)
+
+
 RELATED_PAGES[ApiToken] = RelatedPage("monitoring.view_requestlogentry", _requests_of)
-RELATED_PAGES[CreditEntry] = RelatedPage("monitoring.view_requestlogentry", _request_of)
+RELATED_PAGES[CreditEntry] = RelatedPage("monitoring.view_requestlogentry", _request_of, _details_of)
 
 
 _KEY_TEXTS = {True: "yes", False: "no", None: "not recorded"}
-
-
-def _charged(row: RequestLogEntry) -> str:
-    return "1 credit" if row.charged else "no, replayed" if row.replayed else "no"
 
 
 def _ms(us: int | None) -> str:
@@ -136,7 +165,7 @@ def _ms(us: int | None) -> str:
 def _call(connector: str, outcome: str, us: int | None, hint: str) -> dict[str, Any]:
     """What one connector did in a search."""
     row = {"connector": connector, "failed": is_failure(outcome), "text": outcome_text(outcome)}
-    return {**row, "ms": _ms(us), "hint": hint}
+    return {**row, "ms": _ms(us), "hint": hint, "advice": advice(outcome)}
 
 
 def _slot_text(row: RequestLogEntry, slot: str) -> str:
@@ -160,22 +189,14 @@ def _slot(row: RequestLogEntry, slot: str) -> dict[str, Any]:
 class RequestLogAdmin(TokenListAdmin):
     list_form = RequestLogForm
     list_display = (
-        "when_and_id",
-        "token_link",
-        "number",
-        "status_text",
-        "source_a_text",
-        "source_b_text",
-        "charged_and_key",
+        *("when", "token_link", "number", "status_text", "source_a_text", "source_b_text", "charged_and_key"),
+        "short_request_id",
     )
-    list_display_links = ("when_and_id",)
+    list_display_links = ("when",)
 
     # --- Columns and fields ---------------------------------------------------------------------------------------
 
-    when_and_id = column(
-        lambda row: format_html("{} <small>{}</small>", f"{row.created_at:%Y-%m-%d %H:%M:%S}", row.request_id),
-        "time (UTC), request id",
-    )
+    short_request_id = column(lambda row: short_id(row.request_id), "request id")
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
     charged_text = column(_charged, "charged")
@@ -210,6 +231,20 @@ class RequestLogAdmin(TokenListAdmin):
         return {"title": "Request", "subtitle": None, "slots": [_slot(obj, slot) for slot in SLOTS]}
 
     # --- Pages ----------------------------------------------------------------------------------------------------
+
+    def complete(self, request: HttpRequest, rows: list[Any]) -> None:
+        """What the ledger knows of the charges, and whether the user may refund them."""
+        repeated = charges.repeated(rows)
+        refunded = charges.refunded([row.entry_id for row in rows if row.entry_id])
+        can_refund = request.user.has_perms(["accounts.view_creditentry", REFUND])
+        for row in rows:
+            row.is_repeated, row.is_refunded = row.pk in repeated, row.entry_id in refunded
+            row.can_refund = can_refund
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        if row := super().get_object(request, object_id, from_field):
+            self.complete(request, [row])
+        return row
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not settings.REQUEST_LOG_DAYS:

@@ -14,7 +14,7 @@ from core.forms import PhoneNumberField
 from lookup.answers import Answer, Failed, Found
 from lookup.search import RULES_SOURCE, SearchResult, bound_sources, search
 from lookup.serializers import search_data
-from monitoring.source_statistics import is_failure, outcome_text
+from monitoring.source_statistics import advice, is_failure, outcome_text
 from phonebook import rules
 from phonebook.models import Contact, NumberRule
 
@@ -96,7 +96,8 @@ def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
     for name in names:
         row: dict[str, Any] = {"slot": slot, "name": name, "has_page": name != RULES_SOURCE, "elapsed_ms": None}
         if call := calls.get(name):
-            row |= {"outcome": outcome_text(call.outcome), "failed": is_failure(call.outcome), "hint": call.hint}
+            row |= {"outcome": outcome_text(call.outcome), "failed": is_failure(call.outcome)}
+            row |= {"hint": call.hint, "advice": advice(call.outcome)}
             row["supplied"] = ", ".join(field for field, by in suppliers.items() if by == name)
             if call.elapsed_s is not None:
                 row["elapsed_ms"] = call.elapsed_s * 1000

@@ -6,6 +6,7 @@ from decimal import Decimal
 from django import template
 
 from core import numbers
+from monitoring import source_statistics
 from monitoring.source_statistics import BOUNDS_MS
 
 register = template.Library()
@@ -26,6 +27,11 @@ def money(value: Decimal) -> str:
     exponent = value.as_tuple().exponent
     decimals = -exponent if isinstance(exponent, int) else 0
     return f"{value:,.{max(2, decimals)}f}"
+
+
+@register.filter
+def advice(outcome: str) -> str:
+    return source_statistics.advice(outcome) or "-"
 
 
 @register.filter

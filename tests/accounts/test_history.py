@@ -19,6 +19,7 @@ from accounts.models import ApiToken, CreditEntry
 from core import history as console_history
 from tests.account_fixtures import tokens_of_one_customer
 from tests.accounts.admin.pages import LEDGER, history
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -149,6 +150,18 @@ def test_each_export_is_recorded_with_its_file_name(admin_client: Client, token:
         ("admin", "Exported ledger-from-2000-01-01T0000.csv: entries that match a text."),
     ]
     assert "exported" in admin_client.get("/admin/admin/logentry/").text
+
+
+def test_history_counts_entries_and_names_an_object_once(
+    admin_client: Client, token: ApiToken, search: CreditEntry
+) -> None:
+    admin_client.post(f"/admin/accounts/creditentry/{search.pk}/refund/", {"reason": "sorry"})
+    admin_client.post(f"/admin/accounts/apitoken/{token.pk}/change/", {"name": "renamed"})
+    text = words(admin_client.get("/admin/admin/logentry/").text)
+    assert f" Ledger entry {search.pk} " in text
+    assert "ledger entry Ledger" not in text
+    assert f" API token renamed (#{token.pk}) " in text
+    assert " 2 entries" in text
 
 
 def test_refused_export_is_not_recorded(admin_client: Client, token: ApiToken) -> None:

@@ -161,3 +161,57 @@ def admin_page(browser: "Browser", service: Service, watch: Watch, _admin_sessio
     """The same, logged in as the superuser."""
     with _open(browser, service, watch, _admin_session) as page:
         yield page
+
+
+# A month of a service, a token in every state, the longest names, and rows that only operators create.
+_FILL = """
+import json
+from datetime import timedelta
+from django.utils import timezone
+from accounts import credits, customer_links, tokens
+from accounts.models import ApiToken, CreditEntry, Customer, TokenDay
+from lookup.models import SourceCheck, SourcePause
+from monitoring.models import Incident, Notice, RequestLogEntry
+from tests.month import fill
+now, made = timezone.now(), fill()
+name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
+for model in (Customer, ApiToken):
+    model.objects.filter(pk=made[model._meta.model_name.removeprefix("api")]).update(name=name)
+customer = Customer.objects.get(pk=made["customer"])
+credits.refund(entry=CreditEntry.objects.get(pk=made["search"]), actor="boss", reason="the customer was right")
+tokens.revoke(token=tokens.issue(name="revoked", initial_credits=5, actor="boss").token, reason="lost laptop")
+tokens.rotate(token=tokens.issue(name="rotated", initial_credits=0, actor="boss").token, grace=timedelta(hours=5))
+tokens.revoke(token=tokens.issue(name="old shop", initial_credits=5, actor="boss", customer=customer).token)
+test_token = tokens.issue(
+    name="sandbox", actor="boss", is_test=True, reason="for the integrator", customer=customer
+).token
+TokenDay.objects.bulk_create(
+    TokenDay(token=test_token, day=(now - timedelta(days=back)).date(), outcome="test", count=3 + back % 9)
+    for back in range(30)
+)
+SourcePause.objects.create(
+    connector="geography", paused_by="admin", reason="The numbering plan has wrong places since the last upgrade."
+)
+SourceCheck.objects.create(
+    connector="complaints", started_by="admin", started_at=now, finished_at=now,
+    result={
+        "outcome": "auth", "ok": False, "ms": 212.5, "fields": [], "samples": [
+            {"title": "a caller with a name", "problem": ""},
+            {"title": "a key that is rejected", "problem": "is unavailable instead of auth"},
+        ],
+        "fix": "401: the key is rejected; check TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN.",
+    },
+)
+Notice.objects.create(token_id=made["token"], threshold=50, balance=50, attempts=8, outcome="given up")
+other = CreditEntry.objects.filter(token=made["token"], kind="search").exclude(pk=made["search"]).latest("created_at")
+print(json.dumps({**made, "test_token": test_token.pk, "other": other.pk,
+    "link": customer_links.make(customer=customer, days=7),
+    "request": RequestLogEntry.objects.filter(outcome="found_degraded").latest("created_at").pk,
+    "notice": Incident.objects.get(pk=made["incident"]).notices.earliest("pk").pk}))
+"""
+
+
+@pytest.fixture(scope="package")
+def filled(service: Service) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(service.manage("shell", "-c", _FILL).splitlines()[-1])
+    return made

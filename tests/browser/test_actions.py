@@ -26,7 +26,7 @@ def test_rotated_token_is_copied_from_the_page_shown_once(
     page, token = admin_page, make_token(credits=10)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=service.url)
     open_action(page, token, "Rotate")
-    page.get_by_label("Grace minutes").fill("60")
+    page.get_by_label("Old token keeps working for").select_option("60")
     page.get_by_label("Reason").fill("leaked")
     page.get_by_role("button", name="Rotate").click()
     expect(page.get_by_text("The previous token works until")).to_be_visible()

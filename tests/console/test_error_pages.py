@@ -36,3 +36,36 @@ def test_others_are_not_shown_the_console(settings: Any, is_staff: bool) -> None
     client = logged_in("viewer") if is_staff else Client()
     response = client.get("/admin/nowhere/")
     assert MENU not in response.text
+
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+def test_public_404_for_browsers_looks_like_the_product(client: Client) -> None:
+    response = client.get("/nowhere", headers=BROWSER)
+    assert (response.status_code, response["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert 'href="/"' in response.text
+    assert "callerid/icon.svg" in response.text
+    assert "style-src 'self'" in response["Content-Security-Policy"]
+    for accept in ("*/*", "application/json"):
+        assert client.get("/nowhere", headers={"Accept": accept}).json() == {"detail": "Not found."}
+
+
+def test_console_500_needs_no_database_and_leads_back(
+    monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    def broken(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr("console.site.ConsoleSite.has_permission", broken)
+    client = Client(raise_request_exception=False)
+    with django_assert_num_queries(0):
+        response = client.get("/admin/accounts/apitoken/")
+    assert response.status_code == 500
+    assert '<a href="/admin/">Console</a>' in response.text
+    assert response["X-Request-ID"] in response.text
+    assert "callerid/icon.svg" in response.text
+
+
+def test_login_has_the_logo(client: Client) -> None:
+    assert "callerid/icon.svg" in client.get("/admin/login/").text.partition("<main>")[2]

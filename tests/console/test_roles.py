@@ -126,3 +126,11 @@ def test_an_interrupted_migrate_leaves_no_role_empty(monkeypatch: pytest.MonkeyP
     assert not Group.objects.exists()
     call_command("migrate", verbosity=0)
     assert all(len(codenames(role)) == len(granted) for role, granted in roles.ROLES.items())
+
+
+def test_role_page_shows_the_daily_limit_of_support_users(admin_client: Client, settings: Any) -> None:
+    settings.SUPPORT_CREDITS_PER_DAY = 2_500
+    text = admin_client.get(f"/admin/auth/group/{Group.objects.get(name='support').pk}/change/").text
+    assert "Can top up a token, up to 2,500 credits a day" in text
+    assert "Can refund a search, up to 2,500 credits a day" in text
+    assert "SUPPORT_CREDITS_PER_DAY" not in text

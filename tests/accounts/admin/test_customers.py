@@ -253,7 +253,7 @@ def test_ledger_of_a_customer_has_all_its_tokens(admin_client: Client, customer:
     assert listed_entries(admin_client, customer=customer.pk, token="second") == ["second search -1", "second issue 2"]
     assert listed_entries(admin_client, customer=customer.pk, token="of nobody") == []
     assert listed_entries(admin_client, customer=customer.pk, until="2020-01-01") == []
-    assert "This customer does not exist." in admin_client.get(LEDGER, {"customer": 999}).text
+    assert "There is no customer with this id." in admin_client.get(LEDGER, {"customer": 999}).text
 
 
 # --- A token is assigned while its customer is deleted ------------------------------------------------------------

@@ -37,7 +37,10 @@ Staff = Callable[..., Client]
 def test_page_shows_what_a_search_cost_and_when(admin_client: Client, search: CreditEntry) -> None:
     text = admin_client.get(entry_page(search, "change")).text
     when = f"{search.created_at:%Y-%m-%d} at {search.created_at:%H:%M:%S} UTC"
-    assert f"Search: pbx (#{search.token_id}), on {when}. Credits: -1. Balance after: 29. Request id: req-1." in text
+    assert (
+        f"Search: <bdi>pbx</bdi> (#{search.token_id}), on {when}. Credits: -1. Balance after: 29. Request id: req-1."
+        in text
+    )
     assert f'href="/admin/accounts/apitoken/{search.token_id}/change/"' in text
     assert "Only a keyed hash is stored" in text
 
@@ -48,7 +51,7 @@ def test_search_and_refund_link_to_each_other(admin_client: Client, search: Cred
     assert entry_page(refund, "change") in admin_client.get(entry_page(search, "change")).text
     text = admin_client.get(entry_page(refund, "change")).text
     assert entry_page(search, "change") in text
-    assert f"Refund: pbx (#{search.token_id}), by op, on" in text
+    assert f"Refund: <bdi>pbx</bdi> (#{search.token_id}), by op, on" in text
     assert "Credits: +1. Balance after: 30." in text
     assert listed_entries(admin_client, request_id="req-1") == ["pbx search -1"]
     cells = re.findall(r'<td class="field-kind_text [^>]*>(.*?)</td>', admin_client.get(LEDGER).text)
@@ -58,9 +61,9 @@ def test_search_and_refund_link_to_each_other(admin_client: Client, search: Cred
 @pytest.mark.parametrize(
     ("kind", "amount", "sentence"),
     [
-        ("issue", 30, "Issue: pbx (#{}), by op, on {}. Credits: +30. Balance after: 1."),
-        ("top-up", 1, "Top-up: pbx (#{}), by op, on {}. Credits: +1. Balance after: 1."),
-        ("adjustment", -5, "Adjustment: pbx (#{}), by op, on {}. Credits: -5. Balance after: 1."),
+        ("issue", 30, "Issue: <bdi>pbx</bdi> (#{}), by op, on {}. Credits: +30. Balance after: 1."),
+        ("top-up", 1, "Top-up: <bdi>pbx</bdi> (#{}), by op, on {}. Credits: +1. Balance after: 1."),
+        ("adjustment", -5, "Adjustment: <bdi>pbx</bdi> (#{}), by op, on {}. Credits: -5. Balance after: 1."),
     ],
 )
 def test_page_describes_an_operators_entry(
@@ -146,7 +149,7 @@ REFUND = ("view_creditentry", "refund_creditentry")
 def test_refund_is_one_entry_with_operator_and_reason(staff: Staff, search: CreditEntry) -> None:
     client = staff(*REFUND)
     assert entry_page(search, "refund") in client.get(entry_page(search, "change")).text
-    assert "Search: pbx (#" in client.get(entry_page(search, "refund")).text
+    assert "Search: <bdi>pbx</bdi> (#" in client.get(entry_page(search, "refund")).text
     response = client.post(entry_page(search, "refund"), {"reason": " wrong name "})
     refund = CreditEntry.objects.get(kind="refund")
     assert response["Location"] == entry_page(search, "change")

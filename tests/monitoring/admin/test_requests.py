@@ -82,7 +82,9 @@ def test_list_shows_what_happened(admin_client: Client, integrator: Integrator, 
     assert re.search(r"49\*{8}42 200, replayed - - no, replayed Key: yes", rows[0])
     degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit Key: yes"
     assert re.search(degraded, rows[1])
-    assert response.headers["X-Request-ID"] in rows[1]
+    request_id = response.headers["X-Request-ID"]
+    assert rows[1].endswith(f" Refund {request_id[:6]}…{request_id[-6:]}")
+    assert f'data-copy-text="{request_id}"' in page
     assert NUMBER not in page
     assert f'href="/admin/accounts/apitoken/{integrator.token.pk}/change/"' in page
 
@@ -101,7 +103,7 @@ def test_list_runs_a_fixed_number_of_queries(admin_client: Client, token: ApiTok
     few = query_count(admin_client, URL)
     for minutes in range(20):
         row(tokens.issue(name=f"t{minutes}", initial_credits=1, actor="op").token, minutes=minutes)
-    assert query_count(admin_client, URL) == few <= 4
+    assert query_count(admin_client, URL) == few <= 6
 
 
 # --- Filters -----------------------------------------------------------------------------------------------------
@@ -199,6 +201,7 @@ def test_a_plain_number_in_the_url_selects_nothing(
 FILTERS = {
     "": "requestlog_created",
     "token=pbx": "requestlog_token_created",
+    "customer={customer}": "requestlog_token_created",
     "request_id=request-7": "requestlog_request_created",
     "number_hash={number}": "requestlog_number_created",
     "outcome=replayed": "requestlog_outcome_created",
@@ -211,6 +214,8 @@ FILTERS = {
 def test_each_filter_reads_one_index(admin_client: Client, token: ApiToken) -> None:
     """Also where PostgreSQL believes a value to be common: nothing is sorted, and the table is not scanned."""
     other = tokens.issue(name="crm", initial_credits=1, actor="op").token
+    customer = customers.create(name="Example Ltd", contacts=[]).pk
+    ApiToken.objects.filter(pk=other.pk).update(customer=customer)
     now = timezone.now()
     RequestLogEntry.objects.bulk_create(
         RequestLogEntry(
@@ -232,21 +237,24 @@ def test_each_filter_reads_one_index(admin_client: Client, token: ApiToken) -> N
     digest = keyed_hash("number", NUMBER).hex()
     for query, index in FILTERS.items():
         with CaptureQueriesContext(connection) as ran:
-            assert admin_client.get(f"{URL}?{query.format(number=digest)}").status_code == 200
+            assert admin_client.get(f"{URL}?{query.format(number=digest, customer=customer)}").status_code == 200
         read = [each["sql"] for each in ran.captured_queries if "requestlogentry" in each["sql"]]
+        read = [sql for sql in read if ' AS "earlier_id"' not in sql and "LIMIT 1)" not in sql]
         assert read, query
         for sql in read:
             with connection.cursor() as cursor:
                 cursor.execute(f"EXPLAIN {'QUERY PLAN ' if connection.vendor == 'sqlite' else ''}{sql}")
                 plan = str(cursor.fetchall())
-            assert index in plan, query
+            # The newest rows of a customer since a time may be read by that time.
+            is_last = sql == read[-1] and query == "customer={customer}"
+            assert index in plan or (is_last and "requestlog_created" in plan), query
             assert "Seq Scan on lookup" not in plan, query
 
 
 # --- A request's page, and the ledger's links --------------------------------------------------------------------
 
 
-def test_page_shows_each_call_with_hint_and_duration(
+def test_page_shows_each_call_with_advice_and_duration(
     admin_client: Client, integrator: Integrator, settings: Any
 ) -> None:
     customer = customers.create(name="Example Ltd", contacts=[])
@@ -258,7 +266,7 @@ def test_page_shows_each_call_with_hint_and_duration(
     response = admin_client.get(f"{URL}{RequestLogEntry.objects.get().pk}/change/")
     calls = table(response.text, "Source A")
     assert [(cells[0], cells[1], cells[3]) for cells in calls] == [
-        (f"{T}Raises", "failed: error", "it raised RuntimeError"),
+        (f"{T}Raises", "failed: error it raised RuntimeError", "See the log, and correct the connector."),
         (f"{T}KnowsName", "found", "-"),
     ]
     assert [cells[1] for cells in table(response.text, "Source B")] == ["not found"]

@@ -18,6 +18,7 @@ from core import write_buffer
 from lookup import source_actions
 from lookup.connectors import registry
 from lookup.models import SourceCheck, SourcePause
+from monitoring import source_statistics
 from monitoring.models import SourceHour, SourceResult
 from tests import connectors, upstream
 from tests.accounts.admin.pages import query_count
@@ -131,18 +132,21 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
         permit = guard.breaker.admit()
         assert permit is not None
         guard.breaker.failed(permit)
-    assert state(admin_client).startswith("circuit breaker open after failures, in the process")
+    stopped = "circuit breaker open Calls are stopped after repeated failures."
+    assert re.fullmatch(rf"{stopped} The next try is at 14:2[01]:[0-9]{{2}} UTC\.", state(admin_client))
+    guard.breaker.open_until = 0.0
+    assert state(admin_client) == f"{stopped} The next search tries again."
     SourcePause.objects.create(connector=REMOTE, reason="invoice", paused_by="olga", paused_at=NOW)
     assert state(admin_client) == "paused by an operator (olga) since 2026-03-09 14:20 UTC: invoice"
 
 
-def test_last_failures_have_hint_and_time(frozen: None, admin_client: Client) -> None:
+def test_last_failures_have_reason_advice_and_time(frozen: None, admin_client: Client) -> None:
     failed("auth", seconds_ago=20, hint="Check the key.")
     failed("late", seconds_ago=90)
     failed("late", seconds_ago=10, connector="other")
     assert table(admin_client.get(url(REMOTE)).text, "Last failures") == [
-        ["2026-03-09 14:20:10", "auth", "Check the key."],
-        ["2026-03-09 14:19:00", "late", "-"],
+        ["2026-03-09 14:20:10", "auth Check the key.", source_statistics.advice("auth")],
+        ["2026-03-09 14:19:00", "late", source_statistics.advice("late")],
     ]
 
 
@@ -209,7 +213,10 @@ def test_check_calls_the_source_once_and_keeps_the_result(vendors: Vendors, admi
 def test_failed_check_shows_what_to_do(vendors: Vendors, admin_client: Client) -> None:
     vendors.a.behave_as(upstream.raw(b"", 401))
     response = admin_client.post(url("mock_a", "check-now/"), follow=True)
-    assert table(response.text, "Last check")[0][1::2] == ["auth", "401: MOCK_A_KEY is rejected"]
+    assert table(response.text, "Last check")[0][1::2] == [
+        "auth 401: MOCK_A_KEY is rejected",
+        source_statistics.advice("auth"),
+    ]
     write_buffer.process_buffer.flush()
     assert not SourceHour.objects.exists()  # a check is no search
 

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from monitoring.source_statistics import advice
 from monitoring.templatetags.figures import milliseconds, money
 from phonebook.models import Dataset
 from tests.accounts.admin.pages import query_count
@@ -81,7 +82,7 @@ def test_complaint_data_is_listed_with_its_age(admin_client: Client, settings: A
     ]
 
 
-def test_last_failures_are_shown_with_hint_and_time(admin_client: Client) -> None:
+def test_last_failures_have_reason_advice_and_time(admin_client: Client) -> None:
     assert "No failures in this period." in admin_client.get(URL).text
     failed("late", seconds_ago=3600)
     failed("auth", seconds_ago=1800, hint="Check <TWILIO_AUTH_TOKEN>.")
@@ -89,8 +90,8 @@ def test_last_failures_are_shown_with_hint_and_time(admin_client: Client) -> Non
     failed("quota", seconds_ago=24 * 3600)
     shown = table(admin_client.get(URL).text, "Last failures")
     assert shown == [
-        ["twilio", "2026-03-09 13:50:30", "auth", "Check <TWILIO_AUTH_TOKEN>."],
-        ["twilio", "2026-03-09 13:20:30", "late", "-"],
+        ["twilio", "2026-03-09 13:50:30", "auth Check <TWILIO_AUTH_TOKEN>.", advice("auth")],
+        ["twilio", "2026-03-09 13:20:30", "late", advice("late")],
     ]
 
 

@@ -20,6 +20,7 @@ from lookup.serializers import search_data
 from lookup.vendors import cache
 from monitoring.admin import tester
 from monitoring.models import SourceHour
+from monitoring.source_statistics import advice
 from phonebook.models import Contact, NumberRule
 from tests import connectors
 from tests.api import Integrator
@@ -74,15 +75,14 @@ def test_each_member_has_outcome_duration_and_what_it_supplied(admin_client: Cli
 def test_rules_pauses_and_unneeded_members_are_explained(admin_client: Client) -> None:
     NumberRule.objects.create(number=int(DIGITS), name="By Rule", spam=True)
     SourcePause.objects.create(connector=T + "RemoteKnows", reason="r", paused_by="olga")
+    unneeded = "not called not needed: its fields were known before it, or it does not cover the number"
     assert [row[:2] + row[3:] for row in cells(submit(admin_client))] == [
         ["Operator rule for +49 30 23125042 source_a", "found", "name", "-"],
-        ["KnowsName source_a", "not called", "-",
-         "not needed: its fields were known before it, or it does not cover the number"],
-        ["RemoteKnows source_a", "failed: paused", "-", "not called: paused by an operator"],
+        ["KnowsName source_a", unneeded, "-", "-"],
+        ["RemoteKnows source_a", "failed: paused not called: paused by an operator", "-", advice("paused")],
         ["Operator rule for +49 30 23125042 source_b", "found", "name, spam", "-"],
         *(
-            [f"{name} source_b", "not called", "-",
-             "not needed: its fields were known before it, or it does not cover the number"]
+            [f"{name} source_b", unneeded, "-", "-"]
             for name in ("Fails", "RemoteKnowsToo")
         ),
     ]  # fmt: skip

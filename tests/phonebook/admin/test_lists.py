@@ -86,8 +86,8 @@ def test_list_is_capped_and_says_so(admin_client: Client, many: list[int], url: 
     response = admin_client.get(url, {"p": "2"})
     assert response.context["cl"].result_count == 5
     assert [row.number for row in response.context["cl"].result_list] == many[3:5]
-    assert "Only the first 5 are listed." in response.text
-    assert "Only the first" not in searched(admin_client, url, str(NUMBER)).text
+    assert "Showing the first 5." in response.text
+    assert "Showing the" not in searched(admin_client, url, str(NUMBER)).text
 
 
 def test_search_offers_no_action_on_rows_that_it_does_not_list(admin_client: Client, many: list[int]) -> None:

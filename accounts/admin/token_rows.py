@@ -1,0 +1,69 @@
+"""The lists of rows about tokens, the ledger and the request log, and the filters that both have."""
+
+from datetime import UTC
+
+from django import forms
+from django.db.models import Q
+from django.utils.html import format_html
+
+from accounts.admin import base
+from accounts.admin.base import TokenRefusingAdmin, TokenRowsAdmin, matching_tokens, token_text_problem
+from accounts.admin.customer_field import CustomerField
+from accounts.models import Customer
+from accounts.newest import newest
+from core.admin import change_link, column
+from core.list_fields import text_field
+from core.long_list_pages import LongListAdmin, local_time
+from core.long_lists import Filter, ListForm
+
+#: How many tokens that a text matches are offered.
+MAX_CANDIDATES = 50
+
+
+class TokenListForm(ListForm):
+    token = text_field("Token", "Name, #id, last 4", 200)
+
+    customer = CustomerField()
+
+    def url_parameters(self) -> dict[str, str]:
+        """The customer by id."""
+        customer = self.cleaned_data["customer"]
+        return super().url_parameters() | ({"customer": str(customer.pk)} if customer else {})
+
+    def clean_token(self) -> str:
+        text: str = self.cleaned_data["token"]
+        if problem := token_text_problem(text):
+            raise forms.ValidationError(problem)
+        return text
+
+
+def token_filter(text: str, noun: str) -> Filter:
+    """The rows of the token that `text` means, in a list of `noun`."""
+    matching, is_limited = matching_tokens(text)
+    warning = (
+        f"Names are searched among the newest {base.MAX_SCANNED:,} tokens; #id finds any token." if is_limited else ""
+    )
+    found = list(matching.order_by("name", "pk")[:MAX_CANDIDATES])
+    if len(found) != 1:
+        count = f"At least {len(found)}" if len(found) == MAX_CANDIDATES else len(found)
+        # With "#": a number alone also finds the tokens whose names contain it.
+        choices = [(f"#{token.pk}", str(token)) for token in found]
+        note = f'{count} tokens match "{text}". Select one:' if found else ""
+        return Filter("token", choices=choices, note=note, warning=warning)
+    link = change_link("accounts_apitoken", found[0].pk, found[0])
+    return Filter("token", "token_id", found[0].pk, note=format_html("Only {} of {}.", noun, link), warning=warning)
+
+
+def customer_filter(customer: Customer, noun: str, *, is_only_filter: bool = True) -> Filter:
+    """The rows of the customer's tokens, in a list of `noun`. With other filters, which may have few rows, the list
+    looks for these rows among those of the other filters."""
+    ids = list(customer.tokens.values_list("pk", flat=True))
+    link = change_link("accounts_customer", customer.pk, customer)
+    note = format_html("Only {} of tokens of {}.", noun, link)
+    if is_only_filter:
+        return Filter("customer", "token_id", ids, newest=newest, note=note)
+    return Filter("customer", condition=Q(token_id__in=ids), note=note)
+
+
+class TokenListAdmin(TokenRefusingAdmin, LongListAdmin, TokenRowsAdmin):
+    when = column(lambda row: local_time(row.created_at, getattr(row, "tzinfo", UTC)), "time")

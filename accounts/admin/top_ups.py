@@ -1,0 +1,123 @@
+"""Ledger entries that operators add to one token or to several at once."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import ValidationError
+from django.db import DatabaseError, transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils.text import Truncator
+
+from accounts import credits
+from accounts.admin.base import TokenRefusingAdmin, require_allowance
+from accounts.admin.token_forms import MAX_AT_ONCE, BulkTopUpForm
+from accounts.models import ApiToken, CreditEntry
+from core.admin import Unchanged, require
+
+log = logging.getLogger(__name__)
+
+TOP_UP = "accounts.top_up_apitoken"
+
+
+class TopUpAdmin(TokenRefusingAdmin):
+    actions = ("top_up_selected",)
+
+    def get_urls(self) -> list[URLPattern]:
+        bulk = self.admin_site.admin_view(self.top_up_selected_view)
+        return [path("top-up/", bulk, name="accounts_apitoken_top_up_selected"), *super().get_urls()]
+
+    def record(
+        self,
+        request: HttpRequest,
+        service: Callable[..., tuple[CreditEntry, bool]],
+        token: ApiToken,
+        data: dict[str, Any],
+    ) -> str:
+        """Within a transaction: write a ledger entry by `service`, unless the reference has one. The message."""
+        require_allowance(request, data["amount"], token.entries.filter(reference=data["reference"]))
+        fields = {name: data[name] for name in ("amount", "price", "reason", "reference")}
+        try:
+            entry, is_new = service(token=token, actor=request.user.get_username(), **fields)
+        except credits.ReferenceUsed:
+            if data["own_reference"]:
+                raise
+            raise ValueError(
+                "This page was submitted before with another amount or price. Open it again to add another entry."
+            ) from None
+        what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
+        if data["own_reference"]:
+            what += f", reference {entry.reference}"
+        if not is_new:
+            return Unchanged(f"Already recorded ({what}); nothing added.")
+        message = f"Added {what}, balance {entry.balance_after:,}. {entry.reason}"
+        self.log_change(request, token, message)
+        return message
+
+    # --- Top up several tokens -----------------------------------------------------------------------------------
+
+    def has_top_up_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request) and request.user.has_perm(TOP_UP)
+
+    @admin.action(description="Top up selected API tokens", permissions=["top_up"])
+    def top_up_selected(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
+        """Shows the form, which is submitted to top_up_selected_view."""
+        chosen = list(queryset.filter(revoked_at=None, is_test=False).order_by("pk")[: MAX_AT_ONCE + 1])
+        if not 1 <= len(chosen) <= MAX_AT_ONCE:
+            text = f"Select 1 to {MAX_AT_ONCE} tokens that are neither revoked nor test tokens."
+            self.message_user(request, text, messages.ERROR)
+            return None
+        form = BulkTopUpForm(initial={"tokens": ",".join(str(token.pk) for token in chosen)})
+        return self._bulk_page(request, form, chosen)
+
+    def top_up_selected_view(self, request: HttpRequest) -> HttpResponse:
+        require(self.has_top_up_permission(request))
+        if request.method != "POST":
+            return redirect("admin:accounts_apitoken_changelist")
+        form = BulkTopUpForm(request.POST)
+        form.full_clean()
+        return self._bulk_page(request, form, form.cleaned_data.get("tokens", []))
+
+    def _bulk_page(self, request: HttpRequest, form: BulkTopUpForm, chosen: list[ApiToken]) -> HttpResponse:
+        names = Truncator(", ".join(map(str, chosen))).chars(1_000)
+        return self.form_page(
+            request,
+            form,
+            partial(self._top_up_each, request),
+            atomic=False,
+            title="Top up selected API tokens",
+            button="Top up",
+            explanation=f"Adds the amount to each of {len(chosen)} tokens: {names}. "
+            "Resubmitting will not add credits twice.",
+            form_url=reverse("admin:accounts_apitoken_top_up_selected"),
+            error_title="Not all tokens were topped up.",
+        )
+
+    def _top_up_each(self, request: HttpRequest, data: dict[str, Any]) -> str:
+        """Each token in its own transaction (see credits.change_balance); resubmitting retries what failed."""
+        chosen: list[ApiToken] = data["tokens"]
+        added, failed, refused = 0, [], []
+        for token in chosen:
+            try:
+                with transaction.atomic():
+                    added += not isinstance(self.record(request, credits.top_up, token, data), Unchanged)
+            except ValueError as error:
+                refused.append(f"{token}: {error}")
+            except DatabaseError as error:  # its text may hold what was typed
+                log.warning("top-up failed: token=%d %s", token.pk, type(error).__name__)
+                failed.append(str(token))
+        if failed or refused:
+            sentences = [f"{len(failed) + len(refused)} of {len(chosen)} tokens were not topped up."]
+            if failed:
+                sentences.append(f"Database errors; submit again to retry only these: {', '.join(failed)}.")
+            raise ValidationError([*sentences, *refused])
+        if not added:
+            reference = data["own_reference"]
+            by = f"with reference {reference}" if reference else "when this page was submitted before"
+            return Unchanged(f"Already recorded {by}; nothing added.")
+        return f"Added {data['amount']:,} credits to each of {added} tokens. {data['reason']}"

@@ -1,0 +1,104 @@
+"""The filters of the request log in the browser: suggested customers, the browser's time zone; copying a request id."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.pages import SETTLED, Page, expect
+from tests.service import Service
+
+pytestmark = pytest.mark.once
+
+REQUESTS = "/admin/monitoring/requestlogentry/"
+
+
+def test_customer_is_suggested_by_a_part_of_the_name(admin_page: Page, filled: dict[str, Any]) -> None:
+    page = admin_page
+    page.goto(REQUESTS)
+    page.get_by_label("Customer").press_sequentially("insur")
+    option = page.locator("#customer_list option")
+    expect(option).to_have_count(1)
+    name = option.get_attribute("value")
+    assert name is not None
+    assert name.startswith("Brightwater Insurance (#")
+    page.get_by_label("Customer").fill(name)
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_label("Active filters")).to_contain_text(f"Only requests of tokens of {name}.")
+    page.get_by_role("link", name=re.compile("Clear: Only requests")).click()
+    expect(page.get_by_label("Active filters")).not_to_contain_text("Brightwater")
+
+
+def test_times_can_be_in_the_browsers_zone(admin_page: Page, service: Service, filled: dict[str, Any]) -> None:
+    browser = admin_page.context.browser
+    assert browser is not None
+    with browser.new_context(
+        base_url=service.url,
+        storage_state=admin_page.context.storage_state(),
+        timezone_id="Asia/Tokyo",
+    ) as context:
+        page = context.new_page()
+        admin_page.goto(REQUESTS)
+        page.goto(admin_page.url)
+        before = page.get_by_label("From (UTC)").input_value()
+        page.get_by_label("Time zone").select_option("Asia/Tokyo")
+        after = page.get_by_label("From (Asia/Tokyo)").input_value()
+        minutes = page.evaluate("([a, b]) => (new Date(b + 'Z') - new Date(a + 'Z')) / 60000", [before, after])
+        assert minutes == 9 * 60
+        page.get_by_role("button", name="Search").click()
+        expect(page.locator("#result_list .field-when").first).to_contain_text("JST")
+        page.get_by_label("Time zone").select_option("UTC")
+        assert page.get_by_label("From (UTC)").input_value() == before
+
+
+def test_request_id_is_copied_whole(admin_page: Page, service: Service, filled: dict[str, Any]) -> None:
+    page = admin_page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=service.url)
+    page.goto(REQUESTS)
+    button = page.get_by_role("button", name="Copy request id").first
+    request_id = button.get_attribute("title")
+    assert request_id is not None
+    button.click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == request_id
+    assert "…" not in request_id
+
+
+def test_customer_is_created_while_a_token_is_issued(admin_page: Page) -> None:
+    page = admin_page
+    page.goto("/admin/accounts/apitoken/add/")
+    page.locator("#id_name").fill("new token")
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Create a customer").click()
+    popup = opened.value
+    popup.locator("#id_name").fill("Created Ltd")
+    with popup.expect_event("close"):
+        popup.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator("#id_customer")).to_have_value(re.compile("[0-9]+"))
+    assert page.locator("#id_name").input_value() == "new token"
+
+
+@pytest.mark.parametrize(
+    ("url", "columns"),
+    [
+        ("accounts/creditentry/", ["signed_amount", "balance"]),
+        ("accounts/apitoken/", ["balance", "searches"]),
+        ("accounts/customer/", ["token_count", "balance", "searches"]),
+        ("phonebook/complaintday/", ["total", "robocalls"]),
+    ],
+)
+def test_numbers_align_right_under_headings_that_stay(
+    admin_page: Page, filled: dict[str, Any], url: str, columns: list[str]
+) -> None:
+    page = admin_page
+    page.set_viewport_size({"width": 1280, "height": 400})
+    page.goto(f"/admin/{url}")
+    page.evaluate(SETTLED)
+    for name in columns:
+        assert page.locator(f".field-{name}").first.evaluate("e => getComputedStyle(e).textAlign") == "right", name
+        assert page.locator(f".column-{name} > div").evaluate("e => getComputedStyle(e).justifyContent") == "flex-end"
+    page.evaluate("scrollTo(0, document.querySelector('#result_list tbody').getBoundingClientRect().top + 20)")
+    page.evaluate(SETTLED)
+    heading = page.locator("#result_list thead th").nth(1).bounding_box()
+    assert heading is not None
+    assert heading["y"] >= 0
