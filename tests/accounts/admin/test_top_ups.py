@@ -12,7 +12,7 @@ from django.db import OperationalError, connection, transaction
 from django.test import Client
 
 from accounts import audit, credits, tokens
-from accounts.admin import tokens as token_pages
+from accounts.admin import top_ups
 from accounts.models import ApiToken, CreditEntry
 from tests.accounts.admin.pages import (
     ADD,
@@ -235,7 +235,7 @@ def test_select_across_takes_the_search_results_up_to_a_limit(
     url = f"{LIST}?q=shop"
     action = {"action": "top_up_selected", "_selected_action": named[0].pk, "select_across": "1"}
     assert hidden_fields(admin_client.post(url, action))["tokens"] == ",".join(str(one.pk) for one in named)
-    monkeypatch.setattr(token_pages, "MAX_AT_ONCE", 2)
+    monkeypatch.setattr(top_ups, "MAX_AT_ONCE", 2)
     refused = admin_client.post(url, action, follow=True)
     assert "Select 1 to 2 tokens" in refused.text
     assert not CreditEntry.objects.filter(kind="top-up").exists()

@@ -68,7 +68,7 @@ def test_entry_links_the_other_token_and_its_entry(admin_client: Client, tills: 
     entries = list(CreditEntry.objects.filter(kind="transfer").order_by("pk"))
     for entry, counterpart in (entries, entries[::-1]):
         text = admin_client.get(entry_page(entry, "change")).text
-        assert f'href="{page(counterpart.token, "change")}">{counterpart.token}</a>' in text
+        assert f'href="{page(counterpart.token, "change")}"><bdi>{counterpart.token.name}</bdi> (#' in text
         assert f'href="{entry_page(counterpart, "change")}">Ledger entry {counterpart.pk}</a>' in text
     assert listed_entries(admin_client, kind="transfer") == ["till 2 transfer 20", "till 1 transfer -20"]
 
