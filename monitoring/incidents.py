@@ -40,8 +40,9 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a checker sees now. `title`, `summary` and `hint` (what an operator can do): one line each, without a number
-    or name. `kind`: empty if there are no incidents about it."""
+    """What a checker sees now. `title`, `summary` and `hint` (what an operator can do): one line each, without a
+    phone number. They may name a token and its customer: never log them. `kind`: empty if there are no incidents about
+    it."""
 
     kind: str
     subject: str
