@@ -32,6 +32,7 @@ UNFOLD = {
         lambda request: static("callerid/charts.js"),
         lambda request: static("callerid/accessible.js"),
         lambda request: static("callerid/find.js"),
+        lambda request: static("callerid/status.js"),
     ],
     "DASHBOARD_CALLBACK": "console.dashboard.context",
     "ACCOUNT": {
