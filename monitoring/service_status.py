@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.db import OperationalError
-from django.db.models import Count
-from django.db.models.functions import TruncMinute
+from django.db.models import CharField, Count
+from django.db.models.functions import Cast, Substr
 
 from accounts import request_statistics
 from accounts.request_statistics import OUTCOMES, REFUSED, SEARCHES
@@ -93,12 +93,13 @@ def by_minute(now: datetime) -> dict[datetime, Requests] | None:
     last = now.replace(second=0, microsecond=0)
     steps = [last - MINUTE * back for back in reversed(range(MINUTES))]
     logged = RequestLogEntry.objects.filter(created_at__gte=steps[0], outcome__in=[*(OUTCOMES.keys() - {"test"})])
-    rows = logged.annotate(minute=TruncMinute("created_at")).values_list("minute", "outcome")
+    # As text, such as `2026-03-09 14:20`: on SQLite, TruncMinute calls a Python function for each row.
+    rows = logged.annotate(minute=Substr(Cast("created_at", CharField()), 1, 16)).values_list("minute", "outcome")
     counts = {at: Counter[str]() for at in steps}
     with suppress(OperationalError):
-        for at, outcome, count in rows.annotate(total=Count("pk")).order_by():
+        for minute, outcome, count in rows.annotate(total=Count("pk")).order_by():
             # A process with a fast clock may have logged in a minute that has not begun yet.
-            counts[min(at, last)][outcome] += count
+            counts[min(datetime.fromisoformat(minute).replace(tzinfo=UTC), last)][outcome] += count
         return {at: _requests(each) for at, each in counts.items()}
     return None
 
