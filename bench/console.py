@@ -30,6 +30,7 @@ EVER = "since=2000-01-01"
 NUMBER = "12025550123"
 PAGES = {
     "dashboard, 24 hours": "/admin/",
+    "dashboard, its first block": "/admin/status/",
     "dashboard, 7 days": "/admin/?period=7d",
     "dashboard, 30 days": "/admin/?period=30d",
     "sources, 30 days": "/admin/monitoring/source/?period=30d",

@@ -1,4 +1,5 @@
-"""The console's first page: service health, open alerts, searches, credits, tokens that run out, and sources.
+"""The console's first page: whether the service works now, what needs attention, searches, credits, tokens that run
+out, and sources.
 
 The number of statements is fixed, and none of them reads the searches in the ledger.
 """
@@ -19,11 +20,13 @@ from accounts.admin.charts import requests_chart
 from accounts.models import CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from accounts.sales import Sales
+from console import status_page
 from core import periods
 from core.periods import Period
-from monitoring import incidents, source_report
+from monitoring import alert_list, source_report
 from monitoring.admin.incidents import checked, related_page
 from monitoring.health import checks
+from monitoring.health.base import Result
 
 RUNNING_OUT_DAYS = 7
 MAX_RUNNING_OUT = 10
@@ -42,6 +45,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         hours = request_statistics.by_hour(since)
         total = sum(map(Counter, hours.values()), Counter[str]())
     if can_view_sources:
+        blocks["live"] = status_page.context()
         blocks["searches"] = _searches(total)
         blocks["chart"] = _chart(hours, period, now)
         blocks["report"] = source_report.report(since)
@@ -55,17 +59,28 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if request.user.has_perm("monitoring.view_incident"):
         blocks["alerts"] = _alerts(request)
     if blocks:
-        blocks["health"] = checks.for_dashboard(request)
+        blocks["health"] = _health(checks.for_dashboard(request))
     return {**context, "now": now, "periods": periods.ALL, "period": period, "since": since, **blocks}
 
 
 def _alerts(request: HttpRequest) -> dict[str, Any]:
     """The open alerts, each with the page that shows more, if there is one."""
-    rows = list(incidents.open_incidents()[: MAX_ALERTS + 1])
+    alerts = alert_list.open_alerts()
     return {
-        "rows": [{"incident": each, "page": related_page(request, each)} for each in rows[:MAX_ALERTS]],
-        "more": len(rows) > MAX_ALERTS,
+        "rows": [{"alert": each, "page": related_page(request, each.incidents[0])} for each in alerts[:MAX_ALERTS]],
+        "more": len(alerts) > MAX_ALERTS,
         **checked(),
+    }
+
+
+def _health(results: list[Result]) -> dict[str, Any]:
+    """`others`: those that need no attention."""
+    others = [each for each in results if each.healthy]
+    return {
+        "unhealthy": [each for each in results if not each.healthy],
+        "others": others,
+        "healthy": sum(each.used for each in others),
+        "unused": [each.component for each in others if not each.used],
     }
 
 

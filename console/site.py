@@ -24,7 +24,7 @@ from django_otp.util import random_hex
 from unfold.sites import UnfoldAdminSite
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminRadioSelectWidget, UnfoldAdminTextInputWidget
 
-from console import login_limits, login_log, second_factor
+from console import login_limits, login_log, second_factor, status_page
 from console.invitation_page import InvitationView
 from core import throttling
 from core.admin import Secret, submitted
@@ -140,6 +140,7 @@ class ConsoleSite(UnfoldAdminSite):
             # Django's requires has_permission; staff who cannot enter a code must be able to log out too.
             path("logout/", self.logout, name="logout"),
             path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
+            path("status/", verified(status_page.view), name="status"),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),

@@ -34,6 +34,7 @@ UNFOLD = {
         lambda request: static("callerid/find.js"),
         lambda request: static("callerid/copy.js"),
         lambda request: static("callerid/lists.js"),
+        lambda request: static("callerid/status.js"),
     ],
     "DASHBOARD_CALLBACK": "console.dashboard.context",
     "ACCOUNT": {

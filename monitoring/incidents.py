@@ -25,6 +25,8 @@ from monitoring.models import Incident, Notice
 
 #: A condition that has not opened an incident begins anew if nobody has checked for so long.
 MAX_GAP = timedelta(minutes=15)
+#: Kinds of incidents in which searches fail or lack answers, or money is wrong. They are shown before all others.
+CRITICAL = frozenset({"searches.failing", "source.failing", "redis.unavailable", "audit.failed"})
 
 
 class Severity(Enum):
@@ -40,8 +42,9 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a checker sees now. `title`, `summary` and `hint` (what an operator can do): one line each, without a number
-    or name. `kind`: empty if there are no incidents about it."""
+    """What a checker sees now. `title`, `summary` and `hint` (what an operator can do): one line each, without a
+    phone number. They may name a token and its customer: never log them. `kind`: empty if there are no incidents about
+    it."""
 
     kind: str
     subject: str

@@ -11,7 +11,7 @@ from accounts.models import ApiToken, CreditEntry
 
 class Incident(models.Model):
     """A condition that needs an operator, such as a failing source: from `opened_at` to `closed_at`. Written only by
-    monitoring.incidents. Holds no number and no name of a token or customer."""
+    monitoring.incidents. Holds no phone number; the texts name tokens and customers, so they are not logged."""
 
     kind = models.CharField(max_length=32, help_text="Such as source.failing: docs/alerts.md lists them.")
     subject = models.CharField(max_length=200, blank=True, help_text="A source, the id of a token, a data set, ...")

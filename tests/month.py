@@ -301,7 +301,14 @@ class Month:
             ("source.failing", self.source_a, f"Source failing: {self.source_a}", "38 of 41 lookups failed.", 21, 3),
             ("data.stale", "ftc", "Complaint data is stale: ftc", "The newest data is 9 days old.", 12, 40),
             ("source.slow", self.source_b, f"Source slow: {self.source_b}", "5 % of 96 took 1,180 ms.", 0.06, None),
-            ("token.running_out", str(low.pk), f"API token #{low.pk} runs out of credits", "12 credits.", 0.4, None),
+            (
+                "token.running_out",
+                str(low.pk),
+                f"{low.name} runs out on {self.now + timedelta(days=1):%-d %B}",
+                "12 credits.",
+                0.4,
+                None,
+            ),
         )
         open_id = 0
         for kind, subject, title, summary, days_ago, hours in rows:

@@ -43,7 +43,7 @@ def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | 
     area, subject = incident.kind.partition(".")[0], incident.subject
     if area == "token" and request.user.has_perm("accounts.view_apitoken"):
         if subject.isdigit():
-            return reverse("admin:accounts_apitoken_change", args=[subject]), f"API token #{subject}"
+            return reverse("admin:accounts_apitoken_change", args=[subject]), "API token"
         return reverse("admin:accounts_apitoken_changelist"), "API tokens"
     if area == "source" and request.user.has_perm("monitoring.view_source"):
         return reverse("admin:monitoring_source_change", args=[subject]), f"Source {subject}"

@@ -21,12 +21,24 @@ Request = HttpRequest | None
 Findings = Iterator[Condition | str]
 
 
+class NotUsed(str):
+    """A sentence that says why there is nothing to check."""
+
+    __slots__ = ()
+
+
 class Result(NamedTuple):
-    """`detail`: sentences; if unhealthy, also what to do."""
+    """`detail`: sentences; if unhealthy, also what to do. `used`: False if there is nothing to check; it is healthy
+    then."""
 
     component: str
     healthy: bool
     detail: str
+    used: bool = True
+
+    @property
+    def state(self) -> str:
+        return ("healthy" if self.healthy else "unhealthy") if self.used else "not used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +66,8 @@ class Check:
             described += [text for each in same_hint for text in (f"{each.title.removesuffix('.')}.", each.summary)]
             described.append(hint)
         detail = " ".join(filter(None, [*described, *sentences]))
-        return Result(self.name, not conditions, detail) if detail else None
+        used = bool(conditions) or not any(isinstance(each, NotUsed) for each in sentences)
+        return Result(self.name, not conditions, detail, used) if detail else None
 
 
 #: All health checks, in the order in which they are shown. Those after `Database` read its tables.

@@ -12,7 +12,7 @@ from core.postgresql import replication, server_log
 from lookup.search import SLOTS, bound_sources
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report
-from monitoring.health.base import STAYS_OPEN, Findings, Request, check, problem
+from monitoring.health.base import STAYS_OPEN, Findings, NotUsed, Request, check, problem
 from monitoring.incidents import Condition, Severity
 from monitoring.source_report import FAILING_PERCENT, State
 from monitoring.source_statistics import BOUNDS_MS
@@ -78,7 +78,7 @@ def _proxy(request: Request) -> Findings:
 @check("Redis", "redis.unavailable", is_delayed=True, on_dashboard=True)
 def redis_server(request: Request) -> Findings:
     if not settings.REDIS_URL:
-        yield "Not configured (not needed for one process)."
+        yield NotUsed("Not configured (not needed for one process).")
         return
     try:
         found = redis.eviction_problem()
@@ -136,7 +136,7 @@ def _clocks(request: Request) -> Findings:
 @check("Numbering plan", "data.stale", on_dashboard=True)
 def _numbering_plan(request: Request) -> Findings:
     if "geography" not in configured():
-        yield "Not used by any source."
+        yield NotUsed("No source needs it.")
         return
     loaded, installed = data_sets.loaded_version(NUMBERING_PLAN), installed_version()
     if loaded == installed:
@@ -155,7 +155,7 @@ def _numbering_plan(request: Request) -> Findings:
 def _complaint_data(request: Request) -> Findings:
     """A loaded data set is older than COMPLAINT_STALE_DAYS, or one of REFRESH_SOURCES was never loaded."""
     if "complaints" not in configured():
-        yield "Not used by any source."
+        yield NotUsed("No source needs it.")
         return
     loaded = data_sets.loaded(timezone.now())
     stale = {each.source: f"The newest data is {each.age_days:,} days old." for each in loaded if each.is_stale}
@@ -200,7 +200,7 @@ def _address_books(request: Request) -> Findings:
         )
     if not (invalid or failing or removed):
         names = ", ".join(settings.ADDRESS_BOOKS)
-        yield f"Synchronized: {names}." if names else "Not configured (ADDRESS_BOOKS)."
+        yield f"Synchronized: {names}." if names else NotUsed("Not configured (ADDRESS_BOOKS).")
 
 
 @check("Sources", "source.failing", "source.slow", is_delayed=True, on_dashboard=True)

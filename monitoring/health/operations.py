@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.utils import timezone
@@ -90,8 +90,9 @@ def _expiring_tokens(request: Request) -> Findings:
     )
     conditions = []
     for pk, expires_at in tokens.values_list("pk", "expires_at"):
-        title, verb = ("expires soon", "expires") if expires_at > now else ("has expired", "expired")
-        conditions.append(_about_token("token.expiring", pk, title, f"It {verb} at {periods.shown(expires_at)}."))
+        verb = "expires" if expires_at > now else "expired"
+        summary = f"It {verb} at {periods.shown(expires_at)}."
+        conditions.append(_about_token("token.expiring", pk, f"{verb} on {_day(expires_at)}", summary))
     hint = "Rotate it, which renews its lifetime, or revoke it."
     yield from _capped(conditions, hint, f"expire within {days} days or have expired")
 
@@ -108,29 +109,46 @@ def _credits(request: Request) -> Findings:
             refused = "Its searches are refused with 403."
             empty.append(_about_token("token.out_of_credits", pk, "is out of credits", refused))
         use = f"It has {credits:,} credits, and uses {each.rate_a_day:,.1f} a day."
-        condition = _about_token("token.running_out", pk, "runs out of credits", use)
+        condition = _about_token("token.running_out", pk, f"runs out on {_day(each.at)}", use)
         opens = credits > 0 and each.at <= now + timedelta(days=days)
         soon.append(condition if opens else replace(condition, severity=Severity.PASSING))
     yield from _capped(empty, "Top it up.", "are out of credits")
     yield from _capped(soon, "Top it up.", "run out of credits")
 
 
-def _about_token(kind: str, token_id: int, title: str, summary: str) -> Condition:
-    return Condition(kind, str(token_id), f"API token #{token_id} {title}", summary)
+def _day(at: datetime) -> str:
+    return f"{at:%d %B}".lstrip("0")
+
+
+def _about_token(kind: str, token_id: int, what: str, summary: str) -> Condition:
+    """`what`: its title without the token's name, which `_named` adds."""
+    return Condition(kind, str(token_id), what, summary)
+
+
+def _named(conditions: list[Condition]) -> Iterable[Condition]:
+    """With the names of the tokens and of their customers. One statement."""
+    tokens = ApiToken.objects.filter(pk__in=[each.subject for each in conditions])
+    names = {str(pk): (name, customer) for pk, name, customer in tokens.values_list("pk", "name", "customer__name")}
+    for each in conditions:
+        name, customer = names.get(each.subject, ("", None))
+        summary = f"{each.summary} Customer: {customer}." if customer else each.summary
+        yield replace(each, title=f"{name or f'API token #{each.subject}'} {each.title}", summary=summary)
 
 
 def _capped(conditions: list[Condition], hint: str, what: str) -> Iterable[Condition]:
     """No more than MAX_TOKENS of them have an incident of their own, with `hint`; one incident is about all others."""
+    if not conditions:
+        return
     conditions = [replace(each, hint=hint) for each in conditions]
     if len(conditions) <= MAX_TOKENS:
-        yield from conditions
+        yield from _named(conditions)
         return
     known = set(incidents.current().filter(kind=conditions[0].kind).values_list("subject", flat=True))
     # Those with an incident first: the order of the others may change with each check.
     conditions.sort(key=lambda each: (each.subject not in known, each.severity is Severity.PASSING))
     own, others = conditions[:MAX_TOKENS], conditions[MAX_TOKENS:]
-    yield from own
-    yield from (replace(each, severity=Severity.PASSING) for each in others)
+    kept_open = [replace(each, severity=Severity.PASSING) for each in others if each.subject in known]
+    yield from _named([*own, *kept_open])
     if count := sum(each.severity is Severity.ALERT for each in others):
         summary = f"{count:,} more API tokens {what}."
         yield Condition(others[0].kind, "others", f"More API tokens {what}", summary, "See the list of API tokens.")

@@ -91,7 +91,7 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
     take(page, "customer-page", 900)
 
     login(page)
-    expect(page.get_by_text("Numbering plan: healthy")).to_be_visible()
+    expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()
     take(page, "console-dashboard", 1180)
     for name, path, text, height in (
         ("console-token", f"accounts/apitoken/{made['token']}/change/", "Requests in 30 days", 860),

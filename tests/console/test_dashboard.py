@@ -29,11 +29,11 @@ from tests.console.dashboard_rows import (
 from tests.console_pages import figures, table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
-#: For a superuser: session, user, TOTP device; then search hours, sources with their pauses, credit days, unknown
-#: charges, sales (2), outstanding, running out, open alerts and their last check; and for health the tables, the
-#: migrations, the schema, this hour's sums, those of two hours, the sources' results, the pauses, and on PostgreSQL
-#: replication and its log's settings.
-STATEMENTS = 3 + 18 + 2 * (connection.vendor == "postgresql")
+#: For a superuser: session, user, TOTP device; the last hour's requests, the incidents of sources, the sources' state
+#: (4); then search hours, sources with their pauses, credit days, unknown charges, sales (2), outstanding, running out,
+#: open alerts and their last check; and for health the tables, the migrations, the schema, this hour's sums, those of
+#: two hours, the sources' results, the pauses, and on PostgreSQL replication and its log's settings.
+STATEMENTS = 3 + 6 + 18 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -342,12 +342,14 @@ def test_empty_installation_shows_empty_figures(admin_client: Client) -> None:
     assert set(shown.values()) == {"0", "-", "0.00 USD"}
 
 
+SEEN = {"first_seen_at": NOW, "last_seen_at": NOW}
+
+
 def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: Any) -> None:
     settings.ALERTS = True
     task_runs.record(task_runs.ALERTS, succeeded=True)
-    assert "<p>None.</p>" in admin_client.get(URL).text
-    seen = {"first_seen_at": NOW, "last_seen_at": NOW}
-    values = {"kind": "source.failing", "hint": "Check the key.", **seen}
+    assert 'aria-label="Open alerts"' not in admin_client.get(URL).text
+    values = {"kind": "source.failing", "hint": "Check the key.", **SEEN}
     for n in range(12):
         Incident.objects.create(subject=f"s{n}", title=f"Source failing: s{n}", opened_at=NOW, **values)
     Incident.objects.create(subject="pending", title="Source failing: pending", **values)
@@ -359,10 +361,33 @@ def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: 
     assert "All open alerts" in text
 
 
+def test_many_alerts_about_tokens_do_not_hide_a_failing_source(admin_client: Client) -> None:
+    def opened(kind: str, subject: str, title: str, minutes_ago: int) -> None:
+        at = NOW - timedelta(minutes=minutes_ago)
+        Incident.objects.create(kind=kind, subject=subject, title=title, opened_at=at, **SEEN)
+
+    opened("source.failing", "twilio", "Source failing: twilio", 30)
+    opened("data.stale", "ftc", "Complaint data is stale: ftc", 20)
+    for number in range(12):
+        opened("token.running_out", str(number), f"pbx {number} runs out on 12 March", 10)
+    for subject in ("1", "2", "others"):
+        opened("token.expiring", subject, f"pbx {subject} expires on 12 March", 5)
+    opened("token.out_of_credits", "7", "pbx 7 is out of credits", 1)
+    text = admin_client.get(URL).text
+    rows = [row[0] for row in table(text, "Open alerts")]
+    assert [" ".join(row.split()[:6]) for row in rows] == [
+        "Critical: Source failing: twilio Source twilio",
+        "Complaint data is stale: ftc Sources",
+        "pbx 7 is out of credits",
+        "12 tokens run out of credits",
+        "More than 2 tokens expire soon",
+    ]
+    assert "pbx 11 runs out on 12 March" in rows[3]
+
+
 def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, settings: Any) -> None:
     assert "Alerts are off." in admin_client.get(URL).text
-    seen = {"first_seen_at": NOW, "last_seen_at": NOW, "opened_at": NOW}
-    Incident.objects.create(kind="source.failing", subject="twilio", title="Source failing: twilio", **seen)
+    Incident.objects.create(kind="source.failing", subject="twilio", title="Failing", opened_at=NOW, **SEEN)
     assert "Alerts are off, so these are out of date." in admin_client.get(URL).text
     settings.ALERTS = True
     assert "Alerts are not checked: run send_notices every minute." in admin_client.get(URL).text

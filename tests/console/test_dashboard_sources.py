@@ -1,5 +1,6 @@
 """The dashboard's sources and service health: cost, breakers, failing sources, Redis, the database's log."""
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -150,7 +151,7 @@ def test_breaker_state_of_this_process_is_shown(admin_client: Client, settings: 
 
 
 def test_numbering_plan_is_checked_if_a_slot_uses_it(admin_client: Client, settings: Any) -> None:
-    assert "Numbering plan: healthy</strong> Not used by any source." in admin_client.get(URL).text
+    assert "Numbering plan: not used</strong> No source needs it." in admin_client.get(URL).text
     settings.SOURCE_A = "geography"
     unhealthy = "Numbering plan: unhealthy</strong> Numbering plan is not current."
     assert f"{unhealthy} None is loaded." in admin_client.get(URL).text
@@ -173,5 +174,10 @@ def test_database_settings_that_log_numbers_are_unhealthy(
 
 
 def test_reachable_redis_is_healthy(admin_client: Client, settings: Any, redis_url: str) -> None:
+    settings.REDIS_URL = ""
+    text = admin_client.get(URL).text
+    assert "Redis: not used</strong> Not configured" in text
+    unused = r"<summary>Service health: \d+ healthy; not used: .*Redis.*</summary>"
+    assert re.search(unused, text)
     settings.REDIS_URL = redis_url
     assert "Redis: healthy</strong> Reachable." in admin_client.get(URL).text

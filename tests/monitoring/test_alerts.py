@@ -12,25 +12,18 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from accounts import audit, tokens
-from accounts.models import ApiToken, SearchHour
+from accounts.models import ApiToken, Customer, SearchHour
 from core.redis import RedisUnavailable
 from lookup.models import SourcePause
-from monitoring import clocks, source_report, task_runs
+from monitoring import clocks, notices, source_report, task_runs
 from monitoring.health import checks, operations
 from monitoring.health.base import CHECKS
 from monitoring.incidents import open_incidents
-from monitoring.models import Incident, SourceHour, SourceResult, TaskRun
+from monitoring.models import Incident, Notice, SourceHour, SourceResult, TaskRun
 from phonebook.imports.numbering_plan import NUMBERING_PLAN
 from phonebook.models import AddressBook, Dataset
 from tests.account_fixtures import Clock
-from tests.console.dashboard_rows import (
-    NOW,
-    add_result,
-    configure,
-    count_calls,
-    count_requests,
-    issue_long_ago,
-)
+from tests.console.dashboard_rows import NOW, add_result, configure, count_calls, count_requests, issue_long_ago
 from tests.plugin import ROOT
 from tests.upstream import Upstream, raw
 
@@ -226,23 +219,27 @@ def test_token_near_its_expiry_opens_an_incident_at_once(clock: Clock) -> None:
     checks.for_alerts()
     incident = only()
     assert (incident.kind, incident.subject) == ("token.expiring", str(token.pk))
-    assert incident.title == f"API token #{token.pk} expires soon"
+    assert incident.title == "Jane Example expires on 22 March"
     assert incident.summary == "It expires at 2026-03-22 14:20 UTC."
-    assert "Jane" not in str(Incident.objects.values().get())
     clock.now += 14 * DAY
     checks.for_alerts()
-    assert Incident.objects.get(pk=incident.pk).title == f"API token #{token.pk} has expired"
+    assert Incident.objects.get(pk=incident.pk).title == "Jane Example expired on 22 March"
     tokens.rotate(token=ApiToken.objects.get(pk=token.pk))
     checks.for_alerts()
     assert Incident.objects.get(pk=incident.pk).closed_at == clock.now
 
 
-def test_token_is_reported_before_it_runs_out_and_after() -> None:
-    token = issue_long_ago("pbx", 20, charged=70)  # 10 a day
+def test_token_is_reported_before_it_runs_out_and_after(settings: Any, caplog: pytest.LogCaptureFixture) -> None:
+    settings.ALERT_EMAILS = ["ops@example.org"]
+    token = issue_long_ago("Harbour reception", 20, charged=70)  # 10 a day
+    ApiToken.objects.filter(pk=token.pk).update(customer=Customer.objects.create(name="Harbour Clinic"))
     issue_long_ago("large", 1_000, charged=70)
     checks.for_alerts()
     assert {(each.kind, each.subject) for each in open_incidents()} == {("token.running_out", str(token.pk))}
-    assert re.fullmatch(r"It has 20 credits, and uses 1\d\.\d a day\.", only().summary)
+    assert re.fullmatch(r"It has 20 credits, and uses 1\d\.\d a day\. Customer: Harbour Clinic\.", only().summary)
+    subject = notices.alert_message(Notice.objects.get()).subject
+    assert subject == f"[Caller ID] {only().title}" == "[Caller ID] Harbour reception runs out on 11 March"
+    assert "Harbour" not in caplog.text
     ApiToken.objects.filter(pk=token.pk).update(credits=0)
     checks.for_alerts()
     kinds = {each.kind for each in open_incidents()}

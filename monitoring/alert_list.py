@@ -1,0 +1,51 @@
+"""The open alerts as the dashboard lists them: critical ones first, and those about tokens grouped by kind."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+
+from monitoring import incidents
+from monitoring.models import Incident
+
+#: Kind of an incident about a token → what several such tokens do.
+_TOKENS = {
+    "token.out_of_credits": "are out of credits",
+    "token.running_out": "run out of credits",
+    "token.expiring": "expire soon or have expired",
+}
+#: Incidents about tokens are limited (health.operations.MAX_TOKENS), the others by the number of sources and data sets.
+MAX_READ = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One incident, or several about tokens, the newest first. `title`: of all together."""
+
+    title: str
+    incidents: list[Incident]
+    critical: bool = False
+
+    @property
+    def since(self) -> datetime | None:
+        return min(each.opened_at for each in self.incidents if each.opened_at)
+
+
+def open_alerts() -> list[Alert]:
+    """Critical ones, then others, then those about tokens; of each, the newest first. One statement."""
+    tokens: dict[str, list[Incident]] = defaultdict(list)
+    others = []
+    for incident in incidents.open_incidents()[:MAX_READ]:
+        if incident.kind in _TOKENS:
+            tokens[incident.kind].append(incident)
+        else:
+            others.append(Alert(incident.title, [incident], incident.kind in incidents.CRITICAL))
+    others.sort(key=lambda each: not each.critical)
+    return others + [_group(kind, tokens[kind]) for kind in _TOKENS if kind in tokens]
+
+
+def _group(kind: str, found: list[Incident]) -> Alert:
+    if len(found) == 1:
+        return Alert(found[0].title, found)
+    own = [each for each in found if each.subject.isdigit()]
+    count = f"{len(own):,}" if len(own) == len(found) else f"More than {len(own):,}"
+    return Alert(f"{count} tokens {_TOKENS[kind]}", found)

@@ -1,0 +1,134 @@
+"""Whether the service works now, in one sentence, and its requests of the last hour by minute."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.db import OperationalError
+from django.db.models import CharField, Count
+from django.db.models.functions import Cast, Substr
+
+from accounts import request_statistics
+from accounts.request_statistics import OUTCOMES, REFUSED, SEARCHES
+from core import periods
+from monitoring import incidents, source_report
+from monitoring.models import RequestLogEntry
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+MINUTES = 60
+#: The sentence is about the last minutes, including the current one.
+RECENT = 10
+#: Fewer failures are not a problem of the service.
+MIN_FAILURES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """`refused`: by the service's rules, such as without credits. Requests with test tokens are not counted."""
+
+    answered: int = 0
+    refused: int = 0
+    failed: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.answered + self.refused + self.failed
+
+    @property
+    def answered_percent(self) -> float | None:
+        """Of those answered or failed, rounded down to a tenth; None if there were none."""
+        searches = self.answered + self.failed
+        return math.floor(1000 * self.answered / searches) / 10 if searches else None
+
+    @classmethod
+    def sum(cls, found: Iterable["Requests"]) -> "Requests":
+        columns = zip(*((each.answered, each.refused, each.failed) for each in found), strict=True)
+        return cls(*map(sum, columns))
+
+
+def _requests(counts: Counter[str]) -> Requests:
+    return Requests(sum(counts[each] for each in SEARCHES), sum(counts[each] for each in REFUSED), counts["failed"])
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`name`: `working`, `idle`, `impaired` or `failing`. `recent`: the requests since `since`. `minutes`: each of the
+    last MINUTES, oldest first; None if requests are not logged, or the query timed out."""
+
+    name: str
+    sentence: str
+    now: datetime
+    since: datetime
+    recent: Requests
+    minutes: dict[datetime, Requests] | None
+
+    @property
+    def is_logged(self) -> bool:
+        return settings.REQUEST_LOG_DAYS > 0
+
+
+def status(now: datetime) -> Status:
+    """Six statements. Figures are up to 2 s old (core.write_buffer)."""
+    minutes = by_minute(now) if settings.REQUEST_LOG_DAYS else None
+    if minutes is None:
+        since = periods.hour(now) - HOUR
+        recent = _requests(sum(map(Counter, request_statistics.by_hour(since).values()), Counter[str]()))
+    else:
+        since = list(minutes)[-RECENT]
+        recent = Requests.sum(requests for at, requests in minutes.items() if at >= since)
+    failing = _failing_sources(now)
+    name, text = _describe(recent, now - since)
+    sentence = "; ".join([text, *failing])
+    return Status("impaired" if failing and name != "failing" else name, sentence, now, since, recent, minutes)
+
+
+def by_minute(now: datetime) -> dict[datetime, Requests] | None:
+    """From the request log, for each of the last MINUTES; None if the query timed out. One statement.
+
+    The log has no requests without a valid token, and not every rate-limited one (request_log.MAX_RATE_LIMITED)."""
+    last = now.replace(second=0, microsecond=0)
+    steps = [last - MINUTE * back for back in reversed(range(MINUTES))]
+    logged = RequestLogEntry.objects.filter(created_at__gte=steps[0], outcome__in=[*(OUTCOMES.keys() - {"test"})])
+    # As text, such as `2026-03-09 14:20`: on SQLite, TruncMinute calls a Python function for each row.
+    rows = logged.annotate(minute=Substr(Cast("created_at", CharField()), 1, 16)).values_list("minute", "outcome")
+    counts = {at: Counter[str]() for at in steps}
+    with suppress(OperationalError):
+        for minute, outcome, count in rows.annotate(total=Count("pk")).order_by():
+            # A process with a fast clock may have logged in a minute that has not begun yet.
+            counts[min(datetime.fromisoformat(minute).replace(tzinfo=UTC), last)][outcome] += count
+        return {at: _requests(each) for at, each in counts.items()}
+    return None
+
+
+def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str]:
+    """The name of the status without regard to sources, and its sentence."""
+    minutes = max(1.0, elapsed / MINUTE)
+    if not recent.total:
+        return "idle", f"No requests in the last {math.ceil(minutes)} minutes"
+    rate = recent.total / minutes
+    number = f"{rate:,.0f}" if rate >= 1 else "less than 1"
+    figures = f"{number} request{'s' if rate >= 1.5 else ''} a minute"
+    percent = recent.answered_percent
+    if percent is None:
+        return "working", f"Working: {figures}, all refused"
+    figures += f", {percent:g} % answered"
+    if recent.failed < MIN_FAILURES or 100 - percent <= settings.ALERT_FAILED_PERCENT:
+        return "working", f"Working: {figures}"
+    return ("impaired", f"Working partly: {figures}") if recent.answered else ("failing", f"Not working: {figures}")
+
+
+def _failing_sources(now: datetime) -> list[str]:
+    """`twilio is failing since 13:05`, for each. Five statements."""
+    rows = incidents.current().filter(kind="source.failing").values_list("subject", "first_seen_at")
+    began = dict(rows)
+    found = []
+    for name, state in source_report.states(now).items():
+        if state.name in ("failing", "breaker"):
+            at = began.get(name) or (state.last_failure.at if state.last_failure else now)
+            shown = f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
+            found.append(f"{name} is failing since {shown}")
+    return found

@@ -1,0 +1,124 @@
+"""The dashboard's first block: one sentence, and the requests of the last hour by minute."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from monitoring import service_status
+from monitoring.models import Incident, RequestLogEntry
+from tests.console.dashboard_rows import NOW, add_result, configure, count_calls, count_requests
+from tests.console.role_table import logged_in
+from tests.console_pages import words
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
+URL = "/admin/status/"
+#: The last hour's requests, the incidents of sources, and the sources' state (4).
+STATEMENTS = 6
+
+
+def log(outcome: str, count: int = 1, *, minutes_ago: int = 0) -> None:
+    at = NOW - timedelta(minutes=minutes_ago)
+    known = {"token_id": 1, "request_id": "r", "status": 200, "charged": False, "replayed": False, "duration_us": 1}
+    RequestLogEntry.objects.bulk_create(RequestLogEntry(created_at=at, outcome=outcome, **known) for _ in range(count))
+
+
+def sentence(client: Client) -> str:
+    return words(client.get(URL).text.partition("<strong>")[2].partition("</strong>")[0])
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ({}, "No requests in the last 10 minutes"),
+        ({"found_one": 65, "failed": 2}, "Working: 7 requests a minute, 97 % answered"),
+        ({"replayed": 9, "rate_limited": 1}, "Working: 1 request a minute, 100 % answered"),
+        ({"no_credits": 2}, "Working: less than 1 request a minute, all refused"),
+        ({"found_one": 10, "failed": 9}, "Working partly: 2 requests a minute, 52.6 % answered"),
+        ({"failed": 5}, "Not working: less than 1 request a minute, 0 % answered"),
+        ({"test": 50}, "No requests in the last 10 minutes"),
+        ({"found_one": 9_999, "failed": 1}, "Working: 1,053 requests a minute, 99.9 % answered"),
+    ],
+)
+def test_sentence_is_about_the_last_ten_minutes(admin_client: Client, outcomes: dict[str, int], expected: str) -> None:
+    log("failed", 500, minutes_ago=10)
+    for outcome, count in outcomes.items():
+        log(outcome, count, minutes_ago=9)
+    assert sentence(admin_client) == expected
+
+
+def test_failing_source_is_named_with_its_time(admin_client: Client, settings: Any) -> None:
+    configure(settings, "Knows,RemoteKnows")
+    name = "tests.connectors.RemoteKnows"
+    add_result("auth", seconds_ago=120, connector=name)
+    count_calls("auth", 4)
+    log("found_one", 19)
+    figures = "Working: 2 requests a minute, 100 % answered"
+    assert sentence(admin_client) == f"{figures}; {name} is failing since 14:18"
+    began = {"first_seen_at": NOW - timedelta(hours=1), "last_seen_at": NOW}
+    Incident.objects.create(kind="source.failing", subject=name, title="Source failing", **began)
+    assert sentence(admin_client) == f"{figures}; {name} is failing since 13:20"
+    assert "is-impaired" in admin_client.get(URL).text
+
+
+def test_minutes_are_those_of_the_last_hour() -> None:
+    for minutes_ago, outcome in ((-1, "found_one"), (0, "failed"), (59, "invalid"), (60, "found_one")):
+        log(outcome, 2, minutes_ago=minutes_ago)
+    minutes = service_status.by_minute(NOW)
+    assert minutes is not None
+    assert len(minutes) == 60
+    shown = {at: (each.answered, each.refused, each.failed) for at, each in minutes.items() if each.total}
+    first = NOW.replace(second=0) - timedelta(minutes=59)
+    assert shown == {first: (0, 2, 0), NOW.replace(second=0): (2, 0, 2)}
+
+
+def test_chart_names_minutes_with_failures(admin_client: Client) -> None:
+    log("found_one", 12, minutes_ago=3)
+    log("failed", 2, minutes_ago=4)
+    text = admin_client.get(URL).text
+    assert "12 answered, 0 refused, 2 failed; at most 12 in a minute." in text
+    assert "failed: 2, last at 14:16 (2)" in words(text)
+    assert '<path class="is-answered" d="M560 60v-60h8v60z"/>' in text
+
+
+def test_without_a_request_log_the_hours_are_used(admin_client: Client, settings: Any) -> None:
+    settings.REQUEST_LOG_DAYS = 0
+    count_requests("found_one", 160)
+    log("failed", 100)
+    text = admin_client.get(URL).text
+    assert "Working: 2 requests a minute, 100 % answered" in text
+    assert "REQUEST_LOG_DAYS is 0" in text
+    assert "<svg" not in text
+
+
+def test_timed_out_query_falls_back_to_the_hours(admin_client: Client) -> None:
+    def too_slow(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "requestlogentry" in sql:
+            raise OperationalError("canceling statement due to statement timeout")
+        return execute(sql, params, many, context)
+
+    count_requests("found_one", 160)
+    with connection.execute_wrapper(too_slow):
+        text = admin_client.get(URL).text
+    assert "Working: 2 requests a minute" in text
+    assert "Query timed out" in text
+
+
+def test_block_is_small_and_its_statements_are_few(admin_client: Client) -> None:
+    for minute in range(60):
+        for outcome in ("found_one", "invalid", "failed"):
+            log(outcome, 1 + minute % 7, minutes_ago=minute)
+    with CaptureQueriesContext(connection) as captured:
+        response = admin_client.get(URL)
+    assert len(response.content) < 8_000
+    assert len(captured) == 3 + STATEMENTS  # session, user, TOTP device
+
+
+def test_block_needs_the_permission_to_view_sources() -> None:
+    assert logged_in("auditor").get(URL).status_code == 200
+    refused = logged_in("staff")
+    assert refused.get(URL).status_code == 403
+    assert 'id="status"' not in refused.get("/admin/").text
