@@ -1,6 +1,7 @@
-"""`/customer/…`: a customer's own page, by a signed link. It shows no number, note, reason or price."""
+"""`/customer/…`: a customer's own page, and its figures as JSON, by a signed link. They have no number, note, reason or
+price."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from csp.constants import SELF
@@ -17,10 +18,11 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts import customer_links, request_statistics, tokens
-from accounts.models import CreditEntry, Customer
+from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
 from core import throttling
 from core.numbers import EXAMPLE_NUMBER
+from core.periods import iso
 
 #: Content-Security-Policy: no script, and nothing from elsewhere.
 POLICY = {"style-src": [SELF], "img-src": [SELF]}
@@ -31,8 +33,7 @@ MAX_TOKENS = 50
 CHART_HEIGHT, BAR_STEP = 100, 20
 
 
-@method_decorator(csp_replace(POLICY), name="get")
-class CustomerPage(APIView):
+class CustomerLinkView(APIView):
     """Responds 404 while CUSTOMER_PAGES is off. Links that are not valid count against AUTH_FAILURE_RATE."""
 
     http_method_names = ["get", "head"]
@@ -48,35 +49,98 @@ class CustomerPage(APIView):
             throttling.count_attempt(request._request, group="customer", rate=settings.AUTH_FAILURE_RATE)
             ended = isinstance(error, customer_links.LinkEnded)
             status, title = (410, "This link has expired or was revoked") if ended else (404, "This link is not valid")
-            response: HttpResponse = JsonResponse({"detail": title}, status=status)
-            if "text/html" in request.META.get("HTTP_ACCEPT", ""):  # otherwise JSON, as everywhere outside the console
-                response = render(request._request, "callerid/customer_link.html", {"title": title}, status=status)
+            response = self.refuse(request, status, title)
         else:
-            context = {"search_url": request.build_absolute_uri(reverse("search")), **_overview(customer)}
-            response = render(request._request, "callerid/customer.html", context)
+            response = self.respond(request, customer, link)
         # The URL is a secret: no other site and no search engine may learn it.
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers["X-Robots-Tag"] = "noindex, nofollow"
         return response
 
+    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponse:
+        raise NotImplementedError
+
+    def refuse(self, request: Request, status: int, detail: str) -> HttpResponse:
+        return JsonResponse({"detail": detail}, status=status)
+
+
+@method_decorator(csp_replace(POLICY), name="get")
+class CustomerPage(CustomerLinkView):
+    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponse:
+        context = {
+            "search_url": request.build_absolute_uri(reverse("search")),
+            "json_url": reverse("customer-json", args=[link]),
+            **_overview(customer),
+        }
+        return render(request._request, "callerid/customer.html", context)
+
+    def refuse(self, request: Request, status: int, detail: str) -> HttpResponse:
+        if "text/html" in request.META.get("HTTP_ACCEPT", ""):  # otherwise JSON, as everywhere outside the console
+            return render(request._request, "callerid/customer_link.html", {"title": detail}, status=status)
+        return super().refuse(request, status, detail)
+
+
+class CustomerFigures(CustomerLinkView):
+    """The figures of the page as JSON, of all tokens."""
+
+    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponse:
+        now = timezone.now()
+        rows = _owned(customer, now)
+        figures = {
+            "customer": customer.name,
+            "time": iso(now),
+            "balance": _balance(rows, now),
+            "tokens": [
+                {
+                    "name": token.name,
+                    "last_four": token.last_four,
+                    "test": token.is_test,
+                    "state": _state(token, now),
+                    "credits": token.credits,
+                    "expires_at": iso(token.expires_at),
+                }
+                for token in rows
+            ],
+            "days": [{"day": day.isoformat(), "searches": total} for day, total in _searches(rows, now).items()],
+        }
+        return JsonResponse(figures)
+
+
+def _owned(customer: Customer, now: datetime) -> list[ApiToken]:
+    """The customer's tokens: those that can be used first, and the newest first."""
+    return sorted(customer.tokens.order_by("-pk"), key=lambda token: not token.is_usable_at(now))
+
+
+def _balance(rows: list[ApiToken], now: datetime) -> int:
+    return sum(token.credits for token in rows if token.is_usable_at(now))
+
+
+def _state(token: ApiToken, now: datetime) -> str:
+    """`active`, `expired` or `revoked`."""
+    state = token.state_at(now)
+    return "active" if state == "in grace" else state
+
+
+def _searches(rows: list[ApiToken], now: datetime) -> dict[date, int]:
+    """The answered searches of each day."""
+    days = request_statistics.by_day([token.pk for token in rows], now)
+    return {day: sum(counts.get(outcome, 0) for outcome in request_statistics.SEARCHES) for day, counts in days.items()}
+
 
 def _overview(customer: Customer) -> dict[str, Any]:
     now = timezone.now()
-    rows = list(customer.tokens.order_by("-pk"))
-    rows.sort(key=lambda token: not token.is_usable_at(now))
-    ids = [token.pk for token in rows]
-    usable = [token for token in rows if token.is_usable_at(now)]
+    rows = _owned(customer, now)
     searches = CreditEntry.objects.filter(kind=CreditEntry.Kind.SEARCH).select_related("token")
     refunds = CreditEntry.objects.filter(refunds=OuterRef("pk"))
     return {
         "customer": customer,
         "now": now,
-        "balance": sum(token.credits for token in usable),
-        "usable": len(usable),
+        "balance": _balance(rows, now),
+        "usable": sum(token.is_usable_at(now) for token in rows),
         "tokens": [_token(token, now) for token in request_statistics.activity_of(rows[:MAX_TOKENS], now)],
         "more": max(0, len(rows) - MAX_TOKENS),
-        "charges": newest(searches, ids, NEWEST_CHARGES).annotate(refunded=Exists(refunds)),
-        "days": _days(ids, now),
+        "charges": newest(searches, [token.pk for token in rows], NEWEST_CHARGES).annotate(refunded=Exists(refunds)),
+        "days": _bars(_searches(rows, now)),
         "chart_height": CHART_HEIGHT,
         "chart_width": request_statistics.DAYS * BAR_STEP,
         "number": EXAMPLE_NUMBER,
@@ -85,16 +149,20 @@ def _overview(customer: Customer) -> dict[str, Any]:
 
 def _token(token: Any, now: datetime) -> dict[str, Any]:
     count, window_s = tokens.rate_limit(token)
-    return {"row": token, "state": token.state_at(now), "limit": f"{count:,} requests in {window_s} seconds"}
+    in_grace_until = token.previous_until if token.state_at(now) == "in grace" else None
+    return {
+        "row": token,
+        "state": _state(token, now),
+        "in_grace_until": in_grace_until,
+        "limit": f"{count:,} requests in {window_s} seconds",
+    }
 
 
-def _days(token_ids: list[int], now: datetime) -> list[dict[str, Any]]:
-    """The answered searches of each day, with the bar of the chart."""
-    days = request_statistics.by_day(token_ids, now)
-    totals = [sum(counts.get(outcome, 0) for outcome in request_statistics.SEARCHES) for counts in days.values()]
-    highest = max(*totals, 1)
-    bars = [round(CHART_HEIGHT * total / highest) or (1 if total else 0) for total in totals]
+def _bars(days: dict[date, int]) -> list[dict[str, Any]]:
+    """Each day with its bar of the chart."""
+    highest = max(*days.values(), 1)
+    bars = [round(CHART_HEIGHT * total / highest) or (1 if total else 0) for total in days.values()]
     return [
         {"day": day, "count": total, "x": n * BAR_STEP, "y": CHART_HEIGHT - bar, "height": bar}
-        for n, (day, total, bar) in enumerate(zip(days, totals, bars, strict=True))
+        for n, ((day, total), bar) in enumerate(zip(days.items(), bars, strict=True))
     ]
