@@ -1,6 +1,11 @@
-"""`/customer/…`: a customer's own page, and its figures as JSON, by a signed link. They have no number, note, reason or
-price."""
+"""`/customer/…`: a customer's own page, its figures as JSON and its ledger as CSV, by a signed link.
 
+None of them has a number, note, reason or price.
+"""
+
+import calendar
+import threading
+from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Any
 
@@ -8,19 +13,22 @@ from csp.constants import SELF
 from csp.decorators import csp_replace
 from django.conf import settings
 from django.db.models import Exists, OuterRef
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
-from rest_framework.exceptions import NotFound
+from rest_framework.exceptions import NotFound, ParseError
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts import customer_links, request_statistics, tokens
+from accounts.admin import ledger_export
+from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
-from core import throttling
+from core import admission, throttling
 from core.numbers import EXAMPLE_NUMBER
 from core.periods import iso
 
@@ -31,6 +39,21 @@ NEWEST_CHARGES = 20
 MAX_TOKENS = 50
 #: Of the chart, in units of its viewBox.
 CHART_HEIGHT, BAR_STEP = 100, 20
+#: How many months the page offers as CSV.
+MONTHS = 12
+LEDGER_COLUMNS = {
+    "time": "created_at",
+    "token": "token__name",
+    "last_four": "token__last_four",
+    "kind": "kind",
+    "credits": "amount",
+    "balance_after": "balance_after",
+    "request_id": "request_id",
+    "reference": "reference",
+}
+#: Of this process. Each keeps one of asgi.PAGE_THREADS until it is read, and the console needs the others.
+MAX_DOWNLOADS = 2
+_downloads = threading.BoundedSemaphore(MAX_DOWNLOADS)
 
 
 class CustomerLinkView(APIView):
@@ -39,7 +62,7 @@ class CustomerLinkView(APIView):
     http_method_names = ["get", "head"]
     schema = None
 
-    def get(self, request: Request, link: str) -> HttpResponse:
+    def get(self, request: Request, link: str) -> HttpResponseBase:
         if not settings.CUSTOMER_PAGES:
             raise NotFound
         try:
@@ -49,7 +72,7 @@ class CustomerLinkView(APIView):
             throttling.count_attempt(request._request, group="customer", rate=settings.AUTH_FAILURE_RATE)
             ended = isinstance(error, customer_links.LinkEnded)
             status, title = (410, "This link has expired or was revoked") if ended else (404, "This link is not valid")
-            response = self.refuse(request, status, title)
+            response: HttpResponseBase = self.refuse(request, status, title)
         else:
             response = self.respond(request, customer, link)
         # The URL is a secret: no other site and no search engine may learn it.
@@ -57,7 +80,7 @@ class CustomerLinkView(APIView):
         response.headers["X-Robots-Tag"] = "noindex, nofollow"
         return response
 
-    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponse:
+    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponseBase:
         raise NotImplementedError
 
     def refuse(self, request: Request, status: int, detail: str) -> HttpResponse:
@@ -70,6 +93,7 @@ class CustomerPage(CustomerLinkView):
         context = {
             "search_url": request.build_absolute_uri(reverse("search")),
             "json_url": reverse("customer-json", args=[link]),
+            "csv_url": reverse("customer-csv", args=[link]),
             **_overview(customer),
         }
         return render(request._request, "callerid/customer.html", context)
@@ -104,6 +128,60 @@ class CustomerFigures(CustomerLinkView):
             "days": [{"day": day.isoformat(), "searches": total} for day, total in _searches(rows, now).items()],
         }
         return JsonResponse(figures)
+
+
+class CustomerLedger(CustomerLinkView):
+    """The ledger entries of a month (UTC), by default the current one, as CSV, newest first."""
+
+    http_method_names = ["get"]
+
+    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponseBase:
+        month = _month(request.query_params.get("month", ""))
+        last = month.replace(day=calendar.monthrange(month.year, month.month)[1])
+        form = LedgerForm({"customer": customer.pk, "since": month.isoformat(), "until": last.isoformat()})
+        return StreamingHttpResponse(
+            _Download(form),
+            content_type="text/csv; charset=utf-8",
+            headers={"Content-Disposition": f'attachment; filename="ledger-{month.isoformat()[:7]}.csv"'},
+        )
+
+
+class _Download:
+    """The lines of the entries that `form` selects. Raises Overloaded beyond MAX_DOWNLOADS that are not closed."""
+
+    def __init__(self, form: LedgerForm) -> None:
+        if not _downloads.acquire(blocking=False):
+            raise admission.Overloaded
+        try:
+            self._lines = ledger_export.as_csv(form, LEDGER_COLUMNS)
+        except BaseException:
+            self.close()
+            raise
+
+    def __iter__(self) -> Iterator[str]:
+        return self._lines
+
+    def close(self) -> None:
+        """Called once, with the response."""
+        _downloads.release()
+
+
+def _month(text: str) -> date:
+    """The first day of the month, or of the current one for an empty text. Raises ParseError."""
+    if not text:
+        return timezone.now().date().replace(day=1)
+    try:
+        return datetime.strptime(text, "%Y-%m").date()  # noqa: DTZ007
+    except ValueError:
+        raise ParseError("Enter a month as YYYY-MM.") from None
+
+
+def _months(rows: list[ApiToken], now: datetime) -> list[str]:
+    """The months since the first of these tokens was issued, newest first, at most MONTHS of them."""
+    if not rows:
+        return []
+    first, last = (at.year * 12 + at.month - 1 for at in (min(token.created_at for token in rows), now))
+    return [f"{n // 12:04}-{n % 12 + 1:02}" for n in range(last, max(first, last - MONTHS + 1) - 1, -1)]
 
 
 def _owned(customer: Customer, now: datetime) -> list[ApiToken]:
@@ -141,6 +219,7 @@ def _overview(customer: Customer) -> dict[str, Any]:
         "more": max(0, len(rows) - MAX_TOKENS),
         "charges": newest(searches, [token.pk for token in rows], NEWEST_CHARGES).annotate(refunded=Exists(refunds)),
         "days": _bars(_searches(rows, now)),
+        "months": _months(rows, now),
         "chart_height": CHART_HEIGHT,
         "chart_width": request_statistics.DAYS * BAR_STEP,
         "number": EXAMPLE_NUMBER,
