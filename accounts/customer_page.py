@@ -210,6 +210,7 @@ def _overview(customer: Customer) -> dict[str, Any]:
     rows = _owned(customer, now)
     searches = CreditEntry.objects.filter(kind=CreditEntry.Kind.SEARCH).select_related("token")
     refunds = CreditEntry.objects.filter(refunds=OuterRef("pk"))
+    days = _searches(rows, now)
     return {
         "customer": customer,
         "now": now,
@@ -218,7 +219,9 @@ def _overview(customer: Customer) -> dict[str, Any]:
         "tokens": [_token(token, now) for token in request_statistics.activity_of(rows[:MAX_TOKENS], now)],
         "more": max(0, len(rows) - MAX_TOKENS),
         "charges": newest(searches, [token.pk for token in rows], NEWEST_CHARGES).annotate(refunded=Exists(refunds)),
-        "days": _bars(_searches(rows, now)),
+        "days": _bars(days),
+        "searches": sum(days.values()),
+        "most_a_day": max(days.values()),
         "months": _months(rows, now),
         "chart_height": CHART_HEIGHT,
         "chart_width": request_statistics.DAYS * BAR_STEP,

@@ -78,6 +78,27 @@ def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, custom
     assert response.context["days"][-1]["height"] == 100
 
 
+def test_chart_says_how_many_its_bars_stand_for(client: Client, customer: Customer) -> None:
+    url, today = url_of(customer), timezone.now().date()
+    assert "<p>0 in total</p>" in client.get(url).text
+    token, stranger = token_of(customer), issue_token("of a stranger")
+    for whose, age, outcome, count in (
+        (token, 0, "found_one", 1_200),
+        (token, 0, "replayed", 34),
+        (token, 29, "found_none", 7),
+        (token, 30, "found_none", 5_000),
+        (token, 1, "rate_limited", 5_000),
+        (stranger, 0, "found_one", 5_000),
+    ):
+        TokenDay.objects.create(token=whose, day=today - timedelta(days=age), outcome=outcome, count=count)
+    response = client.get(url)
+    assert "<p>1,241 in total, at most 1,234 in a day</p>" in response.text
+    days = response.context["days"]
+    assert [(days[n]["count"], days[n]["height"]) for n in (0, 1, 28, 29)] == [(7, 1), (0, 0), (0, 0), (1234, 100)]
+    for day in (f"{today}", f"{today - timedelta(days=29)}"):
+        assert f'<th scope="row">{day}</th>' in response.text
+
+
 def test_rotated_token_is_active_and_the_previous_one_too(client: Client, customer: Customer) -> None:
     tokens.rotate(token=token_of(customer), grace=timedelta(hours=1))
     text = client.get(url_of(customer)).text
