@@ -1,26 +1,36 @@
-"""`/customer/…`: a customer's own page, by a signed link. It shows no number, note, reason or price."""
+"""`/customer/…`: a customer's own page, its figures as JSON and its ledger as CSV, by a signed link.
 
-from datetime import datetime
+None of them has a number, note, reason or price.
+"""
+
+import calendar
+import threading
+from collections.abc import Iterator
+from datetime import date, datetime
 from typing import Any
 
 from csp.constants import SELF
 from csp.decorators import csp_replace
 from django.conf import settings
 from django.db.models import Exists, OuterRef
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
-from rest_framework.exceptions import NotFound
+from rest_framework.exceptions import NotFound, ParseError
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts import customer_links, request_statistics, tokens
-from accounts.models import CreditEntry, Customer
+from accounts.admin import ledger_export
+from accounts.admin.ledger_queries import LedgerForm
+from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
-from core import throttling
+from core import admission, throttling
 from core.numbers import EXAMPLE_NUMBER
+from core.periods import iso
 
 #: Content-Security-Policy: no script, and nothing from elsewhere.
 POLICY = {"style-src": [SELF], "img-src": [SELF]}
@@ -29,16 +39,30 @@ NEWEST_CHARGES = 20
 MAX_TOKENS = 50
 #: Of the chart, in units of its viewBox.
 CHART_HEIGHT, BAR_STEP = 100, 20
+#: How many months the page offers as CSV.
+MONTHS = 12
+LEDGER_COLUMNS = {
+    "time": "created_at",
+    "token": "token__name",
+    "last_four": "token__last_four",
+    "kind": "kind",
+    "credits": "amount",
+    "balance_after": "balance_after",
+    "request_id": "request_id",
+    "reference": "reference",
+}
+#: Of this process. Each keeps one of asgi.PAGE_THREADS until it is read, and the console needs the others.
+MAX_DOWNLOADS = 2
+_downloads = threading.BoundedSemaphore(MAX_DOWNLOADS)
 
 
-@method_decorator(csp_replace(POLICY), name="get")
-class CustomerPage(APIView):
+class CustomerLinkView(APIView):
     """Responds 404 while CUSTOMER_PAGES is off. Links that are not valid count against AUTH_FAILURE_RATE."""
 
     http_method_names = ["get", "head"]
     schema = None
 
-    def get(self, request: Request, link: str) -> HttpResponse:
+    def get(self, request: Request, link: str) -> HttpResponseBase:
         if not settings.CUSTOMER_PAGES:
             raise NotFound
         try:
@@ -48,35 +72,157 @@ class CustomerPage(APIView):
             throttling.count_attempt(request._request, group="customer", rate=settings.AUTH_FAILURE_RATE)
             ended = isinstance(error, customer_links.LinkEnded)
             status, title = (410, "This link has expired or was revoked") if ended else (404, "This link is not valid")
-            response: HttpResponse = JsonResponse({"detail": title}, status=status)
-            if "text/html" in request.META.get("HTTP_ACCEPT", ""):  # otherwise JSON, as everywhere outside the console
-                response = render(request._request, "callerid/customer_link.html", {"title": title}, status=status)
+            response: HttpResponseBase = self.refuse(request, status, title)
         else:
-            context = {"search_url": request.build_absolute_uri(reverse("search")), **_overview(customer)}
-            response = render(request._request, "callerid/customer.html", context)
+            response = self.respond(request, customer, link)
         # The URL is a secret: no other site and no search engine may learn it.
         response.headers["Referrer-Policy"] = "no-referrer"
         response.headers["X-Robots-Tag"] = "noindex, nofollow"
         return response
 
+    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponseBase:
+        raise NotImplementedError
+
+    def refuse(self, request: Request, status: int, detail: str) -> HttpResponse:
+        return JsonResponse({"detail": detail}, status=status)
+
+
+@method_decorator(csp_replace(POLICY), name="get")
+class CustomerPage(CustomerLinkView):
+    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponse:
+        context = {
+            "search_url": request.build_absolute_uri(reverse("search")),
+            "json_url": reverse("customer-json", args=[link]),
+            "csv_url": reverse("customer-csv", args=[link]),
+            **_overview(customer),
+        }
+        return render(request._request, "callerid/customer.html", context)
+
+    def refuse(self, request: Request, status: int, detail: str) -> HttpResponse:
+        if "text/html" in request.META.get("HTTP_ACCEPT", ""):  # otherwise JSON, as everywhere outside the console
+            return render(request._request, "callerid/customer_link.html", {"title": detail}, status=status)
+        return super().refuse(request, status, detail)
+
+
+class CustomerFigures(CustomerLinkView):
+    """The figures of the page as JSON, of all tokens."""
+
+    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponse:
+        now = timezone.now()
+        rows = _owned(customer, now)
+        figures = {
+            "customer": customer.name,
+            "time": iso(now),
+            "balance": _balance(rows, now),
+            "tokens": [
+                {
+                    "name": token.name,
+                    "last_four": token.last_four,
+                    "test": token.is_test,
+                    "state": _state(token, now),
+                    "credits": token.credits,
+                    "expires_at": iso(token.expires_at),
+                }
+                for token in rows
+            ],
+            "days": [{"day": day.isoformat(), "searches": total} for day, total in _searches(rows, now).items()],
+        }
+        return JsonResponse(figures)
+
+
+class CustomerLedger(CustomerLinkView):
+    """The ledger entries of a month (UTC), by default the current one, as CSV, newest first."""
+
+    http_method_names = ["get"]
+
+    def respond(self, request: Request, customer: Customer, link: str) -> HttpResponseBase:
+        month = _month(request.query_params.get("month", ""))
+        last = month.replace(day=calendar.monthrange(month.year, month.month)[1])
+        form = LedgerForm({"customer": customer.pk, "since": month.isoformat(), "until": last.isoformat()})
+        return StreamingHttpResponse(
+            _Download(form),
+            content_type="text/csv; charset=utf-8",
+            headers={"Content-Disposition": f'attachment; filename="ledger-{month.isoformat()[:7]}.csv"'},
+        )
+
+
+class _Download:
+    """The lines of the entries that `form` selects. Raises Overloaded beyond MAX_DOWNLOADS that are not closed."""
+
+    def __init__(self, form: LedgerForm) -> None:
+        if not _downloads.acquire(blocking=False):
+            raise admission.Overloaded
+        try:
+            self._lines = ledger_export.as_csv(form, LEDGER_COLUMNS)
+        except BaseException:
+            self.close()
+            raise
+
+    def __iter__(self) -> Iterator[str]:
+        return self._lines
+
+    def close(self) -> None:
+        """Called once, with the response."""
+        _downloads.release()
+
+
+def _month(text: str) -> date:
+    """The first day of the month, or of the current one for an empty text. Raises ParseError."""
+    if not text:
+        return timezone.now().date().replace(day=1)
+    try:
+        return datetime.strptime(text, "%Y-%m").date()  # noqa: DTZ007
+    except ValueError:
+        raise ParseError("Enter a month as YYYY-MM.") from None
+
+
+def _months(rows: list[ApiToken], now: datetime) -> list[str]:
+    """The months since the first of these tokens was issued, newest first, at most MONTHS of them."""
+    if not rows:
+        return []
+    first, last = (at.year * 12 + at.month - 1 for at in (min(token.created_at for token in rows), now))
+    return [f"{n // 12:04}-{n % 12 + 1:02}" for n in range(last, max(first, last - MONTHS + 1) - 1, -1)]
+
+
+def _owned(customer: Customer, now: datetime) -> list[ApiToken]:
+    """The customer's tokens: those that can be used first, and the newest first."""
+    return sorted(customer.tokens.order_by("-pk"), key=lambda token: not token.is_usable_at(now))
+
+
+def _balance(rows: list[ApiToken], now: datetime) -> int:
+    return sum(token.credits for token in rows if token.is_usable_at(now))
+
+
+def _state(token: ApiToken, now: datetime) -> str:
+    """`active`, `expired` or `revoked`."""
+    state = token.state_at(now)
+    return "active" if state == "in grace" else state
+
+
+def _searches(rows: list[ApiToken], now: datetime) -> dict[date, int]:
+    """The answered searches of each day."""
+    days = request_statistics.by_day([token.pk for token in rows], now)
+    return {day: sum(counts.get(outcome, 0) for outcome in request_statistics.SEARCHES) for day, counts in days.items()}
+
 
 def _overview(customer: Customer) -> dict[str, Any]:
     now = timezone.now()
-    rows = list(customer.tokens.order_by("-pk"))
-    rows.sort(key=lambda token: not token.is_usable_at(now))
-    ids = [token.pk for token in rows]
-    usable = [token for token in rows if token.is_usable_at(now)]
+    rows = _owned(customer, now)
     searches = CreditEntry.objects.filter(kind=CreditEntry.Kind.SEARCH).select_related("token")
     refunds = CreditEntry.objects.filter(refunds=OuterRef("pk"))
+    days = _searches(rows, now)
     return {
         "customer": customer,
         "now": now,
-        "balance": sum(token.credits for token in usable),
-        "usable": len(usable),
+        "balance": _balance(rows, now),
+        "usable": sum(token.is_usable_at(now) for token in rows),
         "tokens": [_token(token, now) for token in request_statistics.activity_of(rows[:MAX_TOKENS], now)],
         "more": max(0, len(rows) - MAX_TOKENS),
-        "charges": newest(searches, ids, NEWEST_CHARGES).annotate(refunded=Exists(refunds)),
-        "days": _days(ids, now),
+        "charges": newest(searches, [token.pk for token in rows], NEWEST_CHARGES).annotate(refunded=Exists(refunds)),
+        "days": _bars(days),
+        "searches": sum(days.values()),
+        "most_a_day": max(days.values()),
+        "months": _months(rows, now),
         "chart_height": CHART_HEIGHT,
         "chart_width": request_statistics.DAYS * BAR_STEP,
         "number": EXAMPLE_NUMBER,
@@ -85,16 +231,20 @@ def _overview(customer: Customer) -> dict[str, Any]:
 
 def _token(token: Any, now: datetime) -> dict[str, Any]:
     count, window_s = tokens.rate_limit(token)
-    return {"row": token, "state": token.state_at(now), "limit": f"{count:,} requests in {window_s} seconds"}
+    in_grace_until = token.previous_until if token.state_at(now) == "in grace" else None
+    return {
+        "row": token,
+        "state": _state(token, now),
+        "in_grace_until": in_grace_until,
+        "limit": f"{count:,} requests in {window_s} seconds",
+    }
 
 
-def _days(token_ids: list[int], now: datetime) -> list[dict[str, Any]]:
-    """The answered searches of each day, with the bar of the chart."""
-    days = request_statistics.by_day(token_ids, now)
-    totals = [sum(counts.get(outcome, 0) for outcome in request_statistics.SEARCHES) for counts in days.values()]
-    highest = max(*totals, 1)
-    bars = [round(CHART_HEIGHT * total / highest) or (1 if total else 0) for total in totals]
+def _bars(days: dict[date, int]) -> list[dict[str, Any]]:
+    """Each day with its bar of the chart."""
+    highest = max(*days.values(), 1)
+    bars = [round(CHART_HEIGHT * total / highest) or (1 if total else 0) for total in days.values()]
     return [
         {"day": day, "count": total, "x": n * BAR_STEP, "y": CHART_HEIGHT - bar, "height": bar}
-        for n, (day, total, bar) in enumerate(zip(days, totals, bars, strict=True))
+        for n, ((day, total), bar) in enumerate(zip(days.items(), bars, strict=True))
     ]

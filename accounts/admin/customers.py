@@ -244,8 +244,9 @@ class CustomerAdmin(TokenRefusingAdmin):
         *EDIT,
         form=LinkForm,
         explanation=(
-            "Anyone who has the link sees the tokens' names, states, balances and limits, their use and their newest "
-            "charges, without a login. It shows no phone number, note, reason or price. You will see the link once."
+            "Anyone who has the link sees the tokens' names, states, balances and limits, their use and their ledger "
+            "entries with your references, without a login. It shows no phone number, note, reason or price. You will "
+            "see the link once."
         ),
     )
     def link(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:

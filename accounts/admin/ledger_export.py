@@ -4,7 +4,7 @@ import csv
 import io
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC
 from decimal import Decimal
 from typing import Any
@@ -50,28 +50,30 @@ def file_name(form: LedgerForm) -> str:
     return "-".join(filter(None, ["ledger", customer, token, data["kind"], *period])) + ".csv"
 
 
-def as_csv(form: LedgerForm) -> Iterator[str]:
-    """The selected entries, newest first, a page of lines at a time. The first page is read at once.
+def as_csv(form: LedgerForm, columns: Mapping[str, str] = COLUMNS) -> Iterator[str]:
+    """The selected entries, newest first, a page of lines at a time. The first page is read at once. `columns`: title →
+    field.
 
     Entries written meanwhile are newer than the first page, so none is repeated. When a later page fails, the response
     has begun: its last line then says that it is not complete.
     """
-    return _pages(form, _read(form, None))
+    return _pages(form, columns, _read(form, columns, None))
 
 
-def _read(form: LedgerForm, before: Position | None) -> Page:
-    return form.page(CreditEntry.objects.values_list(*COLUMNS.values(), named=True), before, PAGE_ROWS)
+def _read(form: LedgerForm, columns: Mapping[str, str], before: Position | None) -> Page:
+    names = dict.fromkeys(["id", "created_at", *columns.values()])  # the next page begins at an id and a time
+    return form.page(CreditEntry.objects.values_list(*names, named=True), before, PAGE_ROWS)
 
 
-def _pages(form: LedgerForm, page: Page) -> Iterator[str]:
-    yield _lines([tuple(COLUMNS)])
+def _pages(form: LedgerForm, columns: Mapping[str, str], page: Page) -> Iterator[str]:
+    yield _lines([tuple(columns)])
     while True:
         if page.rows:
-            yield _lines(tuple(map(_cell, row)) for row in page.rows)
+            yield _lines(tuple(_cell(getattr(row, name)) for name in columns.values()) for row in page.rows)
         if page.older is None:
             return
         try:
-            page = _read(form, page.older)
+            page = _read(form, columns, page.older)
         except Exception:
             log.exception("the ledger export ended early")
             yield _lines([(INCOMPLETE,)])

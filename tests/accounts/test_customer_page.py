@@ -78,6 +78,27 @@ def test_page_shows_what_the_owner_of_the_tokens_may_know(client: Client, custom
     assert response.context["days"][-1]["height"] == 100
 
 
+def test_chart_says_how_many_its_bars_stand_for(client: Client, customer: Customer) -> None:
+    url, today = url_of(customer), timezone.now().date()
+    assert "<p>0 in total</p>" in client.get(url).text
+    token, stranger = token_of(customer), issue_token("of a stranger")
+    for whose, age, outcome, count in (
+        (token, 0, "found_one", 1_200),
+        (token, 0, "replayed", 34),
+        (token, 29, "found_none", 7),
+        (token, 30, "found_none", 5_000),
+        (token, 1, "rate_limited", 5_000),
+        (stranger, 0, "found_one", 5_000),
+    ):
+        TokenDay.objects.create(token=whose, day=today - timedelta(days=age), outcome=outcome, count=count)
+    response = client.get(url)
+    assert "<p>1,241 in total, at most 1,234 in a day</p>" in response.text
+    days = response.context["days"]
+    assert [(days[n]["count"], days[n]["height"]) for n in (0, 1, 28, 29)] == [(7, 1), (0, 0), (0, 0), (1234, 100)]
+    for day in (f"{today}", f"{today - timedelta(days=29)}"):
+        assert f'<th scope="row">{day}</th>' in response.text
+
+
 def test_rotated_token_is_active_and_the_previous_one_too(client: Client, customer: Customer) -> None:
     tokens.rotate(token=token_of(customer), grace=timedelta(hours=1))
     text = client.get(url_of(customer)).text
@@ -109,10 +130,11 @@ def test_page_is_private_and_sets_no_cookie(client: Client, customer: Customer) 
 
 def test_link_is_not_logged(client: Client, customer: Customer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    for url in (url_of(customer), "/customer/guess:guess"):
+    for url in (url_of(customer), "/customer/guess:guess", f"{url_of(customer)}.json"):
         client.get(url)
-        assert url.rpartition("/")[2] not in caplog.text
-    assert "view=customer" in caplog.text
+        assert url.rpartition("/")[2].removesuffix(".json") not in caplog.text
+    assert "view=customer " in caplog.text
+    assert "view=customer-json" in caplog.text
 
 
 def test_only_get_is_allowed_and_other_errors_are_json(client: Client, customer: Customer, settings: Any) -> None:
@@ -187,6 +209,71 @@ def test_number_of_statements_is_constant(client: Client, customer: Customer) ->
         awaited.charge(token=token_of(customer, f"till {n}"), request_id="r", number=NUMBER, answer={})
     assert statements() == few
     assert "And 11 more." in client.get(url_of(customer)).text
+
+
+# --- As JSON --------------------------------------------------------------------------------------------------------
+
+
+def test_json_has_all_tokens_the_balance_and_the_days(client: Client, customer: Customer) -> None:
+    gone, _ = token_of(customer, "gone", 5), token_of(customer, "trial", 0, is_test=True)
+    till, stranger = token_of(customer), issue_token("of a stranger")
+    for n in range(60):
+        token_of(customer, f"desk {n}", 1)
+    tokens.revoke(token=gone, reason="unpaid bill")
+    tokens.rotate(token=till, grace=timedelta(hours=1))
+    for token, count in ((till, 7), (gone, 2), (stranger, 100)):
+        TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=count)
+    response = client.get(f"{url_of(customer)}.json", headers=HTML)
+    assert (response.status_code, response["Content-Type"]) == (200, "application/json")
+    figures = response.json()
+    till.refresh_from_db()
+    shown = {token.pop("name"): token for token in figures["tokens"]}
+    assert list(shown) == [*(f"desk {n}" for n in reversed(range(60))), "till", "trial", "gone"]
+    assert shown["till"] == {
+        "last_four": till.last_four,
+        "test": False,
+        "state": "active",
+        "credits": 30,
+        "expires_at": f"{till.expires_at:%Y-%m-%dT%H:%M:%SZ}",
+    }
+    assert [(shown[name]["test"], shown[name]["state"]) for name in ("trial", "gone")] == [
+        (True, "active"),
+        (False, "revoked"),
+    ]
+    assert set(figures) == {"customer", "time", "balance", "tokens", "days"}
+    assert (figures["customer"], figures["balance"], len(figures["days"])) == ("Example Ltd", 90, 30)
+    assert figures["days"][-1] == {"day": f"{timezone.now():%Y-%m-%d}", "searches": 9}
+    for secret in ("pays late", "their second", "invoice 7", "@example.org", "boss", "unpaid", "stranger", till.jti):
+        assert secret not in response.text, secret
+
+
+def test_page_links_to_its_figures_as_json(client: Client, customer: Customer) -> None:
+    url = url_of(customer)
+    assert f'href="{url}.json"' in client.get(f"{url}/").text
+
+
+def test_json_is_limited_and_private_as_the_page_is(client: Client, customer: Customer, settings: Any) -> None:
+    settings.AUTH_FAILURE_RATE = (2, 60)
+    url = f"{url_of(customer)}.json"
+    customer_links.revoke(customer=customer)
+    for path, status, detail in (
+        (url, 410, "This link has expired or was revoked"),
+        ("/customer/guess.json", 404, "This link is not valid"),
+        ("/customer/guess.json", 429, "Rate limit exceeded"),
+        ("/customer/guess", 429, "Rate limit exceeded"),
+    ):
+        response = client.get(path, headers=HTML)
+        assert (response.status_code, response.json()) == (status, {"detail": detail})
+    valid = f"{url_of(customer)}.json"
+    response = client.get(valid)
+    assert response.status_code == 200
+    assert response["Cache-Control"] == "no-store"
+    assert response["Referrer-Policy"] == "no-referrer"
+    assert response["X-Robots-Tag"] == "noindex, nofollow"
+    assert not response.cookies
+    assert client.post(valid).status_code == 405
+    settings.CUSTOMER_PAGES = False
+    assert (client.get(valid).status_code, client.get(valid).json()) == (404, {"detail": "Not found."})
 
 
 # --- In the console ------------------------------------------------------------------------------------------------

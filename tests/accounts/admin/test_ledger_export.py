@@ -197,6 +197,11 @@ ROWS = 100_000
 def service(serve: Callable[..., Service]) -> Service:
     """With ROWS searches of one token, and a superuser root."""
     service = serve()
+    fill_ledger(service)
+    return service
+
+
+def fill_ledger(service: Service) -> None:
     script = f"""
 from datetime import timedelta
 from django.contrib.auth.models import User
@@ -212,7 +217,6 @@ CreditEntry.objects.bulk_create((
     for n in range({ROWS})), batch_size=5_000)
 """
     service.manage("shell", "--no-imports", "-c", script)
-    return service
 
 
 @contextmanager
