@@ -88,7 +88,7 @@ def test_pictures_of_the_documentation(page: "Page", filled: tuple[Service, dict
 
     page.goto(f"/customer/{made['link']}")
     expect(page.get_by_role("heading", name="Harbour Street Clinic")).to_be_visible()
-    take(page, "customer-page", 900)
+    take(page, "customer-page", 1000)
 
     login(page)
     expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()
