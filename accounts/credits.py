@@ -82,7 +82,8 @@ def change_balance(
     the same moment, and for a test token unless `amount` is 0. Locks the token's row: use one transaction per token, so
     that searches do not wait; `lock` those of a transfer first.
     """
-    _check_amount(amount)
+    if kind != CreditEntry.Kind.TRANSFER:  # which takes no more than a balance
+        _check_amount(amount)
     with transaction.atomic():
         tokens = ApiToken.objects.filter(pk=token.pk)
         if kind == CreditEntry.Kind.TOP_UP:

@@ -2,7 +2,7 @@
 rows that need it: a list sorted by one of them needs it for every customer, the others only for its page."""
 
 from collections.abc import Callable, Collection
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,8 +11,11 @@ from django.db.models.functions import Coalesce
 
 from accounts import request_statistics
 from accounts.models import ApiToken, CreditEntry, Customer, TokenDay
+from core import periods
 
 DAYS = request_statistics.DAYS
+#: In place of the last charge of customers that were never charged: both databases sort it before all others.
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _tokens() -> QuerySet[Any]:
@@ -34,25 +37,24 @@ def _searches(now: datetime) -> QuerySet[Any]:
 def _paid(now: datetime) -> QuerySet[Any]:
     # By this condition the entries have an index.
     booked = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH)
-    entries = booked.filter(token__customer=OuterRef("pk"), created_at__gt=now - timedelta(days=DAYS))
+    entries = booked.filter(token__customer=OuterRef("pk"), created_at__gte=periods.MONTH.since(now))
     return entries.order_by().values("token__customer").annotate(total=Sum("price"))
 
 
 def _total(rows: QuerySet[Any], output: Any, default: Any) -> Any:
-    """The `total` of the one group in `rows`; `default` if there is none."""
-    found = Subquery(rows.values("total"), output_field=output)
-    return found if default is None else Coalesce(found, default, output_field=output)
+    """The `total` of the one group in `rows`; `default` if there is none, or if it is NULL."""
+    return Coalesce(Subquery(rows.values("total"), output_field=output), default, output_field=output)
 
 
 #: Name → the expression. `balance` is the sum over usable tokens; `searches_30d` the answered searches of the last DAYS
-#: days, today (UTC) included; `paid_30d` the prices of the ledger entries of the last DAYS days, in CURRENCY;
-#: `last_charged_at` the last charge of any token, or None.
+#: days, today (UTC) included; `paid_30d` the prices of the ledger entries of these days, in CURRENCY;
+#: `last_charged_at` the last charge of any token, or NEVER.
 FIGURES: dict[str, Callable[[datetime], Any]] = {
     "token_count": lambda now: _total(_tokens().annotate(total=Count("pk")), BigIntegerField(), 0),
     "balance": lambda now: _total(_usable(now).annotate(total=Sum("credits")), BigIntegerField(), 0),
     "searches_30d": lambda now: _total(_searches(now), BigIntegerField(), 0),
     "paid_30d": lambda now: _total(_paid(now), DecimalField(max_digits=20, decimal_places=4), Decimal(0)),
-    "last_charged_at": lambda now: _total(_tokens().annotate(total=Max("last_charged_at")), DateTimeField(), None),
+    "last_charged_at": lambda now: _total(_tokens().annotate(total=Max("last_charged_at")), DateTimeField(), NEVER),
 }
 
 

@@ -75,7 +75,7 @@ class ApiToken(models.Model):
     # A debit names it and changes nothing once it has increased: accounts.debit.close_debit.
     charge_epoch = models.BigIntegerField(default=0, db_default=0, editable=False)
     # tokens.rate_limit says what an empty one means.
-    rate_limit = models.PositiveIntegerField(
+    rate_limit = models.IntegerField(  # without a constraint, whose check of the existing rows would lock the table
         null=True, blank=True, validators=[MinValueValidator(1), MaxValueValidator(MAX_RATE_LIMIT)]
     )
     lifetime_days = models.PositiveIntegerField(editable=False, help_text="Lifetime of a token, also after rotation.")

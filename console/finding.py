@@ -35,6 +35,7 @@ from lookup import source_actions
 from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from phonebook import rules
+from phonebook.admin.base import number_prefix
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 MAX_SHOWN = 10
@@ -203,9 +204,10 @@ def _token_details(token: ApiToken) -> tuple[str, ...]:
 
 
 def _rules(search: _Search) -> Iterable[Result]:
-    """The rule that applies to the number, then those that it overrides."""
-    if search.number is not None:
-        for rule in rules.applying(search.number):
+    """The rule that applies to the number, or to a prefix with its plus, then those that it overrides."""
+    digits = number_prefix(search.text) if search.text.startswith("+") else search.number
+    if digits is not None:
+        for rule in rules.applying(digits):
             spam = {True: "spam", False: "not spam", None: ""}[rule.spam]
             yield _result(rule, spam, rule.name, title=f"Rule for {rules.shown(rule)}")
 
@@ -216,7 +218,7 @@ _KINDS = (
     _listed("API tokens", "name, note, contact, #id or last four characters", ApiToken, _token_details),
     _Kind("Ledger", "request id or reference", CreditEntry, _entries),
     _Kind("Request log", "request id or number", RequestLogEntry, _requests),
-    _Kind("Rules", "number", NumberRule, _rules),
+    _Kind("Rules", "number, or prefix with +", NumberRule, _rules),
     _numbered("Contacts", Contact, "Contact", lambda row: (row.name, row.location)),
     _numbered("Complaints", ComplaintDay, "Complaints about", lambda row: (row.source, str(row.day), str(row.total))),
     _Kind("Sources", "name", Source, _sources),

@@ -9,9 +9,8 @@ unavailable, a process never accepts more than the limit.
 import hashlib
 import math
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -97,8 +96,9 @@ class TokenLog:
             FALLBACKS.inc("requests")
             return own
         if not allowed:
-            with suppress(ValueError):  # it has left the window
-                ends.remove(end)
+            index = bisect_left(ends, end)
+            if ends[index : index + 1] == [end]:  # else it has left the window
+                del ends[index]
         return Decision(bool(allowed), min(remaining, own.remaining), _whole(wait_us / 1_000_000, window_s))
 
 

@@ -81,8 +81,8 @@ _HEADERS = [
     _header("X-Request-ID", "The request's id: yours if it was valid, otherwise a new one.", _ALL),
     _header(
         "RateLimit-Policy",
-        f'The token\'s limit: `"token";q={_LIMIT};w={_WINDOW_S}`, unless it has one of its own. Absent without a valid '
-        "token.",
+        f'The token\'s limit, by default `"token";q={_LIMIT};w={_WINDOW_S}`; operators can set another `q`. '
+        "Absent without a valid token.",
         _WITH_VALID_TOKEN,
     ),
     _header(

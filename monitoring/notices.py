@@ -100,7 +100,9 @@ def _write_low_balance_webhooks() -> None:
     they do not wait for an unavailable mail server."""
     if not (settings.LOW_BALANCE_NOTICES and settings.ALERT_WEBHOOK_URLS):
         return
-    emails = Notice.objects.filter(due_at__isnull=False, token__isnull=False, has_webhooks=False)
+    emails = Notice.objects.filter(
+        due_at__isnull=False, token__revoked_at=None, token__isnull=False, has_webhooks=False
+    )
     for email in emails.order_by("pk"):
         with transaction.atomic():
             if emails.filter(pk=email.pk).update(has_webhooks=True):  # else another sender has written them

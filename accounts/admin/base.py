@@ -91,7 +91,7 @@ class TokenRefusingAdmin(LargeTableAdmin):
         try:
             return super().changelist_view(request, extra_context)
         except OperationalError:
-            if not request.GET:
+            if request.method != "GET" or not request.GET:
                 raise
             self.message_user(request, "Query timed out: too many rows to sort or filter.", messages.WARNING)
             return redirect(request.path)

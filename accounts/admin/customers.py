@@ -94,17 +94,18 @@ class ContactInline(TabularInline):
 
 
 class UseFilter(ConditionFilter):
-    """By the tokens of the customers: all of them, or any that is usable."""
+    """Customers that were not charged lately, that have no token, or of which a token runs out soon."""
 
     title = parameter_name = "use"
 
     @cached_property
     def conditions(self) -> dict[str, tuple[str, Q]]:
-        now = timezone.now()
+        since = timezone.now() - timedelta(days=UNUSED_DAYS)
         owned = ApiToken.objects.filter(customer=OuterRef("pk"))
-        used = Exists(owned.filter(last_charged_at__gt=now - timedelta(days=UNUSED_DAYS)))
+        live = owned.filter(is_test=False)
+        unused = Q(Exists(live.filter(created_at__lte=since))) & ~Q(Exists(live.filter(last_charged_at__gt=since)))
         return {
-            "unused": (f"unused for {UNUSED_DAYS} days", Q(Exists(owned)) & ~Q(used)),
+            "unused": (f"not charged for {UNUSED_DAYS} days", unused),
             "no_token": ("no token", ~Q(Exists(owned))),
             "runs_out": (f"running out within {token_list.SOON_DAYS} days", Q()),
         }
@@ -116,12 +117,13 @@ class UseFilter(ConditionFilter):
 
 
 class CustomerList(base.NewestRowsList):
-    """A column that the database computes is computed for all customers if the list is sorted by it."""
+    """The figures are computed for the page's customers only; the one by which the list is sorted, for all."""
 
     limit = "customers; #id finds any customer"
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Customer]:
-        names = [str(self.list_display[index]) for index in self.get_ordering_field_columns()]
+        columns = len(self.list_display)  # fewer for users who may not see all of them
+        names = [str(self.list_display[index]) for index in self.get_ordering_field_columns() if 0 <= index < columns]
         fields = [self.get_ordering_field(name) for name in names]
         sorted_by = [field for field in fields if field in customer_figures.FIGURES]
         self.root_queryset = customer_figures.annotated(self.root_queryset, timezone.now(), sorted_by)
@@ -159,13 +161,15 @@ class CustomerAdmin(TokenRefusingAdmin):
     ordering = ("-pk",)
     actions_detail = ("link", "revoke_links")
 
-    contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "–", "contacts")
+    contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "-", "contacts")
     token_count = column(lambda customer: f"{customer.token_count:,}", "tokens", "token_count")
     balance = column(lambda customer: f"{customer.balance:,}", "balance", "balance")
     searches = column(lambda customer: f"{customer.searches_30d:,}", "searches (30 days)", "searches_30d")
     paid = column(lambda customer: f"{customer.paid_30d:,.2f}", "paid (30 days)", "paid_30d")
     last_use = column(
-        lambda customer: f"{customer.last_charged_at:%Y-%m-%d}" if customer.last_charged_at else "-",
+        lambda customer: (
+            "-" if customer.last_charged_at == customer_figures.NEVER else f"{customer.last_charged_at:%Y-%m-%d}"
+        ),
         "last charged",
         "last_charged_at",
     )
@@ -221,7 +225,8 @@ class CustomerAdmin(TokenRefusingAdmin):
         """Locks the customers first (customers.lock_for_token), so that none gets a token after Django has looked for
         tokens: the database would refuse the deletion. Django's page of the deletion is one transaction."""
         ids = [customer.pk for customer in objs]
-        list(Customer.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
+        if request.method == "POST":  # the page that asks whether to delete is no transaction
+            list(Customer.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
         return super().get_deleted_objects(objs, request)
 
     def response_action(self, request: HttpRequest, queryset: QuerySet, *args: Any) -> HttpResponse | None:
@@ -280,7 +285,7 @@ class CustomerAdmin(TokenRefusingAdmin):
 def _first_runs_out(usable: list[ApiToken], charged: Mapping[int, int], now: datetime) -> str:
     """When the first of these tokens runs out of credits. `charged`: request_statistics.charged_by_token."""
     if not usable:
-        return "–"
+        return "-"
     ends = (request_statistics.runs_out(token, charged.get(token.pk, 0), now) for token in usable if not token.is_test)
     return token_list.end_of_credits(min(filter(None, ends), default=None), now)
 

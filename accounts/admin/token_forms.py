@@ -195,7 +195,7 @@ class RotateForm(forms.Form):
 
 
 class RevokeForm(forms.Form):
-    """`targets`: the tokens that it offers to move the credits to; without one it does not ask."""
+    """`targets`: the tokens that it offers to move the credits to; without one, or None, it does not ask."""
 
     reason = _text()
     to_token = TargetField(
@@ -207,9 +207,12 @@ class RevokeForm(forms.Form):
     )
     confirmed = ConfirmationField(label="Refuse all requests with this token permanently.")
 
-    def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, targets: QuerySet[ApiToken] | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field: Any = self.fields["to_token"]
-        field.queryset = targets
-        if not field.queryset.exists():
+        # A token that was chosen and then revoked is refused.
+        if targets is not None and (targets.exists() or self.data.get("to_token")):
+            field.queryset = targets
+        else:
             del self.fields["to_token"]
+            self.fields["confirmed"].label = f"{self.fields['confirmed'].label} Its credits cannot be spent."

@@ -207,7 +207,7 @@ class ApiTokenAdmin(TopUpAdmin):
                 context |= {"initial": {"amount": obj.credits}, "form_options": {"targets": targets}}
             case "revoke":
                 movable = obj.credits > 0 and request.user.has_perm(MOVE_CREDITS)
-                context["form_options"] = {"targets": targets if movable else targets.none()}
+                context["form_options"] = {"targets": targets if movable else None}
         return context
 
     @form_action(
@@ -243,7 +243,12 @@ class ApiTokenAdmin(TopUpAdmin):
     )
     def move_credits(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
         reference = data.pop("once").hex
-        moved = credits.transfer(from_token=obj, **data, actor=request.user.get_username(), reference=reference)
+        try:
+            moved = credits.transfer(from_token=obj, **data, actor=request.user.get_username(), reference=reference)
+        except credits.ReferenceUsed:
+            raise ValueError(
+                "This page was submitted before with another amount or token. Open it again to move more."
+            ) from None
         if not moved.is_new:
             return Unchanged(f"Already recorded (ledger entries {moved.taken.pk} and {moved.given.pk}); nothing moved.")
         return self._log_move(request, moved)

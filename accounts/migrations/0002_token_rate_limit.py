@@ -12,6 +12,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='apitoken',
             name='rate_limit',
-            field=models.PositiveIntegerField(blank=True, null=True, validators=[MinValueValidator(1), MaxValueValidator(100000)]),
+            field=models.IntegerField(blank=True, null=True, validators=[MinValueValidator(1), MaxValueValidator(100000)]),
         ),
     ]

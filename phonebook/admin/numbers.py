@@ -149,11 +149,16 @@ class RuleAdmin(DatedNumberAdmin):
         return () if obj is None else ("number", "overridden", "overriding")
 
     def save_model(self, request: HttpRequest, obj: NumberRule, form: forms.ModelForm, change: bool) -> None:
-        """As Django's, with a message if other rules concern the same numbers."""
+        """As Django's, with a message if other rules concern the same numbers. It has no number: messages are stored in
+        a cookie."""
         super().save_model(request, obj, form, change)
-        for verb, others in (("overrides", rules.shorter(obj)), ("is overridden by", rules.longer(obj))):
-            if (text := _listed(others)) != "-":
-                self.message_user(request, f"This rule {verb} {text}.", messages.WARNING)
+        for verb, which, others in (
+            ("overrides", "shorter", rules.shorter(obj)),
+            ("is overridden by", "longer", rules.longer(obj)),
+        ):
+            if count := others.count():
+                text = f"This rule {verb} {count:,} {which} rule{'' if count == 1 else 's'}; its page lists them."
+                self.message_user(request, text, messages.WARNING)
 
 
 @admin.register(ComplaintDay)

@@ -24,7 +24,11 @@ class Command(JWTCommand):
         )
         parser.add_argument("--customer", help="the id or name of the customer who owns it")
         parser.add_argument("--price", type=price, help="paid in total (default: the credits x CREDIT_PRICE)")
-        parser.add_argument("--rate-limit", type=int, help="requests in the window of RATE_LIMIT (default: RATE_LIMIT)")
+        parser.add_argument(
+            "--rate-limit",
+            type=int,
+            help="requests in the window of RATE_LIMIT (test token: TEST_RATE_LIMIT), if not its number",
+        )
         parser.add_argument("--days", type=int, help="days until it expires (default: TOKEN_DAYS)")
         parser.add_argument("--contact", default="", help="e-mail address for low-balance notices")
         parser.add_argument("--low-balance-at", type=int, help="the balance, in credits, at which a notice is sent")

@@ -126,12 +126,18 @@ def test_every_computed_column_sorts_the_list(admin_client: Client) -> None:
         assert listed(admin_client, o=number) == ["c", "a", "b"], name
         assert listed(admin_client, o=-number) == ["b", "a", "c"], name
     assert listed(admin_client, o=columns.index("name")) == ["a", "b", "c"]
+    assert listed(admin_client, o=99) == ["b", "a", "c"]  # no such column: the newest first
+    customers.create(name="never")
+    assert listed(admin_client, o=-columns.index("last_use")) == ["b", "a", "c", "never"]
 
 
 def test_filters_find_unused_customers_those_running_out_and_without_token(admin_client: Client) -> None:
     used, unused, running = (token_of(customers.create(name=name), name) for name in ("used", "unused", "running"))
     customers.create(name="empty")
     now = timezone.now()
+    token_of(customers.create(name="new"), "new")
+    token_of(customers.create(name="tester"), "tester", 0, is_test=True)
+    ApiToken.objects.exclude(name="new").update(created_at=now - timedelta(days=40))
     ApiToken.objects.filter(pk__in=[used.pk, running.pk]).update(last_charged_at=now - timedelta(days=13))
     ApiToken.objects.filter(pk=unused.pk).update(last_charged_at=now - timedelta(days=15))
     TokenDay.objects.create(token=running, day=now.date(), outcome="found_one", count=30)
@@ -322,6 +328,12 @@ def each_moment(send: Callable[[Customer], Any], change: Callable[[Customer], An
             yield customer, send(customer)
         if next(statements) <= moment:
             return
+
+
+@pytest.mark.django_db(transaction=True)
+def test_deletion_is_confirmed_first() -> None:
+    customer = customers.create(name="Example Ltd")
+    assert "Are you sure" in logged_in("superuser").get(f"{CUSTOMERS}{customer.pk}/delete/").text
 
 
 @pytest.mark.django_db(transaction=True)

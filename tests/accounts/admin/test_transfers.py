@@ -190,3 +190,22 @@ def test_revocation_offers_only_what_the_user_may_do(staff: Callable[..., Client
     assert client.get(page(one, "move-credits")).status_code == 403
     assert submit(client, page(one, "revoke"), to_token=other.pk, reason="lost").status_code == 302
     assert (balance(one), balance(other)) == (30, 5)
+
+
+def test_page_submitted_again_with_another_amount_says_so(admin_client: Client, tills: Tills) -> None:
+    url = page(tills[0], "move-credits")
+    fields = {**hidden_fields(admin_client.get(url)), "to_token": tills[1].pk, "reason": "closed"}
+    assert admin_client.post(url, {**fields, "amount": 10}).status_code == 302
+    assert "submitted before with another amount or token" in admin_client.post(url, {**fields, "amount": 20}).text
+    assert CreditEntry.objects.filter(kind="transfer").count() == 2
+
+
+def test_chosen_token_that_is_revoked_meanwhile_stops_the_revocation(admin_client: Client, tills: Tills) -> None:
+    ApiToken.objects.exclude(pk__in=[till.pk for till in tills[:2]]).update(customer=None)
+    url = page(tills[0], "revoke")
+    fields = {**hidden_fields(admin_client.get(url)), "confirmed": "on", "reason": "lost", "to_token": tills[1].pk}
+    tokens.revoke(token=tills[1])
+    assert "Choose a token of this customer that is not revoked." in admin_client.post(url, fields).text
+    tills[0].refresh_from_db()
+    assert tills[0].revoked_at is None
+    assert "Its credits cannot be spent." in admin_client.get(url).text

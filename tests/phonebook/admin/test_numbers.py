@@ -54,8 +54,8 @@ def test_prefix_rule_is_added_and_shows_the_rules_that_overlap(admin_client: Cli
         f"{RULES}add/", {"number": "+49 30", "is_prefix": "on", "spam": "true", "name": "", "note": ""}, follow=True
     )
     assert [str(message) for message in response.context["messages"]][:2] == [
-        "This rule overrides +49… (not spam).",
-        "This rule is overridden by +49 30 23125042 (not spam).",
+        "This rule overrides 1 shorter rule; its page lists them.",
+        "This rule is overridden by 1 longer rule; its page lists them.",
     ]
     assert rule_of("49302312504") == Found(spam=True)
     assert rule_of(str(NUMBER)) == Found(spam=False)
