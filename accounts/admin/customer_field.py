@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
+from django.core.validators import ProhibitNullCharactersValidator
 from django.urls import reverse
 from unfold import widgets
 
@@ -55,6 +56,7 @@ class CustomerField(forms.ModelChoiceField):
     def to_python(self, value: Any) -> Customer | None:
         if value in self.empty_values or not str(value).strip():
             return None
+        ProhibitNullCharactersValidator()(str(value))  # as in forms.CharField: PostgreSQL's texts have none
         try:
             return customers.get_by_name_or_id(str(value))
         except ValueError as error:

@@ -24,7 +24,7 @@ def test_a_number_stays_suppressed_until_unsuppressed() -> None:
     assert cache_version_of(NUMBER) == before
 
 
-def test_suppressing_changes_the_cache_version_and_names_no_number() -> None:
+def test_suppressing_changes_the_version_and_names_no_number() -> None:
     cache_versions.bump([NUMBER])
     before = cache_version_of(NUMBER)
     suppress([NUMBER])

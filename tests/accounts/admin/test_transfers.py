@@ -200,7 +200,7 @@ def test_page_submitted_again_with_another_amount_says_so(admin_client: Client, 
     assert CreditEntry.objects.filter(kind="transfer").count() == 2
 
 
-def test_chosen_token_that_is_revoked_meanwhile_stops_the_revocation(admin_client: Client, tills: Tills) -> None:
+def test_target_revoked_meanwhile_stops_the_revocation(admin_client: Client, tills: Tills) -> None:
     ApiToken.objects.exclude(pk__in=[till.pk for till in tills[:2]]).update(customer=None)
     url = page(tills[0], "revoke")
     fields = {**hidden_fields(admin_client.get(url)), "confirmed": "on", "reason": "lost", "to_token": tills[1].pk}
