@@ -40,9 +40,12 @@ SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 
 # Axe would measure colours in the middle of a transition. Endless animations are not waited for.
 SETTLED = """async () => {
-    await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    // A page that is not drawn gets no frame, and an animation that is paused does not finish.
+    const limit = new Promise(done => setTimeout(done, 10_000));
+    const frames = new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+    await Promise.race([frames, limit]);
     const ending = document.getAnimations().filter(a => a.effect.getComputedTiming().endTime !== Infinity);
-    await Promise.allSettled(ending.map(a => a.finished));
+    await Promise.race([Promise.allSettled(ending.map(a => a.finished)), limit]);
 }"""
 
 
