@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Any
 
-from csp.constants import SELF
 from csp.decorators import csp_replace
 from django.conf import settings
 from django.db.models import Exists, OuterRef
@@ -28,12 +27,10 @@ from accounts.admin import ledger_export
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import ApiToken, CreditEntry, Customer
 from accounts.newest import newest
-from core import admission, throttling
+from core import admission, pages, throttling
 from core.numbers import EXAMPLE_NUMBER
 from core.periods import iso
 
-#: Content-Security-Policy: no script, and nothing from elsewhere.
-POLICY = {"style-src": [SELF], "img-src": [SELF]}
 NEWEST_CHARGES = 20
 #: How many tokens are listed, those that can be used first.
 MAX_TOKENS = 50
@@ -87,7 +84,7 @@ class CustomerLinkView(APIView):
         return JsonResponse({"detail": detail}, status=status)
 
 
-@method_decorator(csp_replace(POLICY), name="get")
+@method_decorator(csp_replace(pages.POLICY), name="get")
 class CustomerPage(CustomerLinkView):
     def respond(self, request: Request, customer: Customer, link: str) -> HttpResponse:
         context = {
@@ -99,7 +96,7 @@ class CustomerPage(CustomerLinkView):
         return render(request._request, "callerid/customer.html", context)
 
     def refuse(self, request: Request, status: int, detail: str) -> HttpResponse:
-        if "text/html" in request.META.get("HTTP_ACCEPT", ""):  # otherwise JSON, as everywhere outside the console
+        if pages.asks_for_html(request._request):
             return render(request._request, "callerid/customer_link.html", {"title": detail}, status=status)
         return super().refuse(request, status, detail)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from http import HTTPMethod
 from typing import Any, cast
 
-from csp.constants import SELF
 from csp.decorators import csp_replace
 from django.contrib import admin
 from django.core.exceptions import DisallowedHost
@@ -18,13 +17,11 @@ from django.views import csrf, defaults
 from rest_framework import exceptions
 
 from accounts import charging, idempotency
-from core import admission, numbers, request_body, throttling
+from core import admission, numbers, pages, request_body, throttling
 from lookup import parsers, search
 
 log = logging.getLogger(__name__)
 
-#: Of the pages for browsers outside the console.
-PAGE_POLICY = {"style-src": [SELF], "img-src": [SELF]}
 INTERNAL, OVERLOADED = "Internal server error", "Service overloaded"
 #: Exception → status, detail and outcome (accounts.request_statistics.OUTCOMES). `{}` is replaced by the exception's
 #: own text, where that is ours and stable.
@@ -82,15 +79,10 @@ def in_admin(request: HttpRequest) -> bool:
     return request.path.startswith(reverse("admin:index"))
 
 
-def _is_browser(request: HttpRequest) -> bool:
-    """Whether the client asks for HTML by name. Clients of the API accept JSON or anything."""
-    return "text/html" in request.headers.get("Accept", "")
-
-
 def _plain_page(status: int, title: str, text: str) -> Callable[..., HttpResponse]:
     """A page outside the console, with links that lead back. It reads nothing from the database."""
 
-    @csp_replace(PAGE_POLICY)
+    @csp_replace(pages.POLICY)
     def page(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         console = (reverse("admin:index"), "Console")
         context = {
@@ -116,7 +108,7 @@ def _handler(
     def handler(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         if in_admin(request):
             return admin_page(request, *args, **kwargs)
-        if public_page is not None and _is_browser(request):
+        if public_page is not None and pages.asks_for_html(request):
             return public_page(request)
         return JsonResponse({"detail": detail}, status=status)
 
