@@ -2,18 +2,17 @@
 rows that need it: a list sorted by one of them needs it for every customer, the others only for its page."""
 
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from django.db.models import BigIntegerField, Count, DateTimeField, DecimalField, Max, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from accounts import request_statistics
-from accounts.models import ApiToken, CreditEntry, Customer, TokenDay
+from accounts import request_statistics, sales
+from accounts.models import ApiToken, Customer, TokenDay
 from core import periods
 
-DAYS = request_statistics.DAYS
 #: In place of the last charge of customers that were never charged: both databases sort it before all others.
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -27,17 +26,16 @@ def _usable(now: datetime) -> QuerySet[Any]:
 
 
 def _searches(now: datetime) -> QuerySet[Any]:
-    since = now.date() - timedelta(days=DAYS - 1)
     days = TokenDay.objects.filter(
-        token__customer=OuterRef("pk"), day__gte=since, outcome__in=request_statistics.SEARCHES
+        token__customer=OuterRef("pk"),
+        day__gte=periods.MONTH.since(now).date(),
+        outcome__in=request_statistics.SEARCHES,
     )
     return days.order_by().values("token__customer").annotate(total=Sum("count"))
 
 
 def _paid(now: datetime) -> QuerySet[Any]:
-    # By this condition the entries have an index.
-    booked = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH)
-    entries = booked.filter(token__customer=OuterRef("pk"), created_at__gte=periods.MONTH.since(now))
+    entries = sales.booked().filter(token__customer=OuterRef("pk"), created_at__gte=periods.MONTH.since(now))
     return entries.order_by().values("token__customer").annotate(total=Sum("price"))
 
 
@@ -46,7 +44,7 @@ def _total(rows: QuerySet[Any], output: Any, default: Any) -> Any:
     return Coalesce(Subquery(rows.values("total"), output_field=output), default, output_field=output)
 
 
-#: Name → the expression. `balance` is the sum over usable tokens; `searches_30d` the answered searches of the last DAYS
+#: Name → the expression. `balance` is the sum over usable tokens; `searches_30d` the answered searches of the last 30
 #: days, today (UTC) included; `paid_30d` the prices of the ledger entries of these days, in CURRENCY;
 #: `last_charged_at` the last charge of any token, or NEVER.
 FIGURES: dict[str, Callable[[datetime], Any]] = {

@@ -39,7 +39,7 @@ class Sales:
 
 def sales(since: datetime, token_ids: Collection[int] | None = None) -> Sales:
     """The sales from `since` on, of all tokens or of these. One statement, which reads no searches."""
-    entries = _booked() if token_ids is None else _booked().filter(token__in=token_ids)
+    entries = booked() if token_ids is None else booked().filter(token__in=token_ids)
     in_period = Q(created_at__gte=since)
     sums = entries.aggregate(
         total=Sum("price"),
@@ -56,14 +56,14 @@ def sales(since: datetime, token_ids: Collection[int] | None = None) -> Sales:
 # --- Credits ----------------------------------------------------------------------------------------------------------
 
 
-def _booked() -> QuerySet[CreditEntry]:
+def booked() -> QuerySet[CreditEntry]:
     """The ledger without searches, which has an index of its own."""
     return CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH)
 
 
 def ledger_sums(since: datetime) -> dict[str, int]:
     """The credits of the ledger's entries from `since` on, without searches, by kind. One statement."""
-    return dict(_booked().filter(created_at__gte=since).values_list("kind").annotate(Sum("amount")).order_by())
+    return dict(booked().filter(created_at__gte=since).values_list("kind").annotate(Sum("amount")).order_by())
 
 
 def outstanding(now: datetime) -> tuple[int, int]:

@@ -139,12 +139,12 @@ class CustomerList(base.NewestRowsList):
         owned = ApiToken.objects.filter(
             customer__in=[row.pk for row in self.result_list], revoked_at=None, expires_at__gt=now, is_test=False
         )
-        tokens = defaultdict[int | None, list[ApiToken]](list)
+        by_customer = defaultdict[int | None, list[ApiToken]](list)
         for token in owned:
-            tokens[token.customer_id].append(token)
+            by_customer[token.customer_id].append(token)
         charged = request_statistics.charged_by_token(owned.values("pk"), now)
         for row in self.result_list:
-            row.runs_out = _first_runs_out(tokens[row.pk], charged, now)
+            row.runs_out = _first_runs_out(by_customer[row.pk], charged, now)
 
 
 @admin.register(Customer)
