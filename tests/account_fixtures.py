@@ -31,6 +31,17 @@ def tokens_of_one_customer(*initial_credits: int) -> list[ApiToken]:
     ]
 
 
+#: As of the fixture.
+Tills = tuple[ApiToken, ApiToken]
+
+
+@pytest.fixture
+def tills(db: None) -> Tills:
+    """Of one customer, with 30 and 5 credits."""
+    one, other = tokens_of_one_customer(30, 5)
+    return one, other
+
+
 @pytest.fixture
 def search(token: ApiToken) -> CreditEntry:
     """The ledger entry of a search with `token`."""

@@ -12,19 +12,10 @@ from django.utils import timezone
 from accounts import audit, credits, customers, sales, tokens
 from accounts.models import ApiToken, CreditEntry
 from tests import awaited
-from tests.account_fixtures import tokens_of_one_customer
+from tests.account_fixtures import Tills, tokens_of_one_customer
 from tests.accounts.admin.pages import NUMBER, amounts, balance
 
 pytestmark = pytest.mark.django_db
-
-Tills = tuple[ApiToken, ApiToken]
-
-
-@pytest.fixture
-def tills() -> Tills:
-    """Of one customer, with 30 and 5 credits."""
-    one, other = tokens_of_one_customer(30, 5)
-    return one, other
 
 
 def transfer(source: ApiToken, target: ApiToken, amount: int = 20, **options: Any) -> credits.Transfer:

@@ -3,9 +3,13 @@
 import html
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+
+from django.db import OperationalError, connection
 
 from accounts import tokens
 from accounts.models import ApiToken, CreditEntry, SearchHour, TokenDay
@@ -14,6 +18,19 @@ from monitoring.models import SourceHour, SourceResult
 URL = "/admin/"
 NOW = datetime(2026, 3, 9, 14, 20, 30, tzinfo=UTC)
 HOUR = NOW.replace(minute=0, second=0)
+
+
+@contextmanager
+def timing_out(table: str) -> Iterator[None]:
+    """Statements that read this table time out."""
+
+    def too_slow(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if table in sql:
+            raise OperationalError("canceling statement due to statement timeout")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(too_slow):
+        yield
 
 
 def count_requests(outcome: str, count: int, *, hours_ago: int = 0) -> None:

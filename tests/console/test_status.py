@@ -4,13 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from monitoring import service_status
 from monitoring.models import Incident, RequestLogEntry
-from tests.console.dashboard_rows import NOW, add_result, configure, count_calls, count_requests
+from tests.console.dashboard_rows import NOW, add_result, configure, count_calls, count_requests, timing_out
 from tests.console.role_table import logged_in
 from tests.console_pages import words
 
@@ -95,13 +95,8 @@ def test_without_a_request_log_the_hours_are_used(admin_client: Client, settings
 
 
 def test_timed_out_query_falls_back_to_the_hours(admin_client: Client) -> None:
-    def too_slow(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
-        if "requestlogentry" in sql:
-            raise OperationalError("canceling statement due to statement timeout")
-        return execute(sql, params, many, context)
-
     count_requests("found_one", 160)
-    with connection.execute_wrapper(too_slow):
+    with timing_out("requestlogentry"):
         text = admin_client.get(URL).text
     assert "Working: 2 requests a minute" in text
     assert "Query timed out" in text

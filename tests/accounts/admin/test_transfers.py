@@ -10,7 +10,7 @@ from django.test import Client
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, CreditEntry
-from tests.account_fixtures import tokens_of_one_customer
+from tests.account_fixtures import Tills
 from tests.accounts.admin.pages import (
     amounts,
     balance,
@@ -24,15 +24,6 @@ from tests.accounts.admin.pages import (
 )
 
 pytestmark = pytest.mark.django_db
-
-Tills = tuple[ApiToken, ApiToken]
-
-
-@pytest.fixture
-def tills() -> Tills:
-    """Of one customer, with 30 and 5 credits."""
-    one, other = tokens_of_one_customer(30, 5)
-    return one, other
 
 
 def options(client: Client, url: str) -> list[str]:
