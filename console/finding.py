@@ -1,11 +1,12 @@
-"""Search over the whole console: pages, customers, tokens, ledger entries, requests, numbers, users and sources.
+"""Search over the whole console: pages, actions, customers, tokens, ledger entries, requests, numbers and more.
 
+The search page and the palette (find.js), which is on every page, send their text here.
 Every kind of result needs the permission of its page, and shows at most MAX_SHOWN results. Customers, tokens and users
 are found by the search of their own lists; the other kinds read a table through an index.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -15,7 +16,7 @@ from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth.models import User
 from django.core.validators import MaxLengthValidator
 from django.db import OperationalError
-from django.db.models import Model
+from django.db.models import Case, Model, Prefetch, When, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -39,13 +40,18 @@ from phonebook.admin.base import number_prefix
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 MAX_SHOWN = 10
+#: Tokens under a customer.
+MAX_UNDER = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
+    """`under`: results that belong to it."""
+
     title: str
     url: str
     detail: str = ""
+    under: tuple["Result", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class FindForm(forms.Form):
         widget=UnfoldAdminTextInputWidget(
             attrs={"type": "search", "autocomplete": "off", "autocapitalize": "none", "spellcheck": "false"}
         ),
-        error_messages={"required": "Enter what you are looking for."},
+        error_messages={"required": "Enter text to search for."},
     )
 
     def clean(self) -> None:
@@ -80,32 +86,37 @@ class FindForm(forms.Form):
 
 
 def view(request: HttpRequest) -> HttpResponse:
-    """The text may be a number: it is sent by POST and shown in the response only. A single result opens at once."""
+    """The text may be a number: it is sent by POST and shown in the response only. On the search page a single result
+    opens at once; the palette gets its results as HTML."""
     form, groups = FindForm(submitted(request)), None
+    in_palette = "palette" in request.POST
     kinds = [kind for kind in _KINDS if kind.is_permitted(request)]
     if form.is_bound and form.is_valid():
         search = _Search(request, form.cleaned_data["q"])
         groups = [group for kind in kinds if (group := kind.group(search))]
-        results = [result for group in groups for result in group.results]
-        if len(results) == 1 and not any(group.timed_out for group in groups):
+        results = [one for group in groups for result in group.results for one in (result, *result.under)]
+        if len(results) == 1 and not in_palette and not any(group.timed_out for group in groups):
             return redirect(results[0].url)
     context = {
         "form": form,
         "groups": groups,
-        "total": sum(len(group.results) for group in groups or ()),
+        "total": sum(1 + len(result.under) for group in groups or () for result in group.results),
         "is_token_beginning": form.data.get("q", "").startswith(JWT_PREFIX),
         "has_more": any(group.has_more for group in groups or ()),
         "searchable": [(kind.title, kind.found_by) for kind in kinds],
         "title": "Search",
     }
+    if in_palette:
+        return TemplateResponse(request, "admin/palette.html", context)
     return TemplateResponse(request, "admin/find.html", {**admin.site.each_context(request), **context})
 
 
 class _Search:
-    """The text, and the number that it may be."""
+    """The text, and the number that it may be. `shown`: the ids of the tokens that are already in the results."""
 
     def __init__(self, request: HttpRequest, text: str) -> None:
         self.request, self.text = request, text
+        self.shown: set[int] = set()
         try:
             self.number: int | None = int(numbers.parse_typed(text))
         except numbers.InvalidNumber:
@@ -138,16 +149,37 @@ def _result(obj: Model, *details: str, title: str = "") -> Result:
     return Result(title or str(obj), page_url(type(obj), "change", obj.pk), ", ".join(filter(None, details)))
 
 
-def _listed(title: str, found_by: str, model: type[Any], details: Callable[[Any], tuple[str, ...]]) -> _Kind:
+def _rows(model: type[Any], search: _Search) -> list[Any]:
     """What the list of `model` finds."""
+    request = HttpRequest()
+    request.user, request.GET = search.request.user, QueryDict(urlencode({SEARCH_VAR: search.text}))
+    page: Any = admin.site.get_model_admin(model)
+    return list(page.get_changelist_instance(request).result_list)
 
-    def find(search: _Search) -> Iterable[Result]:
-        request = HttpRequest()
-        request.user, request.GET = search.request.user, QueryDict(urlencode({SEARCH_VAR: search.text}))
-        page: Any = admin.site.get_model_admin(model)
-        return (_result(row, *details(row)) for row in page.get_changelist_instance(request).result_list)
 
-    return _Kind(title, found_by, model, find)
+def _customers(search: _Search) -> Iterable[Result]:
+    """With their tokens: those with the text in their name first, then the newest."""
+    found = _rows(Customer, search)[: MAX_SHOWN + 1]
+    if admin.site.get_model_admin(ApiToken).has_view_permission(search.request):
+        has_text = Case(When(name__icontains=search.text, then=0), default=1)
+        tokens_first = ApiToken.objects.order_by(has_text, "-pk")[:MAX_UNDER]
+        prefetch_related_objects(found, Prefetch("tokens", tokens_first, "under"))
+    for customer in found:
+        under = getattr(customer, "under", ())
+        search.shown.update(token.pk for token in under)
+        yield replace(_result(customer), under=tuple(_result(token, *_token_details(token)) for token in under))
+
+
+def _tokens(search: _Search) -> Iterable[Result]:
+    """Those that are not shown under their customer."""
+    for token in _rows(ApiToken, search):
+        if token.pk not in search.shown:
+            yield _result(token, *_token_details(token), str(token.customer or ""))
+
+
+def _users(search: _Search) -> Iterable[Result]:
+    for user in _rows(User, search):
+        yield _result(user, user.email, "" if user.is_active else "inactive")
 
 
 def _numbered(title: str, model: type[Any], name: str, details: Callable[[Any], tuple[str, ...]]) -> _Kind:
@@ -163,8 +195,11 @@ def _numbered(title: str, model: type[Any], name: str, details: Callable[[Any], 
 
 
 def _pages(search: _Search) -> Iterable[Result]:
-    text = search.text.casefold()
-    return (Result(*page) for page in pages.of_user(search.request) if text in page[0].casefold())
+    return (Result(*page) for page in pages.found_by(search.text, search.request))
+
+
+def _actions(search: _Search) -> Iterable[Result]:
+    return (Result(*action) for action in pages.actions_found_by(search.text, search.request))
 
 
 def _entries(search: _Search) -> Iterable[Result]:
@@ -213,14 +248,15 @@ def _rules(search: _Search) -> Iterable[Result]:
 
 
 _KINDS = (
+    _Kind("Customers", "name, #id, contact, or a token's name or last four characters", Customer, _customers),
+    _Kind("API tokens", "name, note, contact, #id or last four characters", ApiToken, _tokens),
     _Kind("Pages", "title", None, _pages),
-    _listed("Customers", "name, #id, contact, or a token's name or last four characters", Customer, lambda row: ()),
-    _listed("API tokens", "name, note, contact, #id or last four characters", ApiToken, _token_details),
+    _Kind("Actions", "what you want to do, such as top up, 2fa or blacklist", None, _actions),
     _Kind("Ledger", "request id or reference", CreditEntry, _entries),
     _Kind("Request log", "request id or number", RequestLogEntry, _requests),
     _Kind("Rules", "number, or prefix with +", NumberRule, _rules),
     _numbered("Contacts", Contact, "Contact", lambda row: (row.name, row.location)),
     _numbered("Complaints", ComplaintDay, "Complaints about", lambda row: (row.source, str(row.day), str(row.total))),
     _Kind("Sources", "name", Source, _sources),
-    _listed("Users", "name or e-mail address", User, lambda row: (row.email, "" if row.is_active else "inactive")),
+    _Kind("Users", "name or e-mail address", User, _users),
 )

@@ -14,57 +14,91 @@ _EVERY_ROLE = "viewer support operator auditor"
 
 
 class _Page(NamedTuple):
-    """`icon`: a Material symbol. `name`: that of the URL. `permission`: to open it; `roles`: those that have it."""
+    """`icon`: a Material symbol. `name`: that of the URL. `permission`: to open it, or several; `roles`: those that
+    have it. `synonyms`: other words by which the search finds it."""
 
     title: str
     icon: str
     name: str
     permission: str = ""
     roles: str = ""
+    synonyms: str = ""
+
+    @property
+    def url(self) -> str:
+        return reverse(f"admin:{self.name}")
+
+    def is_called(self, text: str) -> bool:
+        """Whether each word of `text` is a part of the title or of the synonyms."""
+        names = f"{self.title} {self.synonyms}".casefold()
+        return all(word in names for word in text.casefold().split())
 
 
-def _list(title: str, icon: str, model: str, roles: str) -> _Page:
+def _list(title: str, icon: str, model: str, roles: str, synonyms: str = "") -> _Page:
     app, _, name = model.partition(".")
-    return _Page(title, icon, f"{app}_{name}_changelist", f"{app}.view_{name}", roles)
+    return _Page(title, icon, f"{app}_{name}_changelist", f"{app}.view_{name}", roles, synonyms)
+
+
+def _add(title: str, model: str, roles: str, synonyms: str) -> _Page:
+    app, _, name = model.partition(".")
+    return _Page(title, "", f"{app}_{name}_add", f"{app}.add_{name}", roles, synonyms)
+
+
+def _in_list(title: str, model: str, permission: str, synonyms: str) -> _Page:
+    """An action on a row of a list: the page is the list."""
+    page = _list(title, "", model, "")
+    return page._replace(permission=f"{page.permission} {permission}", synonyms=synonyms)
 
 
 #: By section.
 _SIDEBAR = {
     "": [
-        _Page("Dashboard", "monitoring", "index"),
-        _list("Alerts", "notifications", "monitoring.incident", _EVERY_ROLE),
+        _Page("Dashboard", "monitoring", "index", "", "", "home status health sales margin revenue price"),
+        _list("Alerts", "notifications", "monitoring.incident", _EVERY_ROLE, "incidents alarms outage"),
     ],
     "Tokens and credits": [
-        _list("Customers", "groups", "accounts.customer", _EVERY_ROLE),
-        _list("API tokens", "key", "accounts.apitoken", _EVERY_ROLE),
-        _list("Ledger", "receipt_long", "accounts.creditentry", "support operator auditor"),
+        _list("Customers", "groups", "accounts.customer", _EVERY_ROLE, "clients companies"),
+        _list("API tokens", "key", "accounts.apitoken", _EVERY_ROLE, "keys jwt balance"),
+        _list("Ledger", "receipt_long", "accounts.creditentry", "support operator auditor", "charges credits payments"),
     ],
     "Monitoring": [
-        _list("Request log", "list_alt", "monitoring.requestlogentry", "support operator auditor"),
-        _list("Sources", "speed", "monitoring.source", _EVERY_ROLE),
+        _list("Request log", "list_alt", "monitoring.requestlogentry", "support operator auditor", "searches"),
+        _list("Sources", "speed", "monitoring.source", _EVERY_ROLE, "vendors connectors cost price"),
         _Page("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup", "support operator"),
-        _list("Notices", "mail", "monitoring.notice", "support operator auditor"),
+        _list("Notices", "mail", "monitoring.notice", "support operator auditor", "e-mails webhooks"),
     ],
     "Numbers": [
-        _list("Rules", "gavel", "phonebook.numberrule", "support operator auditor"),
-        _list("Contacts", "contacts", "phonebook.contact", "operator auditor"),
-        _list("Complaints", "report", "phonebook.complaintday", "operator auditor"),
+        _list("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
+        _list("Contacts", "contacts", "phonebook.contact", "operator auditor", "names address book"),
+        _list("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
     ],
     "Operators": [
-        _list("Users", "person", "auth.user", "auditor"),
-        _list("Roles", "shield_person", "auth.group", "auditor"),
-        _list("History", "history", "admin.logentry", "auditor"),
+        _list("Users", "person", "auth.user", "auditor", "staff operators accounts"),
+        _list("Roles", "shield_person", "auth.group", "auditor", "permissions groups"),
+        _list("History", "history", "admin.logentry", "auditor", "audit log changes"),
     ],
 }
 
-#: The other pages that the search of the console finds.
+#: What the search finds as actions. `_in_list` has no roles: _ACTIONS grants these permissions.
 _OTHERS = [
-    _Page("Issue an API token", "", "accounts_apitoken_add", "accounts.add_apitoken", "operator"),
-    _Page("Add a rule", "", "phonebook_numberrule_add", "phonebook.add_numberrule", "operator"),
-    _Page("Add a contact", "", "phonebook_contact_add", "phonebook.add_contact", "operator"),
-    _Page("Invite a user", "", "auth_user_invite", "auth.add_user"),
+    _add("Issue an API token", "accounts.apitoken", "operator", "create new add key jwt"),
+    _in_list("Top up tokens", "accounts.apitoken", "accounts.top_up_apitoken", "topup add buy credits price payment"),
+    _in_list("Rotate a token", "accounts.apitoken", "accounts.rotate_apitoken", "renew replace key"),
+    _in_list("Revoke a token", "accounts.apitoken", "accounts.revoke_apitoken", "block disable stop key"),
+    _add("Add a customer", "accounts.customer", "operator", "create new company client"),
+    _in_list("Refund a search", "accounts.creditentry", "accounts.refund_creditentry", "give back credit charge"),
+    _in_list("Export the ledger", "accounts.creditentry", "accounts.export_creditentry", "csv download"),
+    _in_list("Send a test alert", "monitoring.incident", "monitoring.change_notice", "webhook e-mail")._replace(
+        name="monitoring_incident_send_test"
+    ),
+    _in_list("Pause a source", "monitoring.source", "monitoring.pause_source", "resume stop vendor"),
+    _in_list("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection"),
+    _add("Add a rule", "phonebook.numberrule", "operator", "blacklist whitelist block allow spam prefix"),
+    _add("Add a contact", "phonebook.contact", "operator", "create new name"),
+    # No such permission: only superusers have it.
+    _Page("Invite a user", "", "auth_user_invite", "console.superuser", "", "add new operator colleague"),
     _Page("Change password", "", "password_change"),
-    _Page("Two-factor authentication", "", "second_factor"),
+    _Page("Two-factor authentication", "", "second_factor", "", "", "2fa two factor mfa otp totp recovery codes"),
 ]
 
 #: By the roles that have them, the permissions to do something on these pages.
@@ -90,27 +124,40 @@ def permissions_of(role: str) -> set[str]:
     return granted.union(*(names for roles, names in _ACTIONS.items() if role in roles.split()))
 
 
-def of_user(request: HttpRequest) -> Iterator[tuple[str, str, str]]:
-    """Title, URL and section of every page that this operator may open without choosing an object first."""
-    for section, pages in (*_SIDEBAR.items(), ("", _OTHERS)):
+def found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str, str]]:
+    """Title, URL and section of the pages of the sidebar with this name that the user may open."""
+    for section, pages in _SIDEBAR.items():
         for page in _permitted(request, pages):
-            yield page.title, reverse(f"admin:{page.name}"), section
+            if page.is_called(text):
+                yield page.title, page.url, section
+
+
+def actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str]]:
+    """Title and URL of the actions with this name that the user may perform."""
+    for page in _permitted(request, _OTHERS):
+        if page.is_called(text):
+            yield page.title, page.url
+
+
+def current(path: str) -> tuple[str, _Page] | None:
+    """The section and the page of the sidebar to which this path belongs; None for other pages."""
+    every = [(section, page) for section, pages in _SIDEBAR.items() for page in pages]
+    containing = [(section, page) for section, page in every if page.name != "index" and path.startswith(page.url)]
+    is_index = [(section, page) for section, page in every if path == page.url]
+    return max(containing or is_index, key=lambda one: len(one[1].url), default=None)
 
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """Unfold's SIDEBAR navigation: the pages that this operator may view. Unfold's own rule for the current page marks
     two if the path of one begins with the other's."""
-    links = {page.name: reverse(f"admin:{page.name}") for pages in _SIDEBAR.values() for page in pages}
-    containing = [link for link in links.values() if request.path.startswith(link) and link != links["index"]]
-    current = max(containing, key=len, default=request.path)
+    _, active = current(request.path) or ("", None)
     return [
         {
             "title": section,
             "separator": bool(section),
             "items": [
-                {"title": page.title, "icon": page.icon, "link": link, "active": link == current}
+                {"title": page.title, "icon": page.icon, "link": page.url, "active": page == active}
                 for page in _permitted(request, pages)
-                for link in [links[page.name]]
             ],
         }
         for section, pages in _SIDEBAR.items()
@@ -118,4 +165,4 @@ def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _permitted(request: HttpRequest, pages: list[_Page]) -> list[_Page]:
-    return [page for page in pages if not page.permission or request.user.has_perm(page.permission)]
+    return [page for page in pages if request.user.has_perms(page.permission.split())]

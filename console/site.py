@@ -135,12 +135,15 @@ class ConsoleSite(UnfoldAdminSite):
     def get_urls(self) -> list[URLPattern]:
         """`invitation` is open to whoever has a link, `verify` and `set-up` to staff before they have entered a code;
         the others require one."""
+        from monitoring.admin import tester  # which needs the models
+
         verified = self.admin_view
         return [
             # Django's requires has_permission; staff who cannot enter a code must be able to log out too.
             path("logout/", self.logout, name="logout"),
             path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
             path("status/", verified(status_page.view), name="status"),
+            path("test-a-number/", verified(tester.view), name="monitoring_source_test"),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),

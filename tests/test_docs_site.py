@@ -86,6 +86,20 @@ def test_no_page_loads_anything_from_another_origin(site: Path, pages: dict[Path
     assert not [load for load in loads if urlsplit(load[1]).netloc or urlsplit(load[1]).scheme not in ("", "data")]
 
 
+def test_page_of_unknown_addresses_leads_back(site: Path) -> None:
+    text = (site / "404.html").read_text(encoding="utf-8")
+    assert "<h1>Page not found</h1>" in text
+    assert 'href="/index.html">Back to the documentation</a>' in text
+    for link in BuiltPage(site / "404.html").links:
+        if link.startswith("/"):
+            assert (site / link.lstrip("/")).exists(), link
+
+
+def test_icon_of_the_site_is_the_services() -> None:
+    icons = [ROOT / "docs" / "images" / "icon.svg", ROOT / "core" / "static" / "callerid" / "icon.svg"]
+    assert icons[0].read_bytes() == icons[1].read_bytes()
+
+
 def test_no_heading_ends_with_a_number_sign() -> None:
     """The site would drop it: "C#" became "C"."""
     for path in (ROOT / "docs").glob("*.md"):

@@ -225,8 +225,8 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
             user,
             Secret("link", "Link to set a password", url, "Copy link"),
             title="Hand over this link",
-            warning=f"{problem} Copy this link now and hand it over yourself: it will not be shown again.",
-            note=f"Whoever has the link can use it once, until {until}. Give it to {user} only.",
+            warning=f"{problem} Copy this link now and send it to the user yourself: it will not be shown again.",
+            note=f"Anyone with the link can use it once, until {until}. Give it to {user} only.",
         )
 
     # --- Two-factor authentication -------------------------------------------------------------------------------

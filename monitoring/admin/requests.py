@@ -60,7 +60,7 @@ class RequestLogForm(TokenListForm):
     main = ("token", "customer", "request_id", "number")
     more = "Outcome, source and time"
     noun = "requests"
-    empty_help = "They appear here about 2 seconds after they were answered."
+    empty_help = "New requests appear after about 2 seconds."
 
     @classmethod
     def from_url(cls, query: Any) -> "RequestLogForm":

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any, ClassVar, cast
 
 from django import forms
@@ -12,7 +11,6 @@ from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import URLPattern, path
 from django.utils import timezone
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminTextInputWidget
@@ -22,7 +20,6 @@ from core.admin import ReadOnlyAdmin, Unchanged, form_action, require
 from lookup import source_actions
 from lookup.models import SourcePause
 from monitoring import source_report, source_statistics
-from monitoring.admin import tester
 from monitoring.models import Source
 from monitoring.source_statistics import BOUNDS_MS, SourceUsage
 from phonebook.address_books import books as address_books
@@ -75,10 +72,6 @@ class SourcesAdmin(ReadOnlyAdmin):
     """Totals by source instead of a list of rows. The object of a page is a source: its name is the key."""
 
     actions_detail = ("pause", "resume", "check_now")
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(partial(tester.respond, self))
-        return [path("test/", view, name="monitoring_source_test"), *super().get_urls()]
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> SourcePage | None:
         """The source of this name, if it is configured or paused."""

@@ -4,12 +4,14 @@ import json
 from typing import Any, cast
 
 from django import forms
+from django.contrib import admin
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.urls import reverse
 
 from core import history, loop, numbers, throttling
-from core.admin import ConsoleAdmin, require
+from core.admin import require
 from core.forms import PhoneNumberField
 from lookup.answers import Answer, Failed, Found
 from lookup.search import RULES_SOURCE, SearchResult, bound_sources, search
@@ -29,7 +31,7 @@ class TestForm(forms.Form):
     number = PhoneNumberField(max_length=40, help_text="With country code, e.g. +49 30 23125042.")
 
 
-def respond(model_admin: ConsoleAdmin, request: HttpRequest) -> HttpResponse:
+def view(request: HttpRequest) -> HttpResponse:
     """The page; after a POST, with the result, which is in this response only: no URL, log line or table has the
     number."""
     require(request.user.has_perm(_PERMISSION))
@@ -39,7 +41,7 @@ def respond(model_admin: ConsoleAdmin, request: HttpRequest) -> HttpResponse:
         context["form"] = form = TestForm(request.POST)
         if form.is_valid():
             context |= _result(request, form.cleaned_data["number"])
-    return model_admin.render_page(request, "tester.html", **context)
+    return TemplateResponse(request, "admin/monitoring/tester.html", {**admin.site.each_context(request), **context})
 
 
 def _result(request: HttpRequest, number: str) -> dict[str, Any]:

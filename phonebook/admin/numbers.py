@@ -101,9 +101,7 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
 
     form = ContactForm
     list_display = ("phone", "name", "location", "address_book", "updated")
-    warning = (
-        f"{ImportedAdmin.warning} Address books never change what you save here; what you delete returns if one has it."
-    )
+    warning = f"{ImportedAdmin.warning} Address books do not change what is saved here, but restore what is deleted."
     fieldsets = ((None, {"fields": ("number", "name", "location"), "description": warning}),)
     address_book = column(lambda contact: contact.book or "-", "address book")
 

@@ -56,7 +56,7 @@ PAGES = {
     "source-check": "/admin/monitoring/source/directory/check-now/",
     "send-test-alert": "/admin/monitoring/incident/send-test/",
     "source-resume": "/admin/monitoring/source/geography/resume/",
-    "test-a-number": "/admin/monitoring/source/test/",
+    "test-a-number": "/admin/test-a-number/",
     "rules": "/admin/phonebook/numberrule/",
     "rule-add": "/admin/phonebook/numberrule/add/",
     "contacts": "/admin/phonebook/contact/",
@@ -136,6 +136,30 @@ def test_page_of_twenty_rows_on_a_phone_has_at_most_3000_pixels(
         }"""
     )
     assert height <= 3000
+
+
+def test_wide_tables_are_cards_on_phones_and_failures_come_first(admin_page: Page, filled: dict[str, Any]) -> None:
+    admin_page.set_viewport_size({"width": 390, "height": 900})
+    admin_page.goto(PAGES["sources"])
+    boxes = admin_page.locator(".figures-scroll")
+    expect(boxes.first).to_be_visible()
+    assert not any(box.evaluate("e => e.scrollWidth > e.clientWidth") for box in boxes.all())
+    row = boxes.first.locator("tbody tr").first
+    tops = {name: row.locator(f'[data-label="{name}"]').bounding_box() for name in ("Source", "Failed", "Found")}
+    places = {name: (box["y"], box["x"]) for name, box in tops.items() if box}
+    assert places["Source"] < places["Failed"] < places["Found"]
+    admin_page.set_viewport_size({"width": 1280, "height": 900})
+    expect(boxes.first.get_by_role("columnheader", name="Failed")).to_be_visible()
+
+
+def test_api_docs_have_the_products_colors_and_lead_back(page: Page) -> None:
+    for scheme, colour in (("light", "rgb(248, 250, 252)"), ("dark", "rgb(11, 17, 32)")):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.goto("/docs")
+        expect(page.locator("body")).to_have_css("background-color", colour)
+        expect(page.locator(".opblock-summary-method").first).to_have_css("background-color", "rgb(79, 70, 229)")
+    page.get_by_role("link", name="Caller ID", exact=True).click()
+    expect(page).to_have_url(re.compile("/$"))
 
 
 def test_ledgers_filters_are_closed_on_phones_until_used(admin_page: Page, filled: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect,
 
 pytestmark = pytest.mark.once
 
-URL = "/admin/monitoring/source/test/"
+URL = "/admin/test-a-number/"
 NUMBER, SHOWN = "12125550142", "+1 212 555 0142"
 
 

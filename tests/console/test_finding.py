@@ -6,13 +6,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection
 from django.db.models import Model
-from django.test import Client
+from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from accounts import credits, tokens
 from accounts.models import ApiToken, CreditEntry, Customer
-from console import finding
+from console import finding, pages
 from core.hashing import keyed_hash
 from monitoring.models import RequestLogEntry
 from phonebook.models import NumberRule
@@ -60,7 +60,7 @@ def test_single_result_opens_at_once(boss: Client, rows: dict[str, Model]) -> No
         "Request log": [change("monitoring_requestlogentry", rows["monitoring.requestlogentry"].pk)],
     }
     assert opened(boss, "somebody@") == change("auth_user", rows["auth.user"].pk)
-    assert opened(boss, "ledger") == reverse("admin:accounts_creditentry_changelist")
+    assert opened(boss, "request log") == reverse("admin:monitoring_requestlogentry_changelist")
     assert opened(boss, "two-factor") == reverse("admin:second_factor")
     assert opened(boss, "geogr") == reverse("admin:monitoring_source_change", args=["geography"])
     customer = change("accounts_customer", rows["accounts.customer"].pk)
@@ -116,7 +116,7 @@ def test_each_role_finds_only_what_it_may_open(rows: dict[str, Model], clients: 
             if response.status_code == 302:
                 assert clients[role].get(response["Location"]).status_code == 200
         offered = {title for title, _ in clients[role].get(FIND).context["searchable"]}
-        assert offered - {"Contacts", "Complaints", "Pages"} == may[role] - {"Pages"}
+        assert offered - {"Contacts", "Complaints", "Pages", "Actions"} == may[role] - {"Pages"}
 
 
 def test_whole_token_is_refused_and_not_repeated(boss: Client, caplog: pytest.LogCaptureFixture) -> None:
@@ -211,8 +211,65 @@ def test_number_of_queries_does_not_grow(boss: Client) -> None:
     assert CreditEntry.objects.filter(request_id="shop").count() == 27
 
 
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("2fa", "Two-factor authentication"),
+        ("two factor", "Two-factor authentication"),
+        ("top up", "Top up tokens"),
+        ("price", "Top up tokens"),
+        ("test alert", "Send a test alert"),
+        ("blacklist", "Add a rule"),
+        ("add user", "Invite a user"),
+        ("ISSUE token", "Issue an API token"),
+        ("export csv", "Export the ledger"),
+    ],
+)
+def test_action_is_found_by_what_people_call_it(boss: Client, text: str, action: str) -> None:
+    request = RequestFactory().get("/")
+    request.user = User.objects.get(username="the superuser")
+    assert action in [title for title, _ in pages.actions_found_by(text, request)]
+
+
+def test_each_role_may_open_every_page_and_action_it_finds(clients: dict[str, Client]) -> None:
+    request = RequestFactory().get("/")
+    for role in ROLES:
+        request.user = User.objects.get(username=f"the {role}")
+        urls = [url for _, url, *_ in (*pages.found_by("", request), *pages.actions_found_by("", request))]
+        assert {clients[role].get(url).status_code for url in urls} == {200}, role
+
+
+def test_customer_has_its_tokens_under_it_once(boss: Client) -> None:
+    customer = Customer.objects.create(name="Harbour")
+    for name in ("Harbour", "Harbour", "fax", "tills", "Harbour cellar"):
+        tokens.issue(name=name, initial_credits=0, actor="boss", customer=customer)
+    groups = {group.title: group.results for group in find(boss, "harbour").context["groups"]}
+    (found,) = groups["Customers"]
+    assert [one.title.partition(" (#")[0] for one in found.under] == ["Harbour cellar", "Harbour", "Harbour"]
+    assert "API tokens" not in groups
+    (found,) = {group.title: group.results for group in find(boss, "fax").context["groups"]}["Customers"]
+    assert found.under[0].title.startswith("fax (#")
+
+
+def test_palette_gets_options_and_is_not_redirected(boss: Client, rows: dict[str, Model]) -> None:
+    response = boss.post(FIND, {"q": "PBX", "palette": "1"})
+    assert response.status_code == 200
+    assert 'data-status="1 result"' in response.text
+    assert response.text.count('role="option"') == 1
+    assert "<html" not in response.text
+
+
+def test_palette_refuses_a_whole_token_and_does_not_repeat_it(boss: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=0, actor="boss")
+    response = boss.post(FIND, {"q": issued.api_key, "palette": "1"})
+    assert "This is a whole token, which is secret." in response.text
+    assert "data-refused" in response.text
+    assert issued.api_key[-20:] not in response.text
+
+
 def test_every_page_has_the_button_and_not_unfolds_palette(boss: Client, rows: dict[str, Model]) -> None:
     for page in (reverse("admin:index"), reverse("admin:accounts_apitoken_changelist"), FIND):
         text = boss.get(page).text
         assert f'href="{FIND}"' in text
+        assert 'id="palette"' in text
         assert "search-input-command" not in text

@@ -11,6 +11,11 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const cell of document.querySelectorAll("#result_list td")) {
     if (/^[-–]$/.test(cell.textContent.trim())) cell.classList.add("console-none");
   }
+  // Tables of figures too, whose cells then need their headings (console.css).
+  for (const row of document.querySelectorAll(".figures-table tbody tr")) {
+    const headings = row.closest("table").querySelectorAll("thead th");
+    [...row.cells].forEach((cell, n) => (cell.dataset.label = headings[n]?.textContent.trim() ?? ""));
+  }
   for (const icon of document.querySelectorAll(".material-symbols-outlined")) {
     icon.setAttribute("aria-hidden", !icon.matches("[role=button]"));
     icon.closest("div[title]")?.setAttribute("role", "img"); // a value of a list: its name is the title

@@ -29,7 +29,7 @@ from tests.console_pages import table, words
 
 pytestmark = pytest.mark.django_db
 
-URL = "/admin/monitoring/source/test/"
+URL = "/admin/test-a-number/"
 TYPED, DIGITS = "+49 (30) 23125-042", "493023125042"
 T = "tests.connectors."
 
