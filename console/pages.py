@@ -38,6 +38,7 @@ _SIDEBAR = {
         _list("Customers", "groups", "accounts.customer", _EVERY_ROLE),
         _list("API tokens", "key", "accounts.apitoken", _EVERY_ROLE),
         _list("Ledger", "receipt_long", "accounts.creditentry", "support operator auditor"),
+        _Page("Revenue", "payments", "revenue", "accounts.view_creditentry", "support operator auditor"),
     ],
     "Monitoring": [
         _list("Request log", "list_alt", "monitoring.requestlogentry", "support operator auditor"),

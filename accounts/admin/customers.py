@@ -300,6 +300,6 @@ def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]
     return {
         "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
         "sold": sold,
-        "revenue": sold.revenue(charged - (sold.refunded - lost)),  # lost answers are not in `charged`
+        "revenue": sold.revenue(sales.net_spent(charged, refunded=sold.refunded, lost=lost)),
         "currency": settings.CURRENCY,
     }
