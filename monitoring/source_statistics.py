@@ -17,7 +17,7 @@ from django.db.models.functions import TruncDay
 
 from core import metrics, write_buffer
 from core.metrics import log_exceptions
-from core.periods import day_of, hour_of
+from core.periods import hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
 from lookup.answers import SourceCall
@@ -72,6 +72,7 @@ def count(slot: str, calls: Iterable[SourceCall], token_id: int | None = None) -
     """Count what the sources of one slot contributed to a search. `token_id`: of the token that it was for, if any.
     Never raises."""
     now_s = time.time()
+    hour = hour_of(now_s)
     rows: list[Row] = []
     for call in calls:
         connector, outcome, elapsed_s = call.connector[:200], call.outcome, call.elapsed_s
@@ -85,8 +86,8 @@ def count(slot: str, calls: Iterable[SourceCall], token_id: int | None = None) -
                 failure = ("", "") if reason in _ANSWERED else (reason, call.hint)
                 rows.append((RESULTS, (connector, *failure), [(0, int(now_s * 1000))]))
             if token_id is not None and connector not in BUILT_IN and is_call(outcome):
-                rows.append((TOKEN_DAYS, (token_id, day_of(now_s), slot, connector), [(0, 1)]))
-        rows.append((HOURS, (hour_of(now_s), slot, connector, outcome), amounts))
+                rows.append((TOKEN_DAYS, (token_id, hour.date().isoformat(), slot, connector), [(0, 1)]))
+        rows.append((HOURS, (hour, slot, connector, outcome), amounts))
     write_buffer.process_buffer.add(*rows)
 
 
