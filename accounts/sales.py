@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, QuerySet, Sum
@@ -34,7 +35,25 @@ class Sales:
 
     def revenue(self, credits: int) -> Decimal | None:
         """The value of `credits` spent."""
-        return None if self.average_price is None else (credits * self.average_price).quantize(_CENT)
+        return revenue(credits, self.average_price)
+
+
+def net_spent(charged: Any, *, refunded: Any, lost: Any) -> Any:
+    """The credits spent, less those refunded. `charged`: from the statistics of searches, which lack those that were
+    answered with 500; `lost`: how many of the refunds are for these. Whole numbers, or expressions of a query."""
+    return charged - (refunded - lost)
+
+
+def average_price(total: Decimal | None, credits: int) -> Decimal | None:
+    """Of a credit, if `credits` were sold for `total`; CREDIT_PRICE if none were, or if it is unknown (None)."""
+    if total is None or credits <= 0:
+        return settings.CREDIT_PRICE
+    return (total / credits).quantize(_AVERAGE_STEP).normalize()
+
+
+def revenue(credits: int, average: Decimal | None) -> Decimal | None:
+    """The value of `credits` spent at this average price."""
+    return None if average is None else (credits * average).quantize(_CENT)
 
 
 def sales(since: datetime, token_ids: Collection[int] | None = None) -> Sales:
@@ -47,10 +66,8 @@ def sales(since: datetime, token_ids: Collection[int] | None = None) -> Sales:
         in_period=Sum("price", filter=in_period, default=Decimal(0)),
         refunded=Sum("amount", filter=in_period & Q(kind=CreditEntry.Kind.REFUND), default=0),
     )
-    average, total, priced = settings.CREDIT_PRICE, sums["total"], sums["priced"]
-    if total is not None and priced > 0:
-        average = (total / priced).quantize(_AVERAGE_STEP).normalize()
-    return Sales(sums["in_period"], total, sums["refunded"], average)
+    average = average_price(sums["total"], sums["priced"] or 0)
+    return Sales(sums["in_period"], sums["total"], sums["refunded"], average)
 
 
 # --- Credits ----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, R
 from accounts.sales import Sales
 from console import status_page
 from core import periods
-from core.periods import Period
+from core.periods import CalendarMonth, Period
 from monitoring import alert_list, source_report
 from monitoring.admin.incidents import checked, related_page
 from monitoring.health import checks
@@ -52,8 +52,8 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if can_view_ledger:
         blocks["credits"] = figures = _credits(total, since)
         cost = blocks["report"].cost if can_view_sources else None
-        refunded = figures["refunded"] - figures["lost"]  # lost answers are not in `spent`
-        blocks["money"] = _money(sales.sales(since), figures["spent"] - refunded, cost)
+        spent = sales.net_spent(figures["spent"], refunded=figures["refunded"], lost=figures["lost"])
+        blocks["money"] = {**_money(sales.sales(since), spent, cost), "last_month": CalendarMonth.of(now).previous}
     if can_view_tokens:
         blocks["tokens"] = _tokens(now)
     if request.user.has_perm("monitoring.view_incident"):

@@ -53,13 +53,16 @@ def _in_list(title: str, model: str, permission: str, synonyms: str) -> _Page:
 #: By section.
 _SIDEBAR = {
     "": [
-        _Page("Dashboard", "monitoring", "index", "", "", "home status health sales margin revenue price"),
+        _Page("Dashboard", "monitoring", "index", "", "", "home status health money price"),
         _list("Alerts", "notifications", "monitoring.incident", _EVERY_ROLE, "incidents alarms outage"),
     ],
     "Tokens and credits": [
         _list("Customers", "groups", "accounts.customer", _EVERY_ROLE, "clients companies"),
         _list("API tokens", "key", "accounts.apitoken", _EVERY_ROLE, "keys jwt balance"),
         _list("Ledger", "receipt_long", "accounts.creditentry", "support operator auditor", "charges credits payments"),
+        _Page(
+            "Revenue", "payments", "revenue", "accounts.view_creditentry", "support operator auditor", "sales margin earned"
+        ),
     ],
     "Monitoring": [
         _list("Request log", "list_alt", "monitoring.requestlogentry", "support operator auditor", "searches"),

@@ -144,6 +144,7 @@ class ConsoleSite(UnfoldAdminSite):
             path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
             path("status/", verified(status_page.view), name="status"),
             path("test-a-number/", verified(tester.view), name="monitoring_source_test"),
+            path("revenue/", verified(self.revenue), name="revenue"),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),
@@ -172,6 +173,11 @@ class ConsoleSite(UnfoldAdminSite):
         from console import finding  # which needs the admin modules, and they this one
 
         return finding.view(request)
+
+    def revenue(self, request: HttpRequest) -> HttpResponse:
+        from console import revenue  # as for the search
+
+        return revenue.view(request)
 
     def pending(self, request: HttpRequest, next_url: str) -> HttpResponse:
         """Redirect to the page that this user must complete before any other, and from there to `next_url`."""

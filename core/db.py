@@ -5,13 +5,15 @@ Django's connection in a thread. Both raise django.db's errors, so that callers 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from django.db import OperationalError, connection
+from django.conf import settings
+from django.db import OperationalError, connection, transaction
 from django.db.models import Model
 
 from core import loop
@@ -55,6 +57,22 @@ def fetch_one(statement: str, parameters: Sequence[Any] = ()) -> Any:
 def run(statement: str, parameters: Sequence[Any] = ()) -> None:
     """Execute a statement that returns no rows. Raises django.db's errors."""
     fetch(statement, parameters)
+
+
+@contextmanager
+def statement_timeout(timeout_s: float) -> Iterator[None]:
+    """A transaction for a report on Django's connection, whose statements may take `timeout_s` each, in place of
+    DB_STATEMENT_TIMEOUT_MS. Changes nothing where statements have no limit, as on SQLite and in commands."""
+    with transaction.atomic():
+        limited = connection.connection if VENDOR == "postgresql" and settings.DB_STATEMENT_TIMEOUT_MS else None
+        if limited is not None:
+            run("SELECT set_config('statement_timeout', %s, true)", [f"{timeout_s * 1000:.0f}"])
+            limited.max_wait_s = timeout_s + 0.25
+        try:
+            yield
+        finally:
+            if limited is not None:
+                limited.max_wait_s = None
 
 
 async def afetch(statement: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:

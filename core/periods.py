@@ -65,6 +65,47 @@ def from_query(query: Mapping[str, str]) -> Period:
     return next((period for period in ALL if period.key == query.get("period")), DAY)
 
 
+@dataclass(frozen=True, slots=True)
+class CalendarMonth:
+    """A month (UTC). `since`: its start."""
+
+    since: datetime
+
+    @classmethod
+    def of(cls, at: datetime) -> "CalendarMonth":
+        return cls(midnight(at).replace(day=1))
+
+    @property
+    def until(self) -> datetime:
+        """The start of the next month."""
+        return (self.since + timedelta(days=31)).replace(day=1)
+
+    @property
+    def next(self) -> "CalendarMonth":
+        return CalendarMonth(self.until)
+
+    @property
+    def previous(self) -> "CalendarMonth":
+        return CalendarMonth.of(self.since - timedelta(days=1))
+
+    @property
+    def key(self) -> str:
+        """Its value in the URL parameter `month`: `2026-01`."""
+        return f"{self.since:%Y-%m}"
+
+    def __str__(self) -> str:
+        return f"{self.since:%B %Y}"
+
+
+def month_from_query(query: Mapping[str, str], now: datetime) -> CalendarMonth:
+    """The month that the URL parameter names; the last complete one if it names none, or one that has not begun."""
+    try:
+        month = CalendarMonth(datetime.strptime(query.get("month", ""), "%Y-%m").replace(tzinfo=UTC))
+    except ValueError:
+        return CalendarMonth.of(now).previous
+    return month if month.since <= now and month.since.year >= 2000 else CalendarMonth.of(now).previous
+
+
 def iso(at: datetime) -> str:
     """As in webhooks and in what commands print: `2026-01-31T12:00:00Z`."""
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -144,10 +144,10 @@ class Slot:
         return any(i < before and getattr(call.answer, field, None) is not None for i, call in self._calls.items())
 
 
-async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
+async def search(number: str, rows: NumberRows | None = None, token_id: int | None = None) -> SearchResult:
     """Look `number` up in both slots within SEARCH_DEADLINE_S. A slot that misses the deadline has failed.
 
-    `rows`: those of `queries`, if they were read already.
+    `rows`: those of `queries`, if they were read already. `token_id`: of the token that searches, if any.
     """
     bound = {name: bound_sources(name) for name in SLOTS}
     deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
@@ -165,7 +165,7 @@ async def search(number: str, rows: NumberRows | None = None) -> SearchResult:
         with admission.searches.released():
             await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
-    signals.searched.send_robust(None, slots=results)
+    signals.searched.send_robust(None, slots=results, token_id=token_id)
     return SearchResult(number, results, rule)
 
 

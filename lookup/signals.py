@@ -3,6 +3,7 @@
 from django.dispatch import Signal
 
 #: A search has asked its sources, for a client or not. `slots`: name → lookup.search.SlotResult.
+#: `token_id`: of the client's token, or None.
 searched = Signal()
 #: A request to the search was answered. `record`: the lookup.recording.SearchRecord;
 #: `number_mask`: the number as logs show it, or an empty string.

@@ -92,7 +92,7 @@ class SearchView(AsyncAPIView):
         """The answer, charged unless `token` is a test token."""
         deadline = time.monotonic() + settings.SEARCH_DEADLINE_S
         try:
-            result = await (test_mode.search(number) if token.is_test else search(number, rows))
+            result = await (test_mode.search(number) if token.is_test else search(number, rows, token.pk))
         except Throttled:  # simulated
             self._set_rate_limit(0, test_mode.RETRY_AFTER_S)
             raise

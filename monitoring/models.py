@@ -135,6 +135,28 @@ class SourceHour(models.Model):
         ]
 
 
+class TokenSourceDay(models.Model):
+    """How many calls to a vendor the searches of one token made on one UTC day. Only
+    monitoring.source_statistics writes here."""
+
+    # As for accounts.TokenDay.
+    token = models.ForeignKey(
+        "accounts.ApiToken", on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
+    )
+    day = models.DateField()
+    slot = models.CharField(max_length=16)
+    connector = models.CharField(max_length=200)
+    calls = models.BigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()  # the page of revenue shows the cost by customer
+        constraints = [
+            models.UniqueConstraint(
+                fields=["day", "token", "slot", "connector"], name="tokensourceday_day_token_slot_connector"
+            )
+        ]
+
+
 class Source(SourceHour):
     """The console's Sources page, and the permission to view it."""
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 @receiver(signals.searched)
-def count_sources(slots: "Mapping[str, SlotResult]", **kwargs: Any) -> None:
+def count_sources(slots: "Mapping[str, SlotResult]", token_id: int | None, **kwargs: Any) -> None:
     from monitoring import source_statistics
 
     for slot, result in slots.items():
-        source_statistics.count(slot, result.calls)
+        source_statistics.count(slot, result.calls, token_id)
 
 
 @receiver(signals.answered)

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any, Literal
 
 from django.conf import settings
+from django.db.models import Sum
 
 from core import periods
 from core.periods import Period
@@ -16,7 +17,7 @@ from lookup.search import RULES_SOURCE, SLOTS, bound_sources
 from lookup.source_actions import configured
 from lookup.vendors.preset import Preset
 from monitoring import source_statistics
-from monitoring.models import SourceResult
+from monitoring.models import SourceResult, TokenSourceDay
 from monitoring.source_statistics import SourceUsage
 
 HOUR, LOOK_BACK = timedelta(hours=1), timedelta(days=1)
@@ -88,13 +89,13 @@ class Report:
         return sum(source.usage.calls for source in self.sources if source.price is None)
 
 
-def report(since: datetime) -> Report:
-    """The sources of each slot in the hours from `since` on. Two statements.
+def report(since: datetime, until: datetime | None = None) -> Report:
+    """The sources of each slot in the hours from `since` on, and before `until`. Two statements.
 
     In this order: the operator rules, if one supplied a field; the configured sources, called or not, in the order in
     which they are called; sources that were called and are no longer configured.
     """
-    usages = source_statistics.usages(since, "slot", "connector")
+    usages = source_statistics.usages(since, "slot", "connector", until=until)
     paused = SourcePause.objects.in_bulk()
     sources = []
     for slot in SLOTS:
@@ -105,6 +106,19 @@ def report(since: datetime) -> Report:
             usage = usages.get((slot, name), SourceUsage())
             sources.append(SourceRow(slot, name, usage, configured.get(name), paused.get(name)))
     return Report(sources, settings.CURRENCY)
+
+
+def cost_by_customer(since: datetime, until: datetime) -> dict[int | None, Decimal]:
+    """The cost of the calls that searches made on the days from `since` to before `until`, by key of the customer whose
+    token it was; None: of tokens without a customer. Without calls that have no price. One statement."""
+    days = TokenSourceDay.objects.filter(day__gte=since.date(), day__lt=until.date())
+    called = days.values_list("token__customer", "slot", "connector").annotate(Sum("calls")).order_by()
+    configured = {(slot, bound.name): bound for slot in SLOTS for bound in bound_sources(slot)}
+    costs: dict[int | None, Decimal] = {}
+    for customer_id, slot, name, calls in called:
+        source = SourceRow(slot, name, SourceUsage(calls=calls), configured.get((slot, name)))
+        costs[customer_id] = costs.get(customer_id, Decimal(0)) + (source.cost or 0)
+    return costs
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from core.periods import hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
 from lookup.answers import SourceCall
-from monitoring.models import SourceHour, SourceResult
+from lookup.connectors.registry import BUILT_IN
+from monitoring.models import SourceHour, SourceResult, TokenSourceDay
 
 #: Upper bounds of the histogram's buckets, without the last one, which has none.
 BOUNDS_MS = (1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500)
@@ -33,6 +34,7 @@ _TOTALS: dict[str, Any] = {f"sum_{column}": Sum(column) for column in _SUMS}
 
 HOURS = BufferedTable(SourceHour, ("hour", "slot", "connector", "outcome"), _SUMS)
 RESULTS = BufferedTable(SourceResult, ("connector", "reason", "hint"), ("last_ms",), maximum=True)
+TOKEN_DAYS = BufferedTable(TokenSourceDay, ("token_id", "day", "slot", "connector"), ("calls",))
 
 _ANSWERED = {"found", "not_found"}
 #: Answers without a call.
@@ -41,6 +43,7 @@ _CACHED = {"cached_found", "cached_not_found"}
 _NOT_CALLED = {"breaker", "busy", "no_time", "paused"}
 #: Prefix of failures whose call was another search's.
 _SHARED = "shared_"
+_NO_CALL = _CACHED | _NOT_CALLED
 
 LOOKUPS = metrics.Counter(
     "callerid_source_lookups", "Lookups of a source by searches, cached ones included.", ("source", "outcome")
@@ -65,9 +68,11 @@ _METRIC_OUTCOMES = {*_ANSWERED, *_CACHED, *REASONS}
 
 
 @log_exceptions
-def count(slot: str, calls: Iterable[SourceCall]) -> None:
-    """Count what the sources of one slot contributed to a search. Never raises."""
+def count(slot: str, calls: Iterable[SourceCall], token_id: int | None = None) -> None:
+    """Count what the sources of one slot contributed to a search. `token_id`: of the token that it was for, if any.
+    Never raises."""
     now_s = time.time()
+    hour = hour_of(now_s)
     rows: list[Row] = []
     for call in calls:
         connector, outcome, elapsed_s = call.connector[:200], call.outcome, call.elapsed_s
@@ -80,8 +85,15 @@ def count(slot: str, calls: Iterable[SourceCall]) -> None:
             if outcome not in _CACHED and reason not in _NOT_CALLED:
                 failure = ("", "") if reason in _ANSWERED else (reason, call.hint)
                 rows.append((RESULTS, (connector, *failure), [(0, int(now_s * 1000))]))
-        rows.append((HOURS, (hour_of(now_s), slot, connector, outcome), amounts))
+            if token_id is not None and connector not in BUILT_IN and is_call(outcome):
+                rows.append((TOKEN_DAYS, (token_id, hour.date().isoformat(), slot, connector), [(0, 1)]))
+        rows.append((HOURS, (hour, slot, connector, outcome), amounts))
     write_buffer.process_buffer.add(*rows)
+
+
+def is_call(outcome: str) -> bool:
+    """Whether the search called the source itself, which the vendor may bill."""
+    return outcome not in _NO_CALL and not outcome.startswith(_SHARED)
 
 
 def is_failure(outcome: str) -> bool:
@@ -104,8 +116,12 @@ def outcome_text(outcome: str) -> str:
 def prune() -> int:
     """Delete rows older than KEPT_DAYS; returns how many."""
     oldest = oldest_kept()
-    hours, results = SourceHour.objects.filter(hour__lt=oldest), SourceResult.objects.filter(last_ms__lt=_ms(oldest))
-    return delete_in_batches(hours, PRUNE_ROWS) + delete_in_batches(results, PRUNE_ROWS)
+    expired = (
+        SourceHour.objects.filter(hour__lt=oldest),
+        SourceResult.objects.filter(last_ms__lt=_ms(oldest)),
+        TokenSourceDay.objects.filter(day__lt=oldest.date()),
+    )
+    return sum(delete_in_batches(rows, PRUNE_ROWS) for rows in expired)
 
 
 def _ms(at: datetime) -> int:
@@ -141,7 +157,7 @@ class SourceUsage:
             self.not_found += count
         else:
             self.failures[reason] = self.failures.get(reason, 0) + count
-        if reason == outcome and outcome not in _NOT_CALLED:
+        if is_call(outcome):
             self.calls += count
             self.total_us += total_us
             self.buckets = [a + b for a, b in zip(self.buckets, buckets, strict=True)]
@@ -190,10 +206,13 @@ def percentile(buckets: Sequence[int], share: float) -> float | None:
     return math.inf
 
 
-def usages(since: datetime, *columns: str, **only: str) -> dict[tuple[Any, ...], SourceUsage]:
-    """The sums of all hours from `since` on, for each combination of `columns`: `slot`, `connector`, `hour`, `day`
-    (UTC). `only`: the value of a column. One statement."""
-    rows: Any = SourceHour.objects.filter(hour__gte=since, **only).annotate(day=TruncDay("hour", tzinfo=UTC))
+def usages(
+    since: datetime, *columns: str, until: datetime | None = None, **only: str
+) -> dict[tuple[Any, ...], SourceUsage]:
+    """The sums of all hours from `since` on, and before `until`, for each combination of `columns`: `slot`,
+    `connector`, `hour`, `day` (UTC). `only`: the value of a column. One statement."""
+    hours = {"hour__gte": since} | ({"hour__lt": until} if until else {})
+    rows: Any = SourceHour.objects.filter(**hours, **only).annotate(day=TruncDay("hour", tzinfo=UTC))
     grouped = rows.values(*columns, "outcome").annotate(**_TOTALS).order_by(*columns, "outcome")
     found: dict[tuple[Any, ...], SourceUsage] = {}
     for row in grouped.values_list(*columns, "outcome", *_TOTALS):

@@ -12,7 +12,7 @@ def counted_calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, SourceCall
     """Slot and call of each one that is counted from now on, in place of the statistics."""
     seen: list[tuple[str, SourceCall]] = []
 
-    def count(slot: str, calls: Iterable[SourceCall]) -> None:
+    def count(slot: str, calls: Iterable[SourceCall], token_id: int | None) -> None:
         seen.extend((slot, call) for call in calls)
 
     monkeypatch.setattr(source_statistics, "count", count)

@@ -152,7 +152,7 @@ class CustomerAdmin(TokenRefusingAdmin):
     form = CustomerForm
     inlines = (ContactInline,)
     changelist_class = CustomerList
-    list_display = ("name", "contact", "token_count", "balance", "searches", "paid", "last_use", "runs_out")
+    list_display = ("name", "contact", "token_count", "balance", "searches", "paid", "revenue", "last_use", "runs_out")
     sortable_by = ("name", "token_count", "balance", "searches", "paid", "last_use")
     list_filter = (UseFilter,)
     lookups_allowed = ("use",)
@@ -166,6 +166,8 @@ class CustomerAdmin(TokenRefusingAdmin):
     balance = column(lambda customer: f"{customer.balance:,}", "balance", "balance")
     searches = column(lambda customer: f"{customer.searches_30d:,}", "searches (30 days)", "searches_30d")
     paid = column(lambda customer: f"{customer.paid_30d:,.2f}", "paid (30 days)", "paid_30d")
+    # Not sorted by: it would be computed for every customer, and the page of revenue sorts them.
+    revenue = column(lambda customer: f"{customer.revenue_30d:,.2f}", "revenue (30 days)")
     last_use = column(
         lambda customer: (
             "-" if customer.last_charged_at == customer_figures.NEVER else f"{customer.last_charged_at:%Y-%m-%d}"
@@ -177,7 +179,7 @@ class CustomerAdmin(TokenRefusingAdmin):
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         may_see_prices = request.user.has_perm("accounts.view_creditentry")
-        return tuple(name for name in self.list_display if name != "paid" or may_see_prices)
+        return tuple(name for name in self.list_display if name not in ("paid", "revenue") or may_see_prices)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Customer], search_term: str
@@ -300,6 +302,6 @@ def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]
     return {
         "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
         "sold": sold,
-        "revenue": sold.revenue(charged - (sold.refunded - lost)),  # lost answers are not in `charged`
+        "revenue": sold.revenue(sales.net_spent(charged, refunded=sold.refunded, lost=lost)),
         "currency": settings.CURRENCY,
     }

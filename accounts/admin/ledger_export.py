@@ -66,21 +66,21 @@ def _read(form: LedgerForm, columns: Mapping[str, str], before: Position | None)
 
 
 def _pages(form: LedgerForm, columns: Mapping[str, str], page: Page) -> Iterator[str]:
-    yield _lines([tuple(columns)])
+    yield as_lines([tuple(columns)])
     while True:
         if page.rows:
-            yield _lines(tuple(_cell(getattr(row, name)) for name in columns.values()) for row in page.rows)
+            yield as_lines(tuple(cell(getattr(row, name)) for name in columns.values()) for row in page.rows)
         if page.older is None:
             return
         try:
             page = _read(form, columns, page.older)
         except Exception:
             log.exception("the ledger export ended early")
-            yield _lines([(INCOMPLETE,)])
+            yield as_lines([(INCOMPLETE,)])
             return
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
     if value is None:
         return ""
     if isinstance(value, str):
@@ -97,7 +97,7 @@ def neutralized(text: str) -> str:
     return "".join(f"'{part}" if part.lstrip(" \N{NO-BREAK SPACE}\"'").startswith(_FORMULA) else part for part in parts)
 
 
-def _lines(rows: Iterable[tuple[Any, ...]]) -> str:
+def as_lines(rows: Iterable[tuple[Any, ...]]) -> str:
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     return text.getvalue()

@@ -17,14 +17,16 @@ RV = TypeVar("RV")
 
 class LimitedConnection(psycopg.Connection[Any]):
     """With a limit of each wait while serving: `statement_timeout` does not fire while the server itself stalls, and
-    TCP keepalives do not help, because the kernel acknowledges them."""
+    TCP keepalives do not help, because the kernel acknowledges them. `max_wait_s`: in place of DB_MAX_WAIT_S."""
+
+    max_wait_s: float | None = None
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises OperationalError, with the connection closed: a late reply would be read as the next one."""
         if timeout is not None or not settings.SERVING:
             return super().wait(gen, interval, timeout)
         try:
-            return super().wait(gen, interval, settings.DB_MAX_WAIT_S)
+            return super().wait(gen, interval, self.max_wait_s or settings.DB_MAX_WAIT_S)
         except _WaitTimeout:
             self.close()
             raise psycopg.OperationalError("the database did not answer in time") from None

@@ -1,5 +1,6 @@
 """What customers paid is recorded with the credits; sales, revenue and averages are exact sums of it."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from io import StringIO
@@ -115,6 +116,7 @@ def test_refunds_of_lost_answers_do_not_reduce_revenue(admin_client: Client, set
     credits.refund(entry=token.entries.get(request_id="answered"), actor="op", reason="wrong name")
     context = admin_client.get(f"/admin/accounts/customer/{customer.pk}/change/").context
     assert (context["sold"].refunded, context["revenue"]) == (4, Decimal("1.50"))
+    assert re.search(r"field-revenue[^>]*>\s*1\.50", admin_client.get("/admin/accounts/customer/").text)
     shown = figures(admin_client.get("/admin/", {"period": "30d"}).text)
     assert (shown["Spent"], shown["Refunded"].split()[:2]) == ("4", ["5", "4"])
     assert shown["Revenue"].startswith("1.50 EUR")

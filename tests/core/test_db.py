@@ -1,8 +1,11 @@
 """Hand-written SQL statements, on either database."""
 
-import pytest
+from typing import Any
 
-from core.db import fetch, fetch_one, run
+import pytest
+from django.db import OperationalError, connection
+
+from core.db import VENDOR, fetch, fetch_one, run, statement_timeout
 
 
 @pytest.mark.django_db
@@ -14,3 +17,24 @@ def test_fetch_one_returns_a_row_or_none() -> None:
     assert fetch_one("UPDATE sql_test SET name = %s WHERE id = %s", [None, 2**62]) is None
     assert fetch("SELECT id, name FROM sql_test") == [(2**62, None)]
     run("DROP TABLE sql_test")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_reports_statements_may_take_longer(settings: Any) -> None:
+    """Neither the server nor the client ends them, and the limits are back afterwards, also after a failure."""
+    settings.SERVING, settings.DB_STATEMENT_TIMEOUT_MS, settings.DB_MAX_WAIT_S = True, 100, 0.2
+    if VENDOR == "sqlite":
+        with statement_timeout(9):
+            assert fetch("SELECT 1") == [(1,)]
+        return
+    connection.close()  # the next one has these limits
+    sleep = "SELECT 1 FROM pg_sleep(0.5)"
+    with statement_timeout(9):
+        assert fetch(sleep) == [(1,)]
+    with pytest.raises(OperationalError, match="statement timeout"):
+        fetch(sleep)
+    with pytest.raises(OperationalError, match="statement timeout"), statement_timeout(0.05):
+        fetch(sleep)
+    assert fetch("SHOW statement_timeout") == [("100ms",)]
+    assert connection.connection.max_wait_s is None
+    connection.close()

@@ -72,7 +72,15 @@ def test_flush_writes_what_the_orm_would(process_buffer: WriteBuffer) -> None:
 
 
 @pytest.mark.parametrize(
-    "table", [HOURS, TOKEN_DAYS, request_log.TABLE, source_statistics.HOURS, source_statistics.RESULTS]
+    "table",
+    [
+        HOURS,
+        TOKEN_DAYS,
+        request_log.TABLE,
+        source_statistics.HOURS,
+        source_statistics.RESULTS,
+        source_statistics.TOKEN_DAYS,
+    ],
 )
 def test_every_column_of_a_buffered_table_is_written(table: Any) -> None:
     assert {field.attname for field in table.model._meta.concrete_fields} == {"id", *table.key, *table.values}

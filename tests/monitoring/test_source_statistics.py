@@ -14,7 +14,7 @@ from core.write_buffer import WriteBuffer
 from lookup.answers import Failed, Found, NotFound, SourceCall
 from lookup.search import RULES_SOURCE
 from monitoring import source_statistics
-from monitoring.models import SourceHour, SourceResult
+from monitoring.models import SourceHour, SourceResult, TokenSourceDay
 from monitoring.source_statistics import BUCKETS, percentile
 from phonebook.models import NumberRule
 from tests.api import NUMBER, Integrator
@@ -132,18 +132,51 @@ def test_the_last_answer_and_the_last_failures_are_kept(
     assert source_statistics.last_results(NOON + timedelta(seconds=5)) == ({}, failures[:1])
 
 
+WITHOUT_A_CALL: list[dict[str, Any]] = [
+    {"answer": FOUND, "cached": True},
+    {"answer": NotFound(), "joined": True},
+    {"answer": Failed("breaker")},
+    {"answer": Failed("breaker"), "joined": True},
+    {"answer": Failed("busy")},
+    {"answer": Failed("no_time")},
+]
+
+
 @pytest.mark.django_db
-@pytest.mark.parametrize(
-    "call",
-    [
-        {"answer": FOUND, "cached": True},
-        {"answer": NotFound(), "joined": True},
-        {"answer": Failed("breaker")},
-        {"answer": Failed("breaker"), "joined": True},
-        {"answer": Failed("busy")},
-        {"answer": Failed("no_time")},
-    ],
-)
+def test_calls_to_vendors_are_counted_for_their_token(
+    process_buffer: WriteBuffer, at: Callable[[datetime], None]
+) -> None:
+    """As often as the report of sources says that they were called."""
+    at(NOON)
+    called = SourceCall("twilio", LATE, 0.1)
+    free = [SourceCall("twilio", **{"elapsed_s": 0.0, **call}) for call in WITHOUT_A_CALL]
+    joined = SourceCall("twilio", LATE, 0.1, joined=True)
+    others = [SourceCall("directory", FOUND, 0.1), SourceCall(RULES_SOURCE, FOUND, None)]
+    for token_id in (7, 7, 8, None):
+        source_statistics.count("source_a", [called, joined, *free, *others], token_id)
+    source_statistics.count("source_b", [called], 8)
+    process_buffer.flush()
+    columns = ("token_id", "day", "slot", "connector", "calls")
+    assert list(TokenSourceDay.objects.order_by("token_id", "slot").values_list(*columns)) == [
+        (7, NOON.date(), "source_a", "twilio", 2),
+        (8, NOON.date(), "source_a", "twilio", 1),
+        (8, NOON.date(), "source_b", "twilio", 1),
+    ]
+    usages = source_statistics.usages(NOON, "slot", "connector")
+    assert (usages["source_a", "twilio"].calls, usages["source_b", "twilio"].calls) == (4, 1)
+
+
+def test_search_counts_its_calls_for_its_token(integrator: Integrator, settings: Any) -> None:
+    settings.SOURCE_A = settings.SOURCE_B = "tests.connectors.RemoteKnows"
+    for _ in range(2):  # the second answer is cached
+        integrator.search()
+    write_buffer.process_buffer.flush()
+    rows = TokenSourceDay.objects.order_by("slot").values_list("token", "slot", "calls")
+    assert list(rows) == [(integrator.token.pk, "source_a", 1)]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("call", WITHOUT_A_CALL)
 def test_outcomes_without_a_call_are_not_results(process_buffer: WriteBuffer, call: dict[str, Any]) -> None:
     count(**call)
     count(connector=RULES_SOURCE, elapsed_s=None)
@@ -166,8 +199,10 @@ def test_prune_deletes_rows_older_than_400_days() -> None:
         at = timezone.now() - timedelta(days=days)
         SourceHour.objects.create(hour=at, slot="source_a", connector=str(days))
         SourceResult.objects.create(connector=str(days), reason="late", last_ms=round(at.timestamp() * 1000))
-    assert source_statistics.prune() == 2
-    assert SourceHour.objects.get().connector == SourceResult.objects.get().connector == str(KEPT_DAYS - 1)
+        TokenSourceDay.objects.create(token_id=1, day=at.date(), slot="source_a", connector=str(days))
+    assert source_statistics.prune() == 3
+    kept = [model.objects.get().connector for model in (SourceHour, SourceResult, TokenSourceDay)]
+    assert kept == [str(KEPT_DAYS - 1)] * 3
 
 
 def test_a_search_keeps_why_a_source_failed(integrator: Integrator, settings: Any) -> None:

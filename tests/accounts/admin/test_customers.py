@@ -92,7 +92,7 @@ def test_list_shows_tokens_balance_searches_and_contacts(admin_client: Client, c
         assert re.search(rf"field-{name}[^>]*>(<[^>]*>|\s)*{value}", text), name
 
 
-def test_list_shows_payments_last_charge_and_end_of_credits(admin_client: Client, customer: Customer) -> None:
+def test_list_shows_money_last_charge_and_end_of_credits(admin_client: Client, customer: Customer) -> None:
     now = timezone.now()
     soon, later = token_of(customer, "soon", 0), token_of(customer, "later", 1_000)
     credits.top_up(token=soon, amount=10, price=Decimal("1.5"), reason="x", actor="test")
@@ -104,6 +104,7 @@ def test_list_shows_payments_last_charge_and_end_of_credits(admin_client: Client
     text = admin_client.get(CUSTOMERS).text
     expected = {
         "paid": "21.50",
+        "revenue": "21.50",
         "last_use": f"{now - timedelta(days=1):%Y-%m-%d}",
         "runs_out": f"{now + timedelta(days=1):%Y-%m-%d}",
     }

@@ -50,7 +50,7 @@ def reasons(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Why sources failed in this test's searches."""
     seen: list[str] = []
 
-    def count(slot: str, calls: Iterable[SourceCall]) -> None:
+    def count(slot: str, calls: Iterable[SourceCall], token_id: int | None) -> None:
         seen.extend(call.outcome for call in calls if call.outcome not in ("found", "not_found"))
 
     monkeypatch.setattr(source_statistics, "count", count)

@@ -1,0 +1,169 @@
+"""The page of revenue: what each customer brought in a calendar month and what its searches cost, with an export."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, cast
+
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db import OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils import timezone
+
+from accounts import monthly
+from accounts.admin import ledger_export
+from accounts.models import CreditEntry, Customer
+from accounts.monthly import CustomerMonth
+from core import history, periods
+from core.admin import require
+from core.periods import CalendarMonth
+from monitoring import source_report
+
+#: Rows on the page; the export has all.
+MAX_SHOWN = 200
+VIEW, EXPORT, VIEW_COST = "accounts.view_creditentry", "accounts.export_creditentry", "monitoring.view_source"
+#: What the table has, and can be sorted by.
+COLUMNS = {
+    "name": "Customer",
+    "sales": "Sales",
+    "spent": "Credits spent",
+    "revenue": "Revenue",
+    "cost": "Cost of sources",
+    "margin": "Margin",
+    "margin_percent": "Margin (%)",
+}
+_OF_COST = ("cost", "margin", "margin_percent")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`customer_id`: None for the total, and for what belongs to no customer. `revenue`: None if no price is known.
+    `cost`: None for users who may not view it."""
+
+    name: str
+    customer_id: int | None
+    sales: Decimal
+    spent: int
+    revenue: Decimal | None
+    cost: Decimal | None
+
+    @property
+    def margin(self) -> Decimal | None:
+        return None if self.revenue is None or self.cost is None else self.revenue - self.cost
+
+    @property
+    def margin_percent(self) -> Decimal | None:
+        """Of the revenue."""
+        margin = self.margin
+        return (100 * margin / self.revenue).quantize(Decimal("0.1")) if margin is not None and self.revenue else None
+
+
+def view(request: HttpRequest) -> HttpResponse:
+    """A POST exports the table, because that writes the history."""
+    require(request.user.has_perms([VIEW, EXPORT] if request.method == "POST" else [VIEW]))
+    now = timezone.now()
+    month, sees_cost = periods.month_from_query(request.GET, now), request.user.has_perm(VIEW_COST)
+    columns = {name: title for name, title in COLUMNS.items() if sees_cost or name not in _OF_COST}
+    order = request.GET.get("sort", "")
+    if order.removeprefix("-") not in columns:
+        order = "-revenue"
+    context = {
+        "title": "Revenue",
+        "month": month,
+        "next": month.next if month.until <= now else None,
+        "is_complete": month.until <= now,
+        "headings": _headings(columns, order),
+        "sort": order,
+        "sees_cost": sees_cost,
+        "currency": settings.CURRENCY,
+    }
+    try:
+        rows, calls_without_price = _rows(month, sees_cost=sees_cost)
+    except OperationalError:
+        context["timed_out"] = True
+    else:
+        if request.method == "POST":
+            return _export(request, month, columns, _sorted(rows, order))
+        context |= {"rows": _sorted(rows, order)[:MAX_SHOWN], "more": max(0, len(rows) - MAX_SHOWN)}
+        context |= {"total": _total(rows), "calls_without_price": calls_without_price}
+        context["credits_without_price"] = sum(row.spent for row in rows if row.revenue is None)
+    return TemplateResponse(request, "admin/revenue.html", {**admin.site.each_context(request), **context})
+
+
+def _rows(month: CalendarMonth, *, sees_cost: bool) -> tuple[list[Row], int]:
+    """A row for each customer, and how many calls have no price. The costs are those of the sources' report."""
+    months, costs, report = monthly.by_customer(month), defaultdict[int | None, Decimal](Decimal), None
+    if sees_cost:
+        report = source_report.report(month.since, month.until)
+        costs |= source_report.cost_by_customer(month.since, month.until)
+    keys = months.keys() | costs.keys()
+    owners = [key for key in keys if key is not None]
+    names = dict(Customer.objects.filter(pk__in=owners).values_list("pk", "name"))
+    rows = []
+    for key in keys:
+        figures = months.get(key, CustomerMonth())
+        name = "Tokens without a customer" if key is None else names.get(key, f"Customer #{key}")
+        cost = _exact(costs[key]) if sees_cost else None
+        rows.append(Row(name, key, _exact(figures.sales), figures.spent, figures.revenue, cost))
+    if report and (rest := report.cost - sum(costs.values())):
+        rows.append(Row("Calls without a token", None, Decimal("0.00"), 0, Decimal("0.00"), _exact(rest)))
+    return rows, report.calls_without_price if report else 0
+
+
+def _total(rows: Collection[Row]) -> Row:
+    """The sums of what is known."""
+    spent = sum(row.spent for row in rows)
+    sums = [[getattr(row, name) or Decimal(0) for row in rows] for name in ("sales", "revenue", "cost")]
+    sales, revenue, cost = (_exact(sum(amounts, Decimal(0))) for amounts in sums)
+    return Row("Total", None, sales, spent, revenue, cost)
+
+
+def _exact(amount: Decimal) -> Decimal:
+    """With two decimals, or as many more as it needs."""
+    rounded = amount.quantize(Decimal("0.01"))
+    return rounded if rounded == amount else amount.normalize()
+
+
+def _sorted(rows: Iterable[Row], order: str) -> list[Row]:
+    """By the column `order`, descending with `-` before it; rows without a figure last."""
+    column, reverse = order.removeprefix("-"), order.startswith("-")
+    by_name = sorted(rows, key=lambda row: (row.name.casefold(), row.customer_id or 0))
+    if column == "name":
+        return by_name[::-1] if reverse else by_name
+    unknown = [row for row in by_name if getattr(row, column) is None]
+    known = [row for row in by_name if getattr(row, column) is not None]
+    return sorted(known, key=lambda row: cast(Decimal, getattr(row, column)), reverse=reverse) + unknown
+
+
+def _headings(columns: dict[str, str], order: str) -> list[dict[str, str]]:
+    """Each with the value of `sort` that its link sets: names ascending first, figures descending."""
+    headings = []
+    for name, title in columns.items():
+        first, other = (name, f"-{name}") if name == "name" else (f"-{name}", name)
+        direction = {name: "ascending", f"-{name}": "descending"}.get(order, "")
+        headings.append({"title": title, "sort": other if order == first else first, "sorted": direction})
+    return headings
+
+
+def _export(request: HttpRequest, month: CalendarMonth, columns: Iterable[str], rows: list[Row]) -> HttpResponse:
+    file_name = f"revenue-{month.key}.csv"
+    history.record(
+        user=cast(User, request.user),
+        action=history.Action.EXPORT,
+        model=CreditEntry,
+        name="export",
+        message=f"Exported {file_name}.",
+    )
+    lines: list[tuple[Any, ...]] = [("month", "currency", "customer_id", *columns)]
+    for row in rows:
+        figures = (ledger_export.cell(getattr(row, name)) for name in columns)
+        lines.append((month.key, settings.CURRENCY, ledger_export.cell(row.customer_id), *figures))
+    return HttpResponse(
+        ledger_export.as_lines(lines),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{file_name}"'},
+    )
