@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -18,10 +18,21 @@ from unfold import widgets
 from unfold.admin import TabularInline
 from unfold.enums import ActionVariant
 
-from accounts import customer_figures, customer_links, customers, request_statistics, sales, tokens, unknown_charges
+from accounts import (
+    credits,
+    customer_figures,
+    customer_links,
+    customers,
+    request_statistics,
+    sales,
+    tokens,
+    unknown_charges,
+)
 from accounts.admin import base, token_list
-from accounts.admin.base import TokenRefusingAdmin
+from accounts.admin.base import ShownAdmin, TokenRefusingAdmin
 from accounts.admin.charts import requests_chart
+from accounts.admin.token_forms import CustomerTopUpForm
+from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
 from core import periods
@@ -29,6 +40,8 @@ from core.admin import ConditionFilter, Secret, column, form_action
 from core.forms import ConfirmationField
 
 EDIT = "accounts.view_customer", "accounts.change_customer"
+#: The actions that need CUSTOMER_PAGES.
+LINKS = ("link", "revoke-links")
 NEWEST_ENTRIES = 20
 UNUSED_DAYS = 14
 #: How many tokens the page of a customer lists.
@@ -148,7 +161,7 @@ class CustomerList(base.NewestRowsList):
 
 
 @admin.register(Customer)
-class CustomerAdmin(TokenRefusingAdmin):
+class CustomerAdmin(ShownAdmin, TokenRefusingAdmin):
     form = CustomerForm
     inlines = (ContactInline,)
     changelist_class = CustomerList
@@ -159,7 +172,7 @@ class CustomerAdmin(TokenRefusingAdmin):
     search_fields = ("name",)
     search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
     ordering = ("-pk",)
-    actions_detail = ("link", "revoke_links")
+    actions_detail = ("top_up", "edit", "link", "revoke_links")
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "-", "contacts")
     token_count = column(lambda customer: f"{customer.token_count:,}", "tokens", "token_count")
@@ -234,15 +247,34 @@ class CustomerAdmin(TokenRefusingAdmin):
         with transaction.atomic():
             return super().response_action(request, queryset, *args)
 
-    # --- Links to the customer's own page --------------------------------------------------------------------------
+    # --- Actions ---------------------------------------------------------------------------------------------------
 
     def offers(self, request: HttpRequest, url_path: str, obj: Customer) -> bool:
-        return bool(settings.CUSTOMER_PAGES)
+        if url_path == "top-up":
+            return token_list.usable(obj).exists()
+        return bool(settings.CUSTOMER_PAGES) or url_path not in LINKS
 
-    def object_or_404(self, request: HttpRequest, object_id: str) -> Customer:
-        if not settings.CUSTOMER_PAGES:
+    def action_context(self, request: HttpRequest, url_path: str, obj: Customer) -> dict[str, Any]:
+        if url_path == "top-up":
+            return {"form_options": {"targets": token_list.usable(obj)}}
+        if url_path in LINKS and not settings.CUSTOMER_PAGES:
             raise Http404
-        return cast(Customer, super().object_or_404(request, object_id))
+        return {}
+
+    @form_action(
+        "Top up",
+        "view",
+        "accounts.view_apitoken",
+        TOP_UP,
+        form=CustomerTopUpForm,
+        explanation=TOP_UP_EXPLANATION,
+        variant=ActionVariant.PRIMARY,
+    )
+    def top_up(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
+        message = record(self, request, credits.top_up, data["token"], data)
+        return type(message)(f"{data['token']}: {message}")
+
+    # --- Links to the customer's own page --------------------------------------------------------------------------
 
     @form_action(
         "Link for the customer",

@@ -154,7 +154,7 @@ class AdjustForm(TopUpForm):
 
 
 class TargetField(forms.ModelChoiceField):
-    """A token of the same customer that credits can be moved to."""
+    """A token of one customer that can get credits."""
 
     widget = widgets.UnfoldAdminSelectWidget
     default_error_messages = {"invalid_choice": "Choose a token of this customer that is not revoked."}
@@ -162,6 +162,20 @@ class TargetField(forms.ModelChoiceField):
     def label_from_instance(self, obj: Any) -> str:
         state = "" if obj.state in ("active", "in grace") else f", {obj.state}"
         return f"{obj}: {obj.credits:,} credits{state}"
+
+
+class CustomerTopUpForm(TopUpForm):
+    """`targets`: the tokens that it offers; the only one is selected."""
+
+    token = TargetField(ApiToken.objects.none(), label="API token", empty_label="Choose a token")
+    field_order = ("token",)
+
+    def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["token"]
+        field.queryset = targets
+        if len(only := targets[:2]) == 1:
+            field.initial = only[0]
 
 
 class MoveCreditsForm(OnceForm):

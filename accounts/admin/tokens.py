@@ -36,7 +36,7 @@ from accounts.admin.token_forms import (
     RotateForm,
     TopUpForm,
 )
-from accounts.admin.top_ups import TOP_UP, TopUpAdmin
+from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
 from accounts.models import ApiToken, CreditEntry
 from core.admin import RELATED_PAGES, Secret, Unchanged, column, form_action, require, submitted
 from core.numbers import EXAMPLE_NUMBER
@@ -75,7 +75,7 @@ class ApiTokenAdmin(TopUpAdmin):
     search_fields = ("name", "note", "contact")
     search_help_text = "Name, note, contact, #id or the token's last 4 characters"
     ordering = ("-pk",)
-    actions_detail = ("top_up", "adjust", "move_credits", "rotate", "revoke")
+    actions_detail = ("top_up", "edit", "adjust", "move_credits", "rotate", "revoke")
 
     # --- The list ------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,6 @@ class ApiTokenAdmin(TopUpAdmin):
         days = request_statistics.by_day([token.pk], now)
         requests = RELATED_PAGES[ApiToken]
         return {
-            "show_save_and_add_another": False,
             "token": token,
             "customer_pages": settings.CUSTOMER_PAGES,
             "state": token_list.state_label(token),
@@ -193,7 +192,7 @@ class ApiTokenAdmin(TopUpAdmin):
     def offers(self, request: HttpRequest, url_path: str, obj: ApiToken) -> bool:
         if url_path == "move-credits":
             return obj.customer_id is not None and obj.credits > 0
-        return (url_path == "adjust" or obj.revoked_at is None) and not (
+        return (url_path in ("adjust", "edit") or obj.revoked_at is None) and not (
             obj.is_test and url_path in ("top-up", "adjust")
         )
 
@@ -215,11 +214,11 @@ class ApiTokenAdmin(TopUpAdmin):
         "view",
         TOP_UP,
         form=TopUpForm,
-        explanation="Credits are available immediately. Resubmitting will not add them twice.",
+        explanation=TOP_UP_EXPLANATION,
         variant=ActionVariant.PRIMARY,
     )
     def top_up(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        return self.record(request, credits.top_up, obj, data)
+        return record(self, request, credits.top_up, obj, data)
 
     @form_action(
         "Adjust",
@@ -229,7 +228,7 @@ class ApiTokenAdmin(TopUpAdmin):
         explanation="Corrects the balance with a ledger entry. For purchases, use Top up.",
     )
     def adjust(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        return self.record(request, credits.adjust, obj, data)
+        return record(self, request, credits.adjust, obj, data)
 
     @form_action(
         "Move credits",
