@@ -36,6 +36,8 @@ accounts.customer add                  -       -       -        yes       -     
 accounts.customer delete               -       -       -        yes       -        yes
 accounts.customer edit                 -       -       -        yes       -        yes
 accounts.customer top_up               -       -       yes      yes       -        yes
+accounts.customer webhook              -       -       -        yes       -        yes
+accounts.customer remove_webhook       -       -       -        yes       -        yes
 accounts.customer link                 -       -       -        yes       -        yes
 accounts.customer revoke_links         -       -       -        yes       -        yes
 
@@ -115,6 +117,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.customer", "add"): {"name": "new"},
     ("accounts.customer", "edit"): {"name": "renamed"},
     ("accounts.customer", "top_up"): {"amount": 5, "reason": "paid"},
+    ("accounts.customer", "webhook"): {"url": "https://hooks.example.org/x"},
+    ("accounts.customer", "remove_webhook"): {"confirmed": "on"},
     ("accounts.customer", "revoke_links"): {"confirmed": "on"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
     ("accounts.creditentry", "check_number"): {"number": "493023125042"},

@@ -45,7 +45,7 @@ def hidden_fields(response: Any) -> dict[str, str]:
     return dict(re.findall(r'<input type="hidden" name="(once|expires_at|tokens)" value="([^"]+)"', response.text))
 
 
-def submit(client: Client, url: str, **fields: Any) -> Any:
+def submit(client: Client, url: str, /, **fields: Any) -> Any:
     """Open and submit a page, with its confirmation ticked if it has one."""
     return client.post(url, {**hidden_fields(client.get(url)), "confirmed": "on", **fields})
 
