@@ -4,7 +4,7 @@ They check types and presence; accounts.tokens and accounts.credits the rules.
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from django import forms
@@ -61,7 +61,10 @@ class OnceForm(forms.Form):
 
 
 class ApiTokenForm(forms.ModelForm):
+    """`cleaned_data["new_customer"]`: the name of a customer to create, which then owns the token; empty for none."""
+
     customer = CustomerField(help_text="Name or #id of the customer who owns the token.")
+    can_create_customer = False
 
     class Meta:
         model = ApiToken
@@ -80,9 +83,18 @@ class ApiTokenForm(forms.ModelForm):
             "contact": "Gets an e-mail when the balance is low, instead of the customer's contacts.",
         }
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.can_create_customer and "customer" in self.fields:
+            cast(CustomerField, self.fields["customer"]).allow_creation()
+
     def clean_customer(self) -> Customer | None:
         """Within the transaction of a change; tokens.issue locks the customer of a new token."""
         customer: Customer | None = self.cleaned_data["customer"]
+        is_new = customer is not None and customer.pk is None
+        self.cleaned_data["new_customer"] = customer.name if customer is not None and is_new else ""
+        if is_new:
+            return None
         if customer is not None and self.instance.pk and customer.pk != self.instance.customer_id:
             try:
                 customers.lock_for_token(customer)

@@ -6,7 +6,7 @@ A token's JWT appears in the response to the POST that made it and nowhere else:
 import json
 import logging
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
@@ -22,10 +22,11 @@ from django.utils.text import Truncator
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from accounts import credits, request_statistics, tokens
+from accounts import credits, customers, request_statistics, tokens
 from accounts.admin import base, token_list
 from accounts.admin.base import require_allowance
 from accounts.admin.charts import requests_chart
+from accounts.admin.customer_field import CustomerField
 from accounts.admin.token_forms import (
     GRACES,
     AdjustForm,
@@ -37,7 +38,7 @@ from accounts.admin.token_forms import (
     TopUpForm,
 )
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import ApiToken, CreditEntry, Customer
 from core.admin import RELATED_PAGES, Secret, Unchanged, column, form_action, require, submitted
 from core.numbers import EXAMPLE_NUMBER
 
@@ -130,13 +131,14 @@ class ApiTokenAdmin(TopUpAdmin):
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         form = super().get_form(request, *args, **kwargs)
-        if "customer" in form.base_fields:
-            form.base_fields["customer"].widget.can_create = request.user.has_perm(ADD_CUSTOMER)
+        form.can_create_customer = request.user.has_perm(ADD_CUSTOMER)  # Django makes a class for each request
         return form
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: forms.ModelForm, change: bool) -> None:
         """Save the edited columns only: saving all of them would undo what searches have charged meanwhile."""
         require(change)  # Django's "save as new" must not bypass `tokens.issue`
+        if name := form.cleaned_data.get("new_customer"):
+            obj.customer = self._create_customer(request, name)
         obj.save(update_fields=form.changed_data)
 
     def page_context(self, request: HttpRequest, obj: ApiToken) -> dict[str, Any]:
@@ -167,17 +169,27 @@ class ApiTokenAdmin(TopUpAdmin):
 
         customer_id = base.id_in(request.GET.get("customer", ""))  # from the customer's page
         form = IssueForm(submitted(request), initial={"customer": customer_id})
-        form.fields["customer"].widget.can_create = request.user.has_perm(ADD_CUSTOMER)
+        if request.user.has_perm(ADD_CUSTOMER):
+            cast(CustomerField, form.fields["customer"]).allow_creation()
         explanation = "You will see the token once, after issuing."
         return self.form_page(
             request, form, perform, title="Issue an API token", button="Issue", explanation=explanation
         )
+
+    def _create_customer(self, request: HttpRequest, name: str) -> Customer:
+        """Within a transaction: a customer of this name, which somebody else may have created meanwhile."""
+        customer, is_new = customers.get_or_create(name=name)
+        if is_new:
+            self.log_addition(request, customer, "Created for an API token.")
+        return customer
 
     def _issue(self, request: HttpRequest, data: dict[str, Any]) -> tokens.Issued:
         """Within a transaction."""
         reference = data.pop("once").hex
         repeated = CreditEntry.objects.filter(kind=CreditEntry.Kind.ISSUE, reference=reference)
         require_allowance(request, data["initial_credits"], repeated)
+        if name := data.pop("new_customer"):
+            data["customer"] = self._create_customer(request, name)
         try:
             issued = tokens.issue(**data, actor=request.user.get_username(), reference=reference)
         except tokens.AlreadyIssued as error:

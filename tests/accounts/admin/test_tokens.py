@@ -226,11 +226,3 @@ def test_errors_in_the_console_are_html_pages(
     answers.append(staff("view_apitoken").get(page(token, "top-up")))
     assert [answer.status_code for answer in answers] == [404, 404, 403]
     assert all(answer["Content-Type"].startswith("text/html") for answer in answers)
-
-
-@pytest.mark.parametrize("may_add", [True, False])
-def test_customer_can_be_created_in_place_by_those_who_may(staff: Any, token: ApiToken, may_add: bool) -> None:
-    permissions = ("view_apitoken", "add_apitoken", "change_apitoken", "view_customer")
-    client = staff(*permissions, *(["add_customer"] if may_add else []))
-    for url in (ADD, page(token, "edit")):
-        assert ('href="/admin/accounts/customer/add/?_popup=1"' in client.get(url).text) is may_add
