@@ -8,9 +8,14 @@ from django.db import transaction
 from django.db.models import EmailField
 
 from accounts.models import ApiToken, Customer, CustomerContact
+from core.db import VENDOR, run
 
 #: How many tokens a customer has at most: the customer's pages read all of them.
 MAX_TOKENS = 1_000
+
+
+class NoSuchName(ValueError):
+    """No customer has the name."""
 
 
 def clean_name(name: str, *, of: str = "customer") -> str:
@@ -43,6 +48,19 @@ def create(*, name: str, note: str = "", contacts: Iterable[str] = ()) -> Custom
     return customer
 
 
+def get_or_create(*, name: str) -> tuple[Customer, bool]:
+    """The customer with this name, in any case, and whether it is new. Call it in a transaction: until its end, nobody
+    else creates one of this name here.
+
+    Raises ValueError for an invalid name, or if several customers have it.
+    """
+    name = clean_name(name)
+    if VENDOR == "postgresql":  # SQLite has one writer at a time
+        run("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"customer {name.lower()}"])
+    found = _named(name)
+    return (found, False) if found else (create(name=name), True)
+
+
 def get_by_name_or_id(text: str) -> Customer:
     """The customer that `text` means: `12`, `#12`, `Example Ltd (#12)`, or the whole name, in any case, if only one
     customer has it. Raises ValueError for anything else; the message says what to enter."""
@@ -52,11 +70,18 @@ def get_by_name_or_id(text: str) -> Customer:
         if customer is None:
             raise ValueError("There is no customer with this id.")
         return customer
-    found = Customer.objects.filter(name__iexact=text)[:2]
-    if len(found) != 1:
-        problem = "Several customers have this name" if found else "There is no customer with this name"
-        raise ValueError(f"{problem}. Enter the customer's id, such as #12.")
-    return found[0]
+    found = _named(text)
+    if found is None:
+        raise NoSuchName("There is no customer with this name. Enter the customer's id, such as #12.")
+    return found
+
+
+def _named(name: str) -> Customer | None:
+    """Raises ValueError if several customers have this name."""
+    found = Customer.objects.filter(name__iexact=name)[:2]
+    if len(found) > 1:
+        raise ValueError("Several customers have this name. Enter the customer's id, such as #12.")
+    return found[0] if found else None
 
 
 def lock_for_token(customer: Customer) -> None:

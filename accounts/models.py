@@ -57,6 +57,21 @@ class CustomerContact(models.Model):
         return f"Contact {self.pk}"  # the history quotes it, and must not keep the address of a deleted one
 
 
+class CustomerWebhook(models.Model):
+    """Where a customer's own system gets the low-balance notices of its tokens. The rules are in
+    customer_webhooks.py."""
+
+    customer = models.OneToOneField(Customer, on_delete=models.CASCADE, primary_key=True, related_name="webhook")
+    url = models.CharField(max_length=500)
+    secret = models.CharField(max_length=100)
+
+    class Meta:
+        default_permissions = ()  # those of the customer
+
+    def __str__(self) -> str:
+        return f"Webhook of customer {self.pk}"
+
+
 class ApiToken(models.Model):
     """One integrator's API token: its JWT is known only by `jti`, its balance only changes in credits.py. A test token
     (lookup.test_mode) has no credits."""

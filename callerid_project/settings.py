@@ -139,6 +139,8 @@ SUPPORT_CREDITS_PER_DAY = env.number("SUPPORT_CREDITS_PER_DAY", 1_000, least=0)
 CUSTOMER_PAGES = env.flag("CUSTOMER_PAGES", False)
 # Low-balance notices are written and sent only if this is on. EMAIL_URL: smtp+tls://user:password@host:587.
 LOW_BALANCE_NOTICES = env.flag("LOW_BALANCE_NOTICES", False)
+# Whether webhooks of customers may have HTTP and private addresses.
+CUSTOMER_WEBHOOKS_PRIVATE_NETWORK = env.flag("CUSTOMER_WEBHOOKS_PRIVATE_NETWORK", False)
 # Where alerts go to. Incidents are looked for only if there is an address or a webhook.
 ALERT_EMAILS = env.addresses("ALERT_EMAILS")
 ALERT_WEBHOOK_URLS = env.webhook_urls("ALERT_WEBHOOK_URLS")

@@ -61,7 +61,12 @@ _SIDEBAR = {
         _list("API tokens", "key", "accounts.apitoken", _EVERY_ROLE, "keys jwt balance"),
         _list("Ledger", "receipt_long", "accounts.creditentry", "support operator auditor", "charges credits payments"),
         _Page(
-            "Revenue", "payments", "revenue", "accounts.view_creditentry", "support operator auditor", "sales margin earned"
+            "Revenue",
+            "payments",
+            "revenue",
+            "accounts.view_creditentry",
+            "support operator auditor",
+            "sales margin earned",
         ),
     ],
     "Monitoring": [

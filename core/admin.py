@@ -15,7 +15,7 @@ from django.contrib.admin.templatetags.admin_urls import admin_urlname
 from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import Model, Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
@@ -177,11 +177,11 @@ class ConsoleAdmin(ModelAdmin):
         return super().history_view(request, object_id, extra_context)
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        """Context of the page of `obj` in addition to Django's."""
+        """Context of the page of `obj` in addition to Django's; not of a page for `editing` alone."""
         return {}
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        if (obj := kwargs.get("obj")) is not None:
+        if (obj := kwargs.get("obj")) is not None and not context.get("editing"):
             context |= self.page_context(request, obj)
         return super().render_change_form(request, context, *args, **kwargs)
 
@@ -343,7 +343,8 @@ class IndexedChangeList(ChangeList):
 
 
 class LargeTableAdmin(ConsoleAdmin):
-    """The base class for tables with millions of rows: never counted in full, sorted by an index or not at all."""
+    """The base class for tables with millions of rows: never counted in full, sorted by an index or not at all. A query
+    that times out leads back to the list of all rows."""
 
     paginator: type[Paginator] = CappedPaginator
     changelist_class: type[ChangeList] = IndexedChangeList
@@ -380,7 +381,13 @@ class LargeTableAdmin(ConsoleAdmin):
             del query[SEARCH_VAR]
             return redirect(f"{request.path}?{query.urlencode()}")
         title = capfirst(str(self.opts.verbose_name_plural))
-        response = super().changelist_view(request, {"title": title, **(extra_context or {})})
+        try:
+            response = super().changelist_view(request, {"title": title, **(extra_context or {})})
+        except OperationalError:
+            if request.method != "GET" or not request.GET:
+                raise
+            self.message_user(request, "Query timed out: too many rows to sort or filter.", messages.WARNING)
+            return redirect(request.path)
         context = getattr(response, "context_data", None) or {}
         for note in context["cl"].notes() if "cl" in context else ():
             messages.info(request, note)

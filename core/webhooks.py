@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import re
+import secrets
 from collections.abc import Sequence
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -40,8 +41,13 @@ def secret_bytes(secret: str) -> bytes:
     return key
 
 
-def require_url(url: str) -> None:
-    """Raises ValueError unless `url` is HTTPS, or HTTP to localhost or to a private address."""
+def new_secret() -> str:
+    return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def require_url(url: str, *, public: bool = False) -> None:
+    """Raises ValueError unless `url` is HTTPS, or HTTP to localhost or to a private address. `public`: unless it is
+    HTTPS, and its host is not known to be private. What a name resolves to is checked when it is used."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if not host or parts.port == 0 or re.search(r"\s", url) or parts.fragment:
@@ -50,6 +56,15 @@ def require_url(url: str) -> None:
         raise ValueError
     if parts.scheme not in ("http", "https"):
         raise ValueError
+    if public:
+        if parts.scheme == "http" or addresses.LOOPBACK.fullmatch(host):
+            raise ValueError
+        try:
+            addresses.require_allowed(host, "public")
+        except addresses.AddressNotAllowed as error:
+            raise ValueError from error
+        except ValueError:  # the host is a name
+            pass
 
 
 def label(url: str) -> str:
@@ -64,11 +79,13 @@ def signature(*, secret: str, message_id: str, timestamp: int, body: bytes) -> s
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
-def post(*, url: str, secrets: Sequence[str], message_id: str, timestamp: int, body: bytes) -> None:
+def post(
+    *, url: str, secrets: Sequence[str], message_id: str, timestamp: int, body: bytes, public: bool = False
+) -> None:
     """Send a JSON `body`, signed with each of `secrets`. Returns when the receiver has answered with 2xx.
 
     Raises WebhookFailed otherwise: redirects are not followed, and of the response only the status is read.
-    `timestamp`: now, in seconds since 1970.
+    `timestamp`: now, in seconds since 1970. `public`: only to a public address (core.addresses).
     """
     signatures = (signature(secret=secret, message_id=message_id, timestamp=timestamp, body=body) for secret in secrets)
     headers = {
@@ -80,7 +97,7 @@ def post(*, url: str, secrets: Sequence[str], message_id: str, timestamp: int, b
     }
     from core import http  # settings import this module, and few processes send
 
-    policy = addresses.policy_for(url, private_network=True)
+    policy = "public" if public else addresses.policy_for(url, private_network=True)
     try:
         with (
             http.Session(url, policy, timeout_s=TIMEOUT_S) as session,

@@ -39,9 +39,10 @@ class Incident(models.Model):
 class Notice(models.Model):
     """A message that `send_notices` sends by e-mail or webhook: the outbox (notices.py).
 
-    BALANCE_LOW: a token's balance fell to its threshold; an e-mail goes to the token's contact. For every other event
-    and for webhooks, `target` and `payload` say where to and what, and `token` is empty. accounts.low_balance
-    writes the rows of tokens by SQL, which leaves the other columns to their defaults.
+    BALANCE_LOW: a token's balance fell to its threshold; an e-mail goes to the token's contact, and a message to the
+    webhook of its customer. For every other event and for the operator's webhooks, `target` and `payload` say where to
+    and what, and `token` is empty. accounts.low_balance writes the e-mails' rows by SQL, which leaves the other columns
+    to their defaults.
     """
 
     class Event(models.TextChoices):
@@ -84,6 +85,11 @@ class Notice(models.Model):
 
     def __str__(self) -> str:
         return f"Notice #{self.pk}"
+
+    @property
+    def message_id(self) -> str:
+        """The header `webhook-id`."""
+        return f"msg_{self.pk}_{int(self.created_at.timestamp())}"
 
 
 class TaskRun(models.Model):

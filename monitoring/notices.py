@@ -23,6 +23,7 @@ from accounts.models import ApiToken, CustomerContact
 from core import mail, webhooks
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
+from monitoring import customer_notices
 from monitoring.models import Incident, Notice
 
 log = logging.getLogger(__name__)
@@ -96,9 +97,9 @@ def claim_next(now: datetime, unavailable: Collection[tuple[str, str]] = ()) -> 
 
 
 def _write_low_balance_webhooks() -> None:
-    """Write the notices to webhooks of each low balance whose e-mail is pending, once: apart from the e-mail, so that
-    they do not wait for an unavailable mail server."""
-    if not (settings.LOW_BALANCE_NOTICES and settings.ALERT_WEBHOOK_URLS):
+    """Write the notices to webhooks, ours and the customer's, of each low balance whose e-mail is pending, once: apart
+    from the e-mail, so that they do not wait for an unavailable mail server."""
+    if not settings.LOW_BALANCE_NOTICES:
         return
     emails = Notice.objects.filter(
         due_at__isnull=False, token__revoked_at=None, token__isnull=False, has_webhooks=False
@@ -108,6 +109,7 @@ def _write_low_balance_webhooks() -> None:
             if emails.filter(pk=email.pk).update(has_webhooks=True):  # else another sender has written them
                 data = {"token_id": email.token_id, "balance": email.balance, "threshold": email.threshold}
                 write(event=Notice.Event.BALANCE_LOW, data=data, at=email.created_at)
+                customer_notices.write_webhook(email)
 
 
 def _send(notice: Notice) -> tuple[str, bool]:
@@ -135,8 +137,10 @@ def _send(notice: Notice) -> tuple[str, bool]:
 
 def _deliver(notice: Notice) -> bool:
     """Send the notice; False if it is not needed any more."""
-    if notice.token_id is not None:  # the e-mail to a token's contact
+    if notice.token_id is not None:  # to a token's contact, or to its customer's webhook
         token = ApiToken.objects.get(pk=notice.token_id)
+        if notice.channel == Notice.Channel.WEBHOOK:
+            return customer_notices.post(notice, token)
         to = recipients(token)
         if not to or token.revoked_at is not None or token.credits > (notice.threshold or 0):
             return False
@@ -157,7 +161,7 @@ def _deliver(notice: Notice) -> bool:
     webhooks.post(
         url=urls[notice.target],
         secrets=settings.ALERT_WEBHOOK_SECRETS,
-        message_id=f"msg_{notice.pk}_{int(notice.created_at.timestamp())}",
+        message_id=notice.message_id,
         timestamp=int(timezone.now().timestamp()),
         body=notice.payload.encode(),
     )

@@ -121,7 +121,7 @@ def test_the_service_works_with_the_serving_role(roles: Roles) -> None:
     assert post(page, amount="7", reason="paid").status_code == 302
     service.manage("create_customer", "Example Ltd")
     other = json.loads(service.manage("create_token", "till", "--credits", "0", "--customer", "Example Ltd", "--json"))
-    page = f"/admin/accounts/apitoken/{made['id']}/change/"
+    page = f"/admin/accounts/apitoken/{made['id']}/edit/"
     assert post(page, name="pbx", rate_limit="99", customer="Example Ltd").status_code == 302
     service.manage("transfer_credits", str(made["id"]), str(other["id"]), "3", "--note", "closed")
     rows = json.loads(service.manage("list_tokens", "--json"))

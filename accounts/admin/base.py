@@ -5,10 +5,12 @@ from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.models import User
-from django.db import OperationalError
 from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import require_safe
+from unfold.decorators import action
 
 from accounts import credits, tokens
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
@@ -78,8 +80,7 @@ def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[Cred
 
 
 class TokenRefusingAdmin(LargeTableAdmin):
-    """A list that refuses a whole token, in whichever field, so that neither the page nor the address shows it. A query
-    that times out leads back to the list of all rows."""
+    """A list that refuses a whole token, in whichever field, so that neither the page nor the address shows it."""
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         try:
@@ -88,16 +89,24 @@ class TokenRefusingAdmin(LargeTableAdmin):
         except tokens.WholeToken as error:
             self.message_user(request, str(error), messages.ERROR)
             return redirect(request.path)
-        try:
-            return super().changelist_view(request, extra_context)
-        except OperationalError:
-            if request.method != "GET" or not request.GET:
-                raise
-            self.message_user(request, "Query timed out: too many rows to sort or filter.", messages.WARNING)
-            return redirect(request.path)
+        return super().changelist_view(request, extra_context)
 
     def search_problem(self, text: str) -> str:
         return token_text_problem(text) or super().search_problem(text)
+
+
+class ShownAdmin(LargeTableAdmin):
+    """The page of an object shows it. Its form has a page of its own, the action `edit`."""
+
+    change_view = method_decorator(require_safe)(LargeTableAdmin.change_view)
+
+    @action(description="Edit", permissions=["change"], url_path="edit")  # type: ignore[untyped-decorator]
+    def edit(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        buttons = {"show_save_and_continue": False, "show_save_and_add_another": False}
+        return self.changeform_view(request, object_id, extra_context={"editing": True, **buttons})
+
+    def response_post_save_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        return redirect(self.url_of(obj))
 
 
 class NewestRowsList(IndexedChangeList):

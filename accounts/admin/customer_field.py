@@ -11,41 +11,47 @@ from unfold import widgets
 from accounts import customers
 from accounts.admin.base import id_in
 from accounts.models import Customer
-from core.admin import page_url
+
+#: With the name and a quotation mark after it, what suggest.js offers for a name that no customer has.
+_CREATE = 'Create "'
 
 
 class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
     """A text field that suggests the customers whose name has the text in it: Django's view finds them, and suggest.js
-    lists them. Screen readers know the browser's own list, unlike that of Django's widget."""
+    lists them. The fields of Django's own widget have no names for screen readers, and Enter takes an unknown name."""
 
     template_name = "admin/accounts/customer_field.html"
-    #: Whether it has a link to create a customer in a window of its own, whose id Django's script then enters here.
-    can_create = False
 
     class Media:
-        js = (
-            "callerid/suggest.js",
-            *("admin/js/vendor/jquery/jquery.min.js", "admin/js/jquery.init.js"),
-            "admin/js/admin/RelatedObjectLookups.js",
-        )
+        js = ("callerid/suggest.js",)
 
     def get_context(self, name: str, value: Any, attrs: Any) -> dict[str, Any]:
         source = urlencode({"app_label": "accounts", "model_name": "apitoken", "field_name": "customer"})
         url = f"{reverse('admin:autocomplete')}?{source}"
-        own = {"list": f"{name}_list", "autocomplete": "off", "data-suggest": url, "placeholder": "Part of the name"}
-        context = super().get_context(name, value, {**(attrs or {}), **own})
-        return {**context, "create_url": page_url(Customer, "add") if self.can_create else ""}
+        own = {
+            "role": "combobox",
+            "aria-controls": f"{name}_list",
+            "aria-expanded": "false",
+            "aria-autocomplete": "list",
+        }
+        other = {"autocomplete": "off", "data-suggest": url, "placeholder": "Part of the name"}
+        return super().get_context(name, value, {**(attrs or {}), **own, **other})
 
 
 class CustomerField(forms.ModelChoiceField):
-    """A customer by name or id (customers.get_by_name_or_id): there may be too many for a list."""
+    """A customer by name or id (customers.get_by_name_or_id): there may be too many for a list. After `allow_creation`
+    also a new one, which the form's user saves."""
 
     widget = CustomerWidget
+    can_create = False
     # For the model's own check of the foreign key.
     default_error_messages = {"invalid": "This customer was deleted meanwhile. Choose another customer."}
 
     def __init__(self, **options: Any) -> None:
         super().__init__(Customer.objects.all(), required=False, **options)
+
+    def allow_creation(self) -> None:
+        self.can_create, self.widget.attrs["data-create"] = True, ""
 
     def prepare_value(self, value: Any) -> Any:
         """An id is shown with the name."""
@@ -54,10 +60,16 @@ class CustomerField(forms.ModelChoiceField):
         return value if value is None else str(value)
 
     def to_python(self, value: Any) -> Customer | None:
-        if value in self.empty_values or not str(value).strip():
+        text = "" if value in self.empty_values else str(value).strip()
+        if not text:
             return None
-        ProhibitNullCharactersValidator()(str(value))  # as in forms.CharField: PostgreSQL's texts have none
+        ProhibitNullCharactersValidator()(text)  # as in forms.CharField: PostgreSQL's texts have none
         try:
-            return customers.get_by_name_or_id(str(value))
+            if self.can_create and text.startswith(_CREATE) and text.endswith('"'):
+                return Customer(name=customers.clean_name(text[len(_CREATE) : -1]))
+            return customers.get_by_name_or_id(text)
+        except customers.NoSuchName as error:
+            how = f' To create the customer, enter {_CREATE}{text}".' if self.can_create else ""
+            raise forms.ValidationError(f"{error}{how}") from error
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error

@@ -3,32 +3,36 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
-from unfold import widgets
 from unfold.admin import TabularInline
-from unfold.enums import ActionVariant
 
-from accounts import customer_figures, customer_links, customers, request_statistics, sales, tokens, unknown_charges
+from accounts import (
+    customer_figures,
+    customer_webhooks,
+    customers,
+    request_statistics,
+    sales,
+    tokens,
+    unknown_charges,
+)
 from accounts.admin import base, token_list
-from accounts.admin.base import TokenRefusingAdmin
 from accounts.admin.charts import requests_chart
+from accounts.admin.customer_actions import CustomerActionsAdmin
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
 from core import periods
-from core.admin import ConditionFilter, Secret, column, form_action
-from core.forms import ConfirmationField
+from core.admin import ConditionFilter, column
 
-EDIT = "accounts.view_customer", "accounts.change_customer"
 NEWEST_ENTRIES = 20
 UNUSED_DAYS = 14
 #: How many tokens the page of a customer lists.
@@ -59,20 +63,6 @@ class ContactForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         for field in self.fields.values():
             field.widget.attrs["aria-label"] = field.label
-
-
-class LinkForm(forms.Form):
-    days = forms.IntegerField(
-        min_value=1,
-        max_value=customer_links.MAX_DAYS,
-        initial=customer_links.DEFAULT_DAYS,
-        widget=widgets.UnfoldAdminIntegerFieldWidget,
-        help_text=f"Days until the link expires, 1 to {customer_links.MAX_DAYS}.",
-    )
-
-
-class RevokeLinksForm(forms.Form):
-    confirmed = ConfirmationField(label="Revoke all links to this customer's page.")
 
 
 class ContactInline(TabularInline):
@@ -148,7 +138,7 @@ class CustomerList(base.NewestRowsList):
 
 
 @admin.register(Customer)
-class CustomerAdmin(TokenRefusingAdmin):
+class CustomerAdmin(CustomerActionsAdmin):
     form = CustomerForm
     inlines = (ContactInline,)
     changelist_class = CustomerList
@@ -159,7 +149,6 @@ class CustomerAdmin(TokenRefusingAdmin):
     search_fields = ("name",)
     search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
     ordering = ("-pk",)
-    actions_detail = ("link", "revoke_links")
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "-", "contacts")
     token_count = column(lambda customer: f"{customer.token_count:,}", "tokens", "token_count")
@@ -207,6 +196,7 @@ class CustomerAdmin(TokenRefusingAdmin):
         return {
             "customer": obj,
             "issue_url": f"{reverse('admin:accounts_apitoken_add')}?customer={obj.pk}",
+            "webhook": customer_webhooks.label(obj),
             "balance": sum(token.credits for token in usable),
             "usable": len(usable),
             "token_count": len(owned),
@@ -235,53 +225,6 @@ class CustomerAdmin(TokenRefusingAdmin):
         """In one transaction, as for get_deleted_objects."""
         with transaction.atomic():
             return super().response_action(request, queryset, *args)
-
-    # --- Links to the customer's own page --------------------------------------------------------------------------
-
-    def offers(self, request: HttpRequest, url_path: str, obj: Customer) -> bool:
-        return bool(settings.CUSTOMER_PAGES)
-
-    def object_or_404(self, request: HttpRequest, object_id: str) -> Customer:
-        if not settings.CUSTOMER_PAGES:
-            raise Http404
-        return cast(Customer, super().object_or_404(request, object_id))
-
-    @form_action(
-        "Link for the customer",
-        *EDIT,
-        form=LinkForm,
-        explanation=(
-            "Anyone who has the link sees the tokens' names, states, balances and limits, their use and their ledger "
-            "entries with your references, without a login. It shows no phone number, note, reason or price. You will "
-            "see the link once."
-        ),
-    )
-    def link(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:
-        days = data["days"]
-        link = reverse("customer", args=[customer_links.make(customer=obj, days=days)])
-        url = f"{settings.PUBLIC_URL or request.build_absolute_uri('/')[:-1]}{link}"
-        self.log_change(request, obj, f"Made a link to the customer's page, valid for {days} days.")
-        return self.shown_once_page(
-            request,
-            obj,
-            Secret("customer_link", "Link", url, "Copy link"),
-            title="Link to the customer's page",
-            warning="Copy this link now. It is not stored and will not be shown again.",
-            note=f"It works for {days} day{'' if days == 1 else 's'}, for anyone who has it, until you revoke the "
-            "links of this customer.",
-        )
-
-    @form_action(
-        "Revoke links",
-        *EDIT,
-        form=RevokeLinksForm,
-        explanation="All links to this customer's page that were made so far stop working immediately.",
-        variant=ActionVariant.DANGER,
-    )
-    def revoke_links(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
-        customer_links.revoke(customer=obj)
-        self.log_change(request, obj, "Revoked all links to the customer's page.")
-        return "All links to this customer's page are revoked."
 
 
 def _first_runs_out(usable: list[ApiToken], charged: Mapping[int, int], now: datetime) -> str:

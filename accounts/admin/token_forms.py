@@ -4,7 +4,7 @@ They check types and presence; accounts.tokens and accounts.credits the rules.
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from django import forms
@@ -61,7 +61,10 @@ class OnceForm(forms.Form):
 
 
 class ApiTokenForm(forms.ModelForm):
+    """`cleaned_data["new_customer"]`: the name of a customer to create, which then owns the token; empty for none."""
+
     customer = CustomerField(help_text="Name or #id of the customer who owns the token.")
+    can_create_customer = False
 
     class Meta:
         model = ApiToken
@@ -80,9 +83,18 @@ class ApiTokenForm(forms.ModelForm):
             "contact": "Gets an e-mail when the balance is low, instead of the customer's contacts.",
         }
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.can_create_customer and "customer" in self.fields:
+            cast(CustomerField, self.fields["customer"]).allow_creation()
+
     def clean_customer(self) -> Customer | None:
         """Within the transaction of a change; tokens.issue locks the customer of a new token."""
         customer: Customer | None = self.cleaned_data["customer"]
+        is_new = customer is not None and customer.pk is None
+        self.cleaned_data["new_customer"] = customer.name if customer is not None and is_new else ""
+        if is_new:
+            return None
         if customer is not None and self.instance.pk and customer.pk != self.instance.customer_id:
             try:
                 customers.lock_for_token(customer)
@@ -154,7 +166,7 @@ class AdjustForm(TopUpForm):
 
 
 class TargetField(forms.ModelChoiceField):
-    """A token of the same customer that credits can be moved to."""
+    """A token of one customer that can get credits."""
 
     widget = widgets.UnfoldAdminSelectWidget
     default_error_messages = {"invalid_choice": "Choose a token of this customer that is not revoked."}
@@ -162,6 +174,20 @@ class TargetField(forms.ModelChoiceField):
     def label_from_instance(self, obj: Any) -> str:
         state = "" if obj.state in ("active", "in grace") else f", {obj.state}"
         return f"{obj}: {obj.credits:,} credits{state}"
+
+
+class CustomerTopUpForm(TopUpForm):
+    """`targets`: the tokens that it offers; the only one is selected."""
+
+    token = TargetField(ApiToken.objects.none(), label="API token", empty_label="Choose a token")
+    field_order = ("token",)
+
+    def __init__(self, *args: Any, targets: QuerySet[ApiToken], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        field: Any = self.fields["token"]
+        field.queryset = targets
+        if len(only := targets[:2]) == 1:
+            field.initial = only[0]
 
 
 class MoveCreditsForm(OnceForm):

@@ -10,7 +10,7 @@ from django.utils.functional import cached_property
 
 from accounts import request_statistics
 from accounts.admin import base
-from accounts.models import ApiToken
+from accounts.models import ApiToken, Customer
 from core.admin import MAX_LISTED, ConditionFilter
 
 SOON_DAYS = 7
@@ -58,6 +58,12 @@ def targets(token: ApiToken) -> QuerySet[ApiToken]:
         return ApiToken.objects.none()
     owned = ApiToken.objects.filter(customer=token.customer_id, is_test=False, revoked_at=None)
     return owned.exclude(pk=token.pk).order_by("name", "pk")
+
+
+def usable(customer: Customer) -> QuerySet[ApiToken]:
+    """The customer's tokens that can be topped up and used."""
+    usable = customer.tokens.filter(is_test=False, revoked_at=None, expires_at__gt=timezone.now())
+    return usable.order_by("name", "pk")
 
 
 class StateFilter(ConditionFilter):

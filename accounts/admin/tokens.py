@@ -6,7 +6,7 @@ A token's JWT appears in the response to the POST that made it and nowhere else:
 import json
 import logging
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
@@ -22,10 +22,11 @@ from django.utils.text import Truncator
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 
-from accounts import credits, request_statistics, tokens
+from accounts import credits, customers, request_statistics, tokens
 from accounts.admin import base, token_list
 from accounts.admin.base import require_allowance
 from accounts.admin.charts import requests_chart
+from accounts.admin.customer_field import CustomerField
 from accounts.admin.token_forms import (
     GRACES,
     AdjustForm,
@@ -36,8 +37,8 @@ from accounts.admin.token_forms import (
     RotateForm,
     TopUpForm,
 )
-from accounts.admin.top_ups import TOP_UP, TopUpAdmin
-from accounts.models import ApiToken, CreditEntry
+from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, TopUpAdmin, record
+from accounts.models import ApiToken, CreditEntry, Customer
 from core.admin import RELATED_PAGES, Secret, Unchanged, column, form_action, require, submitted
 from core.numbers import EXAMPLE_NUMBER
 
@@ -75,7 +76,7 @@ class ApiTokenAdmin(TopUpAdmin):
     search_fields = ("name", "note", "contact")
     search_help_text = "Name, note, contact, #id or the token's last 4 characters"
     ordering = ("-pk",)
-    actions_detail = ("top_up", "adjust", "move_credits", "rotate", "revoke")
+    actions_detail = ("top_up", "edit", "adjust", "move_credits", "rotate", "revoke")
 
     # --- The list ------------------------------------------------------------------------------------------------
 
@@ -130,13 +131,14 @@ class ApiTokenAdmin(TopUpAdmin):
 
     def get_form(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         form = super().get_form(request, *args, **kwargs)
-        if "customer" in form.base_fields:
-            form.base_fields["customer"].widget.can_create = request.user.has_perm(ADD_CUSTOMER)
+        form.can_create_customer = request.user.has_perm(ADD_CUSTOMER)  # Django makes a class for each request
         return form
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: forms.ModelForm, change: bool) -> None:
         """Save the edited columns only: saving all of them would undo what searches have charged meanwhile."""
         require(change)  # Django's "save as new" must not bypass `tokens.issue`
+        if name := form.cleaned_data.get("new_customer"):
+            obj.customer = self._create_customer(request, name)
         obj.save(update_fields=form.changed_data)
 
     def page_context(self, request: HttpRequest, obj: ApiToken) -> dict[str, Any]:
@@ -145,7 +147,6 @@ class ApiTokenAdmin(TopUpAdmin):
         days = request_statistics.by_day([token.pk], now)
         requests = RELATED_PAGES[ApiToken]
         return {
-            "show_save_and_add_another": False,
             "token": token,
             "customer_pages": settings.CUSTOMER_PAGES,
             "state": token_list.state_label(token),
@@ -168,17 +169,27 @@ class ApiTokenAdmin(TopUpAdmin):
 
         customer_id = base.id_in(request.GET.get("customer", ""))  # from the customer's page
         form = IssueForm(submitted(request), initial={"customer": customer_id})
-        form.fields["customer"].widget.can_create = request.user.has_perm(ADD_CUSTOMER)
+        if request.user.has_perm(ADD_CUSTOMER):
+            cast(CustomerField, form.fields["customer"]).allow_creation()
         explanation = "You will see the token once, after issuing."
         return self.form_page(
             request, form, perform, title="Issue an API token", button="Issue", explanation=explanation
         )
+
+    def _create_customer(self, request: HttpRequest, name: str) -> Customer:
+        """Within a transaction: a customer of this name, which somebody else may have created meanwhile."""
+        customer, is_new = customers.get_or_create(name=name)
+        if is_new:
+            self.log_addition(request, customer, "Created for an API token.")
+        return customer
 
     def _issue(self, request: HttpRequest, data: dict[str, Any]) -> tokens.Issued:
         """Within a transaction."""
         reference = data.pop("once").hex
         repeated = CreditEntry.objects.filter(kind=CreditEntry.Kind.ISSUE, reference=reference)
         require_allowance(request, data["initial_credits"], repeated)
+        if name := data.pop("new_customer"):
+            data["customer"] = self._create_customer(request, name)
         try:
             issued = tokens.issue(**data, actor=request.user.get_username(), reference=reference)
         except tokens.AlreadyIssued as error:
@@ -193,7 +204,7 @@ class ApiTokenAdmin(TopUpAdmin):
     def offers(self, request: HttpRequest, url_path: str, obj: ApiToken) -> bool:
         if url_path == "move-credits":
             return obj.customer_id is not None and obj.credits > 0
-        return (url_path == "adjust" or obj.revoked_at is None) and not (
+        return (url_path in ("adjust", "edit") or obj.revoked_at is None) and not (
             obj.is_test and url_path in ("top-up", "adjust")
         )
 
@@ -215,11 +226,11 @@ class ApiTokenAdmin(TopUpAdmin):
         "view",
         TOP_UP,
         form=TopUpForm,
-        explanation="Credits are available immediately. Resubmitting will not add them twice.",
+        explanation=TOP_UP_EXPLANATION,
         variant=ActionVariant.PRIMARY,
     )
     def top_up(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        return self.record(request, credits.top_up, obj, data)
+        return record(self, request, credits.top_up, obj, data)
 
     @form_action(
         "Adjust",
@@ -229,7 +240,7 @@ class ApiTokenAdmin(TopUpAdmin):
         explanation="Corrects the balance with a ledger entry. For purchases, use Top up.",
     )
     def adjust(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        return self.record(request, credits.adjust, obj, data)
+        return record(self, request, credits.adjust, obj, data)
 
     @form_action(
         "Move credits",

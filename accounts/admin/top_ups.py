@@ -15,49 +15,51 @@ from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
 
 from accounts import credits
-from accounts.admin.base import TokenRefusingAdmin, require_allowance
+from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, require_allowance
 from accounts.admin.token_forms import MAX_AT_ONCE, BulkTopUpForm
 from accounts.models import ApiToken, CreditEntry
-from core.admin import Unchanged, require
+from core.admin import ConsoleAdmin, Unchanged, require
 
 log = logging.getLogger(__name__)
 
 TOP_UP = "accounts.top_up_apitoken"
+TOP_UP_EXPLANATION = "Credits are available immediately. Resubmitting will not add them twice."
 
 
-class TopUpAdmin(TokenRefusingAdmin):
+def record(
+    model_admin: ConsoleAdmin,
+    request: HttpRequest,
+    service: Callable[..., tuple[CreditEntry, bool]],
+    token: ApiToken,
+    data: dict[str, Any],
+) -> str:
+    """Within a transaction: write a ledger entry by `service`, unless the reference has one. The message."""
+    require_allowance(request, data["amount"], token.entries.filter(reference=data["reference"]))
+    fields = {name: data[name] for name in ("amount", "price", "reason", "reference")}
+    try:
+        entry, is_new = service(token=token, actor=request.user.get_username(), **fields)
+    except credits.ReferenceUsed:
+        if data["own_reference"]:
+            raise
+        raise ValueError(
+            "This page was submitted before with another amount or price. Open it again to add another entry."
+        ) from None
+    what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
+    if data["own_reference"]:
+        what += f", reference {entry.reference}"
+    if not is_new:
+        return Unchanged(f"Already recorded ({what}); nothing added.")
+    message = f"Added {what}, balance {entry.balance_after:,}. {entry.reason}"
+    model_admin.log_change(request, token, message)
+    return message
+
+
+class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
     actions = ("top_up_selected",)
 
     def get_urls(self) -> list[URLPattern]:
         bulk = self.admin_site.admin_view(self.top_up_selected_view)
         return [path("top-up/", bulk, name="accounts_apitoken_top_up_selected"), *super().get_urls()]
-
-    def record(
-        self,
-        request: HttpRequest,
-        service: Callable[..., tuple[CreditEntry, bool]],
-        token: ApiToken,
-        data: dict[str, Any],
-    ) -> str:
-        """Within a transaction: write a ledger entry by `service`, unless the reference has one. The message."""
-        require_allowance(request, data["amount"], token.entries.filter(reference=data["reference"]))
-        fields = {name: data[name] for name in ("amount", "price", "reason", "reference")}
-        try:
-            entry, is_new = service(token=token, actor=request.user.get_username(), **fields)
-        except credits.ReferenceUsed:
-            if data["own_reference"]:
-                raise
-            raise ValueError(
-                "This page was submitted before with another amount or price. Open it again to add another entry."
-            ) from None
-        what = f"ledger entry {entry.pk}, {entry.kind} of {entry.amount:+,} credits"
-        if data["own_reference"]:
-            what += f", reference {entry.reference}"
-        if not is_new:
-            return Unchanged(f"Already recorded ({what}); nothing added.")
-        message = f"Added {what}, balance {entry.balance_after:,}. {entry.reason}"
-        self.log_change(request, token, message)
-        return message
 
     # --- Top up several tokens -----------------------------------------------------------------------------------
 
@@ -105,7 +107,7 @@ class TopUpAdmin(TokenRefusingAdmin):
         for token in chosen:
             try:
                 with transaction.atomic():
-                    added += not isinstance(self.record(request, credits.top_up, token, data), Unchanged)
+                    added += not isinstance(record(self, request, credits.top_up, token, data), Unchanged)
             except ValueError as error:
                 refused.append(f"{token}: {error}")
             except DatabaseError as error:  # its text may hold what was typed

@@ -156,7 +156,7 @@ def test_history_counts_entries_and_names_an_object_once(
     admin_client: Client, token: ApiToken, search: CreditEntry
 ) -> None:
     admin_client.post(f"/admin/accounts/creditentry/{search.pk}/refund/", {"reason": "sorry"})
-    admin_client.post(f"/admin/accounts/apitoken/{token.pk}/change/", {"name": "renamed"})
+    admin_client.post(f"/admin/accounts/apitoken/{token.pk}/edit/", {"name": "renamed"})
     text = words(admin_client.get("/admin/admin/logentry/").text)
     assert f" Ledger entry {search.pk} " in text
     assert "ledger entry Ledger" not in text

@@ -107,13 +107,13 @@ def test_form_changes_neither_mode_nor_threshold(admin_client: Client, test_toke
         "low_balance_at": 5,
         "rate_limit": 9,
     }
-    assert admin_client.post(page(test_token, "change"), sent).status_code == 302
+    assert admin_client.post(page(test_token, "edit"), sent).status_code == 302
     test_token.refresh_from_db()
     assert (test_token.name, test_token.note, test_token.is_test) == ("renamed", "n", True)
     assert test_token.rate_limit == 9
     assert (test_token.contact, test_token.low_balance_at) == ("", None)
     live = issue_token("live")
-    assert admin_client.post(page(live, "change"), {"name": "live", "note": "", "is_test": "on"}).status_code == 302
+    assert admin_client.post(page(live, "edit"), {"name": "live", "note": "", "is_test": "on"}).status_code == 302
     live.refresh_from_db()
     assert not live.is_test
 

@@ -168,7 +168,7 @@ _FILL = """
 import json
 from datetime import timedelta
 from django.utils import timezone
-from accounts import credits, customer_links, tokens
+from accounts import credits, customer_links, customer_webhooks, tokens
 from accounts.models import ApiToken, CreditEntry, Customer, TokenDay
 from lookup.models import SourceCheck, SourcePause
 from monitoring.models import Incident, Notice, RequestLogEntry
@@ -178,6 +178,7 @@ name = "A customer whose name is as long as the field admits it, incorporated in
 for model in (Customer, ApiToken):
     model.objects.filter(pk=made[model._meta.model_name.removeprefix("api")]).update(name=name)
 customer = Customer.objects.get(pk=made["customer"])
+customer_webhooks.save(customer=customer, url="https://hooks.example.org/callerid")
 credits.refund(entry=CreditEntry.objects.get(pk=made["search"]), actor="boss", reason="the customer was right")
 tokens.revoke(token=tokens.issue(name="revoked", initial_credits=5, actor="boss").token, reason="lost laptop")
 tokens.rotate(token=tokens.issue(name="rotated", initial_credits=0, actor="boss").token, grace=timedelta(hours=5))

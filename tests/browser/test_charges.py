@@ -1,11 +1,12 @@
 """The filters of the request log in the browser: suggested customers, the browser's time zone; copying a request id."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.browser.pages import SETTLED, Page, expect
+from tests.browser.pages import SETTLED, Page, assert_accessible, assert_not_cut, expect, screenshots
 from tests.service import Service
 
 pytestmark = pytest.mark.once
@@ -13,16 +14,19 @@ pytestmark = pytest.mark.once
 REQUESTS = "/admin/monitoring/requestlogentry/"
 
 
+def suggested(page: Page) -> Any:
+    return page.get_by_role("listbox", name="Customers").get_by_role("option")
+
+
 def test_customer_is_suggested_by_a_part_of_the_name(admin_page: Page, filled: dict[str, Any]) -> None:
     page = admin_page
     page.goto(REQUESTS)
-    page.get_by_label("Customer").press_sequentially("insur")
-    option = page.locator("#customer_list option")
+    page.get_by_role("combobox", name="Customer").press_sequentially("insur")
+    option = suggested(page)
     expect(option).to_have_count(1)
-    name = option.get_attribute("value")
-    assert name is not None
+    name = option.inner_text()
     assert name.startswith("Brightwater Insurance (#")
-    page.get_by_label("Customer").fill(name)
+    option.click()
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_label("Active filters")).to_contain_text(f"Only requests of tokens of {name}.")
     page.get_by_role("link", name=re.compile("Clear: Only requests")).click()
@@ -67,15 +71,50 @@ def test_request_id_is_copied_whole(admin_page: Page, service: Service, filled: 
 def test_customer_is_created_while_a_token_is_issued(admin_page: Page) -> None:
     page = admin_page
     page.goto("/admin/accounts/apitoken/add/")
-    page.locator("#id_name").fill("new token")
-    with page.expect_popup() as opened:
-        page.get_by_role("link", name="Create a customer").click()
-    popup = opened.value
-    popup.locator("#id_name").fill("Created Ltd")
-    with popup.expect_event("close"):
-        popup.get_by_role("button", name="Save", exact=True).click()
-    expect(page.locator("#id_customer")).to_have_value(re.compile("[0-9]+"))
-    assert page.locator("#id_name").input_value() == "new token"
+    page.get_by_label("Name", exact=True).fill("new token")
+    page.keyboard.press("Tab")
+    field, offered = page.get_by_role("combobox", name="Customer"), suggested(page)
+    expect(field).to_be_focused()
+    page.keyboard.type("Created Ltd")
+    expect(offered).to_have_text(['Create "Created Ltd"'])
+    expect(field).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("Escape")
+    expect(offered).to_have_count(0)
+    page.keyboard.press("ArrowDown")
+    expect(offered).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("option", selected=True)).to_have_text('Create "Created Ltd"')
+    assert_accessible(page)
+    assert_not_cut(page)
+    screenshots(page, "customer-field")
+    page.keyboard.press("Enter")
+    expect(field).to_have_value('Create "Created Ltd"')
+    page.get_by_label("Reason").fill("order")
+    page.get_by_role("button", name="Issue").click()
+    expect(page.get_by_text("Copy this token now.")).to_be_visible()
+
+
+@pytest.mark.parametrize("url", ["accounts/apitoken/add/", "accounts/creditentry/", "monitoring/requestlogentry/"])
+def test_part_of_a_name_finds_the_customer(
+    admin_page: Page, command: Callable[..., str], filled: dict[str, Any], url: str
+) -> None:
+    page, name = admin_page, f"Pier of {url.split('/')[1]}"
+    command("create_customer", name)
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.goto(f"/admin/{url}")
+    field = page.get_by_role("combobox", name="Customer")
+    for choose_by in ("click", "keys"):
+        field.fill(name.upper()[:-3])
+        option = suggested(page).filter(has_text=name)
+        expect(option).to_be_visible()
+        if choose_by == "click":
+            option.click()
+        else:
+            page.keyboard.press("ArrowUp")
+            page.keyboard.press("ArrowDown")
+            page.keyboard.press("Enter")
+        expect(field).to_have_value(re.compile(rf"{name} \(#\d+\)"))
+        expect(suggested(page)).to_have_count(0)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ PAGES = {
     "tokens": "/admin/accounts/apitoken/",
     "token": "/admin/accounts/apitoken/{token}/change/",
     "test-token": "/admin/accounts/apitoken/{test_token}/change/",
+    "token-edit": "/admin/accounts/apitoken/{token}/edit/",
     "token-history": "/admin/accounts/apitoken/{token}/history/",
     "issue": "/admin/accounts/apitoken/add/",
     "top-up": "/admin/accounts/apitoken/{token}/top-up/",
@@ -34,6 +35,10 @@ PAGES = {
     "revoke": "/admin/accounts/apitoken/{token}/revoke/",
     "customers": "/admin/accounts/customer/",
     "customer": "/admin/accounts/customer/{customer}/change/",
+    "customer-edit": "/admin/accounts/customer/{customer}/edit/",
+    "customer-top-up": "/admin/accounts/customer/{customer}/top-up/",
+    "customer-webhook": "/admin/accounts/customer/{customer}/webhook/",
+    "customer-remove-webhook": "/admin/accounts/customer/{customer}/remove-webhook/",
     "customer-add": "/admin/accounts/customer/add/",
     "customer-ledger": "/admin/accounts/creditentry/?customer={customer}&since=2000-01-01",
     "customer-link": "/admin/accounts/customer/{customer}/link/",
@@ -217,6 +222,20 @@ def test_form_error_moves_the_focus_and_is_in_the_title(admin_page: Page, path: 
     expect(admin_page.locator(".errornote")).to_be_focused()
     expect(admin_page).to_have_title(re.compile("^Error: "))
     assert_accessible(admin_page)
+
+
+def test_save_and_delete_cover_nothing(admin_page: Page, filled: dict[str, Any]) -> None:
+    admin_page.set_viewport_size({"width": 1280, "height": 400})
+    for name in ("customer-edit", "token-edit", "rule-add", "contact-add"):
+        admin_page.goto(PAGES[name].format(**filled))
+        bar, height = admin_page.locator("#submit-row"), admin_page.evaluate("innerHeight")
+        assert bar.evaluate("e => getComputedStyle(e).position") == "static", name
+        assert bar.evaluate("e => e.getBoundingClientRect().bottom") > height, name
+    for name in ("customer", "token"):
+        admin_page.goto(PAGES[name].format(**filled))
+        expect(admin_page.locator("#submit-row")).to_have_count(0)
+        admin_page.get_by_role("link", name="Edit", exact=True).click()
+        expect(admin_page.get_by_role("button", name="Save", exact=True)).to_be_attached()
 
 
 def test_customers_own_page_is_accessible_and_not_cut(page: Page, filled: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import Model
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from accounts import customers, tokens
+from accounts import customer_webhooks, customers, tokens
 from console.models import Invitation
 from lookup.models import SourcePause
 from monitoring import notices
@@ -46,9 +46,11 @@ def one_of_each() -> dict[str, Model]:
         entry=search,
         duration_us=2_000,
     )
+    customer = customers.create(name="Example Ltd", contacts=["owner@example.org"])
+    customer_webhooks.save(customer=customer, url="https://hooks.example.org/callerid")
     return {
         "accounts.apitoken": token,
-        "accounts.customer": customers.create(name="Example Ltd", contacts=["owner@example.org"]),
+        "accounts.customer": customer,
         "accounts.creditentry": search,
         "monitoring.notice": Notice.objects.create(token=token, threshold=10, balance=9, outcome=notices.GIVEN_UP),
         "monitoring.incident": Incident.objects.create(

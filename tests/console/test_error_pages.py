@@ -3,9 +3,13 @@
 from typing import Any
 
 import pytest
+from django.contrib.admin import site
+from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
+from unfold.admin import ModelAdmin
 
+from core.admin import LargeTableAdmin, page_url
 from tests.console.role_table import logged_in
 from tests.console_pages import words
 
@@ -69,3 +73,21 @@ def test_console_500_needs_no_database_and_leads_back(
 
 def test_login_has_the_logo(client: Client) -> None:
     assert "callerid/icon.svg" in client.get("/admin/login/").text.partition("<main>")[2]
+
+
+def test_every_long_list_leads_back_after_a_timeout(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    changelist_view = ModelAdmin.changelist_view
+
+    def running_out(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if request.GET:
+            raise OperationalError("canceling statement due to statement timeout")
+        return changelist_view(self, request, *args, **kwargs)
+
+    monkeypatch.setattr(ModelAdmin, "changelist_view", running_out)
+    lists = [model for model, model_admin in site._registry.items() if isinstance(model_admin, LargeTableAdmin)]
+    assert len(lists) > 8
+    for model in lists:
+        url = page_url(model, "changelist")
+        answer = admin_client.get(url, {"p": 1}, follow=True)
+        assert answer.redirect_chain == [(url, 302)], model
+        assert "Query timed out: too many rows to sort or filter." in answer.text

@@ -251,7 +251,7 @@ def test_an_edited_limit_holds_for_the_next_request(
 ) -> None:
     request.getfixturevalue(store)
     settings.RATE_LIMIT = (2, 60)
-    url = f"/admin/accounts/apitoken/{integrator.token.pk}/change/"
+    url = f"/admin/accounts/apitoken/{integrator.token.pk}/edit/"
 
     def search_after(**edited: Any) -> tuple[int, str, str]:
         assert admin_client.post(url, {"name": "test", **edited}).status_code == 302

@@ -1,21 +1,59 @@
-// <input data-suggest="URL" list="ID">: fills the list with what URL finds for a part of a name.
+// <input role="combobox" data-suggest="URL" aria-controls="ID">: lists in ID what URL finds for a part of a name, as the
+// editable combobox of the ARIA Authoring Practices. With data-create, also `Create "name"`, for a name that is new.
 (() => {
   let timer, latest;
-  const fill = async (field) => {
-    const text = field.value.trim();
-    if (text.length > 100 || text.startsWith("eyJ")) return; // no name: a token must not be in a URL
-    latest = text;
-    const response = await fetch(`${field.dataset.suggest}&term=${encodeURIComponent(text)}`);
-    if (!response.ok || latest !== text) return;
-    const { results } = await response.json();
-    field.list.replaceChildren(...results.map((each) => new Option("", each.text)));
+  const listOf = (field) => document.getElementById(field.getAttribute("aria-controls"));
+  const show = (field, texts) => {
+    const list = listOf(field);
+    list.replaceChildren();
+    for (const [index, text] of texts.entries()) {
+      const option = list.appendChild(document.createElement("li"));
+      Object.assign(option, { id: `${list.id}_${index}`, role: "option", ariaSelected: "false", textContent: text });
+    }
+    list.hidden = !texts.length;
+    field.setAttribute("aria-expanded", !list.hidden);
+    field.removeAttribute("aria-activedescendant");
   };
-  const suggest = (event) => {
-    const field = event.target.closest?.("[data-suggest]");
-    if (!field) return;
+  const choose = (field, option) => {
+    field.value = option.textContent;
+    show(field, []);
+  };
+  const fill = async (field) => {
+    const text = (latest = field.value.trim());
+    if (text.length > 100 || text.startsWith("eyJ")) return show(field, []); // no name: a token must not be in a URL
+    const response = await fetch(`${field.dataset.suggest}&term=${encodeURIComponent(text)}`);
+    if (!response.ok || latest !== text || document.activeElement !== field) return;
+    const found = (await response.json()).results.map((each) => each.text);
+    const names = found.flatMap((each) => [each, each.replace(/ \(#\d+\)$/, "")]).map((name) => name.toLowerCase());
+    const isNew = text && !names.includes(text.toLowerCase()) && !/^(#?\d+$|Create ")/.test(text);
+    show(field, "create" in field.dataset && isNew ? [...found, `Create "${text}"`] : found);
+  };
+  const on = (type, act) =>
+    document.addEventListener(type, (event) => event.target.matches?.("[data-suggest]") && act(event.target, event));
+  on("input", (field) => {
     clearTimeout(timer);
     timer = setTimeout(() => fill(field), 200);
-  };
-  document.addEventListener("focusin", suggest);
-  document.addEventListener("input", suggest);
+  });
+  on("focusout", (field) => show(field, []));
+  on("keydown", (field, event) => {
+    const options = [...listOf(field).children];
+    const active = options.findIndex((option) => option.ariaSelected === "true");
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") show(field, []);
+    else if (event.key === "Enter" && active >= 0) choose(field, options[active]);
+    else if (step && !options.length) fill(field);
+    else if (step) {
+      const next = options.at(active < 0 && step < 0 ? -1 : (active + step) % options.length);
+      options.forEach((option) => (option.ariaSelected = String(option === next)));
+      field.setAttribute("aria-activedescendant", next.id);
+      next.scrollIntoView({ block: "nearest" });
+    } else return;
+    event.preventDefault();
+  });
+  document.addEventListener("mousedown", (event) => {
+    const option = event.target.closest(".suggestions > li");
+    if (!option) return;
+    event.preventDefault(); // the field keeps the focus
+    choose(document.querySelector(`[aria-controls="${option.parentElement.id}"]`), option);
+  });
 })();

@@ -14,7 +14,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts import tokens
-from accounts.models import ApiToken, CreditEntry
+from accounts.models import ApiToken, CreditEntry, Customer
 from core.long_lists import EVER
 
 NUMBER = "493023125042"
@@ -45,7 +45,7 @@ def hidden_fields(response: Any) -> dict[str, str]:
     return dict(re.findall(r'<input type="hidden" name="(once|expires_at|tokens)" value="([^"]+)"', response.text))
 
 
-def submit(client: Client, url: str, **fields: Any) -> Any:
+def submit(client: Client, url: str, /, **fields: Any) -> Any:
     """Open and submit a page, with its confirmation ticked if it has one."""
     return client.post(url, {**hidden_fields(client.get(url)), "confirmed": "on", **fields})
 
@@ -124,3 +124,28 @@ def a_lock_is_awaited() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
         return bool(cursor.fetchone()[0])
+
+
+def token_of(customer: Customer, name: str, initial_credits: int = 30, **options: Any) -> ApiToken:
+    return tokens.issue(name=name, initial_credits=initial_credits, actor="test", customer=customer, **options).token
+
+
+def page_of(customer: Customer) -> str:
+    return f"{CUSTOMERS}{customer.pk}/change/"
+
+
+def edit_page_of(customer: Customer) -> str:
+    return f"{CUSTOMERS}{customer.pk}/edit/"
+
+
+def customer_form(*contacts: dict[str, Any], kept: int = 0, **fields: Any) -> dict[str, Any]:
+    """What a browser submits from a customer's page; the first `kept` contacts exist."""
+    inlines = {f"contacts-{n}-{name}": value for n, one in enumerate(contacts) for name, value in one.items()}
+    return {
+        "name": "Example Ltd",
+        "note": "",
+        "contacts-TOTAL_FORMS": len(contacts),
+        "contacts-INITIAL_FORMS": kept,
+        **inlines,
+        **fields,
+    }

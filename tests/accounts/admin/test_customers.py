@@ -26,12 +26,16 @@ from tests.accounts.admin.pages import (
     LEDGER,
     LIST,
     a_lock_is_awaited,
+    customer_form,
+    edit_page_of,
     issue,
     issue_token,
     listed_entries,
     page,
+    page_of,
     query_count,
     submit,
+    token_of,
 )
 from tests.console.role_table import logged_in
 
@@ -43,29 +47,8 @@ def customer() -> Customer:
     return customers.create(name="Example Ltd", contacts=["owner@example.org"])
 
 
-def token_of(customer: Customer, name: str, initial_credits: int = 30, **options: Any) -> ApiToken:
-    return tokens.issue(name=name, initial_credits=initial_credits, actor="test", customer=customer, **options).token
-
-
-def page_of(customer: Customer) -> str:
-    return f"{CUSTOMERS}{customer.pk}/change/"
-
-
 def listed(client: Client, **query: Any) -> list[str]:
     return [row.name for row in client.get(CUSTOMERS, query).context["cl"].result_list]
-
-
-def form(*contacts: dict[str, Any], kept: int = 0, **fields: Any) -> dict[str, Any]:
-    """What a browser submits from a customer's page; the first `kept` contacts exist."""
-    inlines = {f"contacts-{n}-{name}": value for n, one in enumerate(contacts) for name, value in one.items()}
-    return {
-        "name": "Example Ltd",
-        "note": "",
-        "contacts-TOTAL_FORMS": len(contacts),
-        "contacts-INITIAL_FORMS": kept,
-        **inlines,
-        **fields,
-    }
 
 
 # --- The list -----------------------------------------------------------------------------------------------------
@@ -192,15 +175,17 @@ def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer
 
 def test_contacts_are_added_and_deleted_without_a_trace(admin_client: Client, customer: Customer) -> None:
     kept = customer.contacts.get()
-    added = form(
+    added = customer_form(
         {"id": kept.pk, "customer": customer.pk, "email": "owner@example.org", "low_balance": "on"},
         {"customer": customer.pk, "email": "new@example.org"},
         kept=1,
     )
-    assert admin_client.post(page_of(customer), added).status_code == 302
+    assert admin_client.post(edit_page_of(customer), added).status_code == 302
     assert customer.contacts.filter(email="new@example.org", low_balance=False).exists()
-    removed = form({"id": kept.pk, "customer": customer.pk, "email": "owner@example.org", "DELETE": "on"}, kept=1)
-    assert admin_client.post(page_of(customer), removed).status_code == 302
+    removed = customer_form(
+        {"id": kept.pk, "customer": customer.pk, "email": "owner@example.org", "DELETE": "on"}, kept=1
+    )
+    assert admin_client.post(edit_page_of(customer), removed).status_code == 302
     assert customer.contacts.count() == 1
     assert "@" not in "".join(f"{row.object_repr} {row.get_change_message()}" for row in LogEntry.objects.all())
 
@@ -220,11 +205,11 @@ def test_customers_page_leads_to_a_token_of_the_customer(admin_client: Client, c
 def test_customer_of_a_token_is_changed_on_its_page(admin_client: Client, customer: Customer, token: ApiToken) -> None:
     fields = {"name": "pbx", "note": "", "contact": "", "low_balance_at": ""}
     for text, owner in (("example ltd", customer), (str(customer), customer), ("", None)):
-        submit(admin_client, page(token, "change"), **fields, customer=text)
+        submit(admin_client, page(token, "edit"), **fields, customer=text)
         token.refresh_from_db()
         assert token.customer == owner
         assert ("Example Ltd" in admin_client.get(LIST).text) == (owner is not None)
-    response = submit(admin_client, page(token, "change"), **fields, customer="nobody")
+    response = submit(admin_client, page(token, "edit"), **fields, customer="nobody")
     assert "There is no customer with this name. Enter the customer&#x27;s id, such as #12." in response.text
 
 
@@ -233,7 +218,7 @@ def test_full_customer_gets_no_further_token(
 ) -> None:
     monkeypatch.setattr("accounts.customers.MAX_TOKENS", 0)
     assert "has at most 0 tokens" in issue(admin_client, customer=str(customer)).text
-    assert "has at most 0 tokens" in submit(admin_client, page(token, "change"), name="x", customer=str(customer)).text
+    assert "has at most 0 tokens" in submit(admin_client, page(token, "edit"), name="x", customer=str(customer)).text
 
 
 # --- The ledger of a customer --------------------------------------------------------------------------------------
@@ -280,7 +265,7 @@ def test_customer_that_is_deleted_gets_no_token(issue: bool) -> None:
                     tokens.issue(name="second", actor="test", customer=customer)
                 return str(refused.value)
             sent = {"name": "pbx", "customer": f"#{customer.pk}", "note": "", "contact": "", "low_balance_at": ""}
-            return str(client.post(reverse("admin:accounts_apitoken_change", args=[token.pk]), sent).text)
+            return str(client.post(reverse("admin:accounts_apitoken_edit", args=[token.pk]), sent).text)
         finally:
             connection.close()
 

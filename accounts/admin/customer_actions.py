@@ -1,0 +1,154 @@
+"""The actions on a customer's page: top up a token, set the webhook for low-balance notices, and make a link to the
+customer's own page."""
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
+from unfold import widgets
+from unfold.enums import ActionVariant
+
+from accounts import credits, customer_links, customer_webhooks
+from accounts.admin import token_list
+from accounts.admin.base import ShownAdmin, TokenRefusingAdmin
+from accounts.admin.token_forms import CustomerTopUpForm
+from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
+from accounts.models import Customer
+from core.admin import Secret, Unchanged, form_action
+from core.forms import ConfirmationField
+
+EDIT = "accounts.view_customer", "accounts.change_customer"
+#: The actions that need CUSTOMER_PAGES.
+LINKS = ("link", "revoke-links")
+
+
+class LinkForm(forms.Form):
+    days = forms.IntegerField(
+        min_value=1,
+        max_value=customer_links.MAX_DAYS,
+        initial=customer_links.DEFAULT_DAYS,
+        widget=widgets.UnfoldAdminIntegerFieldWidget,
+        help_text=f"Days until the link expires, 1 to {customer_links.MAX_DAYS}.",
+    )
+
+
+class RevokeLinksForm(forms.Form):
+    confirmed = ConfirmationField(label="Revoke all links to this customer's page.")
+
+
+class WebhookForm(forms.Form):
+    url = forms.CharField(
+        label="URL",
+        max_length=500,
+        required=False,
+        widget=widgets.UnfoldAdminTextInputWidget(attrs={"inputmode": "url"}),
+    )
+
+
+class RemoveWebhookForm(forms.Form):
+    confirmed = ConfirmationField(label="Send no more notices to this webhook, and delete its secret.")
+
+
+class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
+    actions_detail = ("top_up", "edit", "webhook", "remove_webhook", "link", "revoke_links")
+
+    def offers(self, request: HttpRequest, url_path: str, obj: Customer) -> bool:
+        if url_path == "top-up":
+            return token_list.usable(obj).exists()
+        if url_path == "remove-webhook":
+            return bool(customer_webhooks.label(obj))
+        return bool(settings.CUSTOMER_PAGES) or url_path not in LINKS
+
+    def action_context(self, request: HttpRequest, url_path: str, obj: Customer) -> dict[str, Any]:
+        if url_path == "top-up":
+            return {"form_options": {"targets": token_list.usable(obj)}}
+        if url_path == "webhook" and (label := customer_webhooks.label(obj)):
+            return {"explanation": f"Present URL: {label}. Leave the URL empty to keep it."}
+        if url_path in LINKS and not settings.CUSTOMER_PAGES:
+            raise Http404
+        return {}
+
+    @form_action(
+        "Top up",
+        "view",
+        "accounts.view_apitoken",
+        TOP_UP,
+        form=CustomerTopUpForm,
+        explanation=TOP_UP_EXPLANATION,
+        variant=ActionVariant.PRIMARY,
+    )
+    def top_up(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
+        message = record(self, request, credits.top_up, data["token"], data)
+        return type(message)(f"{data['token']}: {message}")
+
+    # --- The webhook for low-balance notices -----------------------------------------------------------------------
+
+    @form_action(
+        "Set webhook",
+        *EDIT,
+        form=WebhookForm,
+        explanation=(
+            "The customer's own system gets the low-balance notices of all its tokens at this URL. Saving creates a "
+            "new secret, which signs them. You will see it once, and the one before becomes invalid."
+        ),
+    )
+    def webhook(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:
+        secret = customer_webhooks.save(customer=obj, url=data["url"])
+        label = customer_webhooks.label(obj)
+        self.log_change(request, obj, f"Set the webhook {label}, with a new secret.")
+        return self.shown_once_page(
+            request,
+            obj,
+            Secret("webhook_secret", "Secret", secret, "Copy secret"),
+            title="Secret of the webhook",
+            warning="Copy this secret now. It will not be shown again.",
+            note=f"It signs the notices to {label}.",
+        )
+
+    @form_action("Remove webhook", *EDIT, form=RemoveWebhookForm, variant=ActionVariant.DANGER)
+    def remove_webhook(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
+        if not customer_webhooks.remove(customer=obj):
+            return Unchanged("This customer has no webhook.")
+        self.log_change(request, obj, "Removed the webhook.")
+        return "The webhook is removed."
+
+    # --- Links to the customer's own page --------------------------------------------------------------------------
+
+    @form_action(
+        "Link for the customer",
+        *EDIT,
+        form=LinkForm,
+        explanation=(
+            "Anyone who has the link sees the tokens' names, states, balances and limits, their use and their ledger "
+            "entries with your references, without a login. It shows no phone number, note, reason or price. You will "
+            "see the link once."
+        ),
+    )
+    def link(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:
+        days = data["days"]
+        link = reverse("customer", args=[customer_links.make(customer=obj, days=days)])
+        url = f"{settings.PUBLIC_URL or request.build_absolute_uri('/')[:-1]}{link}"
+        self.log_change(request, obj, f"Made a link to the customer's page, valid for {days} days.")
+        return self.shown_once_page(
+            request,
+            obj,
+            Secret("customer_link", "Link", url, "Copy link"),
+            title="Link to the customer's page",
+            warning="Copy this link now. It is not stored and will not be shown again.",
+            note=f"It works for {days} day{'' if days == 1 else 's'}, for anyone who has it, until you revoke the "
+            "links of this customer.",
+        )
+
+    @form_action(
+        "Revoke links",
+        *EDIT,
+        form=RevokeLinksForm,
+        explanation="All links to this customer's page that were made so far stop working immediately.",
+        variant=ActionVariant.DANGER,
+    )
+    def revoke_links(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
+        customer_links.revoke(customer=obj)
+        self.log_change(request, obj, "Revoked all links to the customer's page.")
+        return "All links to this customer's page are revoked."

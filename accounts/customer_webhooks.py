@@ -1,0 +1,37 @@
+"""Webhooks of customers: a customer's own system gets the low-balance notices of all its tokens, signed with a secret
+that is the customer's own (core.webhooks)."""
+
+from django.conf import settings
+
+from accounts.models import Customer, CustomerWebhook
+from core import webhooks
+
+
+def save(*, customer: Customer, url: str = "") -> str:
+    """The new secret of the customer's webhook, at `url`; at the present URL if that is empty.
+
+    Raises ValueError if there is no URL, or it is not allowed.
+    """
+    present = CustomerWebhook.objects.filter(customer=customer).first()
+    if not url and present is None:
+        raise ValueError("Enter the URL of the webhook.")
+    if url:
+        try:
+            webhooks.require_url(url, public=not settings.CUSTOMER_WEBHOOKS_PRIVATE_NETWORK)
+        except ValueError as error:
+            raise ValueError("Enter a URL that begins with https:// and whose host is public.") from error
+    secret = webhooks.new_secret()
+    values = {"url": url, "secret": secret} if url else {"secret": secret}
+    CustomerWebhook.objects.update_or_create(customer=customer, defaults=values)
+    return secret
+
+
+def remove(*, customer: Customer) -> bool:
+    """Delete the webhook with its secret; whether there was one."""
+    return CustomerWebhook.objects.filter(customer=customer).delete()[0] > 0
+
+
+def label(customer: Customer) -> str:
+    """webhooks.label of the customer's webhook; empty if there is none."""
+    webhook = CustomerWebhook.objects.filter(customer=customer).first()
+    return webhooks.label(webhook.url) if webhook else ""

@@ -1,0 +1,102 @@
+"""A customer's page in the console, its form, and its top-up."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.test import Client
+
+from accounts import customers, tokens
+from accounts.models import ApiToken, Customer
+from tests.accounts.admin.pages import (
+    CUSTOMERS,
+    customer_form,
+    edit_page_of,
+    hidden_fields,
+    issue_token,
+    page_of,
+    submit,
+    token_of,
+)
+from tests.console.role_table import logged_in
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def customer() -> Customer:
+    return customers.create(name="Example Ltd", contacts=["owner@example.org"])
+
+
+def test_page_shows_contacts_and_note_and_has_no_form(admin_client: Client, customer: Customer) -> None:
+    Customer.objects.update(note="Pays late.")
+    text = admin_client.get(page_of(customer)).text
+    for shown in ("owner@example.org (low-balance notices)", "Pays late.", f'href="{edit_page_of(customer)}"'):
+        assert shown in text, shown
+    assert 'name="_save"' not in text
+    assert admin_client.post(page_of(customer), customer_form()).status_code == 405
+    text = admin_client.get(edit_page_of(customer)).text
+    assert 'name="_save"' in text
+    assert "Requests in 30 days" not in text
+
+
+def test_saving_leads_back_to_the_page(admin_client: Client, customer: Customer) -> None:
+    response = admin_client.post(edit_page_of(customer), customer_form(name="Renamed Ltd"))
+    assert response["Location"] == page_of(customer)
+    response = admin_client.post(edit_page_of(customer), customer_form(name=""))
+    assert "This field is required." in response.text
+    assert Customer.objects.get().name == "Renamed Ltd"
+
+
+# --- Top up --------------------------------------------------------------------------------------------------------
+
+PAID = {"amount": 25, "price": "2.50", "reason": "invoice", "own_reference": "INV-17"}
+
+
+def top_up_page_of(customer: Customer) -> str:
+    return f"{CUSTOMERS}{customer.pk}/top-up/"
+
+
+def test_customer_without_a_usable_token_has_no_top_up(admin_client: Client, customer: Customer) -> None:
+    tokens.revoke(token=token_of(customer, "gone"))
+    token_of(customer, "test", 0, is_test=True)
+    assert top_up_page_of(customer) not in admin_client.get(page_of(customer)).text
+    assert not admin_client.get(top_up_page_of(customer)).context["form"].fields["token"].queryset.exists()
+
+
+def test_only_usable_token_is_selected_to_be_topped_up(admin_client: Client, customer: Customer) -> None:
+    token = token_of(customer, "till", 30)
+    tokens.revoke(token=token_of(customer, "gone"))
+    assert top_up_page_of(customer) in admin_client.get(page_of(customer)).text
+    opened = admin_client.get(top_up_page_of(customer))
+    assert f'<option value="{token.pk}" selected>' in opened.text
+    second = token_of(customer, "second")
+    opened = admin_client.get(top_up_page_of(customer))
+    assert f'<option value="{token.pk}" selected>' not in opened.text
+    for other in (issue_token("of nobody"), "", second.pk + 99):
+        refused = submit(admin_client, top_up_page_of(customer), **PAID, token=getattr(other, "pk", other))
+        assert refused.status_code == 200
+    assert set(ApiToken.objects.values_list("credits", flat=True)) == {30}
+
+
+def test_customers_top_up_submitted_twice_adds_once(admin_client: Client, customer: Customer) -> None:
+    token = token_of(customer, "till", 30)
+    sent = {**hidden_fields(admin_client.get(top_up_page_of(customer))), **PAID, "token": token.pk}
+    for message in ("Added ledger entry", "Already recorded"):
+        answer = admin_client.post(top_up_page_of(customer), sent, follow=True)
+        assert answer.redirect_chain == [(page_of(customer), 302)]
+        assert f"till (#{token.pk}): {message}" in answer.text
+    entry = token.entries.get(kind="top-up")
+    assert (entry.amount, entry.price, entry.reference, entry.actor) == (25, Decimal("2.5"), "INV-17", "admin")
+    assert LogEntry.objects.get().object_id == str(token.pk)
+    assert "reference" in submit(admin_client, top_up_page_of(customer), **{**PAID, "amount": 26}, token=token.pk).text
+
+
+def test_supports_allowance_limits_a_customers_top_up(customer: Customer, settings: Any) -> None:
+    settings.SUPPORT_CREDITS_PER_DAY = 10
+    token, support = token_of(customer, "till", 30), logged_in("support")
+    assert submit(support, top_up_page_of(customer), **PAID, token=token.pk).status_code == 200
+    assert submit(support, top_up_page_of(customer), **{**PAID, "amount": 10}, token=token.pk).status_code == 302
+    token.refresh_from_db()
+    assert token.credits == 40
