@@ -3,7 +3,6 @@ rows that need it: a list sorted by one of them needs it for every customer, the
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -11,7 +10,6 @@ from django.db.models import (
     BigIntegerField,
     Count,
     DateTimeField,
-    DecimalField,
     ExpressionWrapper,
     FloatField,
     Max,
@@ -47,11 +45,6 @@ def _searches(now: datetime, outcomes: Collection[str]) -> QuerySet[Any]:
     return days.order_by().values("token__customer").annotate(total=Sum("count"))
 
 
-def _paid(now: datetime) -> QuerySet[Any]:
-    entries = sales.booked().filter(token__customer=OuterRef("pk"), created_at__gte=periods.MONTH.since(now))
-    return entries.order_by().values("token__customer").annotate(total=Sum("price"))
-
-
 def _revenue(now: datetime) -> Any:
     """As the customer's page has it (accounts.sales): the credits spent at the customer's average price."""
     since = periods.MONTH.since(now)
@@ -77,13 +70,12 @@ def _total(rows: QuerySet[Any], output: Any, default: Any) -> Any:
 
 
 #: Name → the expression. `balance` is the sum over usable tokens; `searches_30d` the answered searches of the last 30
-#: days, today (UTC) included; `paid_30d` the prices of the ledger entries and `revenue_30d` the revenue of these days,
-#: in CURRENCY, 0 if no price is known; `last_charged_at` the last charge of any token, or NEVER.
+#: days, today (UTC) included; `revenue_30d` the revenue of these days, in CURRENCY, 0 if no price is known;
+#: `last_charged_at` the last charge of any token, or NEVER.
 FIGURES: dict[str, Callable[[datetime], Any]] = {
     "token_count": lambda now: _total(_tokens().annotate(total=Count("pk")), BigIntegerField(), 0),
     "balance": lambda now: _total(_usable(now).annotate(total=Sum("credits")), BigIntegerField(), 0),
     "searches_30d": lambda now: _total(_searches(now, request_statistics.SEARCHES), BigIntegerField(), 0),
-    "paid_30d": lambda now: _total(_paid(now), DecimalField(max_digits=20, decimal_places=4), Decimal(0)),
     "revenue_30d": lambda now: ExpressionWrapper(_revenue(now), FloatField()),
     "last_charged_at": lambda now: _total(_tokens().annotate(total=Max("last_charged_at")), DateTimeField(), NEVER),
 }

@@ -142,8 +142,8 @@ class CustomerAdmin(CustomerActionsAdmin):
     form = CustomerForm
     inlines = (ContactInline,)
     changelist_class = CustomerList
-    list_display = ("name", "contact", "token_count", "balance", "searches", "paid", "revenue", "last_use", "runs_out")
-    sortable_by = ("name", "token_count", "balance", "searches", "paid", "last_use")
+    list_display = ("name", "contact", "token_count", "balance", "searches", "revenue", "last_use", "runs_out")
+    sortable_by = ("name", "token_count", "balance", "searches", "last_use")
     list_filter = (UseFilter,)
     lookups_allowed = ("use",)
     search_fields = ("name",)
@@ -154,7 +154,6 @@ class CustomerAdmin(CustomerActionsAdmin):
     token_count = column(lambda customer: f"{customer.token_count:,}", "tokens", "token_count")
     balance = column(lambda customer: f"{customer.balance:,}", "balance", "balance")
     searches = column(lambda customer: f"{customer.searches_30d:,}", "searches (30 days)", "searches_30d")
-    paid = column(lambda customer: f"{customer.paid_30d:,.2f}", "paid (30 days)", "paid_30d")
     # Not sorted by: it would be computed for every customer, and the page of revenue sorts them.
     revenue = column(lambda customer: f"{customer.revenue_30d:,.2f}", "revenue (30 days)")
     last_use = column(
@@ -168,7 +167,7 @@ class CustomerAdmin(CustomerActionsAdmin):
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         may_see_prices = request.user.has_perm("accounts.view_creditentry")
-        return tuple(name for name in self.list_display if name not in ("paid", "revenue") or may_see_prices)
+        return tuple(name for name in self.list_display if name != "revenue" or may_see_prices)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Customer], search_term: str

@@ -86,7 +86,6 @@ def test_list_shows_money_last_charge_and_end_of_credits(admin_client: Client, c
     ApiToken.objects.filter(pk=later.pk).update(last_charged_at=now - timedelta(days=2))
     text = admin_client.get(CUSTOMERS).text
     expected = {
-        "paid": "21.50",
         "revenue": "21.50",
         "last_use": f"{now - timedelta(days=1):%Y-%m-%d}",
         "runs_out": f"{now + timedelta(days=1):%Y-%m-%d}",
@@ -105,7 +104,7 @@ def test_every_computed_column_sorts_the_list(admin_client: Client) -> None:
         for more in range(n):
             token_of(customer, f"{name}{more}", 1)
     columns = admin_client.get(CUSTOMERS).context["cl"].list_display
-    for name in ("token_count", "balance", "searches", "paid", "last_use"):
+    for name in ("token_count", "balance", "searches", "last_use"):
         number = columns.index(name)
         assert listed(admin_client, o=number) == ["c", "a", "b"], name
         assert listed(admin_client, o=-number) == ["b", "a", "c"], name
@@ -130,13 +129,13 @@ def test_filters_find_customers_by_use(admin_client: Client) -> None:
     assert listed(admin_client, use="runs_out") == ["running"]
 
 
-def test_payments_are_for_those_who_may_see_the_ledger(admin_client: Client, customer: Customer) -> None:
+def test_revenue_is_for_those_who_may_see_the_ledger(admin_client: Client, customer: Customer) -> None:
     user = User.objects.create_user("clerk", is_staff=True)
     user.user_permissions.add(Permission.objects.get(codename="view_customer"))
     client = Client()
     client.force_login(user)
-    assert "field-paid" not in client.get(CUSTOMERS).text
-    assert "field-paid" in admin_client.get(CUSTOMERS).text
+    assert "field-revenue" not in client.get(CUSTOMERS).text
+    assert "field-revenue" in admin_client.get(CUSTOMERS).text
 
 
 def test_list_and_page_have_a_constant_number_of_queries(admin_client: Client, customer: Customer) -> None:
