@@ -16,7 +16,7 @@ from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth.models import User
 from django.core.validators import MaxLengthValidator
 from django.db import OperationalError
-from django.db.models import Case, Model, Prefetch, When, prefetch_related_objects
+from django.db.models import Case, F, Model, Prefetch, When, prefetch_related_objects
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -158,11 +158,11 @@ def _rows(model: type[Any], search: _Search) -> list[Any]:
 
 
 def _customers(search: _Search) -> Iterable[Result]:
-    """With their tokens: those with the text in their name first, then the newest."""
+    """With their tokens: those with the text in their name first, then the last charged."""
     found = _rows(Customer, search)[: MAX_SHOWN + 1]
     if admin.site.get_model_admin(ApiToken).has_view_permission(search.request):
         has_text = Case(When(name__icontains=search.text, then=0), default=1)
-        tokens_first = ApiToken.objects.order_by(has_text, "-pk")[:MAX_UNDER]
+        tokens_first = ApiToken.objects.order_by(has_text, F("last_charged_at").desc(nulls_last=True), "-pk")[:MAX_UNDER]
         prefetch_related_objects(found, Prefetch("tokens", tokens_first, "under"))
     for customer in found:
         under = getattr(customer, "under", ())

@@ -15,7 +15,7 @@ from monitoring import clocks, incidents, proxies, source_report
 from monitoring.health.base import STAYS_OPEN, Findings, NotUsed, Request, check, problem
 from monitoring.incidents import Condition, Severity
 from monitoring.source_report import FAILING_PERCENT, State
-from monitoring.source_statistics import BOUNDS_MS
+from monitoring.source_statistics import BOUNDS_MS, advice
 from phonebook.address_books import books as address_books
 from phonebook.imports import data_sets
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
@@ -233,8 +233,8 @@ def _failing(name: str, state: State) -> Findings:
             kind="source.failing",
             subject=name,
             title=f"Source failing: {name}",
-            summary=f"{count}Last failure: {last.reason}, at {periods.shown(last.at)}.",
-            hint=_sentence(last.hint) or "Run manage.py check_sources, which says what to correct.",
+            summary=f"{count}Last failure: {last.reason}, at {periods.shown(last.at)}. {_sentence(last.hint)}".strip(),
+            hint=advice(last.reason),
             severity=Severity.ALERT if state.is_failing else Severity.PASSING,
         )
 

@@ -78,8 +78,8 @@ def test_source_that_goes_on_failing_opens_an_incident(clock: Clock) -> None:
     checks.for_alerts()
     incident = only()
     assert (incident.kind, incident.subject, incident.title) == ("source.failing", KNOWS, f"Source failing: {KNOWS}")
-    assert incident.summary == "4 of 4 lookups failed. Last failure: auth, at 2026-03-09 14:25 UTC."
-    assert incident.hint == "Check the key."
+    assert incident.summary == "4 of 4 lookups failed. Last failure: auth, at 2026-03-09 14:25 UTC. Check the key."
+    assert incident.hint == "Correct the key, or ask the vendor to enable the account."
 
 
 def test_incident_of_a_source_ends_only_with_an_answer(clock: Clock) -> None:
