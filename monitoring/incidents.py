@@ -2,18 +2,20 @@
 
 A checker passes the conditions that it sees now to `report`, as often as it likes. Two may do so at the same time, on
 two hosts: each change of an incident is a guarded UPDATE, and the transaction in which it changed the row writes the
-notices.
+notices. Those of one kind that open, or end, in one check are reported together, in one notice to each recipient.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.forms.models import model_to_dict
 from django.urls import reverse
 from django.utils import timezone
@@ -27,6 +29,7 @@ from monitoring.models import Incident, Notice
 MAX_GAP = timedelta(minutes=15)
 #: Kinds of incidents in which searches fail or lack answers, or money is wrong. They are shown before all others.
 CRITICAL = frozenset({"searches.failing", "source.failing", "redis.unavailable", "audit.failed"})
+_kind = attrgetter("kind")
 
 
 class Severity(Enum):
@@ -70,16 +73,20 @@ def report(
     if subjects is not None:
         checked = checked.filter(subject__in=subjects)
     known = {(each.kind, each.subject): each for each in checked}
-    opened = closed = 0
+    opening, closing = [], []
     for key, condition in sorted(present.items()):
         incident = known.get(key) or (_begin(condition, now) if condition.severity is Severity.ALERT else None)
         if incident is not None:
             open_after_min = settings.ALERT_OPEN_AFTER_MIN if kinds[condition.kind] else 0
-            opened += _continue(incident, condition, timedelta(minutes=open_after_min), now)
+            if _continue(incident, condition, timedelta(minutes=open_after_min), now):
+                opening.append(incident)
     for key, incident in sorted(known.items()):
         if key not in present:
             close_after_min = settings.ALERT_CLOSE_AFTER_MIN if kinds[incident.kind] else 0
-            closed += _end(incident, timedelta(minutes=close_after_min), now)
+            if _may_end(incident, timedelta(minutes=close_after_min), now):
+                closing.append(incident)
+    opened = sum(_open(list(each), now) for _, each in groupby(opening, _kind))
+    closed = sum(_close(list(each), now) for _, each in groupby(closing, _kind))
     return opened, closed
 
 
@@ -100,7 +107,7 @@ def _begin(condition: Condition, now: datetime) -> Incident:
 
 
 def _continue(incident: Incident, condition: Condition, open_after: timedelta, now: datetime) -> bool:
-    """Update the incident; returns whether it has opened now."""
+    """Update the incident; returns whether it is to open now."""
     if incident.opened_at is None and now - incident.last_seen_at > MAX_GAP:
         incident.first_seen_at = now
     seen: dict[str, Any] = {
@@ -112,17 +119,20 @@ def _continue(incident: Incident, condition: Condition, open_after: timedelta, n
     }
     for name, value in seen.items():
         setattr(incident, name, value)
-    row = current().filter(pk=incident.pk)
-    row.update(**seen)
+    current().filter(pk=incident.pk).update(**seen)
     may_open = incident.opened_at is None and condition.severity is Severity.ALERT
-    if not may_open or now - incident.first_seen_at < open_after:
-        return False
-    with transaction.atomic():
-        if not row.filter(opened_at=None).update(opened_at=now):
-            return False
+    return may_open and now - incident.first_seen_at >= open_after
+
+
+@transaction.atomic
+def _open(found: list[Incident], now: datetime) -> int:
+    """Open those that no other checker has opened; returns how many. `found`: of one kind, by subject, so that two
+    checkers lock them in the same order."""
+    opened = [each for each in found if current().filter(pk=each.pk, opened_at=None).update(opened_at=now)]
+    for incident in opened:
         incident.opened_at = now
-        _notify(Notice.Event.INCIDENT_OPENED, incident, now)
-    return True
+    _notify(Notice.Event.INCIDENT_OPENED, opened, now)
+    return len(opened)
 
 
 def _line(text: str, length: int) -> str:
@@ -130,45 +140,68 @@ def _line(text: str, length: int) -> str:
     return " ".join(text.split())[:length]
 
 
-def _end(incident: Incident, close_after: timedelta, now: datetime) -> bool:
-    """Close the incident if its condition has been absent for long enough; returns whether it has closed now."""
-    # No row if another checker has seen the condition meanwhile.
-    unchanged = current().filter(pk=incident.pk, last_seen_at=incident.last_seen_at)
+def _may_end(incident: Incident, close_after: timedelta, now: datetime) -> bool:
+    """Whether the incident is open and its condition has been absent for long enough. Deletes one that never opened."""
     if incident.opened_at is None:
         with transaction.atomic():
             # Closed first, by a guarded UPDATE: Django's delete() reads the rows, and then deletes them by id alone.
-            if unchanged.filter(opened_at=None).update(closed_at=now):
+            if _unchanged(incident).filter(opened_at=None).update(closed_at=now):
                 incident.delete()
         return False
-    if now - incident.last_seen_at < close_after:
-        return False
-    with transaction.atomic():
-        if not unchanged.update(closed_at=now):
-            return False
+    return now - incident.last_seen_at >= close_after
+
+
+def _unchanged(incident: Incident) -> QuerySet[Incident]:
+    """No row if another checker has seen the condition meanwhile."""
+    return current().filter(pk=incident.pk, last_seen_at=incident.last_seen_at)
+
+
+@transaction.atomic
+def _close(found: list[Incident], now: datetime) -> int:
+    """As `_open`."""
+    closed = [each for each in found if _unchanged(each).update(closed_at=now)]
+    for incident in closed:
         incident.closed_at = now
-        _notify(Notice.Event.INCIDENT_RESOLVED, incident, now)
-    return True
+    _notify(Notice.Event.INCIDENT_RESOLVED, closed, now)
+    return len(closed)
 
 
-def _notify(event: str, incident: Incident, now: datetime) -> list[Notice]:
-    saved = incident if incident.pk else None
-    page, arguments = ("change", [saved.pk]) if saved else ("changelist", [])
+def _notify(event: str, found: list[Incident], now: datetime) -> list[Notice]:
+    """Write the notices of incidents of one kind: of several, one that lists them, and refers to the first."""
+    if not found:
+        return []
+    saved = found[0] if found[0].pk else None
+    data = _data(found[0])
+    if len(found) > 1:
+        data = {"kind": found[0].kind, "count": len(found), "incidents": [_data(each) for each in found]}
+    return notices.write(event=event, data=data, at=now, emails=settings.ALERT_EMAILS, incident=saved)
+
+
+def _data(incident: Incident) -> dict[str, Any]:
+    page, arguments = ("change", [incident.pk]) if incident.pk else ("changelist", [])
     path = reverse(f"admin:monitoring_incident_{page}", args=arguments)
-    data = {
+    return {
         "id": incident.pk,
         **model_to_dict(incident, ("kind", "subject", "title", "summary", "hint")),
         "opened_at": iso(incident.opened_at) if incident.opened_at else None,
         "closed_at": iso(incident.closed_at) if incident.closed_at else None,
         "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,
     }
-    return notices.write(event=event, data=data, at=now, emails=settings.ALERT_EMAILS, incident=saved)
+
+
+def notices_about(incident: Incident) -> QuerySet[Notice]:
+    """Its notices, and those that report it together with others of its kind: these refer to the first of them."""
+    together = Incident.objects.filter(kind=incident.kind)
+    opened = Q(event=Notice.Event.INCIDENT_OPENED, incident__in=together.filter(opened_at=incident.opened_at))
+    resolved = Q(event=Notice.Event.INCIDENT_RESOLVED, incident__in=together.filter(closed_at=incident.closed_at))
+    return Notice.objects.filter(opened | resolved if incident.closed_at else opened)
 
 
 def write_test_alert() -> list[Notice]:
     """A test alert to everything that gets alerts, due now."""
     now = timezone.now()
     test = Incident(kind="test", title="Test alert", summary="Alerts of this service arrive here.", opened_at=now)
-    return _notify(Notice.Event.TEST, test, now)
+    return _notify(Notice.Event.TEST, [test], now)
 
 
 def prune() -> int:

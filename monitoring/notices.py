@@ -36,6 +36,8 @@ _REFUSALS = (SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused)
 #: The `outcome` while a sender has claimed it; for CLAIM at most, if that sender dies.
 SENDING = "being sent"
 GIVEN_UP = "given up"
+#: Alerts that an e-mail about several names.
+MAX_LISTED = 20
 #: Failed notices, without those that are being sent.
 FAILED = Q(sent_at=None) & (Q(outcome=GIVEN_UP) | Q(outcome__startswith="failed"))
 
@@ -52,7 +54,8 @@ def write(
     about."""
     targets = [(Notice.Channel.EMAIL, address) for address in emails]
     targets += [(Notice.Channel.WEBHOOK, webhooks.label(url)) for url in settings.ALERT_WEBHOOK_URLS]
-    payload = json.dumps({"type": event, "timestamp": iso(at), "data": data}, ensure_ascii=False)
+    message_type = event.replace("incident.", "incidents.") if "incidents" in data else event
+    payload = json.dumps({"type": message_type, "timestamp": iso(at), "data": data}, ensure_ascii=False)
     common: Any = {"event": event, "payload": payload, "incident": incident, "created_at": at, "due_at": at}
     return Notice.objects.bulk_create(Notice(channel=channel, target=target, **common) for channel, target in targets)
 
@@ -146,9 +149,7 @@ def _deliver(notice: Notice) -> bool:
             return False
         mail.send_email(message(token, notice, to))
         return True
-    # Once the incident has ended, only the notice of its end is sent: the other must not arrive after it.
-    opened = notice.event == Notice.Event.INCIDENT_OPENED
-    if opened and notice.incident is not None and notice.incident.closed_at is not None:
+    if notice.event == Notice.Event.INCIDENT_OPENED and not _leave_out_ended(notice):
         return False
     if notice.channel == Notice.Channel.EMAIL:
         if notice.target not in settings.ALERT_EMAILS:
@@ -166,6 +167,22 @@ def _deliver(notice: Notice) -> bool:
         body=notice.payload.encode(),
     )
     return True
+
+
+def _leave_out_ended(notice: Notice) -> bool:
+    """Take incidents that have ended out of the payload of their opening; False if none is left. Only the notice of an
+    incident's end is sent then: the other must not arrive after it."""
+    payload = json.loads(notice.payload)
+    data = payload["data"]
+    found = data.get("incidents", [data])
+    ids = [each["id"] for each in found]
+    ended = set(Incident.objects.filter(pk__in=ids, closed_at__isnull=False).values_list("pk", flat=True))
+    left = [each for each in found if each["id"] not in ended]
+    if ended and left:
+        data.update(count=len(left), incidents=left)
+        notice.payload = json.dumps(payload, ensure_ascii=False)
+        notice.save(update_fields=["payload"])
+    return bool(left)
 
 
 def _settle(notice: Notice, outcome: str) -> str:
@@ -214,15 +231,25 @@ def alert_message(notice: Notice) -> EmailMessage:
     """Plain text with what the payload says. No part of a payload has a line break."""
     data = json.loads(notice.payload)["data"]
     resolved = notice.event == Notice.Event.INCIDENT_RESOLVED
+    found = data.get("incidents", [data])
+    if len(found) == 1:
+        [alert] = found
+        title, paragraphs = alert["title"], [f"{alert['title']}.", alert["summary"], alert["hint"], alert["url"]]
+        ended = "This alert has ended."
+    else:
+        title = f"{len(found)} alerts: {data['kind']}"
+        listed = [f"- {each['title']}" for each in found[:MAX_LISTED]]
+        more = f"And {len(found) - MAX_LISTED} more." if len(found) > MAX_LISTED else ""
+        paragraphs = ["\n".join(listed), more]
+        ended = "These alerts have ended."
+        alert = {"opened_at": min(each["opened_at"] for each in found), "closed_at": found[0]["closed_at"]}
     times = [
-        f"{what} {data[key].replace('T', ' ').replace('Z', ' UTC')}"
+        f"{what} {alert[key].replace('T', ' ').replace('Z', ' UTC')}"
         for what, key in (("Since", "opened_at"), ("Until", "closed_at"))
-        if data[key]
+        if alert[key]
     ]
-    ended = "This alert has ended." if resolved else ""
-    paragraphs = [ended, f"{data['title']}.", data["summary"], data["hint"], data["url"], "\n".join(times)]
     return EmailMessage(
-        subject=f"[Caller ID] {'Resolved: ' if resolved else ''}{data['title']}",
-        body="\n\n".join(filter(None, paragraphs)) + "\n",
+        subject=f"[Caller ID] {'Resolved: ' if resolved else ''}{title}",
+        body="\n\n".join(filter(None, [ended if resolved else "", *paragraphs, "\n".join(times)])) + "\n",
         to=[notice.target],
     )

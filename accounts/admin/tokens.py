@@ -215,7 +215,7 @@ class ApiTokenAdmin(TopUpAdmin):
             case "rotate":
                 context["initial"] = {"expires_at": obj.expires_at.isoformat()}
             case "move-credits":
-                context["form_options"] = {"targets": targets}
+                context |= {"initial": {"amount": obj.credits}, "form_options": {"targets": targets}}
             case "revoke":
                 movable = obj.credits > 0 and request.user.has_perm(MOVE_CREDITS)
                 context["form_options"] = {"targets": targets if movable else None}

@@ -102,7 +102,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
 
     def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
         can_view_notices = request.user.has_perm("monitoring.view_notice")
-        notices = obj.notices.order_by("pk")[:MAX_NOTICES] if can_view_notices else []
+        notices = incidents.notices_about(obj).order_by("pk")[:MAX_NOTICES] if can_view_notices else []
         return {
             "title": obj.title,
             "related": related_page(request, obj),

@@ -62,7 +62,9 @@ class NoticeAdmin(TokenRowsAdmin):
         what = "resolved" if notice.event == Notice.Event.INCIDENT_RESOLVED else "opened"
         if notice.incident is None:
             return notice.get_event_display()
-        return change_link("monitoring_incident", notice.incident.pk, f"{notice.incident.title} ({what})")
+        others = json.loads(notice.payload).get("data", {}).get("count", 1) - 1
+        title = f"{notice.incident.title} and {others:,} more" if others else notice.incident.title
+        return change_link("monitoring_incident", notice.incident.pk, f"{title} ({what})")
 
     @admin.display(description="message")
     def content(self, notice: Notice) -> str:
