@@ -123,6 +123,8 @@ class ImportBatch(models.Model):
     can_undo = models.BooleanField(default=False, help_text="Whether its changes are stored.")
     undone_at = models.DateTimeField(null=True)
     undone_by = models.CharField(max_length=150, blank=True)
+    undo = models.JSONField(null=True, help_text="The UndoResult, also of an undo that was interrupted.")
+    data_sets = models.JSONField(default=dict, help_text="By name: the Dataset row before the import, and after it.")
 
     class Meta:
         default_permissions = ("view",)
@@ -136,8 +138,10 @@ class ImportChange(models.Model):
     """A row that an import changed or removed, as it was before. Rows that the import added are those with its
     `import_batch` that have no ImportChange."""
 
-    batch = models.ForeignKey(ImportBatch, on_delete=models.CASCADE, related_name="changes")
+    # Without a constraint, which would cost an import more than the row itself.
+    batch = models.ForeignKey(ImportBatch, on_delete=models.CASCADE, related_name="changes", db_constraint=False)
     number = NumberField()
+    is_removed = models.BooleanField(default=False, help_text="The import removed the row.")
     previous = models.JSONField(help_text="The columns of the row before the import.")
 
     class Meta:

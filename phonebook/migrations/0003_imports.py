@@ -1,7 +1,8 @@
 import django.db.models.deletion
 import django.utils.timezone
-import phonebook.models
 from django.db import migrations, models
+
+import phonebook.models
 
 
 class Migration(migrations.Migration):
@@ -57,6 +58,16 @@ class Migration(migrations.Migration):
                 ("can_undo", models.BooleanField(default=False, help_text="Whether its changes are stored.")),
                 ("undone_at", models.DateTimeField(null=True)),
                 ("undone_by", models.CharField(blank=True, max_length=150)),
+                (
+                    "undo",
+                    models.JSONField(help_text="The UndoResult, also of an undo that was interrupted.", null=True),
+                ),
+                (
+                    "data_sets",
+                    models.JSONField(
+                        default=dict, help_text="By name: the Dataset row before the import, and after it."
+                    ),
+                ),
             ],
             options={
                 "verbose_name": "import",
@@ -79,11 +90,15 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("number", phonebook.models.NumberField()),
+                ("is_removed", models.BooleanField(default=False, help_text="The import removed the row.")),
                 ("previous", models.JSONField(help_text="The columns of the row before the import.")),
                 (
                     "batch",
                     models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="changes", to="phonebook.importbatch"
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="changes",
+                        to="phonebook.importbatch",
                     ),
                 ),
             ],
