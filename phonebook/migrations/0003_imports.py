@@ -56,6 +56,12 @@ class Migration(migrations.Migration):
                 ),
                 ("finished_at", models.DateTimeField(null=True)),
                 ("can_undo", models.BooleanField(default=False, help_text="Whether its changes are stored.")),
+                (
+                    "last_id",
+                    models.BigIntegerField(
+                        help_text="The table's last id before it: added rows have greater ones.", null=True
+                    ),
+                ),
                 ("undone_at", models.DateTimeField(null=True)),
                 ("undone_by", models.CharField(blank=True, max_length=150)),
                 (
