@@ -121,7 +121,9 @@ class ImportBatch(models.Model):
     seen_at = models.DateTimeField(null=True, help_text="When the process that works on it last reported.")
     finished_at = models.DateTimeField(null=True)
     can_undo = models.BooleanField(default=False, help_text="Whether its changes are stored.")
-    last_id = models.BigIntegerField(null=True, help_text="The table's last id before it: added rows have greater ones.")
+    last_id = models.BigIntegerField(
+        null=True, help_text="The table's last id before it: added rows have greater ones."
+    )
     undone_at = models.DateTimeField(null=True)
     undone_by = models.CharField(max_length=150, blank=True)
     undo = models.JSONField(null=True, help_text="The UndoResult, also of an undo that was interrupted.")
