@@ -49,6 +49,7 @@ _SIDEBAR = {
         _list("Rules", "gavel", "phonebook.numberrule", "support operator auditor"),
         _list("Contacts", "contacts", "phonebook.contact", "operator auditor"),
         _list("Complaints", "report", "phonebook.complaintday", "operator auditor"),
+        _list("Imports", "upload_file", "phonebook.importbatch", "operator auditor"),
     ],
     "Operators": [
         _list("Users", "person", "auth.user", "auditor"),

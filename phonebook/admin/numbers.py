@@ -76,6 +76,7 @@ class ImportedAdmin(NumberAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         cache_versions.bump([obj.number])
+        obj.import_batch = None  # no undo of an import changes the row any more
         super().save_model(request, obj, form, change)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:

@@ -1,5 +1,6 @@
 """The batches: what is recorded about each import, and for how long."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +10,7 @@ from django.db import DatabaseError
 from django.db.models import Max
 from django.utils import timezone
 
-from core import retention
+from core import numbers, retention
 from core.database_errors import describe
 from phonebook.imports.readers.base import Rejected, UnreadableFile
 from phonebook.imports.staging import Counts, TargetTable
@@ -24,6 +25,7 @@ UNDO_DAYS = 30
 #: A process that has not ended an import in this time was killed.
 _LONGEST = timedelta(days=1)
 INTERRUPTED = "Interrupted."
+_WAITING = (ImportBatch.State.CHECKING, ImportBatch.State.READY)
 
 #: Data sets that an import recorded, by name: the row before it, or None, and after it (ImportBatch.data_sets).
 Recorded = dict[str, list[dict[str, Any] | None]]
@@ -85,10 +87,31 @@ def prune() -> int:
     Returns how many batches and changes were deleted."""
     now = timezone.now()
     running = ImportBatch.objects.filter(state=ImportBatch.State.RUNNING, created_at__lt=now - _LONGEST)
-    running.filter(seen_at=None).update(**_failed(INTERRUPTED))
+    running.update(**_failed(INTERRUPTED))
     old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
+    old.filter(state__in=_WAITING).update(**_failed(f"Discarded after {UNDO_DAYS} days."))
     old.update(can_undo=False, content=None, faults=[])
-    changes = ImportChange.objects.filter(batch__in=old)
-    deleted = retention.delete_in_batches(changes, retention.PRUNE_ROWS)
+    deleted = retention.delete_in_batches(ImportChange.objects.filter(batch__in=old), retention.PRUNE_ROWS)
     expired = ImportBatch.objects.filter(created_at__lt=retention.oldest_kept())
     return deleted + retention.delete_in_batches(expired, retention.PRUNE_ROWS)
+
+
+def erase(erased: Collection[str]) -> dict[str, int]:
+    """Delete what the batches have about these numbers. Uploads that wait are discarded: they may contain one. Returns
+    how many rows were deleted or changed."""
+    discarded = _failed("Discarded, because a number was erased. Upload the file again.")
+    ImportBatch.objects.filter(state__in=_WAITING).update(**discarded)
+    cleared = ImportBatch.objects.exclude(content=None).update(content=None)
+    masks = {numbers.mask(number) for number in erased}
+    for batch in ImportBatch.objects.only("file_name", "error", "faults").iterator():
+        faults = [row for row in batch.faults if row["number"] not in masks and not _has(row["file"], erased)]
+        named = _has(batch.file_name + batch.error, erased)
+        if named or len(faults) < len(batch.faults):
+            texts = {"file_name": "", "error": ""} if named else {}
+            cleared += ImportBatch.objects.filter(pk=batch.pk).update(faults=faults, **texts)
+    deleted = ImportChange.objects.filter(number__in=map(int, erased)).delete()[0]
+    return {"import_changes": deleted, "imports": cleared}
+
+
+def _has(text: str, erased: Iterable[str]) -> bool:
+    return any(number in text for number in erased)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from django.conf import settings
-from django.db import Error, IntegrityError, connection, models, transaction
+from django.db import Error, connection, models, transaction
 
 from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
 from core.progress_bar import progress_bar
@@ -158,7 +158,8 @@ class StagingTables(ABC):
 
         On PostgreSQL others see all of a merge, or nothing. On SQLite, where searches write too, each part is a
         transaction, followed by a pause. All rows of one number are in one part, so that a search, which is for one
-        number, sees all of them or none. If interrupted there, the same import again does the rest.
+        number, sees all of them or none. If interrupted there, the same import again does the rest. What others write
+        there between the comparison and a part counts as later: a row that was added stays.
         """
         if not (counts.added or counts.changed or counts.removed):
             return
@@ -168,26 +169,31 @@ class StagingTables(ABC):
         if table.stamp:
             columns[table.stamp] = "CURRENT_TIMESTAMP"
         columns["import_batch"] = str(batch.pk)
-        insert = f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {', '.join(columns.values())} FROM merged"
-        assignments = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in table.key)
-        differs = self.differ(table, table.name, "excluded")
-        on_conflict = f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} WHERE {differs}"
+        insert = f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {', '.join(columns.values())}"
+        values = {column: value if column != value else f"m.{value}" for column, value in columns.items()}
+        assignments = ", ".join(f"{column} = {value}" for column, value in values.items() if column not in table.key)
+        differs = f"{table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
+        is_stored = f"EXISTS (SELECT 1 FROM {table.name} t WHERE {table.same_key('t', 'm')})"
         with progress_bar(desc="merging", total=total, unit=" rows") as bar:
             for where, done in self.parts(table, total):
+                part = f"(SELECT * FROM merged WHERE {where}) m"
                 with transaction.atomic():
                     if counts.removed:
-                        deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
-                        removed = f"{table.model._meta.pk.column} IN ({deleted})"
+                        removed = f"{table.model._meta.pk.column} IN (SELECT deleted FROM {part})"
                         if batch.can_undo:
                             self._store(table, batch, f"{table.name} t WHERE t.{removed}", is_removed=True)
                         run(f"DELETE FROM {table.name} WHERE {removed}")
-                    written = f"{insert} WHERE deleted IS NULL AND {where}"
-                    if stored or not _insert_new(written):
+                    if counts.changed:
+                        changed = (
+                            f"m.deleted IS NULL AND {table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
+                        )
                         if batch.can_undo:
-                            part = f"(SELECT * FROM merged WHERE deleted IS NULL AND {where}) m"
-                            rows = f"{part} JOIN {table.name} t ON {table.same_key('t', 'm')}"
-                            self._store(table, batch, f"{rows} WHERE {self.differ(table, 't', 'm')}", is_removed=False)
-                        run(f"{written} {on_conflict}")
+                            self._store(table, batch, f"{part}, {table.name} t WHERE {changed}", is_removed=False)
+                        run(f"UPDATE {table.name} AS t SET {assignments} FROM {part} WHERE {changed}")
+                    if counts.added:
+                        # On SQLite somebody may have added one since.
+                        is_new = f"AND NOT {is_stored}" if stored or self.merges_in_parts else ""
+                        run(f"{insert} FROM {part} WHERE m.deleted IS NULL {is_new}")
                 if self.merges_in_parts:
                     self.committed = done
                 bar.update(done - bar.n)
@@ -217,14 +223,6 @@ class StagingTables(ABC):
     def _create(self, name: str, definition: str, parameters: Sequence[Any] = ()) -> None:
         self._created.append(name)
         run(f"CREATE TEMPORARY TABLE {name} {definition}", parameters)
-
-
-def _insert_new(insert: str) -> bool:
-    """Add the rows, unless one exists. Without ON CONFLICT, PostgreSQL takes a third less time."""
-    with suppress(IntegrityError), transaction.atomic():  # somebody may have added one of the keys since
-        run(insert)
-        return True
-    return False
 
 
 class PostgreSQLTables(StagingTables):
@@ -259,7 +257,7 @@ class PostgreSQLTables(StagingTables):
             yield
 
     def lock_writers(self, table: TargetTable) -> None:
-        run(f"LOCK TABLE {table.name} IN SHARE ROW EXCLUSIVE MODE")
+        run(f"LOCK TABLE {table.name} IN EXCLUSIVE MODE")
 
     def typed(self, value: str, kind: str) -> str:
         return f"CAST({value} AS {kind})"

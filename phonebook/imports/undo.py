@@ -8,9 +8,11 @@ that remain after an undo are of rows that were left; an interrupted undo contin
 
 from dataclasses import asdict, dataclass
 
+from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import connection, transaction
 from django.utils import timezone
 
+from core import history
 from core.db import fetch_one, run, yield_to_writers
 from phonebook.imports import data_sets
 from phonebook.imports.batches import MAX_CHANGES, UNDO_DAYS
@@ -20,6 +22,8 @@ from phonebook.imports.staging import StagingTables, Tables, TargetTable
 from phonebook.models import ImportBatch, ImportChange
 
 TABLES: dict[str, TargetTable] = {ImportBatch.Kind.CONTACTS: CONTACTS, ImportBatch.Kind.COMPLAINTS: COMPLAINTS}
+#: Rows that were left, on the page of an import.
+MAX_LISTED = 20
 _CHANGES = ImportChange._meta.db_table
 
 
@@ -96,6 +100,27 @@ def undo(*, batch_id: int, by: str, wait: bool = True) -> UndoResult:
     if batch.kind == ImportBatch.Kind.COMPLAINTS:
         drop_unused_subjects()
     return done
+
+
+def left(batch: ImportBatch) -> list[tuple[int, str]]:
+    """Of the rows that the import changed or removed, the first that its undo left: the number, and why."""
+    table, found = TABLES[batch.kind], []
+    for change in batch.changes.order_by("number", "pk")[:MAX_LISTED]:
+        key = {column: change.previous[column] for column in table.key}
+        row = table.model._default_manager.filter(**key).values("import_batch").first()
+        if row is None:
+            why = "deleted since"
+        elif row["import_batch"]:
+            why = f"changed by import {row['import_batch']}"
+        else:
+            why = "changed in the console or by an address book"
+        found.append((change.number, why))
+    return found
+
+
+def record(batch: ImportBatch, result: UndoResult, *, user: AbstractBaseUser | None = None) -> None:
+    """Record the undo in the History. `user` None: whoever runs this command."""
+    history.record(action=history.Action.CHANGE, target=batch, message=f"Undone: rows {result}.", user=user)
 
 
 def _undoable(batch_id: int) -> ImportBatch:
