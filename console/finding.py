@@ -1,7 +1,8 @@
 """Search over the whole console: pages, customers, tokens, ledger entries, requests, numbers, users and sources.
 
 Every kind of result needs the permission of its page, and shows at most MAX_SHOWN results. Customers, tokens and users
-are found by the search of their own lists; the other kinds read a table through an index.
+are found by the search of their own lists; the names of contacts are read until the statement times out; the other
+kinds read a table through an index.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,9 +37,12 @@ from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from phonebook import rules
 from phonebook.admin.base import number_prefix
+from phonebook.admin.numbers import named
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 MAX_SHOWN = 10
+#: Characters of a part of a contact's name.
+MIN_NAME = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,18 @@ def _numbered(title: str, model: type[Any], name: str, details: Callable[[Any], 
     return _Kind(title, "number", model, find)
 
 
+def _contacts(search: _Search) -> Iterable[Result]:
+    """By number, or by a part of the name."""
+    if search.number is not None:
+        rows = Contact.objects.filter(number=search.number)
+    elif number_prefix(search.text) or len(search.text) < MIN_NAME:
+        return
+    else:
+        rows = named(search.text, Contact.objects.all())[: MAX_SHOWN + 1]
+    for row in rows:
+        yield _result(row, row.name, row.location, title=f"Contact {numbers.formatted(str(row.number))}")
+
+
 def _pages(search: _Search) -> Iterable[Result]:
     text = search.text.casefold()
     return (Result(*page) for page in pages.of_user(search.request) if text in page[0].casefold())
@@ -219,7 +235,7 @@ _KINDS = (
     _Kind("Ledger", "request id or reference", CreditEntry, _entries),
     _Kind("Request log", "request id or number", RequestLogEntry, _requests),
     _Kind("Rules", "number, or prefix with +", NumberRule, _rules),
-    _numbered("Contacts", Contact, "Contact", lambda row: (row.name, row.location)),
+    _Kind("Contacts", "number or part of the name", Contact, _contacts),
     _numbered("Complaints", ComplaintDay, "Complaints about", lambda row: (row.source, str(row.day), str(row.total))),
     _Kind("Sources", "name", Source, _sources),
     _listed("Users", "name or e-mail address", User, lambda row: (row.email, "" if row.is_active else "inactive")),

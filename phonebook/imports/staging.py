@@ -173,6 +173,7 @@ class StagingTables(ABC):
         values = {column: value if column != value else f"m.{value}" for column, value in columns.items()}
         assignments = ", ".join(f"{column} = {value}" for column, value in values.items() if column not in table.key)
         differs = f"{table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
+        differs = f"{table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
         is_stored = f"EXISTS (SELECT 1 FROM {table.name} t WHERE {table.same_key('t', 'm')})"
         with progress_bar(desc="merging", total=total, unit=" rows") as bar:
             for where, done in self.parts(table, total):
@@ -184,9 +185,7 @@ class StagingTables(ABC):
                             self._store(table, batch, f"{table.name} t WHERE t.{removed}", is_removed=True)
                         run(f"DELETE FROM {table.name} WHERE {removed}")
                     if counts.changed:
-                        changed = (
-                            f"m.deleted IS NULL AND {table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
-                        )
+                        changed = f"m.deleted IS NULL AND {differs}"
                         if batch.can_undo:
                             self._store(table, batch, f"{part}, {table.name} t WHERE {changed}", is_removed=False)
                         run(f"UPDATE {table.name} AS t SET {assignments} FROM {part} WHERE {changed}")
