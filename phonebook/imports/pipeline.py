@@ -151,11 +151,8 @@ class Import(ABC):
                     raise UnreadableFile(f"{', '.join(self._file_names)}: no valid row")
                 self._drop_repeated()
                 self.derive_merged(valid)
-                if self.batch is None:
-                    self.tables.compare(self.table, result)
-                else:
-                    self.tables.lock_writers(self.table)
-                    self.tables.compare(self.table, result)
+                self.tables.compare(self.table, result)
+                if self.batch is not None:
                     batches.begin_merge(self.batch, self.table, result)
                     self.tables.merge(self.table, result, self.batch)
                     self.batch.data_sets = self.record(valid)

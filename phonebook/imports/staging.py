@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from django.conf import settings
-from django.db import Error, connection, models, transaction
+from django.db import Error, IntegrityError, connection, models, transaction
 
 from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
 from core.progress_bar import progress_bar
@@ -81,16 +81,14 @@ class StagingTables(ABC):
     collation = ""
     #: SQL: the function that makes a JSON object.
     json_object: str
+    #: SQL: so that nobody else changes the rows `t` before the end of the transaction.
+    lock_rows = ""
 
     @staticmethod
     @abstractmethod
     def lock(table: TargetTable, *, wait: bool = True) -> AbstractContextManager[None]:
         """Imports into one table take turns: they never deadlock, and each counts what it did. On PostgreSQL what
         happens inside is one transaction. Raises LockNotAvailable if it would have to wait, unless `wait`."""
-
-    @abstractmethod
-    def lock_writers(self, table: TargetTable) -> None:
-        """Let nobody else write into the table before the end of the transaction, where a merge is one."""
 
     @abstractmethod
     def typed(self, value: str, kind: str) -> str:
@@ -103,6 +101,11 @@ class StagingTables(ABC):
     @abstractmethod
     def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
         """Insert rows with `width` columns. Other connections need not wait for it."""
+
+    @abstractmethod
+    def _store_and_change(self, table: TargetTable, batch: ImportBatch, part: str, differs: str, change: str) -> None:
+        """Store the rows that differ from the `part` of `merged`, and `change` these rows: none that another process
+        has changed in between."""
 
     @abstractmethod
     def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
@@ -151,15 +154,15 @@ class StagingTables(ABC):
         counts.added, counts.unchanged = written - stored, stored - counts.changed
 
     def merge(self, table: TargetTable, counts: Counts, batch: ImportBatch) -> None:
-        """Merge `merged` into `table`, as it was compared. Call it in `lock`, and after `lock_writers`.
+        """Merge `merged` into `table`, as it was compared. Call it in `lock`.
 
         The rows that it adds or changes get the `batch`; if that `can_undo`, those that it changes or removes are
         stored first, as ImportChange.
 
         On PostgreSQL others see all of a merge, or nothing. On SQLite, where searches write too, each part is a
         transaction, followed by a pause. All rows of one number are in one part, so that a search, which is for one
-        number, sees all of them or none. If interrupted there, the same import again does the rest. What others write
-        there between the comparison and a part counts as later: a row that was added stays.
+        number, sees all of them or none. If interrupted there, the same import again does the rest.
+        On both, what others write between the comparison and a part counts as later: a row that was added stays.
         """
         if not (counts.added or counts.changed or counts.removed):
             return
@@ -172,8 +175,7 @@ class StagingTables(ABC):
         insert = f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {', '.join(columns.values())}"
         values = {column: value if column != value else f"m.{value}" for column, value in columns.items()}
         assignments = ", ".join(f"{column} = {value}" for column, value in values.items() if column not in table.key)
-        differs = f"{table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
-        differs = f"{table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
+        differs = f"m.deleted IS NULL AND {table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
         is_stored = f"EXISTS (SELECT 1 FROM {table.name} t WHERE {table.same_key('t', 'm')})"
         with progress_bar(desc="merging", total=total, unit=" rows") as bar:
             for where, done in self.parts(table, total):
@@ -182,27 +184,28 @@ class StagingTables(ABC):
                     if counts.removed:
                         removed = f"{table.model._meta.pk.column} IN (SELECT deleted FROM {part})"
                         if batch.can_undo:
-                            self._store(table, batch, f"{table.name} t WHERE t.{removed}", is_removed=True)
+                            rows = f"{table.name} t WHERE t.{removed} {self.lock_rows}"
+                            run(self._store(table, batch, rows, is_removed=True))
                         run(f"DELETE FROM {table.name} WHERE {removed}")
                     if counts.changed:
-                        changed = f"m.deleted IS NULL AND {differs}"
+                        change = f"UPDATE {table.name} AS t SET {assignments} FROM {part}"
                         if batch.can_undo:
-                            self._store(table, batch, f"{part}, {table.name} t WHERE {changed}", is_removed=False)
-                        run(f"UPDATE {table.name} AS t SET {assignments} FROM {part} WHERE {changed}")
+                            self._store_and_change(table, batch, part, differs, change)
+                        else:
+                            run(f"{change} WHERE {differs}")
                     if counts.added:
-                        # On SQLite somebody may have added one since.
                         is_new = f"AND NOT {is_stored}" if stored or self.merges_in_parts else ""
-                        run(f"{insert} FROM {part} WHERE m.deleted IS NULL {is_new}")
+                        _add(f"{insert} FROM {part} WHERE m.deleted IS NULL {is_new}")
                 if self.merges_in_parts:
                     self.committed = done
                 bar.update(done - bar.n)
                 yield_to_writers()
         self.optimize(table.name)
 
-    def _store(self, table: TargetTable, batch: ImportBatch, rows: str, *, is_removed: bool) -> None:
-        """Store rows of `table`, which is `t` in the SQL `rows`, as they are before the import."""
+    def _store(self, table: TargetTable, batch: ImportBatch, rows: str, *, is_removed: bool) -> str:
+        """SQL: store rows of `table`, which is `t` in the SQL `rows`, as they are before the import."""
         previous = ", ".join(f"'{column}', t.{column}" for column in table.restored)
-        run(
+        return (
             f"INSERT INTO {ImportChange._meta.db_table} (batch_id, number, is_removed, previous) "
             f"SELECT {batch.pk}, t.number, {is_removed}, {self.json_object}({previous}) FROM {rows}"
         )
@@ -224,6 +227,15 @@ class StagingTables(ABC):
         run(f"CREATE TEMPORARY TABLE {name} {definition}", parameters)
 
 
+def _add(insert: str) -> None:
+    """Without ON CONFLICT, PostgreSQL takes a third less time. A row that somebody has added since stays."""
+    try:
+        with transaction.atomic():
+            run(insert)
+    except IntegrityError:
+        run(f"{insert} ON CONFLICT DO NOTHING")
+
+
 class PostgreSQLTables(StagingTables):
     """Rows are copied by COPY, and merged in one transaction."""
 
@@ -232,6 +244,7 @@ class PostgreSQLTables(StagingTables):
     # Sorting by bytes takes a fraction of the time of sorting by a language's rules.
     collation = ' COLLATE "C"'
     json_object = "jsonb_build_object"
+    lock_rows = "FOR UPDATE OF t"
 
     def __enter__(self) -> Self:
         if not settings.SERVING:  # a page keeps its limit
@@ -255,15 +268,20 @@ class PostgreSQLTables(StagingTables):
                 raise LockNotAvailable
             yield
 
-    def lock_writers(self, table: TargetTable) -> None:
-        run(f"LOCK TABLE {table.name} IN EXCLUSIVE MODE")
-
     def typed(self, value: str, kind: str) -> str:
         return f"CAST({value} AS {kind})"
 
     def optimize(self, name: str, index: str = "") -> None:
         """By statistics: PostgreSQL hashes and sorts, and needs no index."""
         run(f"ANALYZE {name}")
+
+    def _store_and_change(self, table: TargetTable, batch: ImportBatch, part: str, differs: str, change: str) -> None:
+        pk = table.model._meta.pk.column
+        run(
+            f"WITH old AS MATERIALIZED (SELECT t.* FROM {part}, {table.name} t WHERE {differs} {self.lock_rows}), "
+            f"stored AS ({self._store(table, batch, 'old t', is_removed=False)}) "
+            f"{change}, old WHERE m.deleted IS NULL AND {table.same_key('old', 'm')} AND t.{pk} = old.{pk}"
+        )
 
     def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
         yield "1 = 1", rows
@@ -298,15 +316,16 @@ class SQLiteTables(StagingTables):
                 raise LockNotAvailable from None
             yield
 
-    def lock_writers(self, table: TargetTable) -> None:
-        """Each part is a transaction of the only writer."""
-
     def typed(self, value: str, kind: str) -> str:
         return value
 
     def optimize(self, name: str, index: str = "") -> None:
         if index:
             run(f"CREATE INDEX {name}_index ON {name} ({index})")
+
+    def _store_and_change(self, table: TargetTable, batch: ImportBatch, part: str, differs: str, change: str) -> None:
+        run(self._store(table, batch, f"{part}, {table.name} t WHERE {differs}", is_removed=False))
+        run(f"{change} WHERE {differs}")
 
     def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
         """Each part begins with the first row of a number, at every CHUNK_ROWS rows or a little before."""

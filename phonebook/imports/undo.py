@@ -82,7 +82,6 @@ def undo(*, batch_id: int, by: str, wait: bool = True) -> UndoResult:
         batch = _undoable(batch_id)
         batch.state, batch.undone_by = ImportBatch.State.UNDOING, by
         batch.save(update_fields=["state", "undone_by"])
-        tables.lock_writers(table)
         result = _compare(tables, table, batch)
         done = UndoResult(**batch.undo) if batch.undo else UndoResult(left=_lost(batch, result))
         for where, _ in tables.parts(table, fetch_one("SELECT count(*) FROM merged")[0]):
