@@ -13,6 +13,7 @@ from core.hashing import keyed_hash
 from core.retention import update_in_batches
 from monitoring import request_log
 from phonebook import cache_versions, suppression
+from phonebook.imports import batches
 from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
 from phonebook.imports.contacts import CONTACTS
 from phonebook.imports.staging import Tables
@@ -36,7 +37,7 @@ def erase(numbers: Iterable[str], *, block: bool = False) -> dict[str, int | boo
     deleted = _delete(numbers, block=block)
     return {
         **deleted,
-        "subjects": drop_unused_subjects() if deleted["complaint_days"] else 0,
+        "subjects": drop_unused_subjects() if deleted["complaint_days"] or deleted["import_changes"] else 0,
         "admin_entries": _erase_from_history(frozenset(numbers)),
         **_erase_from_ledger(numbers),
         "requests": request_log.erase(numbers),
@@ -55,10 +56,11 @@ def _delete(numbers: Sequence[str], *, block: bool) -> dict[str, int]:
     with Tables.lock(CONTACTS), Tables.lock(COMPLAINTS), transaction.atomic():
         # In the same transaction, so that cached vendor answers are invalid at the same moment in every process.
         (suppression.suppress if block else cache_versions.bump)(numbers)
-        return {
+        deleted = {
             name: model._default_manager.filter(number__in=map(int, numbers)).delete()[0]
             for name, model in known.items()
         }
+        return deleted | batches.erase(numbers)
 
 
 def _erase_from_ledger(numbers: Sequence[str]) -> dict[str, int]:

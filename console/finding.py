@@ -2,7 +2,8 @@
 
 The search page and the palette (find.js), which is on every page, send their text here.
 Every kind of result needs the permission of its page, and shows at most MAX_SHOWN results. Customers, tokens and users
-are found by the search of their own lists; the other kinds read a table through an index.
+are found by the search of their own lists; the names of contacts are read until the statement times out; the other
+kinds read a table through an index.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,11 +38,14 @@ from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from phonebook import rules
 from phonebook.admin.base import number_prefix
+from phonebook.admin.numbers import named
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 MAX_SHOWN = 10
 #: Tokens under a customer.
 MAX_UNDER = 3
+#: Characters of a part of a contact's name.
+MIN_NAME = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,8 @@ def _customers(search: _Search) -> Iterable[Result]:
     found = _rows(Customer, search)[: MAX_SHOWN + 1]
     if admin.site.get_model_admin(ApiToken).has_view_permission(search.request):
         has_text = Case(When(name__icontains=search.text, then=0), default=1)
-        tokens_first = ApiToken.objects.order_by(has_text, F("last_charged_at").desc(nulls_last=True), "-pk")[:MAX_UNDER]
+        last_charged = F("last_charged_at").desc(nulls_last=True)
+        tokens_first = ApiToken.objects.order_by(has_text, last_charged, "-pk")[:MAX_UNDER]
         prefetch_related_objects(found, Prefetch("tokens", tokens_first, "under"))
     for customer in found:
         under = getattr(customer, "under", ())
@@ -192,6 +197,18 @@ def _numbered(title: str, model: type[Any], name: str, details: Callable[[Any], 
                 yield _result(row, *details(row), title=title)
 
     return _Kind(title, "number", model, find)
+
+
+def _contacts(search: _Search) -> Iterable[Result]:
+    """By number, or by a part of the name."""
+    if search.number is not None:
+        rows = Contact.objects.filter(number=search.number)
+    elif number_prefix(search.text) or len(search.text) < MIN_NAME:
+        return
+    else:
+        rows = named(search.text, Contact.objects.all())[: MAX_SHOWN + 1]
+    for row in rows:
+        yield _result(row, row.name, row.location, title=f"Contact {numbers.formatted(str(row.number))}")
 
 
 def _pages(search: _Search) -> Iterable[Result]:
@@ -255,7 +272,7 @@ _KINDS = (
     _Kind("Ledger", "request id or reference", CreditEntry, _entries),
     _Kind("Request log", "request id or number", RequestLogEntry, _requests),
     _Kind("Rules", "number, or prefix with +", NumberRule, _rules),
-    _numbered("Contacts", Contact, "Contact", lambda row: (row.name, row.location)),
+    _Kind("Contacts", "number or part of the name", Contact, _contacts),
     _numbered("Complaints", ComplaintDay, "Complaints about", lambda row: (row.source, str(row.day), str(row.total))),
     _Kind("Sources", "name", Source, _sources),
     _Kind("Users", "name or e-mail address", User, _users),

@@ -79,6 +79,7 @@ _SIDEBAR = {
         _list("Rules", "gavel", "phonebook.numberrule", "support operator auditor", "blacklist whitelist"),
         _list("Contacts", "contacts", "phonebook.contact", "operator auditor", "names address book"),
         _list("Complaints", "report", "phonebook.complaintday", "operator auditor", "spam robocalls"),
+        _list("Imports", "upload_file", "phonebook.importbatch", "operator auditor", "undo uploads"),
     ],
     "Operators": [
         _list("Users", "person", "auth.user", "auditor", "staff operators accounts"),

@@ -23,6 +23,8 @@ class Contact(models.Model):
     # The address book that the row was published from, and whose next synchronization may change or delete it
     # (phonebook.address_books). NULL: imported, or entered in the console.
     book = models.CharField("address book", max_length=32, null=True, editable=False)
+    # The ImportBatch that wrote the row last; NULL: an earlier import, or a change in the console since.
+    import_batch = models.IntegerField(null=True, editable=False)
 
     def __str__(self) -> str:
         return str(self.number)
@@ -86,6 +88,69 @@ class Country(models.Model):
         verbose_name_plural = "countries"
 
 
+class ImportBatch(models.Model):
+    """One import of contacts or complaints, by a command or in the console: who, when, from which file, what it did,
+    and, while `can_undo`, what its undo needs (ImportChange). Personal data: file names, faults and the upload itself
+    stay in this table, and never reach a log or the History."""
+
+    class Kind(models.TextChoices):
+        CONTACTS = "contacts", "Contacts"
+        COMPLAINTS = "complaints", "Complaints"
+
+    class State(models.TextChoices):
+        CHECKING = "checking", "Checking the file"
+        READY = "ready", "Waiting for confirmation"
+        RUNNING = "running", "Running"
+        DONE = "done", "Done"
+        FAILED = "failed", "Failed"
+        UNDOING = "undoing", "Being undone"
+        UNDONE = "undone", "Undone"
+
+    kind = models.CharField(max_length=16, choices=Kind)
+    state = models.CharField(max_length=16, choices=State)
+    by = models.CharField(max_length=150, blank=True, help_text="The user's name; empty: a command.")
+    file_name = models.CharField(max_length=255, blank=True, help_text="Of several files, the first one's.")
+    options = models.JSONField(default=dict, help_text="Of the import, such as the region.")
+    content = models.BinaryField(null=True, help_text="The upload, until it is imported or discarded.")
+    counts = models.JSONField(default=dict, help_text="The ImportResult; of a preview, what would change.")
+    faults = models.JSONField(default=list, help_text="The first rejected rows: line and reason.")
+    error = models.CharField(max_length=500, blank=True)
+    rows_done = models.BigIntegerField(default=0)
+    rows_total = models.BigIntegerField(null=True, help_text="Empty while it is not known.")
+    created_at = models.DateTimeField(default=timezone.now)
+    seen_at = models.DateTimeField(null=True, help_text="When the process that works on it last reported.")
+    finished_at = models.DateTimeField(null=True)
+    can_undo = models.BooleanField(default=False, help_text="Whether its changes are stored.")
+    last_id = models.BigIntegerField(
+        null=True, help_text="The table's last id before it: added rows have greater ones."
+    )
+    undone_at = models.DateTimeField(null=True)
+    undone_by = models.CharField(max_length=150, blank=True)
+    undo = models.JSONField(null=True, help_text="The UndoResult, also of an undo that was interrupted.")
+    data_sets = models.JSONField(default=dict, help_text="By name: the Dataset row before the import, and after it.")
+
+    class Meta:
+        default_permissions = ("view",)
+        verbose_name, verbose_name_plural = "import", "imports"
+
+    def __str__(self) -> str:
+        return f"Import {self.pk}"
+
+
+class ImportChange(models.Model):
+    """A row that an import changed or removed, as it was before. Rows that the import added are those with its
+    `import_batch` that have no ImportChange."""
+
+    # Without a constraint, which would cost an import more than the row itself.
+    batch = models.ForeignKey(ImportBatch, on_delete=models.CASCADE, related_name="changes", db_constraint=False)
+    number = NumberField()
+    is_removed = models.BooleanField(default=False, help_text="The import removed the row.")
+    previous = models.JSONField(help_text="The columns of the row before the import.")
+
+    class Meta:
+        default_permissions = ()
+
+
 class ComplaintSubject(models.Model):
     """The subject of complaints as their source calls it. There are few, so a reference has 16 bits."""
 
@@ -108,6 +173,8 @@ class ComplaintDay(models.Model):
     subject = models.ForeignKey(
         ComplaintSubject, on_delete=models.DO_NOTHING, null=True, blank=True, db_constraint=False, db_index=False
     )
+    # The ImportBatch that wrote the row last; NULL: an earlier import, or a change in the console since.
+    import_batch = models.IntegerField(null=True, editable=False)
 
     class Meta:
         verbose_name, verbose_name_plural = "complaint count", "complaints"

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
@@ -59,23 +59,27 @@ class ComplaintDayForm(PhoneNumberForm):
 
 
 class ImportedAdmin(NumberAdmin):
-    """Rows that imports write, possibly millions: they are searched only by number. A correction invalidates the cached
+    """Rows that imports write, possibly millions: they are sorted only by number. A correction invalidates the cached
     vendor answers of its number, in the same transaction: Django's pages of one row have one, its actions do not."""
 
     sortable_by, search_fields = ("phone",), ("number",)
     search_help_text = "Number prefix, e.g. 4930"
+    searches_names = False
     warning = (
         "A later import of this number overwrites your changes and restores what you delete. "
         "Rules override all sources and imports."
     )
 
     def search_problem(self, text: str) -> str:
-        if text.strip() and not number_prefix(text):
-            return "Only numbers can be searched here. Enter a number prefix with country code, e.g. 4930."
+        is_name = self.searches_names and any(map(str.isalpha, text))
+        if text.strip() and not number_prefix(text) and not is_name:
+            what = "Only numbers and names" if self.searches_names else "Only numbers"
+            return f"{what} can be searched here. Enter a number prefix with country code, e.g. 4930."
         return super().search_problem(text)
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         cache_versions.bump([obj.number])
+        obj.import_batch = None  # no undo of an import changes the row any more
         super().save_model(request, obj, form, change)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
@@ -94,16 +98,36 @@ class DatedNumberAdmin(NumberAdmin):
     updated = column(lambda row: f"{row.updated_at:%Y-%m-%d %H:%M}", "updated (UTC)", "updated_at")
 
 
+def named(text: str, rows: QuerySet) -> QuerySet:
+    """The contacts whose name contains the text, in any case (on SQLite only of A to Z), by number. Reads all rows, if
+    few match."""
+    return rows.filter(name__icontains=text.strip()).order_by("number")
+
+
 @admin.register(Contact)
 class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
     """A contact from an address book that is changed here becomes the operator's own, which no synchronization
     changes."""
 
     form = ContactForm
+    search_help_text = "Number prefix, e.g. 4930, or part of a name"
+    searches_names = True
     list_display = ("phone", "name", "location", "address_book", "updated")
     warning = f"{ImportedAdmin.warning} Address books do not change what is saved here, but restore what is deleted."
     fieldsets = ((None, {"fields": ("number", "name", "location"), "description": warning}),)
     address_book = column(lambda contact: contact.book or "-", "address book")
+
+    def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
+        """As NumberAdmin's, but names are searched once, for a page of them: there is no index for a part of one."""
+        if not search_term or number_prefix(search_term):
+            return super().get_search_results(request, queryset, search_term)
+        try:
+            keys = list(named(search_term, queryset).values_list("pk", flat=True)[: self.list_per_page + 1])
+        except OperationalError:
+            message = "The search by name timed out: there are too many contacts. Enter a number prefix, e.g. 4930."
+            self.message_user(request, message, messages.ERROR)
+            return queryset.none(), False
+        return queryset.filter(pk__in=keys), False
 
     def save_model(self, request: HttpRequest, obj: Contact, form: forms.ModelForm, change: bool) -> None:
         obj.book = None

@@ -9,12 +9,12 @@ from django.conf import settings
 
 from core.db import fetch, fetch_one
 from core.retention import PRUNE_ROWS, delete_in_batches
-from phonebook.imports import data_sets, formats
+from phonebook.imports import batches, data_sets, formats
 from phonebook.imports.formats import Format
 from phonebook.imports.pipeline import LINE_BITS, Import, ReplacedDay, is_loss
 from phonebook.imports.readers.base import WHOLE_COUNT, UnreadableFile
 from phonebook.imports.staging import NOT_DELETED, Tables, TargetTable
-from phonebook.models import MAX_COUNT, ComplaintDay, ComplaintSubject
+from phonebook.models import MAX_COUNT, ComplaintDay, ComplaintSubject, ImportBatch, ImportChange
 
 #: A file with a different subject in every row must not fill the table.
 MAX_SUBJECTS = 1000
@@ -26,11 +26,12 @@ class ComplaintImport(Import):
 
     A block list (PhoneBlock) has numbers instead of days: it replaces the numbers that it names, and with `full` its
     source's whole list. `source`: None: the format's. `today` is in UTC. Rows of days before `oldest_day` are skipped,
-    except a block list's. Also raises UnreadableFile if files do not go together, or, unless `allow_loss`, if there are
-    fewer than half of the `expected_rows`, or a day or list would lose more than half of its numbers: most often the
-    file is only a part of it.
+    except a block list's. `recorded_as`: name and version of the data set that the file is. Also raises UnreadableFile
+    if files do not go together, or, unless `allow_loss`, if there are fewer than half of the `expected_rows`, or a day
+    or list would lose more than half of its numbers: most often the file is only a part of it.
     """
 
+    kind = ImportBatch.Kind.COMPLAINTS
     table = COMPLAINTS
     formats = formats.COMPLAINTS
     columns = {
@@ -49,9 +50,11 @@ class ComplaintImport(Import):
         allow_loss: bool = False,
         oldest_day: date | None = None,
         expected_rows: int = 0,
+        recorded_as: tuple[str, str] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
+        self._recorded_as = recorded_as
         self._today, self._source, self._oldest_day = today, source, oldest_day
         self._full, self._allow_loss, self._expected_rows = full, allow_loss, expected_rows
         #: The source of the block list; empty for other files.
@@ -91,11 +94,19 @@ class ComplaintImport(Import):
         if not self._allow_loss:
             self._require_no_loss()
 
-    def record(self, valid: int) -> None:
+    def recorded_options(self) -> dict[str, Any]:
+        own = {"source": self._source, "full": self._full, "allow_loss": self._allow_loss}
+        return {**super().recorded_options(), **own}
+
+    def record(self, valid: int) -> batches.Recorded:
+        recorded = {}
+        if self._recorded_as:
+            name, version = self._recorded_as
+            recorded = data_sets.record(name, version, rows=valid)
         if self._list:
-            data_sets.record(data_sets.list_name(self._list), str(self.result.version or 0), rows=valid)
-        else:
-            data_sets.record_days(self.result.days)
+            name, version = data_sets.list_name(self._list), str(self.result.version or 0)
+            return recorded | data_sets.record(name, version, rows=valid)
+        return recorded | data_sets.record_days(self.result.days)
 
     def _require_list(self) -> None:
         """Raises UnreadableFile if there are other files, if the source has days, if a newer list is loaded, or if a
@@ -189,9 +200,12 @@ GROUP BY r.source, r.day, r.total, r.files ORDER BY r.source, r.day
 
 
 def drop_unused_subjects() -> int:
-    """Delete the subjects without complaints, some of which contain what people wrote. Returns how many."""
+    """Delete the subjects without complaints, some of which contain what people wrote, unless the undo of an import
+    needs them. Returns how many."""
+    changes = ImportChange.objects.filter(batch__kind=ImportBatch.Kind.COMPLAINTS)
     with Tables.lock(COMPLAINTS):
         used = set(ComplaintDay.objects.exclude(subject=None).values_list("subject_id", flat=True).distinct())
+        used |= set(changes.values_list("previous__subject_id", flat=True).distinct()) - {None}
         return ComplaintSubject.objects.exclude(pk__in=used).delete()[0]
 
 

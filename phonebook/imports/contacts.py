@@ -6,7 +6,7 @@ from phonebook.imports import formats
 from phonebook.imports.formats import Format
 from phonebook.imports.pipeline import Import
 from phonebook.imports.staging import NOT_DELETED, TargetTable
-from phonebook.models import Contact
+from phonebook.models import Contact, ImportBatch
 
 CONTACTS = TargetTable(Contact, key=("number",), values=("name", "location", "book"), stamp="updated_at")
 
@@ -17,6 +17,7 @@ class ContactImport(Import):
     `region` (ISO 3166-1 alpha-2): where numbers without a plus are dialed.
     """
 
+    kind = ImportBatch.Kind.CONTACTS
     table = CONTACTS
     formats = formats.CONTACTS
     columns = {"position": "bigint", "number": "bigint", "name": "text", "location": "text"}
@@ -28,6 +29,9 @@ class ContactImport(Import):
 
     def reader_options(self, format_: Format) -> dict[str, Any]:
         return {"region": self._region}
+
+    def recorded_options(self) -> dict[str, Any]:
+        return {**super().recorded_options(), "region": self._region}
 
     def derive_merged(self, valid: int) -> None:
         self.tables.derive(

@@ -4,20 +4,23 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from django.db import Error
+
 from core.db import run
 from core.progress_bar import progress_bar
-from phonebook.imports import formats
+from phonebook.imports import batches, formats
 from phonebook.imports.files import TextFile
 from phonebook.imports.formats import Format
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ListVersion, Rejected, UnreadableFile
 from phonebook.imports.staging import Counts, Tables, TargetTable
+from phonebook.models import ImportBatch
 from phonebook.suppression import SuppressedNumbers
 
 #: Losses are checked from this many numbers on.
@@ -73,11 +76,13 @@ class TransferResult(Counts):
 
 
 class Import(ABC):
-    """One import of files into `table`.
+    """One import of files into `table`, which is recorded as an ImportBatch.
 
-    `format_name`: a key of `formats`; None: recognized for each file. With `dry_run`, only count.
+    `format_name`: a key of `formats`; None: recognized for each file. With `dry_run`, only count, and record nothing.
+    `batch`: one that is recorded already.
     """
 
+    kind: ImportBatch.Kind
     table: TargetTable
     formats: Mapping[str, Format]
     #: Of the table `staged`: name → SQL type. The first two are `position` and `number`.
@@ -86,10 +91,18 @@ class Import(ABC):
     identity: str
     can_repeat = "1 = 1"
 
-    def __init__(self, *, on_reject: OnReject, format_name: str | None = None, dry_run: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        on_reject: OnReject,
+        format_name: str | None = None,
+        dry_run: bool = False,
+        batch: ImportBatch | None = None,
+    ) -> None:
         self.result = ImportResult()
         self.tables = Tables()
         self.format_name, self.dry_run = format_name, dry_run
+        self.batch = batch
         #: Rows that were rejected although their number is valid.
         self.rejected_with_number = 0
         self._on_reject = on_reject
@@ -104,11 +117,29 @@ class Import(ABC):
         """Derive `merged` from the table `staged`, which had so many `valid` rows with the repeated ones. Raises
         UnreadableFile."""
 
-    def record(self, valid: int) -> None:  # noqa: B027 (contacts need none)
-        """Called in the lock, after everything is merged."""
+    def recorded_options(self) -> dict[str, Any]:
+        """What the batch shows about how the files were read."""
+        return {"format": self.format_name}
+
+    def record(self, valid: int) -> batches.Recorded:
+        """Called in the lock, after everything is merged. Returns the data sets that it recorded."""
+        return {}
 
     def run(self, files: Iterable[AbstractContextManager[TextFile]]) -> ImportResult:
         """Raises UnreadableFile, with nothing changed, if a file cannot be read, or all rows are rejected."""
+        if self.dry_run:
+            return self._run(files)
+        if self.batch is None:
+            options = {name: value for name, value in self.recorded_options().items() if value}
+            self.batch = batches.start(self.kind, options=options)
+        try:
+            return self._run(files)
+        except BaseException as error:
+            with suppress(Error):  # the database may be the reason
+                batches.fail(self.batch, error, committed=self.tables.committed)
+            raise
+
+    def _run(self, files: Iterable[AbstractContextManager[TextFile]]) -> ImportResult:
         result = self.result
         with self.tables:
             staged = self.tables.fill("staged", self.columns, self._read(files))
@@ -120,9 +151,12 @@ class Import(ABC):
                     raise UnreadableFile(f"{', '.join(self._file_names)}: no valid row")
                 self._drop_repeated()
                 self.derive_merged(valid)
-                self.tables.merge(self.table, result, dry_run=self.dry_run)
-                if not self.dry_run:
-                    self.record(valid)
+                self.tables.compare(self.table, result)
+                if self.batch is not None:
+                    batches.begin_merge(self.batch, self.table, result)
+                    self.tables.merge(self.table, result, self.batch)
+                    self.batch.data_sets = self.record(valid)
+                    batches.finish(self.batch, result)
             if not self.dry_run:
                 self.tables.committed = result.added + result.changed + result.removed
         return result
@@ -133,6 +167,9 @@ class Import(ABC):
         for index, opened in enumerate(files):
             with opened as file:
                 self._file_names.append(file.name)
+                if index == 0 and self.batch and not self.batch.file_name:
+                    self.batch.file_name = Path(file.name).name[:255]
+                    self.batch.save(update_fields=["file_name"])
                 name = self.format_name or formats.recognize(self.formats, file.first_line)
                 self.result.formats.append(name)
                 format_ = self.formats[name]
@@ -176,14 +213,19 @@ class Import(ABC):
             self.result.repeated += 1
             (name, line), (first_name, first_line) = self._locate(position), self._locate(first)
             earlier = f"line {first_line}" if name == first_name else f"{first_name}:{first_line}"
-            self._on_reject(name, base.rejected(line, base.REPEATED, number, earlier))
+            self._report(name, base.rejected(line, base.REPEATED, number, earlier))
         if self.result.repeated:
             run(f"DELETE FROM staged WHERE (position, number) IN (SELECT position, number FROM ({repeated}) repeated)")
 
     def _reject(self, name: str, rejected: Rejected) -> None:
         self.result.rejected[rejected.reason] = self.result.rejected.get(rejected.reason, 0) + 1
         self.rejected_with_number += rejected.number is not None and rejected.reason not in (SUPPRESSED, base.REPEATED)
-        self._on_reject(name, rejected)
+        self._report(name, rejected)
+
+    def _report(self, name: str, row: Rejected) -> None:
+        if self.batch and len(self.batch.faults) < batches.MAX_FAULTS:
+            self.batch.faults.append(batches.fault(name, row))
+        self._on_reject(name, row)
 
     def _locate(self, position: int) -> tuple[str, int]:
         return self._file_names[position >> LINE_BITS], position & ((1 << LINE_BITS) - 1)

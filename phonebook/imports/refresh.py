@@ -166,6 +166,7 @@ class _Refresher:
                 # `prune` deletes what is older.
                 oldest_day=self.today - timedelta(days=settings.COMPLAINT_KEPT_DAYS - 1),
                 expected_rows=expected_rows,
+                recorded_as=(name, new_validator) if name else None,
             ).run([open_text(str(path), max_size=settings.REFRESH_MAX_MB * 2**20)])
         finally:
             path.unlink(missing_ok=True)
@@ -173,7 +174,4 @@ class _Refresher:
         for count in ("read", "added", "changed", "unchanged", "removed", "repeated"):
             setattr(self.result, count, getattr(self.result, count) + getattr(imported, count))
         self.result.rejected = dict(Counter(self.result.rejected) + Counter(imported.rejected))
-        valid = imported.read - sum(imported.rejected.values())
-        if name:
-            data_sets.record(name, new_validator, rows=valid)
-        return valid
+        return imported.read - sum(imported.rejected.values())

@@ -16,14 +16,20 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Self
 
+from django.conf import settings
 from django.db import Error, IntegrityError, connection, models, transaction
 
 from core.db import VENDOR, fetch, fetch_one, run, yield_to_writers
 from core.progress_bar import progress_bar
+from phonebook.models import ImportBatch, ImportChange
 
 CHUNK_ROWS = 5000
 #: For the rows of `merged` that are to be written.
 NOT_DELETED = "CAST(NULL AS bigint) AS deleted"
+
+
+class LockNotAvailable(Exception):
+    """Another import into the table, or its undo, is running."""
 
 
 @dataclass(slots=True)
@@ -43,7 +49,7 @@ class Counts:
 @dataclass(frozen=True, slots=True)
 class TargetTable:
     """`key` and `values` name the columns. `stamp`: a column that is set to the time of the import in every row that is
-    added or changed."""
+    added or changed. The table has a column `import_batch`, which is set too."""
 
     model: type[models.Model]
     key: tuple[str, ...]
@@ -53,6 +59,15 @@ class TargetTable:
     @property
     def name(self) -> str:
         return self.model._meta.db_table
+
+    @property
+    def restored(self) -> tuple[str, ...]:
+        """The columns that the undo of an import restores: all but the primary key."""
+        return (*self.key, *self.values, *([self.stamp] if self.stamp else []), "import_batch")
+
+    def same_key(self, one: str, other: str) -> str:
+        """SQL: whether two rows have the same key."""
+        return " AND ".join(f"{one}.{column} = {other}.{column}" for column in self.key)
 
 
 class StagingTables(ABC):
@@ -64,12 +79,20 @@ class StagingTables(ABC):
     differs: str
     #: Of columns of text.
     collation = ""
+    #: SQL: the function that makes a JSON object.
+    json_object: str
+    #: SQL: so that nobody else changes the rows `t` before the end of the transaction.
+    lock_rows = ""
 
     @staticmethod
     @abstractmethod
-    def lock(table: TargetTable) -> AbstractContextManager[None]:
+    def lock(table: TargetTable, *, wait: bool = True) -> AbstractContextManager[None]:
         """Imports into one table take turns: they never deadlock, and each counts what it did. On PostgreSQL what
-        happens inside is one transaction."""
+        happens inside is one transaction. Raises LockNotAvailable if it would have to wait, unless `wait`."""
+
+    @abstractmethod
+    def typed(self, value: str, kind: str) -> str:
+        """SQL: a value from JSON, as one of this type."""
 
     @abstractmethod
     def optimize(self, name: str, index: str = "") -> None:
@@ -80,7 +103,12 @@ class StagingTables(ABC):
         """Insert rows with `width` columns. Other connections need not wait for it."""
 
     @abstractmethod
-    def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
+    def _store_and_change(self, table: TargetTable, batch: ImportBatch, part: str, differs: str, change: str) -> None:
+        """Store the rows that differ from the `part` of `merged`, and `change` these rows: none that another process
+        has changed in between."""
+
+    @abstractmethod
+    def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
         """For each part of the `rows` of `merged` that is written at once: the condition for it, and the number of rows
         up to its end."""
 
@@ -111,49 +139,78 @@ class StagingTables(ABC):
             while rows := cursor.fetchmany(CHUNK_ROWS):
                 yield from rows
 
-    def merge(self, table: TargetTable, counts: Counts, *, dry_run: bool = False) -> None:
-        """Merge the staging table `merged` into `table`, and set what `counts` has about its rows. With `dry_run`, only
-        count. Call it in `lock`.
+    def compare(self, table: TargetTable, counts: Counts) -> None:
+        """Compare the staging table `merged` with `table`, and set what `counts` has about its rows.
 
         `merged` has the columns of `table` and `deleted`, and is sorted by the first column. If `deleted` is NULL, the
         row is written, and its key occurs once; otherwise `deleted` is the primary key of a row to delete.
+        """
+        known = f"t.{table.key[0]}"
+        written, stored, counts.changed, counts.removed = fetch_one(
+            f"SELECT count(CASE WHEN m.deleted IS NULL THEN 1 END), count({known}), "
+            f"count(CASE WHEN {known} IS NOT NULL AND ({self.differ(table, 't', 'm')}) THEN 1 END), count(m.deleted) "
+            f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {table.same_key('t', 'm')}"
+        )
+        counts.added, counts.unchanged = written - stored, stored - counts.changed
+
+    def merge(self, table: TargetTable, counts: Counts, batch: ImportBatch) -> None:
+        """Merge `merged` into `table`, as it was compared. Call it in `lock`.
+
+        The rows that it adds or changes get the `batch`; if that `can_undo`, those that it changes or removes are
+        stored first, as ImportChange.
 
         On PostgreSQL others see all of a merge, or nothing. On SQLite, where searches write too, each part is a
         transaction, followed by a pause. All rows of one number are in one part, so that a search, which is for one
         number, sees all of them or none. If interrupted there, the same import again does the rest.
+        On both, what others write between the comparison and a part counts as later: a row that was added stays.
         """
-        same = " AND ".join(f"t.{column} = m.{column}" for column in table.key)
-        known = f"t.{table.key[0]}"
-        written, stored, counts.changed, counts.removed = fetch_one(
-            f"SELECT count(CASE WHEN m.deleted IS NULL THEN 1 END), count({known}), "
-            f"count(CASE WHEN {known} IS NOT NULL AND ({self._differ(table, 't', 'm')}) THEN 1 END), count(m.deleted) "
-            f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {same}"
-        )
-        counts.added, counts.unchanged = written - stored, stored - counts.changed
-        if dry_run or not (counts.added or counts.changed or counts.removed):
+        if not (counts.added or counts.changed or counts.removed):
             return
-        total = written + counts.removed
+        stored = counts.changed + counts.unchanged
+        total = counts.added + stored + counts.removed
         columns = {column: column for column in (*table.key, *table.values)}
         if table.stamp:
             columns[table.stamp] = "CURRENT_TIMESTAMP"
-        insert = f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {', '.join(columns.values())} FROM merged"
-        assignments = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in table.key)
-        differs = self._differ(table, table.name, "excluded")
-        on_conflict = f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {assignments} WHERE {differs}"
+        columns["import_batch"] = str(batch.pk)
+        insert = f"INSERT INTO {table.name} ({', '.join(columns)}) SELECT {', '.join(columns.values())}"
+        values = {column: value if column != value else f"m.{value}" for column, value in columns.items()}
+        assignments = ", ".join(f"{column} = {value}" for column, value in values.items() if column not in table.key)
+        differs = f"m.deleted IS NULL AND {table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
+        is_stored = f"EXISTS (SELECT 1 FROM {table.name} t WHERE {table.same_key('t', 'm')})"
         with progress_bar(desc="merging", total=total, unit=" rows") as bar:
-            for where, done in self._parts(table, total):
+            for where, done in self.parts(table, total):
+                part = f"(SELECT * FROM merged WHERE {where}) m"
                 with transaction.atomic():
                     if counts.removed:
-                        deleted = f"SELECT deleted FROM merged WHERE deleted IS NOT NULL AND {where}"
-                        run(f"DELETE FROM {table.name} WHERE {table.model._meta.pk.column} IN ({deleted})")
-                    _write(f"{insert} WHERE deleted IS NULL AND {where}", on_conflict, all_new=not stored)
+                        removed = f"{table.model._meta.pk.column} IN (SELECT deleted FROM {part})"
+                        if batch.can_undo:
+                            rows = f"{table.name} t WHERE t.{removed} {self.lock_rows}"
+                            run(self._store(table, batch, rows, is_removed=True))
+                        run(f"DELETE FROM {table.name} WHERE {removed}")
+                    if counts.changed:
+                        change = f"UPDATE {table.name} AS t SET {assignments} FROM {part}"
+                        if batch.can_undo:
+                            self._store_and_change(table, batch, part, differs, change)
+                        else:
+                            run(f"{change} WHERE {differs}")
+                    if counts.added:
+                        is_new = f"AND NOT {is_stored}" if stored or self.merges_in_parts else ""
+                        _add(f"{insert} FROM {part} WHERE m.deleted IS NULL {is_new}")
                 if self.merges_in_parts:
                     self.committed = done
                 bar.update(done - bar.n)
                 yield_to_writers()
         self.optimize(table.name)
 
-    def _differ(self, table: TargetTable, one: str, other: str) -> str:
+    def _store(self, table: TargetTable, batch: ImportBatch, rows: str, *, is_removed: bool) -> str:
+        """SQL: store rows of `table`, which is `t` in the SQL `rows`, as they are before the import."""
+        previous = ", ".join(f"'{column}', t.{column}" for column in table.restored)
+        return (
+            f"INSERT INTO {ImportChange._meta.db_table} (batch_id, number, is_removed, previous) "
+            f"SELECT {batch.pk}, t.number, {is_removed}, {self.json_object}({previous}) FROM {rows}"
+        )
+
+    def differ(self, table: TargetTable, one: str, other: str) -> str:
         """SQL: whether two rows with the same key have different values."""
         return " OR ".join(f"{one}.{column} {self.differs} {other}.{column}" for column in table.values)
 
@@ -170,12 +227,13 @@ class StagingTables(ABC):
         run(f"CREATE TEMPORARY TABLE {name} {definition}", parameters)
 
 
-def _write(insert: str, on_conflict: str, *, all_new: bool) -> None:
-    """Add the rows, or change those that exist. Without ON CONFLICT, PostgreSQL takes a third less time."""
-    if all_new:
-        with suppress(IntegrityError), transaction.atomic():  # somebody may have added one of the keys since
-            return run(insert)
-    return run(f"{insert} {on_conflict}")
+def _add(insert: str) -> None:
+    """Without ON CONFLICT, PostgreSQL takes a third less time. A row that somebody has added since stays."""
+    try:
+        with transaction.atomic():
+            run(insert)
+    except IntegrityError:
+        run(f"{insert} ON CONFLICT DO NOTHING")
 
 
 class PostgreSQLTables(StagingTables):
@@ -185,30 +243,47 @@ class PostgreSQLTables(StagingTables):
     differs = "IS DISTINCT FROM"
     # Sorting by bytes takes a fraction of the time of sorting by a language's rules.
     collation = ' COLLATE "C"'
+    json_object = "jsonb_build_object"
+    lock_rows = "FOR UPDATE OF t"
 
     def __enter__(self) -> Self:
-        run("SET statement_timeout = 0")
+        if not settings.SERVING:  # a page keeps its limit
+            run("SET statement_timeout = 0")
         run("SET work_mem = '64MB'")  # for sorts; one import at a time sorts
         return self
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         with suppress(Error):
-            run("RESET statement_timeout")
+            if not settings.SERVING:
+                run("RESET statement_timeout")
             run("RESET work_mem")
 
     @staticmethod
     @contextmanager
-    def lock(table: TargetTable) -> Iterator[None]:
+    def lock(table: TargetTable, *, wait: bool = True) -> Iterator[None]:
         with transaction.atomic():
-            run("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"import into {table.name}"])
+            function = "pg_advisory_xact_lock" if wait else "pg_try_advisory_xact_lock"
+            if fetch_one(f"SELECT {function}(hashtext(%s))", [f"import into {table.name}"])[0] is False:
+                raise LockNotAvailable
             yield
+
+    def typed(self, value: str, kind: str) -> str:
+        return f"CAST({value} AS {kind})"
 
     def optimize(self, name: str, index: str = "") -> None:
         """By statistics: PostgreSQL hashes and sorts, and needs no index."""
         run(f"ANALYZE {name}")
 
-    def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
+    def _store_and_change(self, table: TargetTable, batch: ImportBatch, part: str, differs: str, change: str) -> None:
+        pk = table.model._meta.pk.column
+        run(
+            f"WITH old AS MATERIALIZED (SELECT t.* FROM {part}, {table.name} t WHERE {differs} {self.lock_rows}), "
+            f"stored AS ({self._store(table, batch, 'old t', is_removed=False)}) "
+            f"{change}, old WHERE m.deleted IS NULL AND {table.same_key('old', 'm')} AND t.{pk} = old.{pk}"
+        )
+
+    def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
         yield "1 = 1", rows
 
     def _insert(self, into: str, width: int, rows: list[Sequence[Any]]) -> None:
@@ -226,22 +301,33 @@ class SQLiteTables(StagingTables):
 
     merges_in_parts = True
     differs = "IS NOT"
+    json_object = "json_object"
 
     @staticmethod
     @contextmanager
-    def lock(table: TargetTable) -> Iterator[None]:
+    def lock(table: TargetTable, *, wait: bool = True) -> Iterator[None]:
         # A separate file: closing one of the database's would release SQLite's own locks in this process. Readable by
         # all, in case root was the first to import.
         path = Path(connection.settings_dict["NAME"]).with_name(f"{table.name}.lock")
         with open(os.open(path, os.O_RDONLY | os.O_CREAT, 0o644), "rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                raise LockNotAvailable from None
             yield
+
+    def typed(self, value: str, kind: str) -> str:
+        return value
 
     def optimize(self, name: str, index: str = "") -> None:
         if index:
             run(f"CREATE INDEX {name}_index ON {name} ({index})")
 
-    def _parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
+    def _store_and_change(self, table: TargetTable, batch: ImportBatch, part: str, differs: str, change: str) -> None:
+        run(self._store(table, batch, f"{part}, {table.name} t WHERE {differs}", is_removed=False))
+        run(f"{change} WHERE {differs}")
+
+    def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
         """Each part begins with the first row of a number, at every CHUNK_ROWS rows or a little before."""
         number = table.key[0]
         starts = fetch(

@@ -36,8 +36,8 @@ def test_output_counts_deletions_without_number_or_name() -> None:
     said = forget("+49 30 2312-5042", OTHER)
     assert said == (
         "Erased 49********42 (DE), 1********42 (US). Deleted: contacts 2 (in address books 0), "
-        "complaint days 0 (subjects 0), rules 0. "
-        "Cleared: ledger entries 0, stored answers 0, requests in the request log 0, history entries 0.\n"
+        "complaint days 0 (subjects 0), rules 0, rows kept to undo imports 0. "
+        "Cleared: imports 0, ledger entries 0, stored answers 0, requests in the request log 0, history entries 0.\n"
     )
     assert not Contact.objects.exists()
 
@@ -50,6 +50,8 @@ def test_json_output() -> None:
         "complaint_days": 0,
         "rules": 0,
         "subjects": 0,
+        "import_changes": 0,
+        "imports": 0,
         "overwritten": None,
         "ledger_entries": 0,
         "stored_answers": 0,

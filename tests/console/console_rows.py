@@ -16,7 +16,7 @@ from console.models import Invitation
 from lookup.models import SourcePause
 from monitoring import notices
 from monitoring.models import Incident, Notice, RequestLogEntry, Source
-from phonebook.models import ComplaintDay, Contact, NumberRule
+from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 from tests import awaited
 
 NUMBER = 493023125042
@@ -66,6 +66,9 @@ def one_of_each() -> dict[str, Model]:
         "phonebook.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.contact": Contact.objects.create(number=NUMBER, name="Example Bakery"),
         "phonebook.complaintday": ComplaintDay.objects.create(number=NUMBER, source="desk", day=now.date(), total=1),
+        "phonebook.importbatch": ImportBatch.objects.create(
+            kind="contacts", state="done", file_name="contacts.csv", counts={"added": 1}, can_undo=True, last_id=0
+        ),
         "auth.user": user,
         "auth.group": Group.objects.create(name="night shift"),
         "admin.logentry": LogEntry.objects.create(user=user, action_flag=CHANGE, object_repr="x", change_message="y"),

@@ -75,6 +75,9 @@ phonebook.complaintday add             -       -       -        yes       -     
 phonebook.complaintday change          -       -       -        yes       -        yes
 phonebook.complaintday delete          -       -       -        yes       -        yes
 
+phonebook.importbatch list             -       -       -        yes       yes      yes
+phonebook.importbatch undo_import      -       -       -        yes       -        yes
+
 auth.user list                         -       -       -        -         yes      yes
 auth.user add                          -       -       -        -         -        yes
 auth.user change                       -       -       -        -         -        yes

@@ -56,7 +56,7 @@ def test_failing_source_is_unhealthy_before_its_breaker_opens(admin_client: Clie
     count_calls("cached_found", 1_000)
     assert sources_finding(admin_client) == (
         "unhealthy Source failing: tests.connectors.RemoteKnows. 3 of 100 lookups failed. Last failure: auth, at "
-        "2026-03-09 14:20 UTC. Check the key."
+        "2026-03-09 14:20 UTC. Check the key. Correct the key, or ask the vendor to enable the account."
     )
 
 

@@ -12,11 +12,11 @@ MAX_NAMED = 5
 
 class Command(JSONCommand):
     help = (
-        "Erase phone numbers: delete their contacts, also those from address books, complaints and rules, invalidate "
-        "vendors' cached answers, and "
-        "remove the numbers from the ledger, from answers stored for replay and from the console's history; who did "
-        "what, and what was paid, stays. Numbers have their country code and may have a +, spaces, hyphens, dots and "
-        "parentheses. Nothing is erased unless all of them are valid. Safe while serving, and can be repeated. "
+        "Erase phone numbers: delete their contacts, also those from address books, complaints, rules and what is kept "
+        "to undo imports, invalidate vendors' cached answers, and remove the numbers from the ledger, from answers "
+        "stored for replay and from the console's history; who did what, and what was paid, stays. Numbers have their "
+        "country code and may have a +, spaces, hyphens, dots and parentheses. Nothing is erased unless all of them "
+        "are valid. Safe while serving, and can be repeated. "
         "It does not reach: backups; logs (numbers are masked there); what vendors know; answers already sent; a "
         "search or an import under way, after which it can be repeated; notes, names and reasons that operators typed "
         "elsewhere. Without --block a later import may add a number again."
@@ -51,8 +51,9 @@ class Command(JSONCommand):
             message = (
                 "Erased {0}. Deleted: contacts {contacts} (in address books {address_book_contacts}), "
                 "complaint days {complaint_days} (subjects {subjects}), "
-                "rules {rules}. Cleared: ledger entries {ledger_entries}, stored answers {stored_answers}, requests "
-                "in the request log {requests}, history entries {admin_entries}."
+                "rules {rules}, rows kept to undo imports {import_changes}. Cleared: imports {imports}, ledger entries "
+                "{ledger_entries}, stored answers {stored_answers}, requests in the request log {requests}, history "
+                "entries {admin_entries}."
             ).format(shown, **result)
             if result["blocked"]:
                 message += f" Blocked: imports skip {result['blocked']} of {len(read)} numbers."

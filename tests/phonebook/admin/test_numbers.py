@@ -12,6 +12,7 @@ from django.utils import timezone
 from lookup.answers import Found
 from phonebook import cache_versions
 from phonebook.models import CacheVersion, ComplaintDay, ComplaintSubject, Contact, NumberRule
+from tests.console.dashboard_rows import timing_out
 from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, NUMBER, RULES, row_page, searched
 from tests.phonebook.rows import cache_version_of, rule_of
 
@@ -169,8 +170,27 @@ def test_search_by_text_finds_rules_ignoring_case(admin_client: Client) -> None:
     assert found(admin_client, "4930", RULES) == {NUMBER}
 
 
-@pytest.mark.parametrize("url", [CONTACTS, COMPLAINTS])
-@pytest.mark.parametrize("text", ["Alice", "desk", "+49 (0)30", "0493", "%", "٤٩", "4930231250429991"])
+def test_contacts_are_found_by_part_of_their_name(admin_client: Client) -> None:
+    Contact.objects.create(number=NUMBER, name="Alice Example")
+    Contact.objects.create(number=NUMBER + 1, location="Alice Springs")
+    assert found(admin_client, "e EXAM", CONTACTS) == {NUMBER}
+    assert found(admin_client, "%", RULES) == found(admin_client, "bob", CONTACTS) == set()
+    with timing_out("phonebook_contact"):
+        response = admin_client.post(CONTACTS, {"search_term": "alice"})
+    assert "The search by name timed out: there are too many contacts. Enter a number prefix" in response.text
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        *((COMPLAINTS, text) for text in ("Alice", "desk")),
+        *(
+            (url, text)
+            for url in (CONTACTS, COMPLAINTS)
+            for text in ("+49 (0)30", "0493", "%", "٤٩", "4930231250429991")
+        ),
+    ],
+)
 def test_text_search_in_large_tables_explains_number_search(admin_client: Client, url: str, text: str) -> None:
     Contact.objects.create(number=NUMBER, name="Alice Example")
     ComplaintDay.objects.create(number=NUMBER, source="desk", day="2026-01-02", total=1)

@@ -186,7 +186,7 @@ def test_progress_is_shown_on_a_terminal_only(file: Any, monkeypatch: pytest.Mon
 
 
 def test_interrupted_import_says_what_was_written(file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(self: Any, table: TargetTable, counts: Any, **options: Any) -> None:
+    def interrupt(self: Any, table: TargetTable, counts: Any, batch: Any) -> None:
         self.committed = committed
         raise KeyboardInterrupt
 

@@ -13,7 +13,7 @@ from core.db import fetch
 from phonebook.imports import staging
 from phonebook.imports.complaints import COMPLAINTS
 from phonebook.imports.staging import NOT_DELETED, Counts, Tables, TargetTable
-from phonebook.models import ComplaintDay, Contact
+from phonebook.models import ComplaintDay, Contact, ImportBatch
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,8 @@ def upsert(table: TargetTable, rows: Iterable[tuple[Any, ...]]) -> Counts:
         tables.fill("staged", types, rows)
         with tables.lock(table):
             tables.derive("merged", f"SELECT {', '.join(columns)}, {NOT_DELETED} FROM staged ORDER BY {table.key[0]}")
-            tables.merge(table, counts)
+            tables.compare(table, counts)
+            tables.merge(table, counts, ImportBatch.objects.create(can_undo=True))
     return counts
 
 

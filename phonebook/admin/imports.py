@@ -1,0 +1,167 @@
+"""The Imports page: which there were, what each did, and undoing one."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db import OperationalError
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from unfold.decorators import display
+from unfold.enums import ActionVariant
+
+from core import numbers
+from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, column, form_action, require
+from phonebook.imports import undo
+from phonebook.imports.staging import LockNotAvailable
+from phonebook.models import ImportBatch
+
+#: A request cannot undo more rows in its time; a command can.
+MAX_ROWS = 10_000
+#: State → unfold's type of its label.
+STATE_LABELS = {"Done": "success", "Failed": "danger", "Undone": "warning", "Running": "info", "Being undone": "info"}
+_COUNTS = ("added", "changed", "removed", "unchanged", "repeated")
+
+
+def change_permission(batch: ImportBatch) -> str:
+    """What a user needs to undo the import."""
+    opts = undo.TABLES[batch.kind].model._meta
+    return f"{opts.app_label}.change_{opts.model_name}"
+
+
+def _command(batch: ImportBatch) -> str:
+    return f"Run this command instead: ./run manage undo_import {batch.pk}"
+
+
+def _time(value: Any) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S}" if value else "-"
+
+
+def _counts(batch: ImportBatch) -> str:
+    found = [f"{batch.counts[name]:,} {name}" for name in _COUNTS if batch.counts.get(name)]
+    rejected = sum(batch.counts.get("rejected", {}).values())
+    return ", ".join([*found, *([f"{rejected:,} rejected"] if rejected else [])]) or "-"
+
+
+def _fault(row: dict[str, Any]) -> str:
+    place = f"{row['file']}, line {row['line']:,}" if row["line"] else row["file"]
+    return f"{place}: {': '.join(filter(None, (row['number'], row['reason'], row['detail'])))}"
+
+
+def _lines(texts: list[str]) -> str:
+    return (
+        format_html("<ul>{}</ul>", format_html_join("", "<li>{}</li>", ((text,) for text in texts))) if texts else "-"
+    )
+
+
+def _undone(batch: ImportBatch) -> str:
+    if batch.undo is None or batch.undone_at is None:
+        return undo.problem(batch) or "Not undone."
+    return f"{_time(batch.undone_at)} UTC, by {batch.undone_by}: rows {undo.UndoResult(**batch.undo)}."
+
+
+class KindFilter(ConditionFilter):
+    title = parameter_name = "kind"
+    conditions = {value: (label, Q(kind=value)) for value, label in ImportBatch.Kind.choices}
+
+
+class StateFilter(ConditionFilter):
+    title = parameter_name = "state"
+    conditions = {value: (label, Q(state=value)) for value, label in ImportBatch.State.choices}
+
+
+@admin.register(ImportBatch)
+class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
+    list_display = ("when", "user", "kind", "file", "state_label", "rows")
+    list_filter = (KindFilter, StateFilter)
+    lookups_allowed = ("kind", "state")
+    ordering = ("-pk",)
+    sortable_by = ()
+    actions_detail = ("undo_import",)
+
+    when = column(lambda batch: _time(batch.created_at), "started (UTC)")
+    ended = column(lambda batch: _time(batch.finished_at), "finished (UTC)")
+    user = column(lambda batch: batch.by or "command line", "by")
+    file = column(lambda batch: batch.file_name or "-", "file")
+    option_texts = column(
+        lambda batch: ", ".join(f"{name}: {value}" for name, value in batch.options.items()) or "-", "options"
+    )
+    rows = column(_counts, "rows")
+    rejected = column(
+        lambda batch: _lines(
+            [f"{count:,} {reason}" for reason, count in sorted((batch.counts.get("rejected") or {}).items())]
+        ),
+        "rejected",
+    )
+    first_faults = column(lambda batch: _lines([_fault(row) for row in batch.faults]), "first rejected rows")
+    failure = column(lambda batch: batch.error or "-", "error")
+    undo_text = column(_undone, "undo")
+    left = column(
+        lambda batch: _lines([f"{numbers.formatted(str(number))}: {why}" for number, why in undo.left(batch)]),
+        "left as they are",
+    )
+
+    @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
+    def state_label(self, batch: ImportBatch) -> str:
+        return batch.get_state_display()
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ImportBatch]:
+        return super().get_queryset(request).defer("content")
+
+    def get_fields(self, request: HttpRequest, obj: ImportBatch | None = None) -> tuple[str, ...]:
+        fields = ["when", "ended", "user", "kind", "file", "option_texts", "state_label", "rows", "undo_text"]
+        if obj is not None:
+            shown = {"failure": obj.error, "rejected": obj.counts.get("rejected"), "first_faults": obj.faults}
+            fields += [name for name, value in shown.items() if value]
+            if obj.undone_at and obj.undo and obj.undo["left"] and request.user.has_perm(change_permission(obj)):
+                fields.append("left")
+        return tuple(fields)
+
+    def page_context(self, request: HttpRequest, obj: ImportBatch) -> dict[str, Any]:
+        return {"title": str(obj), "subtitle": None}
+
+    # --- Undo -----------------------------------------------------------------------------------------------------
+
+    def offers(self, request: HttpRequest, url_path: str, obj: ImportBatch) -> bool:
+        return request.user.has_perm(change_permission(obj)) and not undo.problem(obj)
+
+    def action_context(self, request: HttpRequest, url_path: str, obj: ImportBatch) -> dict[str, Any]:
+        require(request.user.has_perm(change_permission(obj)))
+        if request.method == "POST":
+            return {}
+        if self._is_large(obj):
+            return {"explanation": f"It has more than {MAX_ROWS:,} rows. {_command(obj)}"}
+        try:
+            return {"explanation": f"Rows: {undo.preview(batch_id=obj.pk)}."}
+        except undo.CannotUndo as error:
+            return {"explanation": str(error)}
+        except OperationalError:
+            return {"explanation": f"The rows could not be counted in time. {_command(obj)}"}
+
+    @staticmethod
+    def _is_large(batch: ImportBatch) -> bool:
+        return sum(batch.counts.get(name, 0) for name in ("added", "changed", "removed")) > MAX_ROWS
+
+    @form_action(
+        "Undo this import",
+        "phonebook.view_importbatch",
+        explanation=(
+            "Restores the rows that the import changed, puts back those that it removed, and deletes those that it "
+            "added. Rows that were changed since are left as they are."
+        ),
+        variant=ActionVariant.DANGER,
+        atomic=False,
+    )
+    def undo_import(self, request: HttpRequest, obj: ImportBatch, data: dict[str, Any]) -> str:
+        if self._is_large(obj):
+            raise ValueError(f"It has more than {MAX_ROWS:,} rows. {_command(obj)}")
+        try:
+            result = undo.undo(batch_id=obj.pk, by=request.user.get_username(), wait=False)
+        except undo.CannotUndo as error:
+            raise ValueError(str(error)) from error
+        except LockNotAvailable as error:
+            raise ValueError("An import is running. Try again when it has finished.") from error
+        except OperationalError as error:
+            raise ValueError(f"The database timed out. {_command(obj)}") from error
+        undo.record(obj, result, user=request.user)  # type: ignore[arg-type]
+        return f"The import was undone. Rows: {result}."

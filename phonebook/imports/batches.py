@@ -1,0 +1,117 @@
+"""The batches: what is recorded about each import, and for how long."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import asdict
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import DatabaseError
+from django.db.models import Max
+from django.utils import timezone
+
+from core import numbers, retention
+from core.database_errors import describe
+from phonebook.imports.readers.base import Rejected, UnreadableFile
+from phonebook.imports.staging import Counts, TargetTable
+from phonebook.models import ImportBatch, ImportChange
+
+#: An import that changes or removes more rows cannot be undone. Rows that it adds do not count.
+MAX_CHANGES = 100_000
+#: Rejected and repeated rows that a batch lists.
+MAX_FAULTS = 50
+#: How long an import can be undone, and its rejected rows and upload are kept.
+UNDO_DAYS = 30
+#: A process that has not ended an import in this time was killed.
+_LONGEST = timedelta(days=1)
+INTERRUPTED = "Interrupted."
+_WAITING = (ImportBatch.State.CHECKING, ImportBatch.State.READY)
+
+#: Data sets that an import recorded, by name: the row before it, or None, and after it (ImportBatch.data_sets).
+Recorded = dict[str, list[dict[str, Any] | None]]
+
+
+def start(kind: str, *, options: dict[str, Any]) -> ImportBatch:
+    """Record that an import by a command begins."""
+    return ImportBatch.objects.create(kind=kind, state=ImportBatch.State.RUNNING, options=options)
+
+
+def fault(file: str, row: Rejected) -> dict[str, Any]:
+    """A row in ImportBatch.faults, with its number masked."""
+    return {"file": Path(file).name, "line": row.line, "reason": row.reason, "number": row.number, "detail": row.detail}
+
+
+def begin_merge(batch: ImportBatch, table: TargetTable, counts: Counts) -> None:
+    """Record what an undo needs. Call it in the lock of `table`, before anything is written."""
+    # Nobody else has the lock: an earlier import that was writing was killed, and can be undone as far as it came.
+    killed = ImportBatch.objects.filter(kind=batch.kind, state=ImportBatch.State.RUNNING, can_undo=True)
+    killed.exclude(pk=batch.pk).update(**_failed(INTERRUPTED))
+    batch.last_id = table.model._default_manager.aggregate(last=Max("pk"))["last"] or 0
+    batch.can_undo = counts.changed + counts.removed <= MAX_CHANGES
+    batch.save(update_fields=["last_id", "can_undo"])
+
+
+def finish(batch: ImportBatch, result: Counts) -> None:
+    """Record what the import did. Call it in the lock."""
+    batch.state, batch.finished_at = ImportBatch.State.DONE, timezone.now()
+    batch.can_undo = batch.can_undo and bool(result.added or result.changed or result.removed or batch.data_sets)
+    batch.counts = {name: value for name, value in asdict(result).items() if name != "days"}  # there may be thousands
+    batch.save()
+
+
+def fail(batch: ImportBatch, error: BaseException, *, committed: int) -> None:
+    """Record that the import failed, after it wrote so many rows that stay."""
+    match error:
+        case UnreadableFile():
+            text = f"{error}."
+        case DatabaseError():
+            text = f"{describe(error)}."
+        case OSError():
+            text = f"{error.strerror or type(error).__name__}."
+        case KeyboardInterrupt() | SystemExit():
+            text = INTERRUPTED
+        case _:
+            text = f"{type(error).__name__}."
+    if committed:
+        text = f"{text[:400]} {committed:,} rows were written."
+    can_undo = batch.can_undo and committed > 0
+    ImportBatch.objects.filter(pk=batch.pk).update(**_failed(text), faults=batch.faults, can_undo=can_undo)
+
+
+def _failed(error: str) -> dict[str, Any]:
+    return {"state": ImportBatch.State.FAILED, "error": error[:500], "finished_at": timezone.now()}
+
+
+def prune() -> int:
+    """Delete batches after core.retention.KEPT_DAYS, and after UNDO_DAYS what an undo needs, rejected rows and uploads.
+    Returns how many batches and changes were deleted."""
+    now = timezone.now()
+    running = ImportBatch.objects.filter(state=ImportBatch.State.RUNNING, created_at__lt=now - _LONGEST)
+    running.update(**_failed(INTERRUPTED))
+    old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
+    old.filter(state__in=_WAITING).update(**_failed(f"Discarded after {UNDO_DAYS} days."))
+    old.update(can_undo=False, content=None, faults=[])
+    deleted = retention.delete_in_batches(ImportChange.objects.filter(batch__in=old), retention.PRUNE_ROWS)
+    expired = ImportBatch.objects.filter(created_at__lt=retention.oldest_kept())
+    return deleted + retention.delete_in_batches(expired, retention.PRUNE_ROWS)
+
+
+def erase(erased: Collection[str]) -> dict[str, int]:
+    """Delete what the batches have about these numbers. Uploads that wait are discarded: they may contain one. Returns
+    how many rows were deleted or changed."""
+    discarded = _failed("Discarded, because a number was erased. Upload the file again.")
+    ImportBatch.objects.filter(state__in=_WAITING).update(**discarded)
+    cleared = ImportBatch.objects.exclude(content=None).update(content=None)
+    masks = {numbers.mask(number) for number in erased}
+    for batch in ImportBatch.objects.only("file_name", "error", "faults").iterator():
+        faults = [row for row in batch.faults if row["number"] not in masks and not _has(row["file"], erased)]
+        named = _has(batch.file_name + batch.error, erased)
+        if named or len(faults) < len(batch.faults):
+            texts = {"file_name": "", "error": ""} if named else {}
+            cleared += ImportBatch.objects.filter(pk=batch.pk).update(faults=faults, **texts)
+    deleted = ImportChange.objects.filter(number__in=map(int, erased)).delete()[0]
+    return {"import_changes": deleted, "imports": cleared}
+
+
+def _has(text: str, erased: Iterable[str]) -> bool:
+    return any(number in text for number in erased)

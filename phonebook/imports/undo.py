@@ -1,0 +1,195 @@
+"""Undoes an import: restores the rows that it changed, puts back those that it removed, deletes those that it added.
+
+Rows that were changed since are left. An ImportChange is deleted once its row is as it was before the import, so those
+that remain after an undo are of rows that were left; an interrupted undo continues with those that remain.
+"""
+
+# ruff: noqa: S608 (statements are built from names in the code; values are bound)
+
+from dataclasses import asdict, dataclass
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db import connection, transaction
+from django.utils import timezone
+
+from core import history
+from core.db import fetch_one, run, yield_to_writers
+from phonebook.imports import data_sets
+from phonebook.imports.batches import MAX_CHANGES, UNDO_DAYS
+from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
+from phonebook.imports.contacts import CONTACTS
+from phonebook.imports.staging import StagingTables, Tables, TargetTable
+from phonebook.models import ImportBatch, ImportChange
+
+TABLES: dict[str, TargetTable] = {ImportBatch.Kind.CONTACTS: CONTACTS, ImportBatch.Kind.COMPLAINTS: COMPLAINTS}
+#: Rows that were left, on the page of an import.
+MAX_LISTED = 20
+_CHANGES = ImportChange._meta.db_table
+
+
+class CannotUndo(Exception):
+    """The import cannot be undone; the message says why."""
+
+
+@dataclass(slots=True)
+class UndoResult:
+    """Numbers of rows: changed ones that were `restored`, removed ones that were `put_back`, added ones that were
+    `deleted`, and those that were `left`, because they were changed or deleted since."""
+
+    restored: int = 0
+    put_back: int = 0
+    deleted: int = 0
+    left: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.restored:,} restored, {self.put_back:,} put back, {self.deleted:,} deleted, "
+            f"{self.left:,} left because they were changed since"
+        )
+
+
+def problem(batch: ImportBatch) -> str:
+    """Why the import cannot be undone; empty if it can."""
+    if batch.can_undo and batch.state != ImportBatch.State.UNDONE:
+        return ""
+    changes = batch.counts.get("changed", 0) + batch.counts.get("removed", 0)
+    if batch.state == ImportBatch.State.UNDONE:
+        return "It was undone."
+    if batch.state != ImportBatch.State.DONE:
+        return "It changed nothing." if batch.state == ImportBatch.State.FAILED else "It has not finished."
+    if not changes and not batch.counts.get("added"):
+        return "It changed nothing."
+    if changes > MAX_CHANGES:
+        return f"It changed or removed more than {MAX_CHANGES:,} rows."
+    return f"Imports can be undone for {UNDO_DAYS} days."
+
+
+def preview(*, batch_id: int) -> UndoResult:
+    """What `undo` would do now. Raises CannotUndo and ImportBatch.DoesNotExist."""
+    batch = _undoable(batch_id)
+    with Tables() as tables:
+        return _compare(tables, TABLES[batch.kind], batch)
+
+
+def undo(*, batch_id: int, by: str, wait: bool = True) -> UndoResult:
+    """Undo an import, or the rest of an interrupted undo. `by`: the user's name.
+
+    On PostgreSQL this is one transaction. On SQLite, where searches write too, each part is one, followed by a pause.
+    Raises CannotUndo, ImportBatch.DoesNotExist and, unless it may `wait` for an import, LockNotAvailable.
+    """
+    table = TABLES[ImportBatch.objects.get(pk=batch_id).kind]
+    with Tables() as tables, tables.lock(table, wait=wait):
+        batch = _undoable(batch_id)
+        batch.state, batch.undone_by = ImportBatch.State.UNDOING, by
+        batch.save(update_fields=["state", "undone_by"])
+        result = _compare(tables, table, batch)
+        done = UndoResult(**batch.undo) if batch.undo else UndoResult(left=_lost(batch, result))
+        for where, _ in tables.parts(table, fetch_one("SELECT count(*) FROM merged")[0]):
+            with transaction.atomic():
+                _write(tables, table, batch, where, done)
+                batch.undo = asdict(done)
+                batch.save(update_fields=["undo"])
+            yield_to_writers()
+        tables.optimize(table.name)
+        done.left += batch.changes.count()
+        data_sets.undo(batch.data_sets)
+        batch.state, batch.undone_at, batch.can_undo = ImportBatch.State.UNDONE, timezone.now(), False
+        batch.undo, batch.content = asdict(done), None
+        batch.save()
+    if batch.kind == ImportBatch.Kind.COMPLAINTS:
+        drop_unused_subjects()
+    return done
+
+
+def left(batch: ImportBatch) -> list[tuple[int, str]]:
+    """Of the rows that the import changed or removed, the first that its undo left: the number, and why."""
+    table, found = TABLES[batch.kind], []
+    for change in batch.changes.order_by("number", "pk")[:MAX_LISTED]:
+        key = {column: change.previous[column] for column in table.key}
+        row = table.model._default_manager.filter(**key).values("import_batch").first()
+        if row is None:
+            why = "deleted since"
+        elif row["import_batch"]:
+            why = f"changed by import {row['import_batch']}"
+        else:
+            why = "changed in the console or by an address book"
+        found.append((change.number, why))
+    return found
+
+
+def record(batch: ImportBatch, result: UndoResult, *, user: AbstractBaseUser | None = None) -> None:
+    """Record the undo in the History. `user` None: whoever runs this command."""
+    history.record(action=history.Action.CHANGE, target=batch, message=f"Undone: rows {result}.", user=user)
+
+
+def _undoable(batch_id: int) -> ImportBatch:
+    """Raises CannotUndo and ImportBatch.DoesNotExist."""
+    batch = ImportBatch.objects.get(pk=batch_id)
+    if why := problem(batch):
+        raise CannotUndo(why)
+    return batch
+
+
+def _compare(tables: StagingTables, table: TargetTable, batch: ImportBatch) -> UndoResult:
+    """Derive `merged`: the rows to restore or to put back, with their `change`, and the primary keys of those to
+    delete. Returns what they do."""
+    kinds = {field.column: field.db_type(connection) or "" for field in table.model._meta.fields}
+    previous = [tables.typed(f"previous ->> '{column}'", kinds[column]) + f" AS {column}" for column in table.restored]
+    tables.derive(
+        "changes",
+        f"SELECT id AS change, is_removed, {', '.join(previous)} FROM {_CHANGES} WHERE batch_id = %s",
+        [batch.pk],
+        index=", ".join(table.key),
+    )
+    values = ", ".join(f"CAST(NULL AS {kinds[column]}) AS {column}" for column in table.restored[1:])
+    columns = ", ".join(table.restored)
+    added = f"""
+        SELECT NULL, NULL, t.number, {values}, t.id FROM {table.name} t
+        LEFT JOIN changes c ON {table.same_key("c", "t")}
+        WHERE t.id > %s AND t.import_batch = %s AND c.change IS NULL
+    """
+    tables.derive(
+        "merged",
+        f"SELECT change, is_removed, {columns}, CAST(NULL AS bigint) AS deleted FROM changes UNION ALL {added} "
+        "ORDER BY number",
+        [batch.last_id, batch.pk],
+    )
+    same = f"t.id IS NOT NULL AND NOT ({tables.differ(table, 't', 'm')})"
+    [restored, put_back, deleted, left] = fetch_one(
+        f"SELECT count(CASE WHEN NOT m.is_removed AND t.import_batch = %s THEN 1 END), "
+        "count(CASE WHEN m.is_removed AND t.id IS NULL THEN 1 END), count(m.deleted), "
+        f"count(CASE WHEN {same} THEN NULL WHEN m.is_removed THEN t.id WHEN NOT m.is_removed "
+        f"AND (t.import_batch IS NULL OR t.import_batch <> %s) THEN 1 END) "
+        f"FROM merged m LEFT JOIN {table.name} t ON m.deleted IS NULL AND {table.same_key('t', 'm')}",
+        [batch.pk, batch.pk],
+    )
+    result = UndoResult(restored, put_back, deleted, left)
+    result.left += batch.undo["left"] if batch.undo else _lost(batch, result)
+    return result
+
+
+def _lost(batch: ImportBatch, result: UndoResult) -> int:
+    """Rows that the import added and that are not its own any more. Unknown of one that was interrupted."""
+    return max(0, batch.counts.get("added", 0) - result.deleted)
+
+
+def _write(tables: StagingTables, table: TargetTable, batch: ImportBatch, where: str, done: UndoResult) -> None:
+    """Write one part of `merged`, unless rows were changed since it was derived. Adds to `done`."""
+    part = f"(SELECT * FROM merged WHERE {where}) m"
+    same_key = table.same_key(table.name, "m")
+    columns = ", ".join(table.restored)
+    assignments = ", ".join(f"{column} = m.{column}" for column in table.restored if column not in table.key)
+    own = f"{table.name}.import_batch = {batch.pk}"
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {table.name} SET {assignments} FROM {part} WHERE NOT m.is_removed AND {same_key} AND {own}"
+        )
+        done.restored += cursor.rowcount
+        cursor.execute(
+            f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM {part} WHERE is_removed ON CONFLICT DO NOTHING"
+        )
+        done.put_back += cursor.rowcount
+        cursor.execute(f"DELETE FROM {table.name} WHERE id IN (SELECT deleted FROM {part}) AND {own}")
+        done.deleted += cursor.rowcount
+    is_as_before = f"{same_key} AND NOT ({tables.differ(table, table.name, 'm')})"
+    run(f"DELETE FROM {_CHANGES} WHERE id IN (SELECT change FROM {part} JOIN {table.name} ON {is_as_before})")

@@ -1,0 +1,115 @@
+import django.db.models.deletion
+import django.utils.timezone
+from django.db import migrations, models
+
+import phonebook.models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("phonebook", "0002_number_rule_prefix"),
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name="ImportBatch",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "kind",
+                    models.CharField(choices=[("contacts", "Contacts"), ("complaints", "Complaints")], max_length=16),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("checking", "Checking the file"),
+                            ("ready", "Waiting for confirmation"),
+                            ("running", "Running"),
+                            ("done", "Done"),
+                            ("failed", "Failed"),
+                            ("undoing", "Being undone"),
+                            ("undone", "Undone"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("by", models.CharField(blank=True, help_text="The user's name; empty: a command.", max_length=150)),
+                (
+                    "file_name",
+                    models.CharField(blank=True, help_text="Of several files, the first one's.", max_length=255),
+                ),
+                ("options", models.JSONField(default=dict, help_text="Of the import, such as the region.")),
+                ("content", models.BinaryField(help_text="The upload, until it is imported or discarded.", null=True)),
+                (
+                    "counts",
+                    models.JSONField(default=dict, help_text="The ImportResult; of a preview, what would change."),
+                ),
+                ("faults", models.JSONField(default=list, help_text="The first rejected rows: line and reason.")),
+                ("error", models.CharField(blank=True, max_length=500)),
+                ("rows_done", models.BigIntegerField(default=0)),
+                ("rows_total", models.BigIntegerField(help_text="Empty while it is not known.", null=True)),
+                ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "seen_at",
+                    models.DateTimeField(help_text="When the process that works on it last reported.", null=True),
+                ),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("can_undo", models.BooleanField(default=False, help_text="Whether its changes are stored.")),
+                (
+                    "last_id",
+                    models.BigIntegerField(
+                        help_text="The table's last id before it: added rows have greater ones.", null=True
+                    ),
+                ),
+                ("undone_at", models.DateTimeField(null=True)),
+                ("undone_by", models.CharField(blank=True, max_length=150)),
+                (
+                    "undo",
+                    models.JSONField(help_text="The UndoResult, also of an undo that was interrupted.", null=True),
+                ),
+                (
+                    "data_sets",
+                    models.JSONField(
+                        default=dict, help_text="By name: the Dataset row before the import, and after it."
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name": "import",
+                "verbose_name_plural": "imports",
+                "default_permissions": ("view",),
+            },
+        ),
+        migrations.AddField(
+            model_name="complaintday",
+            name="import_batch",
+            field=models.IntegerField(editable=False, null=True),
+        ),
+        migrations.AddField(
+            model_name="contact",
+            name="import_batch",
+            field=models.IntegerField(editable=False, null=True),
+        ),
+        migrations.CreateModel(
+            name="ImportChange",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", phonebook.models.NumberField()),
+                ("is_removed", models.BooleanField(default=False, help_text="The import removed the row.")),
+                ("previous", models.JSONField(help_text="The columns of the row before the import.")),
+                (
+                    "batch",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="changes",
+                        to="phonebook.importbatch",
+                    ),
+                ),
+            ],
+            options={
+                "default_permissions": (),
+            },
+        ),
+    ]

@@ -1,0 +1,109 @@
+"""The Imports page: what it shows, for whom, and the undo."""
+
+import io
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.core.management import call_command
+from django.test import Client
+
+from core.admin import page_url
+from phonebook.admin import imports
+from phonebook.imports import undo
+from phonebook.imports.contacts import CONTACTS
+from phonebook.imports.staging import LockNotAvailable, Tables
+from phonebook.models import Contact, ImportBatch
+from tests.console_pages import words
+
+pytestmark = pytest.mark.django_db
+
+IMPORTS = "/admin/phonebook/importbatch/"
+FIRST = 12_125_550_100
+
+
+@pytest.fixture
+def batch(file: Any) -> ImportBatch:
+    """It changed a contact, added two, and rejected a row."""
+    rows = dict.fromkeys(range(3), "Ann")
+    text = "number,name\n" + "".join(f"{FIRST + n},{name}\n" for n, name in rows.items())
+    call_command("import_contacts", file(f"number,name\n{FIRST},Bob\n"), stdout=io.StringIO())
+    call_command("import_contacts", file(text + "12,Eve\n", "people.csv"), stdout=io.StringIO(), stderr=io.StringIO())
+    return ImportBatch.objects.latest("pk")
+
+
+def undo_url(batch: ImportBatch) -> str:
+    return page_url(ImportBatch, "undo_import", batch.pk)
+
+
+def test_list_and_page_show_what_an_import_did(admin_client: Client, batch: ImportBatch) -> None:
+    text = words(admin_client.get(IMPORTS).text)
+    assert "command line Contacts people.csv" in text
+    assert "2 added, 1 changed, 1 rejected" in text
+    text = words(admin_client.get(f"{IMPORTS}{batch.pk}/change/").text)
+    assert "people.csv, line 5: number" in text
+    assert "Undo this import" in text
+    assert "Not undone." in text
+
+
+def test_undo_says_first_what_it_does_and_then_what_it_did(admin_client: Client, batch: ImportBatch) -> None:
+    Contact.objects.filter(number=FIRST + 2).update(import_batch=None, name="Eve")
+    shown = "1 restored, 0 put back, 1 deleted, 1 left because they were changed since"
+    assert shown in admin_client.get(undo_url(batch)).text
+    done = admin_client.post(undo_url(batch), follow=True)
+    assert f"The import was undone. Rows: {shown}." in words(done.text)
+    assert "Undo this import" not in words(done.text)
+    assert dict(Contact.objects.values_list("number", "name")) == {FIRST: "Bob", FIRST + 2: "Eve"}
+    entry = LogEntry.objects.latest("pk")
+    assert (entry.object_id, entry.change_message) == (str(batch.pk), f"Undone: rows {shown}.")
+    again = admin_client.post(undo_url(batch))
+    assert "It was undone." in again.text
+
+
+def test_rows_that_were_left_are_listed(admin_client: Client, batch: ImportBatch) -> None:
+    Contact.objects.filter(number=FIRST).update(import_batch=None, name="Eve")
+    text = words(admin_client.post(undo_url(batch), follow=True).text)
+    assert "+1 212 555 0100: changed in the console or by an address book" in text
+
+
+def test_undo_needs_the_permission_to_change_the_rows(client: Client, batch: ImportBatch) -> None:
+    user = User.objects.create_user("olga", is_staff=True)
+    client.force_login(user)
+    names = ["view_importbatch", "change_complaintday"]
+    user.user_permissions.set(Permission.objects.filter(codename__in=names))
+    assert "Undo this import" not in client.get(f"{IMPORTS}{batch.pk}/change/").text
+    assert client.post(undo_url(batch)).status_code == 403
+    user.user_permissions.add(Permission.objects.get(codename="change_contact"))
+    assert client.post(undo_url(batch)).status_code == 302
+    assert Contact.objects.count() == 1
+
+
+def test_undo_does_not_wait_for_an_import(admin_client: Client, batch: ImportBatch, monkeypatch: Any) -> None:
+    def refuse(table: Any, *, wait: bool) -> None:
+        assert (table, wait) == (CONTACTS, False)
+        raise LockNotAvailable
+
+    monkeypatch.setattr(Tables, "lock", staticmethod(refuse))
+    assert "An import is running. Try again when it has finished." in admin_client.post(undo_url(batch)).text
+
+
+def test_large_import_names_the_command(admin_client: Client, batch: ImportBatch, monkeypatch: Any) -> None:
+    monkeypatch.setattr(imports, "MAX_ROWS", 2)
+    for response in (admin_client.get(undo_url(batch)), admin_client.post(undo_url(batch))):
+        assert f"./run manage undo_import {batch.pk}" in response.text
+    assert Contact.objects.count() == 3
+    out = io.StringIO()
+    call_command("undo_import", str(batch.pk), "--dry-run", stdout=out)
+    call_command("undo_import", str(batch.pk), stdout=out)
+    assert out.getvalue().splitlines() == [
+        f"Import {batch.pk}: rows {undo.UndoResult(restored=1, deleted=2)}. Dry run: nothing was changed.",
+        f"Import {batch.pk}: rows {undo.UndoResult(restored=1, deleted=2)}.",
+    ]
+
+
+def test_console_change_takes_the_row_from_its_import(admin_client: Client, batch: ImportBatch) -> None:
+    row = Contact.objects.get(number=FIRST)
+    admin_client.post(f"/admin/phonebook/contact/{row.pk}/change/", {"name": "Eve", "location": ""})
+    row.refresh_from_db()
+    assert (row.name, row.import_batch) == ("Eve", None)
