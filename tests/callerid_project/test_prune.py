@@ -38,7 +38,7 @@ def prune() -> dict[str, Any]:
 NOTHING = dict.fromkeys(
     (
         *("requests", "idempotency_records", "usage_rows", "notices", "alerts", "unknown_charges"),
-        *("complaint_days", "subjects", "cache_versions", "sessions"),
+        *("complaint_days", "import_rows", "subjects", "cache_versions", "sessions"),
     ),
     0,
 )
