@@ -68,6 +68,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         "alerts": 0,
         "unknown_charges": 0,
         "complaint_days": 1,
+        "import_rows": 0,
         "subjects": 0,
         "cache_versions": 1,
         "sessions": 1,
