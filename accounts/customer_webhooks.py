@@ -12,17 +12,15 @@ def save(*, customer: Customer, url: str = "") -> str:
 
     Raises ValueError if there is no URL, or it is not allowed.
     """
-    present = CustomerWebhook.objects.filter(customer=customer).first()
-    if not url and present is None:
-        raise ValueError("Enter the URL of the webhook.")
+    secret = webhooks.new_secret()
     if url:
         try:
             webhooks.require_url(url, public=not settings.CUSTOMER_WEBHOOKS_PRIVATE_NETWORK)
         except ValueError as error:
             raise ValueError("Enter a URL that begins with https:// and whose host is public.") from error
-    secret = webhooks.new_secret()
-    values = {"url": url, "secret": secret} if url else {"secret": secret}
-    CustomerWebhook.objects.update_or_create(customer=customer, defaults=values)
+        CustomerWebhook.objects.update_or_create(customer=customer, defaults={"url": url, "secret": secret})
+    elif not CustomerWebhook.objects.filter(customer=customer).update(secret=secret):
+        raise ValueError("Enter the URL of the webhook.")
     return secret
 
 

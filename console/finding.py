@@ -96,7 +96,7 @@ def view(request: HttpRequest) -> HttpResponse:
     in_palette = "palette" in request.POST
     kinds = [kind for kind in _KINDS if kind.is_permitted(request)]
     if form.is_bound and form.is_valid():
-        search = _Search(request, form.cleaned_data["q"])
+        search = _Search(request, form.cleaned_data["q"], is_typed=in_palette)
         groups = [group for kind in kinds if (group := kind.group(search))]
         results = [one for group in groups for result in group.results for one in (result, *result.under)]
         if len(results) == 1 and not in_palette and not any(group.timed_out for group in groups):
@@ -116,10 +116,11 @@ def view(request: HttpRequest) -> HttpResponse:
 
 
 class _Search:
-    """The text, and the number that it may be. `shown`: the ids of the tokens that are already in the results."""
+    """The text, and the number that it may be. `is_typed`: while somebody types, so it is searched again and again.
+    `shown`: the ids of the tokens that are already in the results."""
 
-    def __init__(self, request: HttpRequest, text: str) -> None:
-        self.request, self.text = request, text
+    def __init__(self, request: HttpRequest, text: str, *, is_typed: bool) -> None:
+        self.request, self.text, self.is_typed = request, text, is_typed
         self.shown: set[int] = set()
         try:
             self.number: int | None = int(numbers.parse_typed(text))
@@ -169,9 +170,10 @@ def _customers(search: _Search) -> Iterable[Result]:
         last_charged = F("last_charged_at").desc(nulls_last=True)
         tokens_first = ApiToken.objects.order_by(has_text, last_charged, "-pk")[:MAX_UNDER]
         prefetch_related_objects(found, Prefetch("tokens", tokens_first, "under"))
-    for customer in found:
+    for place, customer in enumerate(found):
         under = getattr(customer, "under", ())
-        search.shown.update(token.pk for token in under)
+        if place < MAX_SHOWN:  # one more says only that there are more
+            search.shown.update(token.pk for token in under)
         yield replace(_result(customer), under=tuple(_result(token, *_token_details(token)) for token in under))
 
 
@@ -200,10 +202,10 @@ def _numbered(title: str, model: type[Any], name: str, details: Callable[[Any], 
 
 
 def _contacts(search: _Search) -> Iterable[Result]:
-    """By number, or by a part of the name."""
+    """By number, or on the search page by a part of the name: every row is read for that."""
     if search.number is not None:
         rows = Contact.objects.filter(number=search.number)
-    elif number_prefix(search.text) or len(search.text) < MIN_NAME:
+    elif search.is_typed or number_prefix(search.text) or len(search.text) < MIN_NAME:
         return
     else:
         rows = named(search.text, Contact.objects.all())[: MAX_SHOWN + 1]

@@ -15,7 +15,7 @@ from accounts.models import ApiToken, CreditEntry, Customer
 from console import finding, pages
 from core.hashing import keyed_hash
 from monitoring.models import RequestLogEntry
-from phonebook.models import NumberRule
+from phonebook.models import Contact, NumberRule
 from tests import awaited
 from tests.console.console_rows import NUMBER
 from tests.console.role_table import ROLES, logged_in
@@ -263,6 +263,12 @@ def test_palette_gets_options_and_is_not_redirected(boss: Client, rows: dict[str
     assert 'data-status="1 result"' in response.text
     assert response.text.count('role="option"') == 1
     assert "<html" not in response.text
+
+
+def test_names_of_contacts_are_searched_on_the_page_only(boss: Client, rows: dict[str, Model]) -> None:
+    Contact.objects.create(number=12125550187, name="Quillfeather Bakery")
+    assert "Quillfeather" in boss.post(FIND, {"q": "quillf"}, follow=True).text
+    assert "Quillfeather" not in boss.post(FIND, {"q": "quillf", "palette": "1"}).text
 
 
 def test_palette_refuses_a_whole_token_and_does_not_repeat_it(boss: Client) -> None:
