@@ -3,22 +3,11 @@ rows that need it: a list sorted by one of them needs it for every customer, the
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
-from django.conf import settings
-from django.db.models import (
-    BigIntegerField,
-    Count,
-    DateTimeField,
-    ExpressionWrapper,
-    FloatField,
-    Max,
-    OuterRef,
-    QuerySet,
-    Subquery,
-    Sum,
-)
-from django.db.models.functions import Cast, Coalesce, Round
+from django.db.models import BigIntegerField, Count, DateTimeField, DecimalField, Max, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from accounts import request_statistics, sales
 from accounts.models import ApiToken, CreditEntry, Customer, TokenDay, UnknownCharge
@@ -26,6 +15,7 @@ from core import periods
 
 #: In place of the last charge of customers that were never charged: both databases sort it before all others.
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_PRICE = DecimalField(max_digits=20, decimal_places=4)
 
 
 def _tokens() -> QuerySet[Any]:
@@ -45,23 +35,26 @@ def _searches(now: datetime, outcomes: Collection[str]) -> QuerySet[Any]:
     return days.order_by().values("token__customer").annotate(total=Sum("count"))
 
 
-def _revenue(now: datetime) -> Any:
-    """As the customer's page has it (accounts.sales): the credits spent at the customer's average price."""
-    since = periods.MONTH.since(now)
-    booked = sales.booked().filter(token__customer=OuterRef("pk")).order_by().values("token__customer")
-    refunded = booked.filter(kind=CreditEntry.Kind.REFUND, created_at__gte=since).annotate(total=Sum("amount"))
-    lost = UnknownCharge.objects.filter(
-        token__customer=OuterRef("pk"), outcome=UnknownCharge.Outcome.REFUNDED, settled_at__gte=since
+def _booked() -> QuerySet[Any]:
+    return sales.booked().filter(token__customer=OuterRef("pk")).order_by().values("token__customer")
+
+
+def _priced() -> QuerySet[Any]:
+    return _booked().filter(price__isnull=False)
+
+
+def _refunded(now: datetime) -> QuerySet[Any]:
+    refunds = _booked().filter(kind=CreditEntry.Kind.REFUND, created_at__gte=periods.MONTH.since(now))
+    return refunds.annotate(total=Sum("amount"))
+
+
+def _lost(now: datetime) -> QuerySet[Any]:
+    charges = UnknownCharge.objects.filter(
+        token__customer=OuterRef("pk"),
+        outcome=UnknownCharge.Outcome.REFUNDED,
+        settled_at__gte=periods.MONTH.since(now),
     )
-    spent = sales.net_spent(
-        _total(_searches(now, request_statistics.CHARGED), BigIntegerField(), 0),
-        refunded=_total(refunded, BigIntegerField(), 0),
-        lost=_total(lost.order_by().values("token__customer").annotate(total=Count("pk")), BigIntegerField(), 0),
-    )
-    sold = booked.filter(price__isnull=False).annotate(credits=Sum("amount")).filter(credits__gt=0)
-    price, credits = (Cast(Sum(name), FloatField()) for name in ("price", "amount"))
-    average = sold.annotate(total=Round(price / credits * 1e6) / 1e6)
-    return spent * _total(average, FloatField(), float(settings.CREDIT_PRICE or 0))
+    return charges.order_by().values("token__customer").annotate(total=Count("pk"))
 
 
 def _total(rows: QuerySet[Any], output: Any, default: Any) -> Any:
@@ -70,13 +63,17 @@ def _total(rows: QuerySet[Any], output: Any, default: Any) -> Any:
 
 
 #: Name → the expression. `balance` is the sum over usable tokens; `searches_30d` the answered searches of the last 30
-#: days, today (UTC) included; `revenue_30d` the revenue of these days, in CURRENCY, 0 if no price is known;
-#: `last_charged_at` the last charge of any token, or NEVER.
+#: days, today (UTC) included; `last_charged_at` the last charge of any token, or NEVER. `revenue` needs the others:
+#: credits of these days, and the price and the number of all credits that were sold with a price.
 FIGURES: dict[str, Callable[[datetime], Any]] = {
     "token_count": lambda now: _total(_tokens().annotate(total=Count("pk")), BigIntegerField(), 0),
     "balance": lambda now: _total(_usable(now).annotate(total=Sum("credits")), BigIntegerField(), 0),
     "searches_30d": lambda now: _total(_searches(now, request_statistics.SEARCHES), BigIntegerField(), 0),
-    "revenue_30d": lambda now: ExpressionWrapper(_revenue(now), FloatField()),
+    "charged_30d": lambda now: _total(_searches(now, request_statistics.CHARGED), BigIntegerField(), 0),
+    "refunded_30d": lambda now: _total(_refunded(now), BigIntegerField(), 0),
+    "lost_30d": lambda now: _total(_lost(now), BigIntegerField(), 0),
+    "sold_for": lambda now: _total(_priced().annotate(total=Sum("price")), _PRICE, Decimal(0)),
+    "sold_credits": lambda now: _total(_priced().annotate(total=Sum("amount")), BigIntegerField(), 0),
     "last_charged_at": lambda now: _total(_tokens().annotate(total=Max("last_charged_at")), DateTimeField(), NEVER),
 }
 
@@ -86,3 +83,10 @@ def annotated(
 ) -> QuerySet[Customer]:
     """The customers with these FIGURES."""
     return customers.annotate(**{name: FIGURES[name](now) for name in figures})
+
+
+def revenue(customer: Any) -> Decimal | None:
+    """As the customer's page has it, of the last 30 days, in CURRENCY; None if no price is known. `customer`: annotated
+    with all FIGURES."""
+    spent = sales.net_spent(customer.charged_30d, refunded=customer.refunded_30d, lost=customer.lost_30d)
+    return sales.revenue(spent, sales.average_price(customer.sold_for, customer.sold_credits))

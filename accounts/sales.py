@@ -10,7 +10,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, QuerySet, Sum
@@ -38,9 +37,9 @@ class Sales:
         return revenue(credits, self.average_price)
 
 
-def net_spent(charged: Any, *, refunded: Any, lost: Any) -> Any:
+def net_spent(charged: int, *, refunded: int, lost: int) -> int:
     """The credits spent, less those refunded. `charged`: from the statistics of searches, which lack those that were
-    answered with 500; `lost`: how many of the refunds are for these. Whole numbers, or expressions of a query."""
+    answered with 500; `lost`: how many of the refunds are for these."""
     return charged - (refunded - lost)
 
 

@@ -155,7 +155,7 @@ class CustomerAdmin(CustomerActionsAdmin):
     balance = column(lambda customer: f"{customer.balance:,}", "balance", "balance")
     searches = column(lambda customer: f"{customer.searches_30d:,}", "searches (30 days)", "searches_30d")
     # Not sorted by: it would be computed for every customer, and the page of revenue sorts them.
-    revenue = column(lambda customer: f"{customer.revenue_30d:,.2f}", "revenue (30 days)")
+    revenue = column(lambda customer: f"{customer_figures.revenue(customer) or 0:,.2f}", "revenue (30 days)")
     last_use = column(
         lambda customer: (
             "-" if customer.last_charged_at == customer_figures.NEVER else f"{customer.last_charged_at:%Y-%m-%d}"
