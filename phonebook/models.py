@@ -89,17 +89,15 @@ class Country(models.Model):
 
 
 class ImportBatch(models.Model):
-    """One import of contacts or complaints, by a command or in the console: who, when, from which file, what it did,
-    and, while `can_undo`, what its undo needs (ImportChange). Personal data: file names, faults and the upload itself
-    stay in this table, and never reach a log or the History."""
+    """One import of contacts or complaints: who, when, from which file, what it did, and, while `can_undo`, what its
+    undo needs (ImportChange). Personal data: file names and faults stay in this table, and never reach a log or the
+    History."""
 
     class Kind(models.TextChoices):
         CONTACTS = "contacts", "Contacts"
         COMPLAINTS = "complaints", "Complaints"
 
     class State(models.TextChoices):
-        CHECKING = "checking", "Checking the file"
-        READY = "ready", "Waiting for confirmation"
         RUNNING = "running", "Running"
         DONE = "done", "Done"
         FAILED = "failed", "Failed"
@@ -108,17 +106,13 @@ class ImportBatch(models.Model):
 
     kind = models.CharField(max_length=16, choices=Kind)
     state = models.CharField(max_length=16, choices=State)
-    by = models.CharField(max_length=150, blank=True, help_text="The user's name; empty: a command.")
+    by = models.CharField(max_length=150, blank=True, help_text="Who ran the command.")
     file_name = models.CharField(max_length=255, blank=True, help_text="Of several files, the first one's.")
     options = models.JSONField(default=dict, help_text="Of the import, such as the region.")
-    content = models.BinaryField(null=True, help_text="The upload, until it is imported or discarded.")
-    counts = models.JSONField(default=dict, help_text="The ImportResult; of a preview, what would change.")
+    counts = models.JSONField(default=dict, help_text="The ImportResult.")
     faults = models.JSONField(default=list, help_text="The first rejected rows: line and reason.")
     error = models.CharField(max_length=500, blank=True)
-    rows_done = models.BigIntegerField(default=0)
-    rows_total = models.BigIntegerField(null=True, help_text="Empty while it is not known.")
     created_at = models.DateTimeField(default=timezone.now)
-    seen_at = models.DateTimeField(null=True, help_text="When the process that works on it last reported.")
     finished_at = models.DateTimeField(null=True)
     can_undo = models.BooleanField(default=False, help_text="Whether its changes are stored.")
     last_id = models.BigIntegerField(

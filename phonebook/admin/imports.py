@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.db import OperationalError
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from unfold.decorators import display
@@ -81,7 +81,7 @@ class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
 
     when = column(lambda batch: _time(batch.created_at), "started (UTC)")
     ended = column(lambda batch: _time(batch.finished_at), "finished (UTC)")
-    user = column(lambda batch: batch.by or "command line", "by")
+    user = column(lambda batch: batch.by, "by")
     file = column(lambda batch: batch.file_name or "-", "file")
     option_texts = column(
         lambda batch: ", ".join(f"{name}: {value}" for name, value in batch.options.items()) or "-", "options"
@@ -104,9 +104,6 @@ class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
     @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
     def state_label(self, batch: ImportBatch) -> str:
         return batch.get_state_display()
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[ImportBatch]:
-        return super().get_queryset(request).defer("content")
 
     def get_fields(self, request: HttpRequest, obj: ImportBatch | None = None) -> tuple[str, ...]:
         fields = ["when", "ended", "user", "kind", "file", "option_texts", "state_label", "rows", "undo_text"]

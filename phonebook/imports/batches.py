@@ -10,7 +10,7 @@ from django.db import DatabaseError
 from django.db.models import Max
 from django.utils import timezone
 
-from core import numbers, retention
+from core import history, numbers, retention
 from core.database_errors import describe
 from phonebook.imports.readers.base import Rejected, UnreadableFile
 from phonebook.imports.staging import Counts, TargetTable
@@ -20,12 +20,11 @@ from phonebook.models import ImportBatch, ImportChange
 MAX_CHANGES = 100_000
 #: Rejected and repeated rows that a batch lists.
 MAX_FAULTS = 50
-#: How long an import can be undone, and its rejected rows and upload are kept.
+#: How long an import can be undone, and its rejected rows are kept.
 UNDO_DAYS = 30
 #: A process that has not ended an import in this time was killed.
 _LONGEST = timedelta(days=1)
 INTERRUPTED = "Interrupted."
-_WAITING = (ImportBatch.State.CHECKING, ImportBatch.State.READY)
 
 #: Data sets that an import recorded, by name: the row before it, or None, and after it (ImportBatch.data_sets).
 Recorded = dict[str, list[dict[str, Any] | None]]
@@ -33,7 +32,8 @@ Recorded = dict[str, list[dict[str, Any] | None]]
 
 def start(kind: str, *, options: dict[str, Any]) -> ImportBatch:
     """Record that an import by a command begins."""
-    return ImportBatch.objects.create(kind=kind, state=ImportBatch.State.RUNNING, options=options)
+    state = ImportBatch.State.RUNNING
+    return ImportBatch.objects.create(kind=kind, state=state, by=history.command_actor(), options=options)
 
 
 def fault(file: str, row: Rejected) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def finish(batch: ImportBatch, result: Counts) -> None:
     batch.state, batch.finished_at = ImportBatch.State.DONE, timezone.now()
     batch.can_undo = batch.can_undo and bool(result.added or result.changed or result.removed or batch.data_sets)
     batch.counts = {name: value for name, value in asdict(result).items() if name != "days"}  # there may be thousands
-    batch.save()
+    batch.save(update_fields=["state", "finished_at", "can_undo", "counts", "faults", "data_sets"])
 
 
 def fail(batch: ImportBatch, error: BaseException, *, committed: int) -> None:
@@ -83,28 +83,26 @@ def _failed(error: str) -> dict[str, Any]:
 
 
 def prune() -> int:
-    """Delete batches after core.retention.KEPT_DAYS, and after UNDO_DAYS what an undo needs, rejected rows and uploads.
-    Returns how many batches and changes were deleted."""
+    """Delete batches after core.retention.KEPT_DAYS, and what an undo needs and rejected rows after UNDO_DAYS. Returns
+    how many batches and changes were deleted."""
     now = timezone.now()
     running = ImportBatch.objects.filter(state=ImportBatch.State.RUNNING, created_at__lt=now - _LONGEST)
     running.update(**_failed(INTERRUPTED))
     old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
-    old.filter(state__in=_WAITING).update(**_failed(f"Discarded after {UNDO_DAYS} days."))
-    old.update(can_undo=False, content=None, faults=[])
+    old.update(can_undo=False, faults=[])
     deleted = retention.delete_in_batches(ImportChange.objects.filter(batch__in=old), retention.PRUNE_ROWS)
     expired = ImportBatch.objects.filter(created_at__lt=retention.oldest_kept())
     return deleted + retention.delete_in_batches(expired, retention.PRUNE_ROWS)
 
 
 def erase(erased: Collection[str]) -> dict[str, int]:
-    """Delete what the batches have about these numbers. Uploads that wait are discarded: they may contain one. Returns
-    how many rows were deleted or changed."""
-    discarded = _failed("Discarded, because a number was erased. Upload the file again.")
-    ImportBatch.objects.filter(state__in=_WAITING).update(**discarded)
-    cleared = ImportBatch.objects.exclude(content=None).update(content=None)
+    """Delete what the batches have about these numbers. Returns how many rows were deleted or changed."""
+    cleared = 0
     masks = {numbers.mask(number) for number in erased}
     for batch in ImportBatch.objects.only("file_name", "error", "faults").iterator():
-        faults = [row for row in batch.faults if row["number"] not in masks and not _has(row["file"], erased)]
+        faults = [
+            row for row in batch.faults if row["number"] not in masks and not _has(row["file"] + row["detail"], erased)
+        ]
         named = _has(batch.file_name + batch.error, erased)
         if named or len(faults) < len(batch.faults):
             texts = {"file_name": "", "error": ""} if named else {}

@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from django.db import Error
+from django.db import Error, transaction
 
 from core.db import run
 from core.progress_bar import progress_bar
@@ -79,7 +79,6 @@ class Import(ABC):
     """One import of files into `table`, which is recorded as an ImportBatch.
 
     `format_name`: a key of `formats`; None: recognized for each file. With `dry_run`, only count, and record nothing.
-    `batch`: one that is recorded already.
     """
 
     kind: ImportBatch.Kind
@@ -97,12 +96,11 @@ class Import(ABC):
         on_reject: OnReject,
         format_name: str | None = None,
         dry_run: bool = False,
-        batch: ImportBatch | None = None,
     ) -> None:
         self.result = ImportResult()
         self.tables = Tables()
         self.format_name, self.dry_run = format_name, dry_run
-        self.batch = batch
+        self.batch: ImportBatch | None = None
         #: Rows that were rejected although their number is valid.
         self.rejected_with_number = 0
         self._on_reject = on_reject
@@ -129,9 +127,8 @@ class Import(ABC):
         """Raises UnreadableFile, with nothing changed, if a file cannot be read, or all rows are rejected."""
         if self.dry_run:
             return self._run(files)
-        if self.batch is None:
-            options = {name: value for name, value in self.recorded_options().items() if value}
-            self.batch = batches.start(self.kind, options=options)
+        options = {name: value for name, value in self.recorded_options().items() if value}
+        self.batch = batches.start(self.kind, options=options)
         try:
             return self._run(files)
         except BaseException as error:
@@ -155,8 +152,9 @@ class Import(ABC):
                 if self.batch is not None:
                     batches.begin_merge(self.batch, self.table, result)
                     self.tables.merge(self.table, result, self.batch)
-                    self.batch.data_sets = self.record(valid)
-                    batches.finish(self.batch, result)
+                    with transaction.atomic():  # an undo must know every data set that is recorded
+                        self.batch.data_sets = self.record(valid)
+                        batches.finish(self.batch, result)
             if not self.dry_run:
                 self.tables.committed = result.added + result.changed + result.removed
         return result

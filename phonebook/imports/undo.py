@@ -94,7 +94,7 @@ def undo(*, batch_id: int, by: str, wait: bool = True) -> UndoResult:
         done.left += batch.changes.count()
         data_sets.undo(batch.data_sets)
         batch.state, batch.undone_at, batch.can_undo = ImportBatch.State.UNDONE, timezone.now(), False
-        batch.undo, batch.content = asdict(done), None
+        batch.undo = asdict(done)
         batch.save()
     if batch.kind == ImportBatch.Kind.COMPLAINTS:
         drop_unused_subjects()

@@ -23,8 +23,6 @@ class Migration(migrations.Migration):
                     "state",
                     models.CharField(
                         choices=[
-                            ("checking", "Checking the file"),
-                            ("ready", "Waiting for confirmation"),
                             ("running", "Running"),
                             ("done", "Done"),
                             ("failed", "Failed"),
@@ -34,26 +32,16 @@ class Migration(migrations.Migration):
                         max_length=16,
                     ),
                 ),
-                ("by", models.CharField(blank=True, help_text="The user's name; empty: a command.", max_length=150)),
+                ("by", models.CharField(blank=True, help_text="Who ran the command.", max_length=150)),
                 (
                     "file_name",
                     models.CharField(blank=True, help_text="Of several files, the first one's.", max_length=255),
                 ),
                 ("options", models.JSONField(default=dict, help_text="Of the import, such as the region.")),
-                ("content", models.BinaryField(help_text="The upload, until it is imported or discarded.", null=True)),
-                (
-                    "counts",
-                    models.JSONField(default=dict, help_text="The ImportResult; of a preview, what would change."),
-                ),
+                ("counts", models.JSONField(default=dict, help_text="The ImportResult.")),
                 ("faults", models.JSONField(default=list, help_text="The first rejected rows: line and reason.")),
                 ("error", models.CharField(blank=True, max_length=500)),
-                ("rows_done", models.BigIntegerField(default=0)),
-                ("rows_total", models.BigIntegerField(help_text="Empty while it is not known.", null=True)),
                 ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
-                (
-                    "seen_at",
-                    models.DateTimeField(help_text="When the process that works on it last reported.", null=True),
-                ),
                 ("finished_at", models.DateTimeField(null=True)),
                 ("can_undo", models.BooleanField(default=False, help_text="Whether its changes are stored.")),
                 (

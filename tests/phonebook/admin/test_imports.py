@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.test import Client
 
 from core.admin import page_url
+from core.history import command_actor
 from phonebook.admin import imports
 from phonebook.imports import undo
 from phonebook.imports.contacts import CONTACTS
@@ -39,7 +40,7 @@ def undo_url(batch: ImportBatch) -> str:
 
 def test_list_and_page_show_what_an_import_did(admin_client: Client, batch: ImportBatch) -> None:
     text = words(admin_client.get(IMPORTS).text)
-    assert "command line Contacts people.csv" in text
+    assert f"{command_actor()} Contacts people.csv" in text
     assert "2 added, 1 changed, 1 rejected" in text
     text = words(admin_client.get(f"{IMPORTS}{batch.pk}/change/").text)
     assert "people.csv, line 5: number" in text
