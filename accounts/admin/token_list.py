@@ -48,7 +48,7 @@ def runs_out(token: Any, now: datetime) -> str:
 
 def end_of_credits(at: datetime | None, now: datetime) -> str:
     if at is None:
-        return "No end date at current usage"
+        return "No end date"
     return f"{at:%Y-%m-%d}" if at > now else OUT_OF_CREDITS
 
 
