@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth import get_permission_codename
 from django.db import OperationalError
 from django.db.models import Q
 from django.http import HttpRequest
@@ -23,10 +24,11 @@ STATE_LABELS = {"Done": "success", "Failed": "danger", "Undone": "warning", "Run
 _COUNTS = ("added", "changed", "removed", "unchanged", "repeated")
 
 
-def change_permission(batch: ImportBatch) -> str:
-    """What a user needs to undo the import."""
+def may_undo(request: HttpRequest, batch: ImportBatch) -> bool:
+    """Whether the user may add, change and delete such rows, as the undo does."""
     opts = undo.TABLES[batch.kind].model._meta
-    return f"{opts.app_label}.change_{opts.model_name}"
+    names = (get_permission_codename(action, opts) for action in ("add", "change", "delete"))
+    return request.user.has_perms([f"{opts.app_label}.{name}" for name in names])
 
 
 def _command(batch: ImportBatch) -> str:
@@ -40,7 +42,8 @@ def _time(value: Any) -> str:
 def _counts(batch: ImportBatch) -> str:
     found = [f"{batch.counts[name]:,} {name}" for name in _COUNTS if batch.counts.get(name)]
     rejected = sum(batch.counts.get("rejected", {}).values())
-    return ", ".join([*found, *([f"{rejected:,} rejected"] if rejected else [])]) or "-"
+    text = ", ".join([*found, *([f"{rejected:,} rejected"] if rejected else [])]) or "-"
+    return f"{text} (planned)" if batch.counts.get("planned") else text
 
 
 def _fault(row: dict[str, Any]) -> str:
@@ -110,7 +113,7 @@ class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
         if obj is not None:
             shown = {"failure": obj.error, "rejected": obj.counts.get("rejected"), "first_faults": obj.faults}
             fields += [name for name, value in shown.items() if value]
-            if obj.undone_at and obj.undo and obj.undo["left"] and request.user.has_perm(change_permission(obj)):
+            if obj.undone_at and obj.undo and obj.undo["left"] and may_undo(request, obj):
                 fields.append("left")
         return tuple(fields)
 
@@ -120,10 +123,10 @@ class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
     # --- Undo -----------------------------------------------------------------------------------------------------
 
     def offers(self, request: HttpRequest, url_path: str, obj: ImportBatch) -> bool:
-        return request.user.has_perm(change_permission(obj)) and not undo.problem(obj)
+        return may_undo(request, obj) and not undo.problem(obj)
 
     def action_context(self, request: HttpRequest, url_path: str, obj: ImportBatch) -> dict[str, Any]:
-        require(request.user.has_perm(change_permission(obj)))
+        require(may_undo(request, obj))
         if request.method == "POST":
             return {}
         if self._is_large(obj):

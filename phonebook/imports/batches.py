@@ -44,18 +44,19 @@ def fault(file: str, row: Rejected) -> dict[str, Any]:
 def begin_merge(batch: ImportBatch, table: TargetTable, counts: Counts) -> None:
     """Record what an undo needs. Call it in the lock of `table`, before anything is written."""
     # Nobody else has the lock: an earlier import that was writing was killed, and can be undone as far as it came.
-    killed = ImportBatch.objects.filter(kind=batch.kind, state=ImportBatch.State.RUNNING, can_undo=True)
+    killed = ImportBatch.objects.filter(kind=batch.kind, state=ImportBatch.State.RUNNING, last_id__isnull=False)
     killed.exclude(pk=batch.pk).update(**_failed(INTERRUPTED))
     batch.last_id = table.model._default_manager.aggregate(last=Max("pk"))["last"] or 0
     batch.can_undo = counts.changed + counts.removed <= MAX_CHANGES
-    batch.save(update_fields=["last_id", "can_undo"])
+    batch.counts = {**_numbers(counts), "planned": True}  # those of an import that is interrupted
+    batch.save(update_fields=["last_id", "can_undo", "counts"])
 
 
 def finish(batch: ImportBatch, result: Counts) -> None:
     """Record what the import did. Call it in the lock."""
     batch.state, batch.finished_at = ImportBatch.State.DONE, timezone.now()
-    batch.can_undo = batch.can_undo and bool(result.added or result.changed or result.removed or batch.data_sets)
-    batch.counts = {name: value for name, value in asdict(result).items() if name != "days"}  # there may be thousands
+    batch.counts = _numbers(result)
+    batch.can_undo = batch.can_undo and bool(met_rows(batch) or batch.data_sets)
     batch.save(update_fields=["state", "finished_at", "can_undo", "counts", "faults", "data_sets"])
 
 
@@ -75,7 +76,19 @@ def fail(batch: ImportBatch, error: BaseException, *, committed: int) -> None:
     if committed:
         text = f"{text[:400]} {committed:,} rows were written."
     can_undo = batch.can_undo and committed > 0
-    ImportBatch.objects.filter(pk=batch.pk).update(**_failed(text), faults=batch.faults, can_undo=can_undo)
+    counts = batch.counts if committed else {}
+    failed = {**_failed(text), "faults": batch.faults, "can_undo": can_undo, "counts": counts}
+    ImportBatch.objects.filter(pk=batch.pk).update(**failed)
+
+
+def met_rows(batch: ImportBatch) -> bool:
+    """Whether the import added, changed or removed rows, or found them as they are in its files."""
+    return any(batch.counts.get(name) for name in ("added", "changed", "removed", "unchanged"))
+
+
+def _numbers(counts: Counts) -> dict[str, Any]:
+    """For ImportBatch.counts."""
+    return {name: value for name, value in asdict(counts).items() if name != "days"}  # there may be thousands
 
 
 def _failed(error: str) -> dict[str, Any]:
@@ -83,14 +96,15 @@ def _failed(error: str) -> dict[str, Any]:
 
 
 def prune() -> int:
-    """Delete batches after core.retention.KEPT_DAYS, and what an undo needs and rejected rows after UNDO_DAYS. Returns
-    how many batches and changes were deleted."""
+    """Delete batches after core.retention.KEPT_DAYS, rejected rows after UNDO_DAYS, and what the undo of an import
+    needs that has expired (undo.expire). Returns how many batches and changes were deleted."""
     now = timezone.now()
     running = ImportBatch.objects.filter(state=ImportBatch.State.RUNNING, created_at__lt=now - _LONGEST)
     running.update(**_failed(INTERRUPTED))
     old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
-    old.update(can_undo=False, faults=[])
-    deleted = retention.delete_in_batches(ImportChange.objects.filter(batch__in=old), retention.PRUNE_ROWS)
+    old.update(faults=[])
+    changes = ImportChange.objects.filter(batch__in=old.filter(can_undo=False))
+    deleted = retention.delete_in_batches(changes, retention.PRUNE_ROWS)
     expired = ImportBatch.objects.filter(created_at__lt=retention.oldest_kept())
     return deleted + retention.delete_in_batches(expired, retention.PRUNE_ROWS)
 

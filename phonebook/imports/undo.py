@@ -1,22 +1,25 @@
 """Undoes an import: restores the rows that it changed, puts back those that it removed, deletes those that it added.
 
-Rows that were changed since are left. An ImportChange is deleted once its row is as it was before the import, so those
-that remain after an undo are of rows that were left; an interrupted undo continues with those that remain.
+Rows that were changed since are left. A later import that met rows is undone first (`problem`). An ImportChange is
+deleted once its row is as it was before the import, so those that remain after an undo are of rows that were left; an
+interrupted undo continues with those that remain.
 """
 
 # ruff: noqa: S608 (statements are built from names in the code; values are bound)
 
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import connection, transaction
+from django.db.models import F, Q
 from django.utils import timezone
 
 from core import history
 from core.db import fetch_one, run, yield_to_writers
 from phonebook.imports import data_sets
-from phonebook.imports.batches import MAX_CHANGES, UNDO_DAYS
-from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
+from phonebook.imports.batches import MAX_CHANGES, UNDO_DAYS, met_rows
+from phonebook.imports.complaints import COMPLAINTS
 from phonebook.imports.contacts import CONTACTS
 from phonebook.imports.staging import StagingTables, Tables, TargetTable
 from phonebook.models import ImportBatch, ImportChange
@@ -50,18 +53,34 @@ class UndoResult:
 
 def problem(batch: ImportBatch) -> str:
     """Why the import cannot be undone; empty if it can."""
-    if batch.can_undo and batch.state != ImportBatch.State.UNDONE:
-        return ""
-    changes = batch.counts.get("changed", 0) + batch.counts.get("removed", 0)
     if batch.state == ImportBatch.State.UNDONE:
         return "It was undone."
-    if batch.state != ImportBatch.State.DONE:
-        return "It changed nothing." if batch.state == ImportBatch.State.FAILED else "It has not finished."
-    if not changes and not batch.counts.get("added"):
+    if batch.can_undo:
+        later = _later(batch)
+        return f"Import {later} came later: undo it first." if later else ""
+    if batch.state == ImportBatch.State.RUNNING:
+        return "It has not finished."
+    if not met_rows(batch):
         return "It changed nothing."
-    if changes > MAX_CHANGES:
+    if batch.counts.get("changed", 0) + batch.counts.get("removed", 0) > MAX_CHANGES:
         return f"It changed or removed more than {MAX_CHANGES:,} rows."
     return f"Imports can be undone for {UNDO_DAYS} days."
+
+
+def _later(batch: ImportBatch) -> int | None:
+    """The id of the newest import that may build on this one: a later one of its kind that is not undone, and that
+    changed or removed rows, or found them as they are in its files. None if there is none.
+
+    Later is what was written later: an import has its id before it waits for the lock.
+    """
+    if batch.finished_at is None:  # killed while it wrote: the next import's begin_merge would have set it
+        return None
+    met = Q(counts__changed__gt=0) | Q(counts__removed__gt=0) | Q(counts__unchanged__gt=0)
+    if batch.counts.get("removed"):
+        met |= Q(counts__added__gt=0)  # perhaps the same rows
+    since = Q(finished_at=None) | Q(finished_at__gt=batch.finished_at)
+    later = ImportBatch.objects.filter(met, since, kind=batch.kind).exclude(state=ImportBatch.State.UNDONE)
+    return later.order_by(F("finished_at").desc(nulls_first=True)).values_list("pk", flat=True).first()
 
 
 def preview(*, batch_id: int) -> UndoResult:
@@ -81,7 +100,8 @@ def undo(*, batch_id: int, by: str, wait: bool = True) -> UndoResult:
     with Tables() as tables, tables.lock(table, wait=wait):
         batch = _undoable(batch_id)
         batch.state, batch.undone_by = ImportBatch.State.UNDOING, by
-        batch.save(update_fields=["state", "undone_by"])
+        batch.finished_at = batch.finished_at or timezone.now()  # unset if the import was killed
+        batch.save(update_fields=["state", "undone_by", "finished_at"])
         result = _compare(tables, table, batch)
         done = UndoResult(**batch.undo) if batch.undo else UndoResult(left=_lost(batch, result))
         for where, _ in tables.parts(table, fetch_one("SELECT count(*) FROM merged")[0]):
@@ -96,9 +116,20 @@ def undo(*, batch_id: int, by: str, wait: bool = True) -> UndoResult:
         batch.state, batch.undone_at, batch.can_undo = ImportBatch.State.UNDONE, timezone.now(), False
         batch.undo = asdict(done)
         batch.save()
-    if batch.kind == ImportBatch.Kind.COMPLAINTS:
-        drop_unused_subjects()
     return done
+
+
+def expire() -> None:
+    """End the time in which imports can be undone, after UNDO_DAYS, also of undos that were interrupted. Waits for
+    imports and undos that are running."""
+    old = ImportBatch.objects.filter(created_at__lt=timezone.now() - timedelta(days=UNDO_DAYS), can_undo=True)
+    error = f"Only some of its rows were undone: the undo was interrupted, and not continued for {UNDO_DAYS} days."
+    for kind, table in TABLES.items():
+        if old.filter(kind=kind).exists():
+            with Tables.lock(table):
+                undoing = old.filter(kind=kind, state=ImportBatch.State.UNDOING)
+                undoing.update(state=ImportBatch.State.FAILED, error=error)
+                old.filter(kind=kind).update(can_undo=False)
 
 
 def left(batch: ImportBatch) -> list[tuple[int, str]]:
@@ -170,7 +201,7 @@ def _compare(tables: StagingTables, table: TargetTable, batch: ImportBatch) -> U
 
 def _lost(batch: ImportBatch, result: UndoResult) -> int:
     """Rows that the import added and that are not its own any more. Unknown of one that was interrupted."""
-    return max(0, batch.counts.get("added", 0) - result.deleted)
+    return 0 if batch.counts.get("planned") else max(0, batch.counts.get("added", 0) - result.deleted)
 
 
 def _write(tables: StagingTables, table: TargetTable, batch: ImportBatch, where: str, done: UndoResult) -> None:

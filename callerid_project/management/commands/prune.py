@@ -11,7 +11,7 @@ from core.commands import JSONCommand
 from core.retention import KEPT_DAYS
 from monitoring import incidents, notices, request_log, source_statistics, task_runs
 from phonebook import cache_versions
-from phonebook.imports import batches
+from phonebook.imports import batches, undo
 from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
 
 
@@ -27,6 +27,7 @@ class Command(JSONCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         unknown_charges.ChargeSettler().flush()
+        undo.expire()
         deleted = {
             "requests": request_log.prune(),
             "idempotency_records": idempotency.prune(),

@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 
 from core.admin import page_url
 from core.history import command_actor
 from phonebook.admin import imports
 from phonebook.imports import undo
+from phonebook.imports.batches import begin_merge, fail
 from phonebook.imports.contacts import CONTACTS
-from phonebook.imports.staging import LockNotAvailable, Tables
+from phonebook.imports.staging import Counts, LockNotAvailable, Tables
 from phonebook.models import Contact, ImportBatch
 from tests.console_pages import words
 
@@ -68,16 +69,46 @@ def test_rows_that_were_left_are_listed(admin_client: Client, batch: ImportBatch
     assert "+1 212 555 0100: changed in the console or by an address book" in text
 
 
-def test_undo_needs_the_permission_to_change_the_rows(client: Client, batch: ImportBatch) -> None:
+def test_undo_needs_permission_for_all_that_it_does(client: Client, batch: ImportBatch) -> None:
     user = User.objects.create_user("olga", is_staff=True)
     client.force_login(user)
-    names = ["view_importbatch", "change_complaintday"]
-    user.user_permissions.set(Permission.objects.filter(codename__in=names))
-    assert "Undo this import" not in client.get(f"{IMPORTS}{batch.pk}/change/").text
-    assert client.post(undo_url(batch)).status_code == 403
-    user.user_permissions.add(Permission.objects.get(codename="change_contact"))
+    needed = {"add_contact", "change_contact", "delete_contact"}
+    others = {"view_importbatch", "add_complaintday", "change_complaintday", "delete_complaintday"}
+    for lacking in sorted(needed):
+        user.user_permissions.set(Permission.objects.filter(codename__in=needed - {lacking} | others))
+        assert "Undo this import" not in client.get(f"{IMPORTS}{batch.pk}/change/").text
+        assert client.post(undo_url(batch)).status_code == 403
+    user.user_permissions.add(*Permission.objects.filter(codename__in=needed))
     assert client.post(undo_url(batch)).status_code == 302
     assert Contact.objects.count() == 1
+
+
+def test_import_under_a_later_one_names_it(admin_client: Client, batch: ImportBatch) -> None:
+    first = ImportBatch.objects.earliest("pk")
+    refused = f"Import {batch.pk} came later: undo it first."
+    text = words(admin_client.get(f"{IMPORTS}{first.pk}/change/").text)
+    assert refused in text
+    assert "Undo this import" not in text
+    for response in (admin_client.get(undo_url(first)), admin_client.post(undo_url(first))):
+        assert refused in response.text
+    with pytest.raises(CommandError, match=f"Import {first.pk} cannot be undone. {refused}"):
+        call_command("undo_import", str(first.pk))
+    assert Contact.objects.count() == 3
+
+
+def test_interrupted_large_import_names_the_command(admin_client: Client, batch: ImportBatch, monkeypatch: Any) -> None:
+    """On SQLite, where what it wrote stays."""
+    monkeypatch.setattr(imports, "MAX_ROWS", 2)
+    monkeypatch.setattr(undo, "MAX_CHANGES", 1)
+    begin_merge(batch, CONTACTS, Counts(added=2, changed=1))
+    fail(batch, KeyboardInterrupt(), committed=2)
+    batch.refresh_from_db()
+    assert "2 added, 1 changed (planned)" in words(admin_client.get(IMPORTS).text)
+    assert f"./run manage undo_import {batch.pk}" in admin_client.post(undo_url(batch)).text
+    ImportBatch.objects.filter(pk=batch.pk).update(can_undo=False, counts={**batch.counts, "changed": 2})
+    text = words(admin_client.get(f"{IMPORTS}{batch.pk}/change/").text)
+    assert "2 rows were written." in text
+    assert "It changed or removed more than 1 rows." in text
 
 
 def test_undo_does_not_wait_for_an_import(admin_client: Client, batch: ImportBatch, monkeypatch: Any) -> None:

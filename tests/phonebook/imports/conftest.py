@@ -1,0 +1,14 @@
+from typing import Any
+
+import pytest
+
+from tests.phonebook.imports.undoing import Write
+
+
+@pytest.fixture
+def write(file: Any) -> Write:
+    def written(text: str, name: str = "rows.csv") -> str:
+        path: str = file(text, name)
+        return path
+
+    return written
