@@ -201,9 +201,12 @@ class RequestLogAdmin(TokenListAdmin):
     status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
     charged_text = column(_charged, "charged")
     charged_and_key = column(  # in one column: on phones each has a line of its own
-        lambda row: format_html("{} <small>Key: {}</small>", _charged(row), _KEY_TEXTS[row.idempotency_key]), "charged"
+        lambda row: format_html(
+            "{} <small>Idempotency-Key: {}</small>", _charged(row), _KEY_TEXTS[row.idempotency_key]
+        ),
+        "charged",
     )
-    key_text = column(lambda row: _KEY_TEXTS[row.idempotency_key], "key")
+    key_text = column(lambda row: _KEY_TEXTS[row.idempotency_key], "Idempotency-Key")
     source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")
     source_b_text = column(lambda row: _slot_text(row, "source_b"), "source B")
     request_text = column(lambda row: row.request_id, "request id")

@@ -79,9 +79,9 @@ def test_list_shows_what_happened(admin_client: Client, integrator: Integrator, 
     page = admin_client.get(URL).text
     rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
     assert len(rows) == 2
-    assert re.search(r"49\*{8}42 200, replayed - - no, replayed Key: yes", rows[0])
-    degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit Refund Key: yes"
-    assert re.search(degraded, rows[1])
+    assert re.search(r"49\*{8}42 200, replayed - - no, replayed Idempotency-Key: yes", rows[0])
+    degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit Refund "
+    assert re.search(f"{degraded}Idempotency-Key: yes", rows[1])
     request_id = response.headers["X-Request-ID"]
     assert rows[1].endswith(f" {request_id[:6]}…{request_id[-6:]}")
     assert f'data-copy-text="{request_id}"' in page
@@ -93,8 +93,8 @@ def test_list_and_page_tell_no_key_from_not_recorded(admin_client: Client, token
     known, older = row(token, idempotency_key=False), row(token, minutes=5)
     page = admin_client.get(URL).text
     rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
-    assert [re.findall("Key: (no[a-z ]*) request", text) for text in rows] == [["no"], ["not recorded"]]
-    for shown, text in ((known, "Key no"), (older, "Key not recorded")):
+    assert [re.findall("Idempotency-Key: (no[a-z ]*) request", text) for text in rows] == [["no"], ["not recorded"]]
+    for shown, text in ((known, "Idempotency-Key no"), (older, "Idempotency-Key not recorded")):
         assert text in words(admin_client.get(f"{URL}{shown.pk}/change/").text)
 
 
