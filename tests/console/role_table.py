@@ -114,7 +114,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.apitoken", "top_up"): {"amount": 5, "reason": "paid"},
     ("accounts.apitoken", "top_up_selected"): {"amount": 5, "reason": "paid", "once": str(uuid4())},
     ("accounts.apitoken", "adjust"): {"amount": -5, "reason": "mistake", "confirmed": "on"},
-    ("accounts.apitoken", "move_credits"): {"reason": "one till less"},
+    ("accounts.apitoken", "move_credits"): {"amount": 5, "reason": "one till less"},
     ("accounts.apitoken", "rotate"): {"reason": "leaked"},
     ("accounts.apitoken", "revoke"): {"reason": "lost", "confirmed": "on"},
     ("accounts.customer", "add"): {"name": "new"},
