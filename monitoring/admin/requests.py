@@ -3,7 +3,8 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django import forms
@@ -11,9 +12,11 @@ from django.conf import settings
 from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.html import format_html
 
 from accounts.admin.ledger import REFUND
+from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_filter, token_filter
 from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
@@ -73,6 +76,20 @@ class RequestLogForm(TokenListForm):
         if values.pop("number", ""):
             values["number_hash"] = keyed_hash("number", self.cleaned_data["number"]).hex()
         return values
+
+    @property
+    def kept_days(self) -> int:
+        return cast(int, settings.REQUEST_LOG_DAYS)
+
+    @property
+    def ledger_query(self) -> str:
+        """If the period begins before the oldest request that is kept: the ledger of that period, as the query of a
+        URL."""
+        if not self.is_valid() or self.cleaned_data["since"] > timezone.now() - timedelta(days=self.kept_days):
+            return ""
+        return urlencode(
+            {name: value for name, value in self.url_parameters().items() if name in LedgerForm.base_fields}
+        )
 
     def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
         if data["request_id"]:
