@@ -1,5 +1,6 @@
 """The console's history: what operators and commands did (Django's LogEntry)."""
 
+import re
 from datetime import timedelta
 
 from django.contrib import admin
@@ -13,6 +14,7 @@ from accounts.admin.base import NewestRowsList, TokenRefusingAdmin
 from accounts.models import ApiToken, CreditEntry, Customer
 from core.admin import ConditionFilter, ReadOnlyAdmin, column, html_link
 from core.history import Action
+from core.numbers import formatted
 from lookup.models import SourcePause
 from monitoring.models import Notice
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
@@ -25,6 +27,9 @@ _OBJECTS: tuple[type[Model], ...] = (
     *(ApiToken, Customer, CreditEntry, SourcePause, Notice, NumberRule, Contact, ComplaintDay, ImportBatch),
     *(User, Group),
 )
+#: Their entries begin with the digits of a number.
+_NUMBERED = {model._meta.model_name for model in (NumberRule, Contact, ComplaintDay)}
+_NUMBER = re.compile(r"^[1-9][0-9]{6,14}(?= |$)")
 
 
 class ObjectFilter(ConditionFilter):
@@ -98,7 +103,9 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     @admin.display(description="object")
     def target(self, entry: LogEntry) -> str:
         url = None if entry.is_deletion() else entry.get_admin_url()
-        name, kind = entry.object_repr, entry.content_type.name if entry.content_type else ""
+        kind = entry.content_type.name if entry.content_type else ""
+        is_of_number = entry.content_type and entry.content_type.model in _NUMBERED
+        name = _NUMBER.sub(lambda found: formatted(found[0]), entry.object_repr) if is_of_number else entry.object_repr
         if not name.lower().startswith(kind):
             name = f"{kind} {name}"
         if not url or not entry.object_id:  # deleted or erased
