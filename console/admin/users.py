@@ -14,6 +14,9 @@ from django.db import IntegrityError
 from django.db.models import Case, Exists, ManyToManyField, OuterRef, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.functional import lazy
+from django.utils.html import format_html
 from django_otp.plugins.otp_static.admin import StaticDevice
 from django_otp.plugins.otp_totp.admin import TOTPDevice
 from unfold.enums import ActionVariant
@@ -29,7 +32,7 @@ from accounts.admin.base import TokenRefusingAdmin
 from console import invitations, login_log, second_factor
 from console.models import Invitation
 from console.roles import ROLES, SENTENCES
-from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, require
+from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, html_link, require
 
 # Titles, messages and breadcrumbs use the names of the sidebar.
 apps.get_app_config("auth").verbose_name = "Operators"
@@ -70,6 +73,17 @@ class RolesField(forms.ModelMultipleChoiceField):
         return f"{obj.name}: {SENTENCES[obj.name]}" if obj.name in SENTENCES else str(obj.name)
 
 
+ADD_HELP = (
+    "For a user without an e-mail address: you choose the password and hand it over. Invite all others, so that nobody "
+    "but the user ever knows the password."
+)
+
+
+def _email_help() -> str:
+    link = html_link(reverse("admin:auth_user_add"), "add them with a password")
+    return format_html("The link to set a password is sent to this address. For a user without one, {}.", link)
+
+
 class InvitationForm(forms.ModelForm):
     """A user to invite. Rules of names and e-mail addresses are the model's."""
 
@@ -77,7 +91,7 @@ class InvitationForm(forms.ModelForm):
         label="E-mail address",
         max_length=254,
         widget=UnfoldAdminEmailInputWidget(attrs={"autocomplete": "off"}),
-        help_text="The link to set a password is sent to this address.",
+        help_text=lazy(_email_help, str)(),
     )
     groups = RolesField(required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget())
 
@@ -121,6 +135,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     )
     list_filter = (*DjangoUserAdmin.list_filter, InvitationFilter)
     list_before_template = "admin/parts/action_buttons.html"
+    show_add_link = False  # the page of an invitation links the page that adds a user with a password
     actions_list = ("invite",)
     actions_detail = ("invite_again", "withdraw_invitation", "reset_second_factor")
     readonly_fields = ("has_second_factor", "invitation_state", "last_login", "date_joined")
@@ -132,7 +147,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         ("Important dates", {"fields": ("last_login", "date_joined")}),
     )
     add_fieldsets = (
-        (None, {"fields": ("username", "password1", "password2")}),
+        (None, {"fields": ("username", "password1", "password2"), "description": ADD_HELP}),
         ("Permissions", {"fields": ("is_staff", "is_superuser", "groups")}),
     )
 

@@ -308,6 +308,13 @@ def test_roles_are_offered_from_least_to_most_and_explained(superuser: Client, b
         assert [label for _, label in form.fields["groups"].choices] == expected
 
 
+def test_users_are_invited_or_added_with_a_password(superuser: Client) -> None:
+    add = reverse("admin:auth_user_add")
+    assert (f'href="{INVITE}"' in superuser.get(USERS).text, add in superuser.get(USERS).text) == (True, False)
+    assert f'href="{add}"' in superuser.get(INVITE).text
+    assert "For a user without an e-mail address" in superuser.get(add).text
+
+
 def test_list_shows_pending_invitations_only(superuser: Client) -> None:
     invited("waiting")
     expired, _ = invited("expired")
