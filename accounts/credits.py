@@ -181,7 +181,7 @@ def _clean_price(amount: int, price: Decimal | None) -> Decimal | None:
     if not price.is_finite() or abs(price) >= MAX_PRICE:
         raise ChangeRefused(f"A price is a number below {MAX_PRICE:,}.")
     if price * amount < 0 or (amount == 0 and price):
-        raise ChangeRefused("The price must have the sign of the credits, or be 0.")
+        raise ChangeRefused("Enter a positive price for added credits, a negative one for removed credits, or 0.")
     if price != price.quantize(_PRICE_STEP):  # rounded to 0, the credits would count as free
         raise ChangeRefused("A price has at most 4 decimals.")
     return price
@@ -280,7 +280,10 @@ def require_allowance(*, user: AbstractBaseUser, amount: int, repeated: QuerySet
     limit = settings.SUPPORT_CREDITS_PER_DAY
     left = limit - entries.aggregate(total=Sum("amount", default=0))["total"]
     if amount > left and not (repeated is not None and repeated.exists()):
-        raise AllowanceExceeded(f"You may give {limit} credits in 24 hours, and {max(left, 0)} of them are left.")
+        raise AllowanceExceeded(
+            f"You may give {limit:,} credits in 24 hours, and {max(left, 0):,} of them are left. "
+            "Enter a smaller amount, or ask an operator."
+        )
 
 
 def _clean_reason(text: str) -> str:

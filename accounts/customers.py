@@ -92,4 +92,6 @@ def lock_for_token(customer: Customer) -> None:
     if Customer.objects.select_for_update(no_key=True).filter(pk=customer.pk).first() is None:
         raise ValueError(f"{customer} was deleted meanwhile. Choose another customer.")
     if ApiToken.objects.filter(customer=customer).count() >= MAX_TOKENS:
-        raise ValueError(f"A customer has at most {MAX_TOKENS:,} tokens, and {customer} has as many.")
+        raise ValueError(
+            f"A customer has at most {MAX_TOKENS:,} tokens, and {customer} has as many. Choose another one."
+        )

@@ -4,6 +4,7 @@ The rules are in tokens.py and credits.py; the database has the last word throug
 triggers in the initial migration (the ledger refuses UPDATE and DELETE, except to erase a number's hash).
 """
 
+import re
 from datetime import datetime
 from typing import ClassVar, NamedTuple
 
@@ -263,6 +264,11 @@ class CreditEntry(models.Model):
         if self.other_token_id is None:
             return self.get_kind_display()
         return f"{self.get_kind_display()} {'to' if self.amount < 0 else 'from'} #{self.other_token_id}"
+
+    @property
+    def own_reference(self) -> str:
+        """The reference if somebody entered it: an invoice number, not the UUID of the page that was submitted."""
+        return "" if re.fullmatch("[0-9a-f]{32}", self.reference) else self.reference
 
     @property
     def counterpart(self) -> "CreditEntry | None":

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.views import csrf, defaults
+from django.views import defaults
 from rest_framework import exceptions
 
 from accounts import charging, idempotency
@@ -135,7 +135,13 @@ def _body_too_large_page(request: HttpRequest) -> HttpResponse:
 
 
 _LOGGED_HOST = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,100}")
-_csrf_failure = _handler(403, "Forbidden", csrf.csrf_failure)
+_form_expired = _plain_page(
+    403,
+    "This form has expired",
+    "Nothing was changed. Go back, reload the page and submit the form again. If it fails again, allow cookies for "
+    "this site in your browser.",
+)
+_csrf_failure = _handler(403, "Forbidden", _form_expired)
 _bad_request = incomplete_body = _handler(400, "Bad request", defaults.bad_request)
 
 
@@ -165,12 +171,17 @@ field_too_long = _handler(
 _denied_page = _console_page(
     403, "Not allowed", "Your roles do not include this. Ask a superuser for one that does.", defaults.permission_denied
 )
-_plain_not_found = _plain_page(404, "Page not found", "There is no page at this address.")
+_plain_not_found = _plain_page(
+    404, "Page not found", "There is no page at this address. Check the address, or continue with a link below."
+)
 _plain_server_error = _plain_page(
     500, "Something went wrong", "The error was logged. Try again; if it happens again, tell whoever runs this service."
 )
 _not_found_page = _console_page(
-    404, "Page not found", "There is no such page, or its record has been deleted.", _plain_not_found
+    404,
+    "Page not found",
+    "There is no such page, or its record has been deleted. Check the address, or look for it with Search above.",
+    _plain_not_found,
 )
 permission_denied = _handler(403, "Forbidden", _denied_page)
 not_found = _handler(404, str(exceptions.NotFound.default_detail), _not_found_page, _plain_not_found)

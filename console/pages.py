@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from django.http import HttpRequest
 from django.urls import reverse
 
-_EVERY_ROLE = "viewer support operator auditor"
+_EVERY_ROLE = "viewer auditor billing support operator"
+_EXCEPT_BILLING = "viewer auditor support operator"
 
 
 class _Page(NamedTuple):
@@ -54,24 +55,30 @@ def _in_list(title: str, model: str, permission: str, synonyms: str) -> _Page:
 _SIDEBAR = {
     "": [
         _Page("Dashboard", "monitoring", "index", "", "", "home status health money price"),
-        _list("Alerts", "notifications", "monitoring.incident", _EVERY_ROLE, "incidents alarms outage"),
+        _list("Alerts", "notifications", "monitoring.incident", _EXCEPT_BILLING, "incidents alarms outage"),
     ],
     "Tokens and credits": [
         _list("Customers", "groups", "accounts.customer", _EVERY_ROLE, "clients companies"),
         _list("API tokens", "key", "accounts.apitoken", _EVERY_ROLE, "keys jwt balance"),
-        _list("Ledger", "receipt_long", "accounts.creditentry", "support operator auditor", "charges credits payments"),
+        _list(
+            "Ledger",
+            "receipt_long",
+            "accounts.creditentry",
+            "billing support operator auditor",
+            "charges credits payments",
+        ),
         _Page(
             "Revenue",
             "payments",
             "revenue",
             "accounts.view_creditentry",
-            "support operator auditor",
+            "billing support operator auditor",
             "sales margin earned",
         ),
     ],
     "Monitoring": [
         _list("Request log", "list_alt", "monitoring.requestlogentry", "support operator auditor", "searches"),
-        _list("Sources", "speed", "monitoring.source", _EVERY_ROLE, "vendors connectors cost price"),
+        _list("Sources", "speed", "monitoring.source", _EXCEPT_BILLING, "vendors connectors cost price"),
         _Page("Test a number", "phone_in_talk", "monitoring_source_test", "monitoring.test_lookup", "support operator"),
         _list("Notices", "mail", "monitoring.notice", "support operator auditor", "e-mails webhooks"),
     ],
@@ -112,7 +119,8 @@ _OTHERS = [
 
 #: By the roles that have them, the permissions to do something on these pages.
 _ACTIONS = {
-    "support operator": ("accounts.top_up_apitoken", "accounts.refund_creditentry"),
+    "billing support operator": ("accounts.top_up_apitoken",),
+    "support operator": ("accounts.refund_creditentry",),
     "operator": (
         *(f"accounts.{action}_apitoken" for action in ("change", "adjust", "transfer", "rotate", "revoke")),
         *(f"accounts.{action}_customer" for action in ("add", "change", "delete")),

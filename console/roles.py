@@ -14,9 +14,17 @@ from django.db import connections, transaction
 
 from console import pages
 
+#: What the holder of each role can do, for its form; from the role that may do least. As in docs/roles.md.
+SENTENCES = {
+    "viewer": "views customers, tokens, sources and alerts.",
+    "auditor": "views every page, users and the History included, and exports the ledger, but changes nothing.",
+    "billing": "views customers, tokens, ledger and revenue, and tops up tokens, up to a daily limit.",
+    "support": "does what viewer and billing do, views requests and rules, refunds within the limit, tests numbers.",
+    "operator": "does what support does, without a limit, and issues and revokes tokens, edits customers and numbers.",
+}
 #: Only permissions that are new with a version reach roles that exist. To give an older one to another role takes a
 #: migration.
-ROLES = {role: pages.permissions_of(role) for role in ("viewer", "support", "operator", "auditor")}
+ROLES = {role: pages.permissions_of(role) for role in SENTENCES}
 
 
 def write_roles(using: str, **kwargs: Any) -> None:

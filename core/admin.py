@@ -30,6 +30,7 @@ from unfold.decorators import action
 from unfold.enums import ActionVariant
 
 from core.bidi import isolated
+from core.sorting import DescendingFirstChangeList
 
 #: Rows in a list: nobody pages further, and counting more takes the database longer than a page may.
 MAX_LISTED = 10_000
@@ -305,7 +306,7 @@ class Selected(NamedTuple):
     choices: Sequence[tuple[str, str]] = ()
 
 
-class IndexedChangeList(ChangeList):
+class IndexedChangeList(DescendingFirstChangeList):
     """Sorts only by the columns in `sortable_by`: Django hides the links of the others, but obeys the URL."""
 
     def get_ordering_field(self, field_name: Any) -> Any:

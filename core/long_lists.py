@@ -170,7 +170,7 @@ class ListForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         if data.get("since") and data.get("until") and data["since"] > data["until"]:
-            self.add_error("until", "The end is before the start.")
+            self.add_error("until", "The end is before the start. Enter a later end, or an earlier start.")
         return data
 
     # --- What the filters select ----------------------------------------------------------------------------------

@@ -40,12 +40,13 @@ def requests_of(entries: Sequence[CreditEntry]) -> dict[int, RequestLogEntry]:
     return {row.entry_id: row for row in rows.values() if row.entry_id}
 
 
-def repeated(rows: Sequence[RequestLogEntry]) -> set[int]:
-    """The ids of those that were charged although the same token was charged for the same number within
-    REPEATED_WITHIN before. One statement, which looks up every row in the index of numbers."""
+def repeated(rows: Sequence[RequestLogEntry]) -> dict[int, int]:
+    """Of those that were charged although the same token was charged for the same number within REPEATED_WITHIN before:
+    the id of that request, the last one before, by the id of the row. One statement, which looks up every row in the
+    index of numbers."""
     ids = [row.pk for row in rows if row.charged and row.number_hash is not None]
     if not ids:
-        return set()
+        return {}
     earlier = RequestLogEntry.objects.filter(
         number_hash=OuterRef("number_hash"),
         created_at__gte=_after("created_at", -REPEATED_WITHIN),
@@ -55,7 +56,7 @@ def repeated(rows: Sequence[RequestLogEntry]) -> set[int]:
     ).order_by("number_hash", "-created_at")
     # As a value, not a condition: PostgreSQL could make a join of EXISTS, and read the whole table.
     found = RequestLogEntry.objects.filter(pk__in=ids).annotate(earlier_id=Subquery(earlier.values("pk")[:1]))
-    return {pk for pk, earlier_id in found.values_list("pk", "earlier_id") if earlier_id}
+    return {pk: earlier_id for pk, earlier_id in found.values_list("pk", "earlier_id") if earlier_id}
 
 
 def refunded(entry_ids: Sequence[int]) -> set[int]:

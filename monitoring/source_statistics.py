@@ -58,7 +58,7 @@ _ADVICE = {
     "unavailable": "See the vendor's status page. Pause the source if it stays down.",
     "bad_response": "Correct the preset or the connector, then run manage.py check_sources.",
     "error": "See the log, and correct the connector.",
-    "breaker": "No action needed: calls resume when the source responds. Its other failures show the cause.",
+    "breaker": "Do what the last failures on the source's page ask for. Calls resume when the source responds.",
     "busy": "Raise its concurrency, if the vendor allows it.",
     "no_time": "Put faster sources before it, or raise SEARCH_DEADLINE_S.",
     "paused": "Resume it when it works again.",

@@ -69,7 +69,8 @@ class CustomerField(forms.ModelChoiceField):
                 return Customer(name=customers.clean_name(text[len(_CREATE) : -1]))
             return customers.get_by_name_or_id(text)
         except customers.NoSuchName as error:
-            how = f' To create the customer, enter {_CREATE}{text}".' if self.can_create else ""
-            raise forms.ValidationError(f"{error}{how}") from error
+            how = ", or choose Create there to add this customer." if self.can_create else "."
+            message = "There is no customer with this name. Choose one from the list that opens as you type"
+            raise forms.ValidationError(message + how) from error
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error

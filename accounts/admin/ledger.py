@@ -64,7 +64,7 @@ def _details(entry: Any) -> str:
     """What the request log knows of a search; the reason of another entry, and whose it is."""
     if _is_search(entry):
         return getattr(entry, "details", "") or "-"
-    more = ", ".join(filter(None, (entry.actor and f"by {entry.actor}", entry.reference)))
+    more = ", ".join(filter(None, (entry.actor and f"by {entry.actor}", entry.own_reference)))
     return format_html("{} <small>{}</small>", entry.reason, more) if entry.reason else more or "-"
 
 

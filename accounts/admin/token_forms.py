@@ -125,12 +125,12 @@ class IssueForm(ApiTokenForm, OnceForm):
 class TopUpForm(OnceForm):
     amount = _integer(help_text="Credits to add.")
     price = _price(help_text=lazy(_paid, str)())
-    reason = _text(help_text="Shown in the ledger.")
+    reason = _text(help_text="Why the balance changes, in your own words. Only operators see it, in the ledger.")
     own_reference = _text(
         label="Reference",
         max_length=100,
         required=False,
-        help_text="Invoice or order number. Each can be used once per token.",
+        help_text="Invoice or order number, to find the entry by. Customers see it too. Each is used once per token.",
     )
 
     def clean(self) -> dict[str, Any]:

@@ -215,7 +215,10 @@ class ApiTokenAdmin(TopUpAdmin):
             case "rotate":
                 context["initial"] = {"expires_at": obj.expires_at.isoformat()}
             case "move-credits":
-                context |= {"initial": {"amount": obj.credits}, "form_options": {"targets": targets}}
+                # Of a usable token an operator moves some credits; of a revoked one nobody can spend the rest.
+                initial = {"amount": obj.credits} if obj.revoked_at else {}
+                context |= {"initial": initial, "form_options": {"targets": targets}}
+                context["explanation"] = f"This token has {obj.credits:,} credits."
             case "revoke":
                 movable = obj.credits > 0 and request.user.has_perm(MOVE_CREDITS)
                 context["form_options"] = {"targets": targets if movable else None}

@@ -11,9 +11,12 @@ from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group, Permission, User
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError
-from django.db.models import Exists, ManyToManyField, OuterRef, Q, QuerySet
+from django.db.models import Case, Exists, ManyToManyField, OuterRef, Q, QuerySet, When
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.functional import lazy
+from django.utils.html import format_html
 from django_otp.plugins.otp_static.admin import StaticDevice
 from django_otp.plugins.otp_totp.admin import TOTPDevice
 from unfold.enums import ActionVariant
@@ -28,8 +31,8 @@ from unfold.widgets import (
 from accounts.admin.base import TokenRefusingAdmin
 from console import invitations, login_log, second_factor
 from console.models import Invitation
-from console.roles import ROLES
-from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, require
+from console.roles import ROLES, SENTENCES
+from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, html_link, require
 
 # Titles, messages and breadcrumbs use the names of the sidebar.
 apps.get_app_config("auth").verbose_name = "Operators"
@@ -54,11 +57,31 @@ class SuperuserOnlyAdmin(TokenRefusingAdmin):
     has_delete_permission = has_change_permission
 
 
-#: As in docs/roles.md.
-ROLES_HELP = (
-    "viewer: views customers, tokens and sources. support: also the ledger; tops up and refunds up to a limit. "
-    "operator: also issues tokens and edits numbers. auditor: views everything and exports the ledger. Roles add up."
+class RolesField(forms.ModelMultipleChoiceField):
+    """Roles with what their holders can do, from the one that may do least; then those that operators have made."""
+
+    def __init__(self, **options: Any) -> None:
+        order = Case(*(When(name=name, then=place) for place, name in enumerate(SENTENCES)), default=len(SENTENCES))
+        own = {
+            "queryset": Group.objects.order_by(order, "name"),
+            "label": "Roles",
+            "help_text": "A user with several roles can do what any of them allows.",
+        }
+        super().__init__(**{**options, **own})
+
+    def label_from_instance(self, obj: Any) -> str:
+        return f"{obj.name}: {SENTENCES[obj.name]}" if obj.name in SENTENCES else str(obj.name)
+
+
+ADD_HELP = (
+    "For a user without an e-mail address: you choose the password and hand it over. Invite all others, so that nobody "
+    "but the user ever knows the password."
 )
+
+
+def _email_help() -> str:
+    link = html_link(reverse("admin:auth_user_add"), "add them with a password")
+    return format_html("The link to set a password is sent to this address. For a user without one, {}.", link)
 
 
 class InvitationForm(forms.ModelForm):
@@ -68,15 +91,9 @@ class InvitationForm(forms.ModelForm):
         label="E-mail address",
         max_length=254,
         widget=UnfoldAdminEmailInputWidget(attrs={"autocomplete": "off"}),
-        help_text="The link to set a password is sent to this address.",
+        help_text=lazy(_email_help, str)(),
     )
-    groups = forms.ModelMultipleChoiceField(
-        Group.objects.order_by("name"),
-        label="Roles",
-        required=False,
-        widget=UnfoldAdminCheckboxSelectMultipleWidget(),
-        help_text=ROLES_HELP,
-    )
+    groups = RolesField(required=False, widget=UnfoldAdminCheckboxSelectMultipleWidget())
 
     class Meta:
         model = User
@@ -118,6 +135,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     )
     list_filter = (*DjangoUserAdmin.list_filter, InvitationFilter)
     list_before_template = "admin/parts/action_buttons.html"
+    show_add_link = False  # the page of an invitation links the page that adds a user with a password
     actions_list = ("invite",)
     actions_detail = ("invite_again", "withdraw_invitation", "reset_second_factor")
     readonly_fields = ("has_second_factor", "invitation_state", "last_login", "date_joined")
@@ -129,7 +147,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         ("Important dates", {"fields": ("last_login", "date_joined")}),
     )
     add_fieldsets = (
-        (None, {"fields": ("username", "password1", "password2")}),
+        (None, {"fields": ("username", "password1", "password2"), "description": ADD_HELP}),
         ("Permissions", {"fields": ("is_staff", "is_superuser", "groups")}),
     )
 
@@ -142,12 +160,11 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         return users.annotate(has_device=Exists(device))
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        """User names are in the ledger, and the daily limit of support users is counted by name."""
+        """User names are in the ledger, and the daily limit is counted by name."""
         return ("username", *self.readonly_fields) if obj else self.readonly_fields
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        texts = {"label": "Roles", "help_text": ROLES_HELP}
-        return super().formfield_for_manytomany(db_field, request, **texts, **kwargs)
+        return super().formfield_for_manytomany(db_field, request, form_class=RolesField, **kwargs)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Users are deactivated, never deleted: their history entries would be deleted with them."""
@@ -277,6 +294,6 @@ class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
 
 
 def _permission_label(permission: Any) -> str:
-    """Django's, with the value of the setting that limits support users."""
+    """Django's, with the value of the setting that limits users each day."""
     limit = f"up to {settings.SUPPORT_CREDITS_PER_DAY:,} credits a day"
     return str(permission).replace("within SUPPORT_CREDITS_PER_DAY", limit)

@@ -27,7 +27,8 @@ def trail(context: Context) -> list[tuple[Any, str]]:
     has_page = page is not None and hasattr(obj, "_meta")
     if has_page:
         model = obj._meta
-        parts.append((obj, reverse(f"admin:{model.app_label}_{model.model_name}_change", args=[obj.pk])))
+        url = reverse(f"admin:{model.app_label}_{model.model_name}_change", args=[obj.pk])
+        parts.append((context.get("subtitle") or obj, url))
     end = (getattr(request.resolver_match, "url_name", None) or "").rpartition("_")[2]
     last = _LAST.get(end, (context.get("button") if has_page else "") or context.get("title") or "")
     if last and not (has_page and end == "change") and not (page and last == page.title):

@@ -19,6 +19,7 @@ import socket
 import sys
 import threading
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 #: For the whole search, name resolution included.
@@ -61,7 +62,7 @@ def clean_name(name: object) -> str:
     return text.encode()[:MAX_NAME_BYTES].decode(errors="ignore")
 
 
-def search(number: str, call: str) -> dict[str, object]:
+def search(number: str, call: str) -> dict[str, Any]:
     """The answer. Raises NoAnswer, OSError, HTTPException or ValueError if there is no valid one."""
     url = urlsplit(setting("URL", "http://127.0.0.1:8000").rstrip("/"))
     if url.scheme not in ("http", "https") or not url.hostname:
@@ -91,9 +92,9 @@ def search(number: str, call: str) -> dict[str, object]:
     return answer
 
 
-def search_in_time(number: str, call: str) -> dict[str, object]:
+def search_in_time(number: str, call: str) -> dict[str, Any]:
     """As `search`, but within TIMEOUT_S, even if the answer arrives a byte at a time. Raises NoAnswer only."""
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     failure: Exception | None = None
 
     def run() -> None:

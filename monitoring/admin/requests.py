@@ -3,7 +3,8 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django import forms
@@ -11,10 +12,11 @@ from django.conf import settings
 from django.contrib import admin
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.safestring import mark_safe
 
 from accounts.admin.ledger import REFUND
+from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_filter, token_filter
 from accounts.models import ApiToken, CreditEntry
 from accounts.request_statistics import OUTCOMES
@@ -22,7 +24,7 @@ from core.admin import RELATED_PAGES, RelatedPage, change_link, column, html_lin
 from core.forms import PhoneNumberField
 from core.hashing import keyed_hash
 from core.list_fields import choice_field, text_field
-from core.long_lists import Filter
+from core.long_lists import EVER, Filter
 from lookup.search import SLOTS
 from lookup.source_actions import configured
 from monitoring import charges
@@ -32,8 +34,6 @@ from monitoring.templatetags.figures import milliseconds
 
 ANY = "any"
 SLOT_NAMES = {"source_a": "Source A", "source_b": "Source B"}
-#: A mark of a charge: charges.repeated.
-_REPEATED = mark_safe('<strong class="console-repeated">repeated within 1 minute</strong>')
 STATUSES = (200, 400, 403, 429, 500, 503)
 
 
@@ -76,6 +76,20 @@ class RequestLogForm(TokenListForm):
         if values.pop("number", ""):
             values["number_hash"] = keyed_hash("number", self.cleaned_data["number"]).hex()
         return values
+
+    @property
+    def kept_days(self) -> int:
+        return cast(int, settings.REQUEST_LOG_DAYS)
+
+    @property
+    def ledger_query(self) -> str:
+        """If the period begins before the oldest request that is kept: the ledger of that period, as the query of a
+        URL."""
+        if not self.is_valid() or self.cleaned_data["since"] > timezone.now() - timedelta(days=self.kept_days):
+            return ""
+        return urlencode(
+            {name: value for name, value in self.url_parameters().items() if name in LedgerForm.base_fields}
+        )
 
     def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
         if data["request_id"]:
@@ -127,22 +141,40 @@ def _request_of(entry: CreditEntry) -> str:
     return _list_url(request_id=entry.request_id, since=minute, until=next_minute)
 
 
+def _requests_for_number(row: RequestLogEntry) -> str:
+    """A link to the requests for the number of `row`; empty without one."""
+    if row.number_hash is None:
+        return ""
+    return html_link(_list_url(number_hash=bytes(row.number_hash).hex(), since=EVER), "Requests for this number")
+
+
 def _details_of(entries: Sequence[CreditEntry]) -> dict[int, str]:
     logged = charges.requests_of(entries)
     repeated = charges.repeated(list(logged.values()))
-    return {pk: _outcome_and_number(row, row.pk in repeated) for pk, row in logged.items()}
+    return {
+        pk: format_html(
+            "{} <small>{}</small> {}",
+            OUTCOMES.get(row.outcome, row.outcome),
+            row.number_mask,
+            _repeated_mark(repeated.get(row.pk)),
+        )
+        for pk, row in logged.items()
+    }
 
 
-def _outcome_and_number(row: RequestLogEntry, is_repeated: bool) -> str:
-    text = format_html("{} <small>{}</small>", OUTCOMES.get(row.outcome, row.outcome), row.number_mask)
-    return format_html("{} {}", text, _REPEATED) if is_repeated else text
+def _repeated_mark(earlier_id: int | None) -> str:
+    """The mark of a charge that repeats that of an earlier request (charges.repeated), with a link to it."""
+    if earlier_id is None:
+        return ""
+    link = change_link("monitoring_requestlogentry", earlier_id, "earlier request")
+    return format_html('<strong class="console-repeated">repeated within 1 minute</strong> <small>{}</small>', link)
 
 
 def _charged(row: Any) -> str:
     """With what was done about the charge, and a link that refunds it, for those who may (RequestLogAdmin.complete)."""
     if not row.charged:
         return "no, replayed" if row.replayed else "no"
-    mark = _REPEATED if getattr(row, "is_repeated", False) else ""
+    mark = _repeated_mark(getattr(row, "repeats", None))
     if getattr(row, "is_refunded", False):
         return format_html("1 credit, refunded {}", mark)
     if not getattr(row, "can_refund", False) or row.entry_id is None:
@@ -201,9 +233,12 @@ class RequestLogAdmin(TokenListAdmin):
     status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
     charged_text = column(_charged, "charged")
     charged_and_key = column(  # in one column: on phones each has a line of its own
-        lambda row: format_html("{} <small>Key: {}</small>", _charged(row), _KEY_TEXTS[row.idempotency_key]), "charged"
+        lambda row: format_html(
+            "{} <small>Idempotency-Key: {}</small>", _charged(row), _KEY_TEXTS[row.idempotency_key]
+        ),
+        "charged",
     )
-    key_text = column(lambda row: _KEY_TEXTS[row.idempotency_key], "key")
+    key_text = column(lambda row: _KEY_TEXTS[row.idempotency_key], "Idempotency-Key")
     source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")
     source_b_text = column(lambda row: _slot_text(row, "source_b"), "source B")
     request_text = column(lambda row: row.request_id, "request id")
@@ -216,7 +251,10 @@ class RequestLogAdmin(TokenListAdmin):
     )
     masked_number = column(
         lambda row: (
-            format_html("{} <small>(only this and a keyed hash are stored)</small>", row.number_mask)
+            format_html(
+                "{} <small>(only this and a keyed hash are stored)</small> {}",
+                *(row.number_mask, _requests_for_number(row)),
+            )
             if row.number_mask
             else "-"
         ),
@@ -238,7 +276,7 @@ class RequestLogAdmin(TokenListAdmin):
         refunded = charges.refunded([row.entry_id for row in rows if row.entry_id])
         can_refund = request.user.has_perms(["accounts.view_creditentry", REFUND])
         for row in rows:
-            row.is_repeated, row.is_refunded = row.pk in repeated, row.entry_id in refunded
+            row.repeats, row.is_refunded = repeated.get(row.pk), row.entry_id in refunded
             row.can_refund = can_refund
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:

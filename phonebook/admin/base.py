@@ -114,8 +114,21 @@ class NumberAdmin(LargeTableAdmin):
             return HttpResponseRedirect(request.path)
         return super().changelist_view(request, extra_context)
 
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        """As Django's, with the number of a row in groups."""
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None:
+            return fieldsets
+        return [
+            (title, {**options, "fields": ["phone" if name == "number" else name for name in options["fields"]]})
+            for title, options in fieldsets
+        ]
+
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        return () if obj is None else self.key
+        return () if obj is None else ("phone", *self.key)
+
+    def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        return {"subtitle": self.phone(obj)}
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return self._explain_timeout(request, super().changeform_view, *args, **kwargs)

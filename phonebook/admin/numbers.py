@@ -168,7 +168,7 @@ class RuleAdmin(DatedNumberAdmin):
         return fields if obj is None else (*fields, "overridden", "overriding")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
-        return () if obj is None else ("number", "overridden", "overriding")
+        return () if obj is None else ("phone", "number", "overridden", "overriding")
 
     def save_model(self, request: HttpRequest, obj: NumberRule, form: forms.ModelForm, change: bool) -> None:
         """As Django's, with a message if other rules concern the same numbers. It has no number: messages are stored in
@@ -194,7 +194,7 @@ class ComplaintDayAdmin(ImportedAdmin):
     date = column(lambda row: f"{row.day:%Y-%m-%d}", "day", "day")
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        fields = ["number", "source", "day", "total", "robocalls", *(["subject"] if obj else [])]
+        fields = ["phone" if obj else "number", "source", "day", "total", "robocalls", *(["subject"] if obj else [])]
         return [(None, {"fields": fields, "description": self.warning})]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:

@@ -20,79 +20,79 @@ from tests.console.console_rows import PAUSED, database, filled
 # does; the others have the name of their URL. A `view` that has no row is for the roles of the `list`, a `history` for
 # auditors and superusers, and the rest for nobody.
 TABLE = """
-                                       staff   viewer  support  operator  auditor  superuser
-accounts.apitoken list                 -       yes     yes      yes       yes      yes
-accounts.apitoken add                  -       -       -        yes       -        yes
-accounts.apitoken edit                 -       -       -        yes       -        yes
-accounts.apitoken top_up               -       -       yes      yes       -        yes
-accounts.apitoken adjust               -       -       -        yes       -        yes
-accounts.apitoken move_credits         -       -       -        yes       -        yes
-accounts.apitoken rotate               -       -       -        yes       -        yes
-accounts.apitoken revoke               -       -       -        yes       -        yes
-accounts.apitoken top_up_selected      -       -       yes      yes       -        yes
+                                       staff   viewer  billing  support  operator  auditor  superuser
+accounts.apitoken list                 -       yes     yes      yes      yes       yes      yes
+accounts.apitoken add                  -       -       -        -        yes       -        yes
+accounts.apitoken edit                 -       -       -        -        yes       -        yes
+accounts.apitoken top_up               -       -       yes      yes      yes       -        yes
+accounts.apitoken adjust               -       -       -        -        yes       -        yes
+accounts.apitoken move_credits         -       -       -        -        yes       -        yes
+accounts.apitoken rotate               -       -       -        -        yes       -        yes
+accounts.apitoken revoke               -       -       -        -        yes       -        yes
+accounts.apitoken top_up_selected      -       -       yes      yes      yes       -        yes
 
-accounts.customer list                 -       yes     yes      yes       yes      yes
-accounts.customer add                  -       -       -        yes       -        yes
-accounts.customer delete               -       -       -        yes       -        yes
-accounts.customer edit                 -       -       -        yes       -        yes
-accounts.customer top_up               -       -       yes      yes       -        yes
-accounts.customer webhook              -       -       -        yes       -        yes
-accounts.customer remove_webhook       -       -       -        yes       -        yes
-accounts.customer link                 -       -       -        yes       -        yes
-accounts.customer revoke_links         -       -       -        yes       -        yes
+accounts.customer list                 -       yes     yes      yes      yes       yes      yes
+accounts.customer add                  -       -       -        -        yes       -        yes
+accounts.customer delete               -       -       -        -        yes       -        yes
+accounts.customer edit                 -       -       -        -        yes       -        yes
+accounts.customer top_up               -       -       yes      yes      yes       -        yes
+accounts.customer webhook              -       -       -        -        yes       -        yes
+accounts.customer remove_webhook       -       -       -        -        yes       -        yes
+accounts.customer link                 -       -       -        -        yes       -        yes
+accounts.customer revoke_links         -       -       -        -        yes       -        yes
 
-accounts.creditentry list              -       -       yes      yes       yes      yes
-accounts.creditentry refund            -       -       yes      yes       -        yes
-accounts.creditentry check_number      -       -       yes      yes       yes      yes
-accounts.creditentry export            -       -       -        yes       yes      yes
+accounts.creditentry list              -       -       yes      yes      yes       yes      yes
+accounts.creditentry refund            -       -       -        yes      yes       -        yes
+accounts.creditentry check_number      -       -       yes      yes      yes       yes      yes
+accounts.creditentry export            -       -       -        -        yes       yes      yes
 
-monitoring.notice list                 -       -       yes      yes       yes      yes
-monitoring.notice send_selected_again  -       -       -        yes       -        yes
+monitoring.notice list                 -       -       -        yes      yes       yes      yes
+monitoring.notice send_selected_again  -       -       -        -        yes       -        yes
 
-monitoring.incident list               -       yes     yes      yes       yes      yes
-monitoring.incident send_test          -       -       -        yes       -        yes
+monitoring.incident list               -       yes     -        yes      yes       yes      yes
+monitoring.incident send_test          -       -       -        -        yes       -        yes
 
-monitoring.source list                 -       yes     yes      yes       yes      yes
-monitoring.source check_now            -       -       -        yes       -        yes
-monitoring.source pause                -       -       -        yes       -        yes
-monitoring.source resume               -       -       -        yes       -        yes
-monitoring.source test                 -       -       yes      yes       -        yes
+monitoring.source list                 -       yes     -        yes      yes       yes      yes
+monitoring.source check_now            -       -       -        -        yes       -        yes
+monitoring.source pause                -       -       -        -        yes       -        yes
+monitoring.source resume               -       -       -        -        yes       -        yes
+monitoring.source test                 -       -       -        yes      yes       -        yes
 
-monitoring.requestlogentry list        -       -       yes      yes       yes      yes
+monitoring.requestlogentry list        -       -       -        yes      yes       yes      yes
 
-phonebook.numberrule list              -       -       yes      yes       yes      yes
-phonebook.numberrule add               -       -       -        yes       -        yes
-phonebook.numberrule change            -       -       -        yes       -        yes
-phonebook.numberrule delete            -       -       -        yes       -        yes
+phonebook.numberrule list              -       -       -        yes      yes       yes      yes
+phonebook.numberrule add               -       -       -        -        yes       -        yes
+phonebook.numberrule change            -       -       -        -        yes       -        yes
+phonebook.numberrule delete            -       -       -        -        yes       -        yes
 
-phonebook.contact list                 -       -       -        yes       yes      yes
-phonebook.contact add                  -       -       -        yes       -        yes
-phonebook.contact change               -       -       -        yes       -        yes
-phonebook.contact delete               -       -       -        yes       -        yes
+phonebook.contact list                 -       -       -        -        yes       yes      yes
+phonebook.contact add                  -       -       -        -        yes       -        yes
+phonebook.contact change               -       -       -        -        yes       -        yes
+phonebook.contact delete               -       -       -        -        yes       -        yes
 
-phonebook.complaintday list            -       -       -        yes       yes      yes
-phonebook.complaintday add             -       -       -        yes       -        yes
-phonebook.complaintday change          -       -       -        yes       -        yes
-phonebook.complaintday delete          -       -       -        yes       -        yes
+phonebook.complaintday list            -       -       -        -        yes       yes      yes
+phonebook.complaintday add             -       -       -        -        yes       -        yes
+phonebook.complaintday change          -       -       -        -        yes       -        yes
+phonebook.complaintday delete          -       -       -        -        yes       -        yes
 
-phonebook.importbatch list             -       -       -        yes       yes      yes
-phonebook.importbatch undo_import      -       -       -        yes       -        yes
+phonebook.importbatch list             -       -       -        -        yes       yes      yes
+phonebook.importbatch undo_import      -       -       -        -        yes       -        yes
 
-auth.user list                         -       -       -        -         yes      yes
-auth.user add                          -       -       -        -         -        yes
-auth.user change                       -       -       -        -         -        yes
-auth.user password_change              -       -       -        -         -        yes
-auth.user reset_second_factor          -       -       -        -         -        yes
-auth.user invite                       -       -       -        -         -        yes
-auth.user invite_again                 -       -       -        -         -        yes
-auth.user withdraw_invitation          -       -       -        -         -        yes
+auth.user list                         -       -       -        -        -         yes      yes
+auth.user add                          -       -       -        -        -         -        yes
+auth.user change                       -       -       -        -        -         -        yes
+auth.user password_change              -       -       -        -        -         -        yes
+auth.user reset_second_factor          -       -       -        -        -         -        yes
+auth.user invite                       -       -       -        -        -         -        yes
+auth.user invite_again                 -       -       -        -        -         -        yes
+auth.user withdraw_invitation          -       -       -        -        -         -        yes
 
-auth.group list                        -       -       -        -         yes      yes
-auth.group add                         -       -       -        -         -        yes
-auth.group change                      -       -       -        -         -        yes
-auth.group delete                      -       -       -        -         -        yes
+auth.group list                        -       -       -        -        -         yes      yes
+auth.group add                         -       -       -        -        -         -        yes
+auth.group change                      -       -       -        -        -         -        yes
+auth.group delete                      -       -       -        -        -         -        yes
 
-admin.logentry list                    -       -       -        -         yes      yes
+admin.logentry list                    -       -       -        -        -         yes      yes
 """
 ROLES, *_ROWS = [line.split() for line in TABLE.splitlines() if line]
 _LISTED = {(model, verb): dict(zip(ROLES, cells, strict=True)) for model, verb, *cells in _ROWS}
@@ -114,7 +114,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.apitoken", "top_up"): {"amount": 5, "reason": "paid"},
     ("accounts.apitoken", "top_up_selected"): {"amount": 5, "reason": "paid", "once": str(uuid4())},
     ("accounts.apitoken", "adjust"): {"amount": -5, "reason": "mistake", "confirmed": "on"},
-    ("accounts.apitoken", "move_credits"): {"reason": "one till less"},
+    ("accounts.apitoken", "move_credits"): {"amount": 5, "reason": "one till less"},
     ("accounts.apitoken", "rotate"): {"reason": "leaked"},
     ("accounts.apitoken", "revoke"): {"reason": "lost", "confirmed": "on"},
     ("accounts.customer", "add"): {"name": "new"},

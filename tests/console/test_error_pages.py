@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 from django.contrib.admin import site
+from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.test import Client
 from django.urls import reverse
 from unfold.admin import ModelAdmin
 
+from accounts.models import Customer
 from core.admin import LargeTableAdmin, page_url
 from tests.console.role_table import logged_in
 from tests.console_pages import words
@@ -32,6 +34,16 @@ def test_unknown_page_has_the_menu(optional_second_factor: None) -> None:
     assert response.status_code == 404
     assert MENU in response.text
     assert "Page not found" in words(response.text)
+    assert "look for it with Search above" in words(response.text)
+
+
+def test_form_without_its_csrf_token_says_to_reload(admin_user: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(admin_user)
+    response = client.post(reverse("admin:accounts_customer_add"), {"name": "x"})
+    assert response.status_code == 403
+    assert "Go back, reload the page and submit the form again." in words(response.text)
+    assert not Customer.objects.exists()
 
 
 @pytest.mark.parametrize("is_staff", [False, True])

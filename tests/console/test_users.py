@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from console.models import Invitation
+from console.roles import SENTENCES
 from tests.console.console_rows import database, filled
 from tests.console.role_table import PAGES, address, answer, logged_in, requests
 
@@ -34,7 +35,7 @@ def test_superuser_adds_an_operator_in_one_step() -> None:
     page = client.get(url)
     assert page.context["adminform"].form["is_staff"].value() is True
     for address_of_form in (url, reverse("admin:auth_user_invite")):
-        assert "support: also the ledger; tops up and refunds up to a limit." in client.get(address_of_form).text
+        assert SENTENCES["support"] in client.get(address_of_form).text
     operator = Group.objects.get(name="operator")
     password = "A long enough one"
     client.post(url, filled(page, username="olga", password1=password, password2=password, groups=[operator.pk]))
@@ -95,7 +96,7 @@ def test_history_shows_user_action_object_and_message(rows: dict[str, Model]) ->
     rule = str(rows["phonebook.numberrule"].pk)
     client.post(address("phonebook.numberrule", "delete", rule), {"post": "yes"})
     page = client.get(address("admin.logentry", "changelist")).text
-    assert f'href="{contact}">contact 493023125042</a>' in page
+    assert f'href="{contact}">contact +49 30 23125042</a>' in page
     assert "Changed Name." in page
     assert "rule 493023125042" in page
     assert f'href="{address("phonebook.numberrule", "change", rule)}"' not in page

@@ -209,7 +209,7 @@ def test_customer_of_a_token_is_changed_on_its_page(admin_client: Client, custom
         assert token.customer == owner
         assert ("Example Ltd" in admin_client.get(LIST).text) == (owner is not None)
     response = submit(admin_client, page(token, "edit"), **fields, customer="nobody")
-    assert "There is no customer with this name. Enter the customer&#x27;s id, such as #12." in response.text
+    assert "There is no customer with this name. Choose one from the list that opens as you type" in response.text
 
 
 def test_full_customer_gets_no_further_token(

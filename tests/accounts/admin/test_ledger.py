@@ -174,5 +174,8 @@ def test_refunds_count_towards_the_allowance(staff: Staff, search: CreditEntry, 
     client = staff(*REFUND)
     assert client.post(entry_page(search, "refund"), {"reason": "wrong"}).status_code == 302
     refused = client.post(entry_page(second, "refund"), {"reason": "wrong"})
-    assert "You may give 1 credits in 24 hours, and 0 of them are left." in refused.text
+    assert (
+        "You may give 1 credits in 24 hours, and 0 of them are left. Enter a smaller amount, or ask an operator."
+        in refused.text
+    )
     assert (balance(search.token), len(history())) == (29, 1)

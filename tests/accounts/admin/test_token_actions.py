@@ -134,6 +134,14 @@ def test_rejected_issue_says_why_and_changes_nothing(
 # --- Top up and adjust -------------------------------------------------------------------------------------------
 
 
+def test_entries_show_an_entered_reference_only(admin_client: Client, token: ApiToken) -> None:
+    submit(admin_client, page(token, "top-up"), amount=25, reason="paid", own_reference="INV-17")
+    submit(admin_client, page(token, "top-up"), amount=26, reason="paid again")
+    made = token.entries.get(amount=26).reference
+    shown = [admin_client.get(url).text for url in (page(token, "change"), LEDGER)]
+    assert [("INV-17" in text, "paid again" in text, made in text) for text in shown] == [(True, True, False)] * 2
+
+
 def test_top_up_is_one_ledger_entry_with_operator_and_reason(admin_client: Client, token: ApiToken) -> None:
     response = submit(admin_client, page(token, "top-up"), amount=25, reason="Invoice 17")
     assert response.status_code == 302

@@ -104,6 +104,18 @@ def test_list_and_page_show_when_credits_run_out(admin_client: Client) -> None:
     assert (facts["runs_out"], facts["token"].searches_30d) == (date_in(30 / 7), 10)
 
 
+def test_first_click_sorts_names_up_and_figures_down(admin_client: Client) -> None:
+    tokens.issue(name="shop", initial_credits=1, actor="test")
+
+    def headings(order: str) -> dict[str, str]:
+        found = re.findall(r'href="\?o=(-?[0-9])[^"]*"[^>]*>\s*(\w+)', admin_client.get(LIST, {"o": order}).text)
+        return {title: target for target, title in found}
+
+    unsorted, sorted_by_balance = headings(""), headings("-3")
+    assert (unsorted["Name"], unsorted["Balance"], unsorted["Expires"]) == ("1", "-3", "-8")
+    assert sorted_by_balance["Balance"] == "3"
+
+
 @pytest.mark.parametrize("query", [{}, {"q": "shop"}, {"runs_out": "soon"}, {"state": "active", "o": "3"}])
 def test_list_has_a_constant_number_of_queries(admin_client: Client, query: dict[str, str]) -> None:
     def queries() -> int:

@@ -37,7 +37,6 @@ def options(client: Client, url: str) -> list[str]:
 def test_credits_move_with_entries_on_both_tokens(admin_client: Client, tills: Tills) -> None:
     one, other = tills
     url = page(one, "move-credits")
-    assert admin_client.get(url).context["form"]["amount"].value() == 30
     response = submit(admin_client, url, to_token=other.pk, amount=20, reason="closed")
     assert (response.status_code, response["Location"]) == (302, page(one, "change"))
     taken, given = CreditEntry.objects.filter(kind="transfer").order_by("pk")
@@ -92,6 +91,15 @@ def test_page_offers_usable_tokens_of_the_customer(admin_client: Client, tills: 
             assert "Choose a token of this customer" in text or "This field is required" in text
     assert not CreditEntry.objects.filter(kind="transfer").exists()
     assert (ApiToken.objects.get(pk=tills[0].pk).state, history()) == ("active", [])
+
+
+def test_amount_is_only_filled_in_for_a_revoked_token(admin_client: Client, tills: Tills) -> None:
+    url = page(tills[0], "move-credits")
+    opened = admin_client.get(url)
+    assert opened.context["form"]["amount"].value() is None
+    assert "This token has 30 credits." in opened.text
+    tokens.revoke(token=tills[0])
+    assert admin_client.get(url).context["form"]["amount"].value() == 30
 
 
 def test_resubmitted_page_moves_once(admin_client: Client, tills: Tills) -> None:

@@ -1,5 +1,6 @@
 """Why was this charged: what the ledger and the request log show of a charge, refunds, repeated charges, time zones."""
 
+import html
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -134,6 +135,19 @@ def test_second_charge_of_a_number_within_a_minute_is_marked(admin_client: Clien
     found = {text.rpartition(" ")[2]: MARK in text for text in rows(admin_client, url)}
     assert {name for name, is_marked in found.items() if is_marked} == {"second"}
     assert {"first", "number", "token", "later"} <= set(found)
+    [link] = re.findall(f'href="({REQUESTS}[0-9]+/change/)"[^>]*>earlier request<', admin_client.get(url).text)
+    assert link == f"{REQUESTS}{RequestLogEntry.objects.get(request_id='first').pk}/change/"
+
+
+def test_page_of_a_request_links_those_for_its_number(admin_client: Client, token: ApiToken) -> None:
+    charged(token, seconds_ago=300, request_id="first")
+    charged(token, seconds_ago=200, number=OTHER, request_id="other")
+    charged(token, seconds_ago=100, request_id="last")
+    page = admin_client.get(f"{REQUESTS}{RequestLogEntry.objects.get(request_id='first').pk}/change/").text
+    [link] = re.findall(r'href="([^"]+)"[^>]*>Requests for this number<', page)
+    assert NUMBER not in link
+    listed = admin_client.get(html.unescape(link)).context["cl"].result_list
+    assert [row.request_id for row in listed] == ["last", "first"]
 
 
 # --- Refunds -------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The console's Request log: what it lists, its filters, and that each is served by one index."""
 
+import html
 import re
 from datetime import timedelta
 from typing import Any
@@ -79,9 +80,9 @@ def test_list_shows_what_happened(admin_client: Client, integrator: Integrator, 
     page = admin_client.get(URL).text
     rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
     assert len(rows) == 2
-    assert re.search(r"49\*{8}42 200, replayed - - no, replayed Key: yes", rows[0])
-    degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit Refund Key: yes"
-    assert re.search(degraded, rows[1])
+    assert re.search(r"49\*{8}42 200, replayed - - no, replayed Idempotency-Key: yes", rows[0])
+    degraded = r"49\*{8}42 200, degraded: one matched failed: down, [\d.]+ ms found, [\d.]+ ms 1 credit Refund "
+    assert re.search(f"{degraded}Idempotency-Key: yes", rows[1])
     request_id = response.headers["X-Request-ID"]
     assert rows[1].endswith(f" {request_id[:6]}…{request_id[-6:]}")
     assert f'data-copy-text="{request_id}"' in page
@@ -93,8 +94,8 @@ def test_list_and_page_tell_no_key_from_not_recorded(admin_client: Client, token
     known, older = row(token, idempotency_key=False), row(token, minutes=5)
     page = admin_client.get(URL).text
     rows = [words(cells) for cells in re.findall(r'<tr class="data-row.*?</tr>', page, re.DOTALL)]
-    assert [re.findall("Key: (no[a-z ]*) request", text) for text in rows] == [["no"], ["not recorded"]]
-    for shown, text in ((known, "Key no"), (older, "Key not recorded")):
+    assert [re.findall("Idempotency-Key: (no[a-z ]*) request", text) for text in rows] == [["no"], ["not recorded"]]
+    for shown, text in ((known, "Idempotency-Key no"), (older, "Idempotency-Key not recorded")):
         assert text in words(admin_client.get(f"{URL}{shown.pk}/change/").text)
 
 
@@ -249,6 +250,22 @@ def test_each_filter_reads_one_index(admin_client: Client, token: ApiToken) -> N
             is_last = sql == read[-1] and query == "customer={customer}"
             assert index in plan or (is_last and "requestlog_created" in plan), query
             assert "Seq Scan on lookup" not in plan, query
+
+
+@pytest.mark.parametrize("may_view_ledger", [True, False])
+def test_period_before_the_log_leads_to_its_ledger(staff: Any, token: ApiToken, may_view_ledger: bool) -> None:
+    client = staff("view_requestlogentry", *(["view_creditentry"] if may_view_ledger else []))
+    entry = CreditEntry.objects.create(
+        token=token, amount=-1, balance_after=1, kind="search", request_id="r",
+        created_at=timezone.now() - timedelta(days=20),
+    )  # fmt: skip
+    period = {"since": f"{entry.created_at:%Y-%m-%d}", "until": f"{entry.created_at:%Y-%m-%d}"}
+    text = client.get(URL, {**period, "token": f"#{token.pk}", "status": "200"}).text
+    assert "Requests are kept for 7 days, ledger entries for good." in text
+    links = re.findall(rf'href="({LEDGER}[^"]+since[^"]+)"', text)
+    assert len(links) == may_view_ledger
+    assert all(list(client.get(html.unescape(link)).context["cl"].result_list) == [entry] for link in links)
+    assert "Requests are kept" not in client.get(URL, {"request_id": "unknown"}).text
 
 
 # --- A request's page, and the ledger's links --------------------------------------------------------------------

@@ -16,6 +16,7 @@ from django.test import Client
 from accounts.models import SearchHour
 from core import loop, write_buffer
 from lookup.models import SourcePause
+from lookup.search import bound_sources
 from lookup.serializers import search_data
 from lookup.vendors import cache
 from monitoring.admin import tester
@@ -86,6 +87,14 @@ def test_rules_pauses_and_unneeded_members_are_explained(admin_client: Client) -
             for name in ("Fails", "RemoteKnowsToo")
         ),
     ]  # fmt: skip
+
+
+def test_open_breaker_leads_to_the_failures_that_opened_it(admin_client: Client) -> None:
+    guard = bound_sources("source_a")[1].guard
+    assert guard is not None
+    guard.breaker.failed(guard.breaker.admit(), open_now=True)
+    [shown] = [row for row in cells(submit(admin_client)) if "breaker" in row[1]]
+    assert (shown[0], shown[4].startswith("Do what the last failures")) == ("RemoteKnows source_a", True)
 
 
 def test_rule_for_a_prefix_is_named_and_can_be_overridden(admin_client: Client) -> None:

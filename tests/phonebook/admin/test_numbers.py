@@ -9,11 +9,12 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
+from core import history
 from lookup.answers import Found
 from phonebook import cache_versions
 from phonebook.models import CacheVersion, ComplaintDay, ComplaintSubject, Contact, NumberRule
 from tests.console.dashboard_rows import timing_out
-from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, NUMBER, RULES, row_page, searched
+from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, MODELS, NUMBER, RULES, row_page, searched
 from tests.phonebook.rows import cache_version_of, rule_of
 
 pytestmark = pytest.mark.django_db
@@ -200,6 +201,18 @@ def test_text_search_in_large_tables_explains_number_search(admin_client: Client
 
 
 # --- Corrections ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("url", [RULES, CONTACTS, COMPLAINTS])
+def test_pages_of_a_number_show_it_in_groups(admin_client: Client, url: str) -> None:
+    days = {"day": timezone.now().date(), "total": 1, "robocalls": 0} if url == COMPLAINTS else {}
+    row = MODELS[url].objects.create(number=NUMBER, **days)
+    page = admin_client.get(f"{url}{row.pk}/change/").text
+    assert page.count("+49 30 23125042") >= 3  # breadcrumb, title and field
+    assert str(NUMBER) not in page
+    history.record(action=history.Action.CHANGE, target=row, message="m")
+    [listed] = re.findall(r"field-target.*?</td>", admin_client.get("/admin/admin/logentry/").text, re.DOTALL)
+    assert ("+49 30 23125042" in listed, str(NUMBER) in listed) == (True, False)
 
 
 def test_missing_subject_is_shown_as_a_dash(admin_client: Client) -> None:

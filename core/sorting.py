@@ -1,0 +1,26 @@
+"""In which direction the first click on the heading of a list sorts."""
+
+from typing import Any
+
+from django.contrib.admin.views.main import ORDER_VAR, ChangeList
+from django.core.exceptions import FieldDoesNotExist
+from django.db.models import CharField, TextField
+
+
+class DescendingFirstChangeList(ChangeList):
+    """The first click on a heading sorts texts in ascending order, and figures and dates in descending order."""
+
+    def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
+        """As Django's, which headings call with the columns to sort by: of a first click, the clicked one ascending."""
+        order = (new_params or {}).get(ORDER_VAR, "")
+        clicked = order.partition(".")[0]
+        if clicked.isdecimal() and int(clicked) not in self.get_ordering_field_columns():
+            new_params = {**new_params, ORDER_VAR: order if self._is_text(int(clicked)) else f"-{order}"}
+        return super().get_query_string(new_params, remove)
+
+    def _is_text(self, column: int) -> bool:
+        try:
+            field = self.lookup_opts.get_field(str(self.get_ordering_field(self.list_display[column])))
+        except FieldDoesNotExist:  # a figure that is computed
+            return False
+        return isinstance(field, CharField | TextField)

@@ -1,0 +1,69 @@
+"""The History: its filters by object, action and time, and what they read."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from accounts.models import ApiToken
+from core import history
+from phonebook.models import NumberRule
+from tests.accounts.admin.pages import query_count
+
+pytestmark = pytest.mark.django_db
+
+URL = "/admin/admin/logentry/"
+
+
+@pytest.fixture
+def entries(admin_user: User) -> User:
+    """Three entries of `olga`; the first is 10 days old."""
+    user = User.objects.create_user("olga")
+    for action, model, name in (
+        (history.Action.CHANGE, ApiToken, "old"),
+        (history.Action.ADDITION, ApiToken, "new"),
+        (history.Action.CHANGE, NumberRule, "rule"),
+    ):
+        history.record(action=action, model=model, name=name, message="m", user=user)
+    LogEntry.objects.filter(object_repr="old").update(action_time=timezone.now() - timedelta(days=10))
+    return user
+
+
+def listed(client: Client, **parameters: str) -> list[str]:
+    return [row.object_repr for row in client.get(URL, parameters).context["cl"].result_list]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"object": "apitoken"}, ["new", "old"]),
+        ({"object": "numberrule"}, ["rule"]),
+        ({"action": "changed"}, ["rule", "old"]),
+        ({"time": "7"}, ["rule", "new"]),
+        ({"time": "30", "object": "apitoken", "action": "changed"}, ["old"]),
+        ({"q": "olg", "action": "added"}, ["new"]),
+        ({"q": "nobody"}, []),
+    ],
+)
+def test_filters_select_by_object_action_and_time(
+    admin_client: Client, entries: User, parameters: dict[str, str], expected: list[str]
+) -> None:
+    assert listed(admin_client, **parameters) == expected
+
+
+def test_filters_cover_the_newest_entries(admin_client: Client, entries: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accounts.admin.base.MAX_SCANNED", 2)
+    assert listed(admin_client, object="apitoken") == ["new"]
+    assert "Among the newest 2 entries" in admin_client.get(URL, {"object": "apitoken"}).text
+    assert listed(admin_client, q="olga") == listed(admin_client) == ["rule", "new", "old"]
+
+
+def test_filtered_list_runs_as_many_statements_for_many_rows(admin_client: Client, entries: User) -> None:
+    few = query_count(admin_client, URL, {"action": "changed"})
+    for n in range(10):
+        user = User.objects.create_user(f"user {n}")
+        history.record(action=history.Action.CHANGE, model=NumberRule, name=f"{n}", message="m", user=user)
+    assert query_count(admin_client, URL, {"action": "changed"}) == few
