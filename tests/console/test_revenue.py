@@ -18,6 +18,7 @@ from tests.console_pages import figures, table, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 URL = "/admin/revenue/"
+LAST_MONTH = f"{URL}last-month/"
 FEBRUARY = datetime(2026, 2, 1, tzinfo=UTC)
 VENDOR: dict[str, Any] = {"slot": "source_a", "connector": "tests.connectors.RemoteKnows"}
 
@@ -125,6 +126,7 @@ def test_cost_is_for_those_who_may_view_sources(staff: Callable[..., Client], fe
 def test_page_is_for_those_who_may_view_the_ledger(staff: Callable[..., Client], permission: str) -> None:
     client = staff(permission)
     assert (client.get(URL).status_code, client.post(URL).status_code) == (403, 403)
+    assert client.get(LAST_MONTH).status_code == 403
 
 
 def test_export_has_the_rows_without_formulas(admin_client: Client, february: dict[str, Customer]) -> None:
@@ -154,6 +156,15 @@ def test_page_says_that_the_query_timed_out(admin_client: Client) -> None:
     with timing_out("accounts_creditentry"):
         for response in (admin_client.get(URL), admin_client.post(URL)):
             assert "Query timed out" in response.text
+
+
+def test_last_months_revenue_is_that_of_the_page(admin_client: Client, february: dict[str, Customer]) -> None:
+    assert f'data-later="{LAST_MONTH}"' in admin_client.get("/admin/").text
+    assert words(admin_client.get(LAST_MONTH).text) == figures(admin_client.get(URL).text)["Revenue"] == "10.00 EUR"
+    token_of(customers.create(name="Trial"), 0, "0", 3)
+    assert words(admin_client.get(LAST_MONTH).text) == "10.00 EUR, incomplete"
+    with timing_out("accounts_creditentry"):
+        assert words(admin_client.get(LAST_MONTH).text) == "-"
 
 
 def test_dashboard_links_to_the_last_month(admin_client: Client) -> None:
