@@ -234,7 +234,8 @@ def test_full_customer_gets_no_further_token(
 ) -> None:
     monkeypatch.setattr("accounts.customers.MAX_TOKENS", 0)
     assert "has at most 0 tokens" in issue(admin_client, customer=str(customer)).text
-    assert "has at most 0 tokens" in submit(admin_client, page(token, "edit"), name="x", customer=str(customer)).text
+    for text in (str(customer), f'Create "{customer.name}"'):
+        assert "has at most 0 tokens" in submit(admin_client, page(token, "edit"), name="x", customer=text).text
 
 
 # --- The ledger of a customer --------------------------------------------------------------------------------------
@@ -368,6 +369,24 @@ def test_issue_page_names_the_deletion_of_its_customer() -> None:
         assert (answer.status_code, named) == (200, not has_token)
         refused.add(named)
     assert refused == {True, False}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_create_on_the_edit_page_locks_the_customer_it_finds() -> None:
+    """The customer was created meanwhile, and is deleted before the token has it."""
+    client, token, found = logged_in("superuser"), issue_token("pbx"), set()
+    sent = {"name": "pbx", "customer": 'Create "example LTD"'}
+    for customer, answer in each_moment(
+        lambda customer: submit(client, page(token, "edit"), **sent),
+        lambda customer: Customer.objects.filter(pk=customer.pk).delete(),
+    ):
+        token.refresh_from_db()
+        named = "deleted meanwhile. Choose another" in answer.text
+        assert (answer.status_code, token.customer is None) == ((200, True) if named else (302, False))
+        found.add(token.customer == customer)
+        ApiToken.objects.update(customer=None)
+        Customer.objects.all().delete()
+    assert found == {True, False}
 
 
 def delete_without_a_look(customer: Customer) -> None:
