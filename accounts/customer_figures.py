@@ -1,92 +1,133 @@
-"""What the list of customers shows of each, over all its tokens. The figures are computed by the database, each for the
-rows that need it: a list sorted by one of them needs it for every customer, the others only for its page."""
+"""What the list of customers shows of each, over all its tokens. Each statement sums one table by customer: a list that
+is sorted by a figure needs it for every customer, the others for its page."""
 
+from collections import defaultdict
 from collections.abc import Callable, Collection
-from datetime import UTC, datetime
+from contextlib import nullcontext
+from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from django.db.models import BigIntegerField, Count, DateTimeField, DecimalField, Max, OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import Aggregate, Count, Max, Q, QuerySet, Sum
 
 from accounts import request_statistics, sales
-from accounts.models import ApiToken, CreditEntry, Customer, TokenDay, UnknownCharge
-from core import periods
+from accounts.models import ApiToken, CreditEntry, TokenDay, UnknownCharge
+from core import db, periods
 
-#: In place of the last charge of customers that were never charged: both databases sort it before all others.
-NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-_PRICE = DecimalField(max_digits=20, decimal_places=4)
-
-
-def _tokens() -> QuerySet[Any]:
-    return ApiToken.objects.filter(customer=OuterRef("pk")).order_by().values("customer")
+#: A statement about all customers may take so long.
+TIMEOUT_S = 10
 
 
-def _usable(now: datetime) -> QuerySet[Any]:
-    return _tokens().filter(revoked_at=None, expires_at__gt=now)
+@dataclass(slots=True)
+class CustomerFigures:
+    """`balance`: of usable tokens. `usable`, `empty`: the tokens that can be used and are charged, and those of them
+    without credits. `runs_out`: when the first of these is out of credits; None if none is expected to be. `searches`:
+    the answered ones of the last 30 days, today (UTC) included. `revenue` needs the figures after it: credits of these
+    days, and what was sold with a price at any time."""
+
+    token_count: int = 0
+    balance: int = 0
+    last_charge: datetime | None = None
+    usable: int = 0
+    empty: int = 0
+    runs_out: datetime | None = None
+    searches: int = 0
+    charged: int = 0
+    refunded: int = 0
+    lost: int = 0
+    sold_for: Decimal | None = None
+    sold_credits: int = 0
+
+    @property
+    def revenue(self) -> Decimal | None:
+        """As the customer's page has it, of the last 30 days, in CURRENCY; None if no price is known."""
+        spent = sales.net_spent(self.charged, refunded=self.refunded, lost=self.lost)
+        return sales.revenue(spent, sales.average_price(self.sold_for, self.sold_credits))
 
 
-def _searches(now: datetime, outcomes: Collection[str]) -> QuerySet[Any]:
-    days = TokenDay.objects.filter(
-        token__customer=OuterRef("pk"),
-        day__gte=periods.MONTH.since(now).date(),
-        outcome__in=outcomes,
+Ids = Collection[int]
+Found = defaultdict[int, CustomerFigures]
+
+
+def by_customer(now: datetime, customer_ids: Ids | None = None, names: Collection[str] | None = None) -> Found:
+    """The figures of these customers, or of all. `names`: which of FIGURES, by default all. At most five statements,
+    which may take TIMEOUT_S each for all customers."""
+    found = Found(CustomerFigures)
+    for add, figures in _STATEMENTS.items():
+        if names is None or not figures.isdisjoint(names):
+            with db.statement_timeout(TIMEOUT_S) if customer_ids is None else nullcontext():
+                add(found, customer_ids, now)
+    return found
+
+
+def _of(customer_ids: Ids | None, path: str) -> Q:
+    return Q(**{f"{path}__isnull": False}) if customer_ids is None else Q(**{f"{path}__in": customer_ids})
+
+
+def _add(found: Found, rows: QuerySet[Any], customer_ids: Ids | None, path: str, **sums: Aggregate) -> None:
+    """`sums`: by the names of the figures."""
+    grouped = rows.filter(_of(customer_ids, path)).values_list(path).annotate(**sums).order_by()
+    for pk, *values in grouped:
+        for name, value in zip(sums, values, strict=True):
+            setattr(found[pk], name, value)
+
+
+def _add_tokens(found: Found, customer_ids: Ids | None, now: datetime) -> None:
+    usable = Q(revoked_at=None, expires_at__gt=now)
+    _add(
+        found,
+        ApiToken.objects.all(),
+        customer_ids,
+        "customer",
+        token_count=Count("pk"),
+        balance=Sum("credits", filter=usable, default=0),
+        last_charge=Max("last_charged_at"),
+        usable=Count("pk", filter=usable & Q(is_test=False)),
+        empty=Count("pk", filter=usable & Q(is_test=False, credits=0)),
     )
-    return days.order_by().values("token__customer").annotate(total=Sum("count"))
 
 
-def _booked() -> QuerySet[Any]:
-    return sales.booked().filter(token__customer=OuterRef("pk")).order_by().values("token__customer")
+def _add_ends(found: Found, customer_ids: Ids | None, now: datetime) -> None:
+    """Each token runs out by itself. After `_add_tokens`, which counts those without credits."""
+    for row in found.values():
+        row.runs_out = now if row.empty else None
+    usable = ApiToken.objects.filter(_of(customer_ids, "customer"), revoked_at=None, expires_at__gt=now, is_test=False)
+    in_use = request_statistics.with_charged(usable.filter(credits__gt=0), now).order_by()
+    for token in in_use.values_list("customer", "credits", "created_at", "charged", named=True):
+        row, end = found[token.customer], request_statistics.runs_out(token, token.charged, now)
+        row.runs_out = min(filter(None, (row.runs_out, end)), default=None)
 
 
-def _priced() -> QuerySet[Any]:
-    return _booked().filter(price__isnull=False)
+def _add_searches(found: Found, customer_ids: Ids | None, now: datetime) -> None:
+    since, charged = periods.MONTH.since(now).date(), Q(outcome__in=request_statistics.CHARGED)
+    days = TokenDay.objects.filter(day__gte=since, outcome__in=request_statistics.SEARCHES)
+    sums = {"searches": Sum("count"), "charged": Sum("count", filter=charged, default=0)}
+    _add(found, days, customer_ids, "token__customer", **sums)
 
 
-def _refunded(now: datetime) -> QuerySet[Any]:
-    refunds = _booked().filter(kind=CreditEntry.Kind.REFUND, created_at__gte=periods.MONTH.since(now))
-    return refunds.annotate(total=Sum("amount"))
+def _add_sales(found: Found, customer_ids: Ids | None, now: datetime) -> None:
+    refund = Q(kind=CreditEntry.Kind.REFUND, created_at__gte=periods.MONTH.since(now))
+    sums = {
+        "sold_for": Sum("price"),
+        "sold_credits": Sum("amount", filter=Q(price__isnull=False), default=0),
+        "refunded": Sum("amount", filter=refund, default=0),
+    }
+    _add(found, sales.booked(), customer_ids, "token__customer", **sums)
 
 
-def _lost(now: datetime) -> QuerySet[Any]:
-    charges = UnknownCharge.objects.filter(
-        token__customer=OuterRef("pk"),
-        outcome=UnknownCharge.Outcome.REFUNDED,
-        settled_at__gte=periods.MONTH.since(now),
-    )
-    return charges.order_by().values("token__customer").annotate(total=Count("pk"))
+def _add_lost(found: Found, customer_ids: Ids | None, now: datetime) -> None:
+    since = periods.MONTH.since(now)
+    settled = UnknownCharge.objects.filter(outcome=UnknownCharge.Outcome.REFUNDED, settled_at__gte=since)
+    _add(found, settled, customer_ids, "token__customer", lost=Count("pk"))
 
 
-def _total(rows: QuerySet[Any], output: Any, default: Any) -> Any:
-    """The `total` of the one group in `rows`; `default` if there is none, or if it is NULL."""
-    return Coalesce(Subquery(rows.values("total"), output_field=output), default, output_field=output)
-
-
-#: Name → the expression. `balance` is the sum over usable tokens; `searches_30d` the answered searches of the last 30
-#: days, today (UTC) included; `last_charged_at` the last charge of any token, or NEVER. `revenue` needs the others:
-#: credits of these days, and the price and the number of all credits that were sold with a price.
-FIGURES: dict[str, Callable[[datetime], Any]] = {
-    "token_count": lambda now: _total(_tokens().annotate(total=Count("pk")), BigIntegerField(), 0),
-    "balance": lambda now: _total(_usable(now).annotate(total=Sum("credits")), BigIntegerField(), 0),
-    "searches_30d": lambda now: _total(_searches(now, request_statistics.SEARCHES), BigIntegerField(), 0),
-    "charged_30d": lambda now: _total(_searches(now, request_statistics.CHARGED), BigIntegerField(), 0),
-    "refunded_30d": lambda now: _total(_refunded(now), BigIntegerField(), 0),
-    "lost_30d": lambda now: _total(_lost(now), BigIntegerField(), 0),
-    "sold_for": lambda now: _total(_priced().annotate(total=Sum("price")), _PRICE, Decimal(0)),
-    "sold_credits": lambda now: _total(_priced().annotate(total=Sum("amount")), BigIntegerField(), 0),
-    "last_charged_at": lambda now: _total(_tokens().annotate(total=Max("last_charged_at")), DateTimeField(), NEVER),
+#: Each runs one statement, in this order, and adds to these figures.
+_STATEMENTS: dict[Callable[[Found, Ids | None, datetime], None], frozenset[str]] = {
+    _add_tokens: frozenset({"token_count", "balance", "last_charge", "runs_out"}),
+    _add_ends: frozenset({"runs_out"}),
+    _add_searches: frozenset({"searches", "revenue"}),
+    _add_sales: frozenset({"revenue"}),
+    _add_lost: frozenset({"revenue"}),
 }
-
-
-def annotated(
-    customers: QuerySet[Customer], now: datetime, figures: Collection[str] = tuple(FIGURES)
-) -> QuerySet[Customer]:
-    """The customers with these FIGURES."""
-    return customers.annotate(**{name: FIGURES[name](now) for name in figures})
-
-
-def revenue(customer: Any) -> Decimal | None:
-    """As the customer's page has it, of the last 30 days, in CURRENCY; None if no price is known. `customer`: annotated
-    with all FIGURES."""
-    spent = sales.net_spent(customer.charged_30d, refunded=customer.refunded_30d, lost=customer.lost_30d)
-    return sales.revenue(spent, sales.average_price(customer.sold_for, customer.sold_credits))
+FIGURES = frozenset[str]().union(*_STATEMENTS.values())

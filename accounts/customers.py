@@ -48,16 +48,21 @@ def create(*, name: str, note: str = "", contacts: Iterable[str] = ()) -> Custom
     return customer
 
 
-def get_or_create(*, name: str) -> tuple[Customer, bool]:
-    """The customer with this name, in any case, and whether it is new. Call it in a transaction: until its end, nobody
-    else creates one of this name here.
+def find_or_reserve(*, name: str) -> Customer | None:
+    """The customer with this name, in any case. If there is none, nobody else creates it by this function or
+    `get_or_create` until the end of the transaction in which it is called.
 
     Raises ValueError for an invalid name, or if several customers have it.
     """
     name = clean_name(name)
     if VENDOR == "postgresql":  # SQLite has one writer at a time
         run("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"customer {name.lower()}"])
-    found = _named(name)
+    return _named(name)
+
+
+def get_or_create(*, name: str) -> tuple[Customer, bool]:
+    """As `find_or_reserve`, but creates the customer if there is none; and whether it is new."""
+    found = find_or_reserve(name=name)
     return (found, False) if found else (create(name=name), True)
 
 

@@ -128,10 +128,10 @@ def total(days: Mapping[date, Mapping[str, int]], outcomes: Collection[str]) -> 
     return sum(counts.get(outcome, 0) for counts in days.values() for outcome in outcomes)
 
 
-def charged_by_token(token_ids: Collection[int] | QuerySet[Any], now: datetime) -> dict[int, int]:
-    """`charged`, as `runs_out` needs it, of those of the tokens that were charged. One statement."""
-    days = TokenDay.objects.filter(token__in=token_ids, day__gte=_rate_since(now), outcome__in=CHARGED)
-    return dict(days.values_list("token").annotate(total=Sum("count")).order_by())
+def with_charged(tokens: QuerySet[ApiToken], now: datetime) -> QuerySet[Any]:
+    """Those of the tokens that were charged, with `charged`, as `runs_out` needs it. For many tokens."""
+    charged = tokens.filter(days__day__gte=_rate_since(now), days__outcome__in=CHARGED)
+    return charged.annotate(charged=Sum("days__count"))
 
 
 def _sum(outcomes: Iterable[str], since: date) -> Any:
@@ -179,16 +179,11 @@ def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:
     in_time = Q(created_at__date__gte=since, credits__lte=F("charged") * within_days) | Q(
         created_at__date__lt=since, credits__lte=F("charged") * within_days / (RATE_DAYS - 1)
     )
-    candidates = (
-        ApiToken.objects.only("name", "credits", "created_at")
-        .filter(revoked_at=None, expires_at__gt=now, days__day__gte=since, days__outcome__in=CHARGED)
-        .annotate(charged=Sum("days__count"))
-        .filter(in_time)
-    )
+    usable = ApiToken.objects.only("name", "credits", "created_at").filter(revoked_at=None, expires_at__gt=now)
     last = now + timedelta(days=within_days)
     found = [
         RunningOut(token, rate_a_day(token, token.charged, now), at)
-        for token in candidates
+        for token in with_charged(usable, now).filter(in_time)
         if (at := runs_out(token, token.charged, now)) and at <= last
     ]
     return sorted(found, key=lambda one: one.at)

@@ -33,6 +33,7 @@ MAX_RUNNING_OUT = 10
 MAX_ALERTS = 10
 
 
+@source_report.states_once()
 def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Unfold's DASHBOARD_CALLBACK: `context` and the blocks that this operator may view."""
     now, period = timezone.now(), periods.from_query(request.GET)

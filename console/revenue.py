@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, cast
@@ -21,6 +22,7 @@ from accounts.monthly import CustomerMonth
 from core import history, periods
 from core.admin import require
 from core.periods import CalendarMonth
+from core.retention import KEPT_DAYS, oldest_kept
 from monitoring import source_report
 
 #: Rows on the page; the export has all.
@@ -42,7 +44,7 @@ _OF_COST = ("cost", "margin", "margin_percent")
 @dataclass(frozen=True, slots=True)
 class Row:
     """`customer_id`: None for the total, and for what belongs to no customer. `revenue`: None if no price is known.
-    `cost`: None for users who may not view it."""
+    `cost`: None if it is unknown (the month is older than the statistics), or for users who may not view it."""
 
     name: str
     customer_id: int | None
@@ -67,6 +69,8 @@ def view(request: HttpRequest) -> HttpResponse:
     require(request.user.has_perms([VIEW, EXPORT] if request.method == "POST" else [VIEW]))
     now = timezone.now()
     month, sees_cost = periods.month_from_query(request.GET, now), request.user.has_perm(VIEW_COST)
+    # `prune` may have deleted the statistics of the first days.
+    has_cost = sees_cost and month.since >= oldest_kept()
     columns = {name: title for name, title in COLUMNS.items() if sees_cost or name not in _OF_COST}
     order = request.GET.get("sort", "")
     if order.removeprefix("-") not in columns:
@@ -79,25 +83,38 @@ def view(request: HttpRequest) -> HttpResponse:
         "headings": _headings(columns, order),
         "sort": order,
         "sees_cost": sees_cost,
+        "kept_days": KEPT_DAYS,
+        "cost_is_unknown": sees_cost and not has_cost,
         "currency": settings.CURRENCY,
     }
     try:
-        rows, calls_without_price = _rows(month, sees_cost=sees_cost)
+        rows, calls_without_price = _rows(month, has_cost=has_cost)
     except OperationalError:
         context["timed_out"] = True
     else:
         if request.method == "POST":
             return _export(request, month, columns, _sorted(rows, order))
         context |= {"rows": _sorted(rows, order)[:MAX_SHOWN], "more": max(0, len(rows) - MAX_SHOWN)}
-        context |= {"total": _total(rows), "calls_without_price": calls_without_price}
+        context |= {"total": _total(rows, has_cost=has_cost), "calls_without_price": calls_without_price}
         context["credits_without_price"] = sum(row.spent for row in rows if row.revenue is None)
     return TemplateResponse(request, "admin/revenue.html", {**admin.site.each_context(request), **context})
 
 
-def _rows(month: CalendarMonth, *, sees_cost: bool) -> tuple[list[Row], int]:
+def last_month(request: HttpRequest) -> HttpResponse:
+    """The revenue of the last complete month alone, for the dashboard, which does not wait for it (later.js)."""
+    require(request.user.has_perm(VIEW))
+    context: dict[str, Any] = {"total": None, "currency": settings.CURRENCY}
+    with suppress(OperationalError):
+        months = monthly.by_customer(CalendarMonth.of(timezone.now()).previous).values()
+        context["is_incomplete"] = any(each.revenue is None for each in months)
+        context["total"] = sum((each.revenue or Decimal(0) for each in months), Decimal("0.00"))
+    return TemplateResponse(request, "admin/last_month.html", context)
+
+
+def _rows(month: CalendarMonth, *, has_cost: bool) -> tuple[list[Row], int]:
     """A row for each customer, and how many calls have no price. The costs are those of the sources' report."""
     months, costs, report = monthly.by_customer(month), defaultdict[int | None, Decimal](Decimal), None
-    if sees_cost:
+    if has_cost:
         report = source_report.report(month.since, month.until)
         costs |= source_report.cost_by_customer(month.since, month.until)
     keys = months.keys() | costs.keys()
@@ -107,19 +124,19 @@ def _rows(month: CalendarMonth, *, sees_cost: bool) -> tuple[list[Row], int]:
     for key in keys:
         figures = months.get(key, CustomerMonth())
         name = "Tokens without a customer" if key is None else names.get(key, f"Customer #{key}")
-        cost = _exact(costs[key]) if sees_cost else None
+        cost = _exact(costs[key]) if has_cost else None
         rows.append(Row(name, key, _exact(figures.sales), figures.spent, figures.revenue, cost))
     if report and (rest := report.cost - sum(costs.values())):
         rows.append(Row("Calls without a token", None, Decimal("0.00"), 0, Decimal("0.00"), _exact(rest)))
     return rows, report.calls_without_price if report else 0
 
 
-def _total(rows: Collection[Row]) -> Row:
+def _total(rows: Collection[Row], *, has_cost: bool) -> Row:
     """The sums of what is known."""
     spent = sum(row.spent for row in rows)
     sums = [[getattr(row, name) or Decimal(0) for row in rows] for name in ("sales", "revenue", "cost")]
     sales, revenue, cost = (_exact(sum(amounts, Decimal(0))) for amounts in sums)
-    return Row("Total", None, sales, spent, revenue, cost)
+    return Row("Total", None, sales, spent, revenue, cost if has_cost else None)
 
 
 def _exact(amount: Decimal) -> Decimal:

@@ -145,6 +145,7 @@ class ConsoleSite(UnfoldAdminSite):
             path("status/", verified(status_page.view), name="status"),
             path("test-a-number/", verified(tester.view), name="monitoring_source_test"),
             path("revenue/", verified(self.revenue), name="revenue"),
+            path("revenue/last-month/", verified(self.last_month), name="revenue_last_month"),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),
@@ -178,6 +179,11 @@ class ConsoleSite(UnfoldAdminSite):
         from console import revenue  # as for the search
 
         return revenue.view(request)
+
+    def last_month(self, request: HttpRequest) -> HttpResponse:
+        from console import revenue  # as for the search
+
+        return revenue.last_month(request)
 
     def pending(self, request: HttpRequest, next_url: str) -> HttpResponse:
         """Redirect to the page that this user must complete before any other, and from there to `next_url`."""

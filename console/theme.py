@@ -35,6 +35,7 @@ UNFOLD = {
         lambda request: static("callerid/copy.js"),
         lambda request: static("callerid/lists.js"),
         lambda request: static("callerid/status.js"),
+        lambda request: static("callerid/later.js"),
     ],
     "DASHBOARD_CALLBACK": "console.dashboard.context",
     "ACCOUNT": {

@@ -12,7 +12,7 @@ from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.checks import ModelAdminChecks
 from django.contrib.admin.templatetags.admin_urls import admin_urlname
-from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
+from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
 from django.db import OperationalError, transaction
@@ -339,7 +339,8 @@ class IndexedChangeList(DescendingFirstChangeList):
 
     def notes(self) -> list[str]:
         """Messages about the limits that the list has reached."""
-        which = "newest" if self.queryset.query.order_by[0] == "-pk" else "first"
+        newest_first = self.queryset.query.order_by[0] == "-pk" and ORDER_VAR not in self.params
+        which = "newest" if newest_first else "first"
         return [f"Showing the {which} {MAX_LISTED:,}."] if self.paginator.is_capped else []
 
 

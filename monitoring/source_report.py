@@ -1,6 +1,9 @@
 """Calls, cost and configuration of each source, for the console, and its state, for the console, health checks and
 alerts."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -168,9 +171,32 @@ class State:
         return self.has_just_failed and self.failed_percent >= FAILING_PERCENT
 
 
+#: Within `states_once`: the states, as soon as they are known.
+_known_states: ContextVar[dict[str, State] | None] = ContextVar("known_states", default=None)
+
+
+@contextmanager
+def states_once() -> Iterator[None]:
+    """`states` is computed once within this context, which is that of one page."""
+    token = _known_states.set({})
+    try:
+        yield
+    finally:
+        _known_states.reset(token)
+
+
 def states(now: datetime) -> dict[str, State]:
     """The state of each configured source, by name. Statistics are up to 2 s old (core.write_buffer). Four
     statements."""
+    known = _known_states.get()
+    if known is None:
+        return _states(now)
+    if not known:
+        known.update(_states(now))
+    return known
+
+
+def _states(now: datetime) -> dict[str, State]:
     hour = periods.hour(now)
     this_hour, both_hours = (source_statistics.usages(since, "connector") for since in (hour, hour - HOUR))
     answered, failures = source_statistics.last_results(now - LOOK_BACK)

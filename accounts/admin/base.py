@@ -123,6 +123,10 @@ class NewestRowsList(IndexedChangeList):
         """The rows with what the list shows of them."""
         raise NotImplementedError
 
+    def page_ids(self) -> list[int]:
+        """The ids of the page's rows, in their order."""
+        return [row.pk for row in self.result_list]
+
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
         found = super().get_queryset(request, exclude_parameters)
         floor_id = scan_floor_id(self.model)
@@ -135,7 +139,7 @@ class NewestRowsList(IndexedChangeList):
     def get_results(self, request: HttpRequest) -> None:
         """Computes the figures of the page's rows alone: the database would for every row scanned."""
         super().get_results(request)
-        ids = [row.pk for row in self.result_list]
+        ids = self.page_ids()
         rows = self.with_figures().in_bulk(ids)
         self.result_list = [rows[pk] for pk in ids if pk in rows]
 

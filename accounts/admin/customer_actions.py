@@ -15,7 +15,7 @@ from accounts.admin import token_list
 from accounts.admin.base import ShownAdmin, TokenRefusingAdmin
 from accounts.admin.token_forms import CustomerTopUpForm
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
-from accounts.models import Customer
+from accounts.models import CreditEntry, Customer
 from core.admin import Secret, Unchanged, form_action
 from core.forms import ConfirmationField
 
@@ -80,8 +80,27 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
         variant=ActionVariant.PRIMARY,
     )
     def top_up(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
+        self._require_unused(obj, data)
         message = record(self, request, credits.top_up, data["token"], data)
         return type(message)(f"{data['token']}: {message}")
+
+    def _require_unused(self, customer: Customer, data: dict[str, Any]) -> None:
+        """Raises ValueError if the page's reference has topped up another token of the customer: the ledger refuses it
+        for the same token only, and the page lets the token be changed."""
+        list(Customer.objects.select_for_update(no_key=True).filter(pk=customer.pk))  # one submission at a time
+        used = CreditEntry.objects.filter(reference=data["reference"], token__customer=customer)
+        entry = used.exclude(token=data["token"]).select_related("token").order_by("created_at").first()
+        if entry is None:
+            return
+        if data["own_reference"]:
+            raise ValueError(
+                f"Reference {entry.reference} has already topped up {entry.token} (ledger entry {entry.pk}). To use it "
+                "for another token too, top up on that token's page."
+            )
+        raise ValueError(
+            f"This page has already topped up {entry.token} (ledger entry {entry.pk}). Open it again to top up another "
+            "token."
+        )
 
     # --- The webhook for low-balance notices -----------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """The customers in the console: what each owns, has spent and has left, over all its tokens."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 from django import forms
@@ -28,6 +28,7 @@ from accounts import (
 from accounts.admin import base, token_list
 from accounts.admin.charts import requests_chart
 from accounts.admin.customer_actions import CustomerActionsAdmin
+from accounts.customer_figures import CustomerFigures
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
 from core import periods
@@ -37,6 +38,8 @@ NEWEST_ENTRIES = 20
 UNUSED_DAYS = 14
 #: How many tokens the page of a customer lists.
 MAX_SHOWN = 50
+#: Customers whose ids a statement has; for more, the list computes the figures of all.
+MAX_NAMED = 500
 
 
 class CustomerForm(forms.ModelForm):
@@ -107,34 +110,45 @@ class UseFilter(ConditionFilter):
 
 
 class CustomerList(base.NewestRowsList):
-    """The figures are computed for the page's customers only; the one by which the list is sorted, for all."""
+    """Sorts by figures in Python: the database would compute them for each customer by itself. In the order of the
+    columns, a figure has its name in customer_figures.FIGURES; customers without it are last."""
 
     limit = "customers; #id finds any customer"
 
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Customer]:
-        columns = len(self.list_display)  # fewer for users who may not see all of them
-        names = [str(self.list_display[index]) for index in self.get_ordering_field_columns() if 0 <= index < columns]
-        fields = [self.get_ordering_field(name) for name in names]
-        sorted_by = [field for field in fields if field in customer_figures.FIGURES]
-        self.root_queryset = customer_figures.annotated(self.root_queryset, timezone.now(), sorted_by)
-        return super().get_queryset(request, exclude_parameters)
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Customer]) -> list[Any]:
+        """Without figures; those before the first column of the database are in `sorted_by`."""
+        ordering: list[Any] = super().get_ordering(request, queryset)
+        self.sorted_by = list(takewhile(_is_figure, ordering))
+        return [term for term in ordering if not _is_figure(term)]
+
+    def page_ids(self) -> list[int]:
+        if not self.sorted_by:
+            return super().page_ids()
+        ids = list(self.queryset.values_list("pk", flat=True))
+        names = {term.removeprefix("-") for term in self.sorted_by}
+        figures = customer_figures.by_customer(timezone.now(), ids if len(ids) <= MAX_NAMED else None, names)
+        for term in reversed(self.sorted_by):
+            values = {pk: getattr(figures[pk], term.removeprefix("-")) for pk in ids}
+            known = [pk for pk in ids if values[pk] is not None]
+            known.sort(key=values.__getitem__, reverse=term.startswith("-"))
+            ids = known + [pk for pk in ids if values[pk] is None]
+        if not self.multi_page or (self.show_all and self.can_show_all):
+            return ids
+        first = (self.page_num - 1) * self.list_per_page
+        return ids[first : first + self.list_per_page]
 
     def with_figures(self) -> QuerySet[Customer]:
-        return customer_figures.annotated(Customer.objects.prefetch_related("contacts"), timezone.now())
+        return Customer.objects.prefetch_related("contacts")
 
     def get_results(self, request: HttpRequest) -> None:
-        """Also computes when the first token of each customer on the page runs out."""
         super().get_results(request)
-        now = timezone.now()
-        owned = ApiToken.objects.filter(
-            customer__in=[row.pk for row in self.result_list], revoked_at=None, expires_at__gt=now, is_test=False
-        )
-        by_customer = defaultdict[int | None, list[ApiToken]](list)
-        for token in owned:
-            by_customer[token.customer_id].append(token)
-        charged = request_statistics.charged_by_token(owned.values("pk"), now)
+        figures = customer_figures.by_customer(timezone.now(), [row.pk for row in self.result_list])
         for row in self.result_list:
-            row.runs_out = _first_runs_out(by_customer[row.pk], charged, now)
+            row.figures = figures[row.pk]
+
+
+def _is_figure(term: str) -> bool:
+    return term.removeprefix("-") in customer_figures.FIGURES
 
 
 @admin.register(Customer)
@@ -143,7 +157,7 @@ class CustomerAdmin(CustomerActionsAdmin):
     inlines = (ContactInline,)
     changelist_class = CustomerList
     list_display = ("name", "contact", "token_count", "balance", "searches", "revenue", "last_use", "runs_out")
-    sortable_by = ("name", "token_count", "balance", "searches", "last_use")
+    sortable_by = ("name", "token_count", "balance", "searches", "revenue", "last_use", "runs_out")
     list_filter = (UseFilter,)
     lookups_allowed = ("use",)
     search_fields = ("name",)
@@ -151,19 +165,14 @@ class CustomerAdmin(CustomerActionsAdmin):
     ordering = ("-pk",)
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "-", "contacts")
-    token_count = column(lambda customer: f"{customer.token_count:,}", "tokens", "token_count")
-    balance = column(lambda customer: f"{customer.balance:,}", "balance", "balance")
-    searches = column(lambda customer: f"{customer.searches_30d:,}", "searches (30 days)", "searches_30d")
-    # Not sorted by: it would be computed for every customer, and the page of revenue sorts them.
-    revenue = column(lambda customer: f"{customer_figures.revenue(customer) or 0:,.2f}", "revenue (30 days)")
+    token_count = column(lambda customer: f"{customer.figures.token_count:,}", "tokens", "token_count")
+    balance = column(lambda customer: f"{customer.figures.balance:,}", "balance", "balance")
+    searches = column(lambda customer: f"{customer.figures.searches:,}", "searches (30 days)", "searches")
+    revenue = column(lambda customer: _or_dash(customer.figures.revenue, ",.2f"), "revenue (30 days)", "revenue")
     last_use = column(
-        lambda customer: (
-            "-" if customer.last_charged_at == customer_figures.NEVER else f"{customer.last_charged_at:%Y-%m-%d}"
-        ),
-        "last charged",
-        "last_charged_at",
+        lambda customer: _or_dash(customer.figures.last_charge, "%Y-%m-%d"), "last charged", "last_charge"
     )
-    runs_out = column(lambda customer: customer.runs_out, "runs out")
+    runs_out = column(lambda customer: _runs_out(customer.figures, timezone.now()), "runs out", "runs_out")
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
         may_see_prices = request.user.has_perm("accounts.view_creditentry")
@@ -189,20 +198,18 @@ class CustomerAdmin(CustomerActionsAdmin):
         now = timezone.now()
         owned = list(obj.tokens.order_by("-pk"))
         owned.sort(key=lambda token: not token.is_usable_at(now))
-        usable = [token for token in owned if token.is_usable_at(now)]
         shown = request_statistics.activity_of(owned[:MAX_SHOWN], now)
         days = request_statistics.by_day([token.pk for token in owned], now)
+        figures = customer_figures.by_customer(now, [obj.pk], ["runs_out"])[obj.pk]
         return {
             "customer": obj,
             "issue_url": f"{reverse('admin:accounts_apitoken_add')}?customer={obj.pk}",
             "webhook": customer_webhooks.label(obj),
-            "balance": sum(token.credits for token in usable),
-            "usable": len(usable),
-            "token_count": len(owned),
+            "balance": figures.balance,
+            "usable": sum(token.is_usable_at(now) for token in owned),
+            "token_count": figures.token_count,
             "searches_30d": request_statistics.total(days, request_statistics.SEARCHES),
-            "runs_out": _first_runs_out(
-                usable, request_statistics.charged_by_token([token.pk for token in usable], now), now
-            ),
+            "runs_out": _runs_out(figures, now),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
                 for token in shown
@@ -226,12 +233,12 @@ class CustomerAdmin(CustomerActionsAdmin):
             return super().response_action(request, queryset, *args)
 
 
-def _first_runs_out(usable: list[ApiToken], charged: Mapping[int, int], now: datetime) -> str:
-    """When the first of these tokens runs out of credits. `charged`: request_statistics.charged_by_token."""
-    if not usable:
-        return "-"
-    ends = (request_statistics.runs_out(token, charged.get(token.pk, 0), now) for token in usable if not token.is_test)
-    return token_list.end_of_credits(min(filter(None, ends), default=None), now)
+def _or_dash(value: Any, spec: str) -> str:
+    return "-" if value is None else format(value, spec)
+
+
+def _runs_out(figures: CustomerFigures, now: datetime) -> str:
+    return token_list.end_of_credits(figures.runs_out, now) if figures.usable else "-"
 
 
 def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]], now: datetime) -> dict[str, Any]:

@@ -89,17 +89,20 @@ class ApiTokenForm(forms.ModelForm):
             cast(CustomerField, self.fields["customer"]).allow_creation()
 
     def clean_customer(self) -> Customer | None:
-        """Within the transaction of a change; tokens.issue locks the customer of a new token."""
+        """Within the transaction of a change, which somebody else's customer of the new name may precede; tokens.issue
+        locks the customer of a new token."""
         customer: Customer | None = self.cleaned_data["customer"]
-        is_new = customer is not None and customer.pk is None
-        self.cleaned_data["new_customer"] = customer.name if customer is not None and is_new else ""
-        if is_new:
-            return None
-        if customer is not None and self.instance.pk and customer.pk != self.instance.customer_id:
-            try:
+        self.cleaned_data["new_customer"] = ""
+        try:
+            if customer is not None and customer.pk is None and self.instance.pk:
+                customer = customers.find_or_reserve(name=customer.name) or customer
+            if customer is not None and customer.pk is None:
+                self.cleaned_data["new_customer"] = customer.name
+                return None
+            if customer is not None and self.instance.pk and customer.pk != self.instance.customer_id:
                 customers.lock_for_token(customer)
-            except ValueError as error:
-                raise forms.ValidationError(str(error)) from error
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
         return customer
 
     def clean_name(self) -> str:

@@ -48,3 +48,9 @@ def test_first_screen_shows_status_and_what_needs_attention(admin_page: Page) ->
         box = seen.bounding_box()
         assert box is not None
         assert box["y"] + box["height"] <= 800
+
+
+def test_last_months_revenue_is_loaded_after_the_page(admin_page: Page) -> None:
+    with admin_page.expect_response("**/admin/revenue/last-month/"):
+        admin_page.goto("/admin/")
+    expect(admin_page.locator("[data-later]")).to_contain_text(".")

@@ -2,23 +2,28 @@
 
 import csv
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
 from django.test import Client
+from django.utils import timezone
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, CreditEntry, Customer
+from core.periods import CalendarMonth
+from core.retention import KEPT_DAYS
 from monitoring.models import SourceHour, TokenSourceDay
 from tests.console.dashboard_rows import NOW, configure, timing_out
 from tests.console_pages import figures, table, words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 URL = "/admin/revenue/"
-FEBRUARY = datetime(2026, 2, 1, tzinfo=UTC)
+LAST_MONTH = f"{URL}last-month/"
+FEBRUARY = CalendarMonth.of(NOW).previous.since
 VENDOR: dict[str, Any] = {"slot": "source_a", "connector": "tests.connectors.RemoteKnows"}
 
 
@@ -125,6 +130,7 @@ def test_cost_is_for_those_who_may_view_sources(staff: Callable[..., Client], fe
 def test_page_is_for_those_who_may_view_the_ledger(staff: Callable[..., Client], permission: str) -> None:
     client = staff(permission)
     assert (client.get(URL).status_code, client.post(URL).status_code) == (403, 403)
+    assert client.get(LAST_MONTH).status_code == 403
 
 
 def test_export_has_the_rows_without_formulas(admin_client: Client, february: dict[str, Customer]) -> None:
@@ -154,6 +160,38 @@ def test_page_says_that_the_query_timed_out(admin_client: Client) -> None:
     with timing_out("accounts_creditentry"):
         for response in (admin_client.get(URL), admin_client.post(URL)):
             assert "Query timed out" in response.text
+
+
+@pytest.mark.parametrize(("days_later", "is_known"), [(0, True), (1, False)])
+def test_cost_of_a_month_with_deleted_counts_is_unknown(
+    admin_client: Client,
+    february: dict[str, Customer],
+    monkeypatch: pytest.MonkeyPatch,
+    days_later: int,
+    is_known: bool,
+) -> None:
+    now = FEBRUARY + timedelta(days=KEPT_DAYS + days_later)
+    monkeypatch.setattr(timezone, "now", lambda: now)
+    admin_client.force_login(User.objects.get(username="admin"))  # the session has expired
+    for sort in ("-revenue", "-cost"):
+        text = admin_client.get(URL, {"month": "2026-02", "sort": sort}).text
+        shown, row = figures(text), next(row for row in table(text, "Revenue by customer") if row[0] == "Shop")
+        assert (shown["Cost of sources"], shown["Margin"]) == (
+            ("4.20 EUR", "5.80 EUR, 58.0% of revenue") if is_known else ("-", "-")
+        )
+        assert row == ["Shop", "20.00", "450", "9.00", *(["2.40", "6.60", "73.3"] if is_known else ["-"] * 3)]
+        assert ("margin of this month are unknown: counts of calls are kept for 400 days" in text) is not is_known
+    exported = admin_client.post(f"{URL}?month=2026-02").text.splitlines()[1]
+    assert exported.endswith("9.00,2.40,6.60,73.3" if is_known else "9.00,,,")
+
+
+def test_last_months_revenue_is_that_of_the_page(admin_client: Client, february: dict[str, Customer]) -> None:
+    assert f'data-later="{LAST_MONTH}"' in admin_client.get("/admin/").text
+    assert words(admin_client.get(LAST_MONTH).text) == figures(admin_client.get(URL).text)["Revenue"] == "10.00 EUR"
+    token_of(customers.create(name="Trial"), 0, "0", 3)
+    assert words(admin_client.get(LAST_MONTH).text) == "10.00 EUR, incomplete"
+    with timing_out("accounts_creditentry"):
+        assert words(admin_client.get(LAST_MONTH).text) == "-"
 
 
 def test_dashboard_links_to_the_last_month(admin_client: Client) -> None:

@@ -13,10 +13,14 @@ class Command(JSONCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         all_customers = Customer.objects.prefetch_related("contacts")
-        found: Any = customer_figures.annotated(all_customers, timezone.now(), ("token_count", "balance"))
+        figures = customer_figures.by_customer(timezone.now(), names=("token_count", "balance"))
         rows = [
-            {**customer_as_json(customer), "tokens": customer.token_count, "credits": customer.balance}
-            for customer in found.order_by("pk").iterator(chunk_size=1_000)
+            {
+                **customer_as_json(customer),
+                "tokens": figures[customer.pk].token_count,
+                "credits": figures[customer.pk].balance,
+            }
+            for customer in all_customers.order_by("pk").iterator(chunk_size=1_000)
         ]
         lines = [f"{'ID':>6}  {'TOKENS':>6}  {'CREDITS':>10}  NAME"]
         lines += [f"{row['id']:>6}  {row['tokens']:>6}  {row['credits']:>10}  {row['name']}" for row in rows]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
 from django.test import Client
 
 from accounts import customers, tokens
@@ -16,6 +17,7 @@ from tests.accounts.admin.pages import (
     hidden_fields,
     issue_token,
     page_of,
+    post_all_concurrently,
     submit,
     token_of,
 )
@@ -91,6 +93,37 @@ def test_customers_top_up_submitted_twice_adds_once(admin_client: Client, custom
     assert (entry.amount, entry.price, entry.reference, entry.actor) == (25, Decimal("2.5"), "INV-17", "admin")
     assert LogEntry.objects.get().object_id == str(token.pk)
     assert "reference" in submit(admin_client, top_up_page_of(customer), **{**PAID, "amount": 26}, token=token.pk).text
+
+
+@pytest.mark.parametrize("own_reference", ["", "INV-17"])
+def test_top_up_page_sent_for_another_token_is_refused(
+    admin_client: Client, customer: Customer, own_reference: str
+) -> None:
+    first, second = token_of(customer, "first", 0), token_of(customer, "second", 0)
+    sent = {**hidden_fields(admin_client.get(top_up_page_of(customer))), **PAID, "own_reference": own_reference}
+    admin_client.post(top_up_page_of(customer), {**sent, "token": first.pk})
+    for _ in range(2):
+        answer = admin_client.post(top_up_page_of(customer), {**sent, "token": second.pk})
+        named = "Reference INV-17" if own_reference else "This page"
+        assert f"{named} has already topped up first (#{first.pk}) (ledger entry" in answer.text
+    assert set(ApiToken.objects.values_list("name", "credits")) == {("first", 25), ("second", 0)}
+    again = admin_client.post(top_up_page_of(customer), {**sent, "token": first.pk}, follow=True)
+    assert "Already recorded" in again.text
+    submit(admin_client, top_up_page_of(customer), **{**PAID, "own_reference": "INV-18"}, token=second.pk)
+    assert set(ApiToken.objects.values_list("name", "credits")) == {("first", 25), ("second", 25)}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_top_up_page_sent_for_two_tokens_at_once_adds_once(customer: Customer) -> None:
+    boss, client = User.objects.create_superuser("boss", password="x"), Client()
+    client.force_login(boss)
+    owned = [token_of(customer, name, 0) for name in ("first", "second", "third")]
+    url = top_up_page_of(customer)
+    for n in range(1, 4):
+        sent = {**hidden_fields(client.get(url)), **PAID, "own_reference": ""}
+        answers = post_all_concurrently(boss, [(url, {**sent, "token": token.pk}) for token in owned])
+        assert sorted(answer.status_code for answer in answers) == [200, 200, 302]
+        assert sum(ApiToken.objects.values_list("credits", flat=True)) == 25 * n
 
 
 def test_supports_allowance_limits_a_customers_top_up(customer: Customer, settings: Any) -> None:

@@ -19,6 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounts import credits, customers, tokens
+from accounts.admin.customers import CustomerAdmin
 from accounts.models import ApiToken, Customer, TokenDay
 from tests import awaited
 from tests.accounts.admin.pages import (
@@ -94,7 +95,11 @@ def test_list_shows_money_last_charge_and_end_of_credits(admin_client: Client, c
         assert re.search(rf"field-{name}[^>]*>(<[^>]*>|\s)*{value}", text), name
 
 
-def test_every_computed_column_sorts_the_list(admin_client: Client) -> None:
+@pytest.mark.parametrize("max_named", [0, 500])
+def test_every_figure_sorts_the_list_over_all_pages(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch, max_named: int
+) -> None:
+    monkeypatch.setattr("accounts.admin.customers.MAX_NAMED", max_named)
     for n, name in enumerate("cab"):
         customer = customers.create(name=name)
         token = token_of(customer, name, 10 * n + 5)
@@ -104,14 +109,23 @@ def test_every_computed_column_sorts_the_list(admin_client: Client) -> None:
         for more in range(n):
             token_of(customer, f"{name}{more}", 1)
     columns = admin_client.get(CUSTOMERS).context["cl"].list_display
-    for name in ("token_count", "balance", "searches", "last_use"):
+    customers.create(name="unused")
+    for name in ("token_count", "balance", "searches", "revenue", "last_use", "runs_out"):
         number = columns.index(name)
-        assert listed(admin_client, o=number) == ["c", "a", "b"], name
-        assert listed(admin_client, o=-number) == ["b", "a", "c"], name
-    assert listed(admin_client, o=columns.index("name")) == ["a", "b", "c"]
-    assert listed(admin_client, o=99) == ["b", "a", "c"]  # no such column: the newest first
-    customers.create(name="never")
-    assert listed(admin_client, o=-columns.index("last_use")) == ["b", "a", "c", "never"]
+        first = ["unused"] if name in ("token_count", "balance", "searches") else []
+        last = [] if first else ["unused"]  # has no such figure
+        assert listed(admin_client, o=number) == [*first, "c", "a", "b", *last], name
+        assert listed(admin_client, o=-number) == ["b", "a", "c", "unused"], name
+    assert listed(admin_client, o=columns.index("name")) == ["a", "b", "c", "unused"]
+    assert listed(admin_client, o=99) == ["unused", "b", "a", "c"]  # no such column: the newest first
+    monkeypatch.setattr(CustomerAdmin, "list_per_page", 2)
+    query = {"o": -columns.index("balance")}
+    assert [listed(admin_client, p=page, **query) for page in (1, 2)] == [["b", "a"], ["c", "unused"]]
+    assert listed(admin_client, all="", **query) == ["b", "a", "c", "unused"]
+    customers.create(name="also unused")
+    for order in (1, -1):
+        by_both = f"{columns.index('searches')}.{order * columns.index('name')}"
+        assert listed(admin_client, o=by_both, p=1) == ["also unused", "unused"][::order]
 
 
 def test_filters_find_customers_by_use(admin_client: Client) -> None:
@@ -139,8 +153,11 @@ def test_revenue_is_for_those_who_may_see_the_ledger(admin_client: Client, custo
 
 
 def test_list_and_page_have_a_constant_number_of_queries(admin_client: Client, customer: Customer) -> None:
+    columns = admin_client.get(CUSTOMERS).context["cl"].list_display
+    urls = [CUSTOMERS, page_of(customer), *(f"{CUSTOMERS}?o={n}" for n in range(1, len(columns)))]
+
     def queries() -> list[int]:
-        return [query_count(admin_client, url) for url in (CUSTOMERS, page_of(customer))]
+        return [query_count(admin_client, url) for url in urls]
 
     token_of(customer, "first")
     few = queries()
@@ -217,7 +234,8 @@ def test_full_customer_gets_no_further_token(
 ) -> None:
     monkeypatch.setattr("accounts.customers.MAX_TOKENS", 0)
     assert "has at most 0 tokens" in issue(admin_client, customer=str(customer)).text
-    assert "has at most 0 tokens" in submit(admin_client, page(token, "edit"), name="x", customer=str(customer)).text
+    for text in (str(customer), f'Create "{customer.name}"'):
+        assert "has at most 0 tokens" in submit(admin_client, page(token, "edit"), name="x", customer=text).text
 
 
 # --- The ledger of a customer --------------------------------------------------------------------------------------
@@ -351,6 +369,24 @@ def test_issue_page_names_the_deletion_of_its_customer() -> None:
         assert (answer.status_code, named) == (200, not has_token)
         refused.add(named)
     assert refused == {True, False}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_create_on_the_edit_page_locks_the_customer_it_finds() -> None:
+    """The customer was created meanwhile, and is deleted before the token has it."""
+    client, token, found = logged_in("superuser"), issue_token("pbx"), set()
+    sent = {"name": "pbx", "customer": 'Create "example LTD"'}
+    for customer, answer in each_moment(
+        lambda customer: submit(client, page(token, "edit"), **sent),
+        lambda customer: Customer.objects.filter(pk=customer.pk).delete(),
+    ):
+        token.refresh_from_db()
+        named = "deleted meanwhile. Choose another" in answer.text
+        assert (answer.status_code, token.customer is None) == ((200, True) if named else (302, False))
+        found.add(token.customer == customer)
+        ApiToken.objects.update(customer=None)
+        Customer.objects.all().delete()
+    assert found == {True, False}
 
 
 def delete_without_a_look(customer: Customer) -> None:
