@@ -12,7 +12,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db import OperationalError
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from accounts import request_statistics, sales, unknown_charges
@@ -22,12 +23,14 @@ from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, R
 from accounts.sales import Sales
 from console import status_page
 from core import periods
+from core.admin import require
 from core.periods import CalendarMonth, Period
 from monitoring import alert_list, source_report
 from monitoring.admin.incidents import checked, related_page
 from monitoring.health import checks
 from monitoring.health.base import Result
 
+VIEW_TOKENS = "accounts.view_apitoken"
 RUNNING_OUT_DAYS = 7
 MAX_RUNNING_OUT = 10
 MAX_ALERTS = 10
@@ -39,7 +42,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     now, period = timezone.now(), periods.from_query(request.GET)
     since = period.since(now)
     can_view_sources, can_view_ledger, can_view_tokens = map(
-        request.user.has_perm, ("monitoring.view_source", "accounts.view_creditentry", "accounts.view_apitoken")
+        request.user.has_perm, ("monitoring.view_source", "accounts.view_creditentry", VIEW_TOKENS)
     )
     blocks: dict[str, Any] = {}
     if can_view_sources or can_view_ledger:
@@ -56,7 +59,7 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         spent = sales.net_spent(figures["spent"], refunded=figures["refunded"], lost=figures["lost"])
         blocks["money"] = {**_money(sales.sales(since), spent, cost), "last_month": CalendarMonth.of(now).previous}
     if can_view_tokens:
-        blocks["tokens"] = _tokens(now)
+        blocks["tokens"] = {"outstanding": _outstanding(now)}
     if request.user.has_perm("monitoring.view_incident"):
         blocks["alerts"] = _alerts(request)
     if blocks:
@@ -128,17 +131,24 @@ def _money(sold: Sales, spent: int, cost: Decimal | None) -> dict[str, Any]:
     }
 
 
-def _tokens(now: datetime) -> dict[str, Any]:
-    """`outstanding` and `running_out` are None if their query timed out: both grow with the
-    number of tokens, and the rest of the page is needed most then."""
-    block: dict[str, Any] = {"outstanding": None, "running_out": None}
+def _outstanding(now: datetime) -> tuple[int, int] | None:
+    """None if the query timed out: it grows with the number of tokens, and the rest of the page is needed most then."""
+    try:
+        return sales.outstanding(now)
+    except OperationalError:
+        return None
+
+
+def running_out(request: HttpRequest) -> HttpResponse:
+    """The tokens that run out soon, which the page loads by itself (later.js): with 100,000 tokens the query takes as
+    long as the rest of the page."""
+    require(request.user.has_perm(VIEW_TOKENS))
+    found: list[request_statistics.RunningOut] | None = None
     with suppress(OperationalError):
-        block["outstanding"] = sales.outstanding(now)
-    with suppress(OperationalError):
-        running_out = request_statistics.running_out(now, within_days=RUNNING_OUT_DAYS)
-        block["running_out"] = running_out[:MAX_RUNNING_OUT]
-        block["more"] = max(0, len(running_out) - MAX_RUNNING_OUT)
-    return block
+        found = request_statistics.running_out(timezone.now(), within_days=RUNNING_OUT_DAYS)
+    more = max(0, len(found or ()) - MAX_RUNNING_OUT)
+    context = {"running_out": found and found[:MAX_RUNNING_OUT], "more": more}
+    return TemplateResponse(request, "admin/running_out.html", context)
 
 
 def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime) -> dict[str, Any]:

@@ -144,6 +144,7 @@ class ConsoleSite(UnfoldAdminSite):
             path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
             path("status/", verified(status_page.view), name="status"),
             path("test-a-number/", verified(tester.view), name="monitoring_source_test"),
+            path("running-out/", verified(self.running_out), name="running_out"),
             path("revenue/", verified(self.revenue), name="revenue"),
             path("revenue/last-month/", verified(self.last_month), name="revenue_last_month"),
             path("second-factor/", verified(self.overview), name="second_factor"),
@@ -179,6 +180,11 @@ class ConsoleSite(UnfoldAdminSite):
         from console import revenue  # as for the search
 
         return revenue.view(request)
+
+    def running_out(self, request: HttpRequest) -> HttpResponse:
+        from console import dashboard  # as for the search
+
+        return dashboard.running_out(request)
 
     def last_month(self, request: HttpRequest) -> HttpResponse:
         from console import revenue  # as for the search

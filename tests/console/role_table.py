@@ -152,7 +152,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
 OF_THE_SITE = {
     *("index", "app_list", "search", "login", "logout", "jsi18n", "autocomplete", "view_on_site"),
     *("password_change", "password_change_done", "second_factor", "second_factor_verify", "second_factor_set_up"),
-    *("invitation", "status", "revenue", "revenue_last_month"),
+    *("invitation", "status", "revenue", "revenue_last_month", "running_out"),
 }
 
 

@@ -29,12 +29,13 @@ from tests.console.dashboard_rows import (
 )
 from tests.console_pages import figures, table
 
+RUNNING_OUT_URL = f"{URL}running-out/"
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 #: For a superuser: session, user, TOTP device; the last hour's requests, the incidents of sources, the sources' state
-#: (4); then search hours, sources with their pauses, credit days, unknown charges, sales (2), outstanding, running out,
-#: open alerts and their last check; and for health the tables, the migrations, the schema, and on PostgreSQL
+#: (4); then search hours, sources with their pauses, credit days, unknown charges, sales (2), outstanding, open
+#: alerts and their last check; and for health the tables, the migrations, the schema, and on PostgreSQL
 #: replication and its log's settings. The sources' state is read once.
-STATEMENTS = 3 + 6 + 14 + 2 * (connection.vendor == "postgresql")
+STATEMENTS = 3 + 6 + 13 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -231,7 +232,7 @@ def test_first_ten_tokens_running_out_are_listed(admin_client: Client) -> None:
     for number in range(13):
         issue_long_ago(f"pbx {number}", 5 * number, charged=100)
     issue_long_ago("idle", 1)
-    text = admin_client.get(URL).text
+    text = admin_client.get(RUNNING_OUT_URL).text
     rows = table(text, "Running out within 7 days")
     assert [row[0].partition(" (")[0] for row in rows] == [f"pbx {number}" for number in range(10)]
     first, second = ApiToken.objects.order_by("pk")[:2]
@@ -248,6 +249,12 @@ def test_timed_out_token_query_keeps_the_rest_of_the_page(admin_client: Client) 
     assert response.status_code == 200
     shown = figures(response.text)
     assert (shown["Answered"], shown["Outstanding now"]) == ("3", "-")
+
+
+def test_timed_out_list_of_tokens_says_so(admin_client: Client) -> None:
+    with timing_out("accounts_apitoken"):
+        response = admin_client.get(RUNNING_OUT_URL)
+    assert response.status_code == 200
     assert "Query timed out: too many active tokens." in response.text
 
 
@@ -268,14 +275,16 @@ SOURCES, RUNNING_OUT, HEALTH = 'aria-label="Sources"', "Running out within 7 day
     ],
 )
 def test_each_block_needs_the_permission_to_view_its_data(
-    seen: Callable[..., str], permission: str, blocks: set[str]
+    client: Client, seen: Callable[..., str], permission: str, blocks: set[str]
 ) -> None:
     issue_long_ago("secret customer", 5, charged=100)
     text = seen(permission)
     assert {
         block for block in (SEARCHES, CREDITS, OUTSTANDING, SOURCES, RUNNING_OUT, HEALTH) if block in text
     } == blocks
-    assert ("secret customer" in text) == (permission == "accounts.view_apitoken")
+    response = client.get(RUNNING_OUT_URL)
+    assert response.status_code == (200 if RUNNING_OUT in blocks else 403)
+    assert ("secret customer" in response.text) == (RUNNING_OUT in blocks)
 
 
 def test_user_without_permissions_gets_an_explanation(seen: Callable[..., str]) -> None:
@@ -332,7 +341,7 @@ def test_empty_installation_shows_empty_figures(admin_client: Client) -> None:
     text = admin_client.get(URL).text
     assert "No requests recorded in this period. Figures are up to 2 seconds behind." in text
     assert "<canvas" not in text
-    assert "No tokens, estimated from the last 7 days." in text
+    assert "No tokens, estimated from the last 7 days." in admin_client.get(RUNNING_OUT_URL).text
     shown = figures(text)
     assert shown["Found"] == "-"
     assert set(shown.values()) == {"0", "-", "0.00 USD"}
