@@ -3,7 +3,6 @@ is sorted by a figure needs it for every customer, the others for its page."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -15,7 +14,7 @@ from accounts import request_statistics, sales
 from accounts.models import ApiToken, CreditEntry, TokenDay, UnknownCharge
 from core import db, periods
 
-#: A statement about all customers may take so long.
+#: A statement may take so long: it may be about all customers, or about several with MAX_TOKENS each.
 TIMEOUT_S = 10
 
 
@@ -52,11 +51,11 @@ Found = defaultdict[int, CustomerFigures]
 
 def by_customer(now: datetime, customer_ids: Ids | None = None, names: Collection[str] | None = None) -> Found:
     """The figures of these customers, or of all. `names`: which of FIGURES, by default all. At most five statements,
-    which may take TIMEOUT_S each for all customers."""
+    which may take TIMEOUT_S each."""
     found = Found(CustomerFigures)
-    for add, figures in _STATEMENTS.items():
-        if names is None or not figures.isdisjoint(names):
-            with db.statement_timeout(TIMEOUT_S) if customer_ids is None else nullcontext():
+    with db.statement_timeout(TIMEOUT_S):
+        for add, figures in _STATEMENTS.items():
+            if names is None or not figures.isdisjoint(names):
                 add(found, customer_ids, now)
     return found
 
