@@ -131,7 +131,7 @@ def total(days: Mapping[date, Mapping[str, int]], outcomes: Collection[str]) -> 
 def with_charged(tokens: QuerySet[ApiToken], now: datetime) -> QuerySet[Any]:
     """Those of the tokens that were charged, with `charged`, as `runs_out` needs it. For many tokens."""
     charged = tokens.filter(days__day__gte=_rate_since(now), days__outcome__in=CHARGED)
-    return charged.annotate(charged=Sum("days__count"))
+    return charged.annotate(charged=Sum("days__count")).filter(charged__gt=0)
 
 
 def _sum(outcomes: Iterable[str], since: date) -> Any:
@@ -148,9 +148,14 @@ def _rate_since(now: datetime) -> date:
     return now.date() - timedelta(days=RATE_DAYS - 1)
 
 
+def rate_since(now: datetime) -> datetime:
+    """The start of the days to whose charges the rate of a token is the average, unless the token is younger."""
+    return datetime.combine(_rate_since(now), datetime.min.time(), UTC)
+
+
 def rate_a_day(token: ApiToken, charged: int, now: datetime) -> float:
     """Credits: `charged` since the first of the last RATE_DAYS days or since the token was issued, at least one day."""
-    began = max(datetime.combine(_rate_since(now), datetime.min.time(), UTC), token.created_at)
+    began = max(rate_since(now), token.created_at)
     return charged / max(1.0, (now - began) / timedelta(days=1))
 
 
