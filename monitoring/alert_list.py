@@ -38,7 +38,7 @@ def open_alerts() -> list[Alert]:
         if incident.kind in _TOKENS:
             tokens[incident.kind].append(incident)
         else:
-            others.append(Alert(incident.title, [incident], incident.kind in incidents.CRITICAL))
+            others.append(Alert(incident.title, [incident], incident.severity == "critical"))
     others.sort(key=lambda each: not each.critical)
     return others + [_group(kind, tokens[kind]) for kind in _TOKENS if kind in tokens]
 

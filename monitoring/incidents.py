@@ -27,8 +27,6 @@ from monitoring.models import Incident, Notice
 
 #: A condition that has not opened an incident begins anew if nobody has checked for so long.
 MAX_GAP = timedelta(minutes=15)
-#: Kinds of incidents in which searches fail or lack answers, or money is wrong. They are shown before all others.
-CRITICAL = frozenset({"searches.failing", "source.failing", "redis.unavailable", "audit.failed"})
 _kind = attrgetter("kind")
 
 

@@ -13,6 +13,9 @@ class Incident(models.Model):
     """A condition that needs an operator, such as a failing source: from `opened_at` to `closed_at`. Written only by
     monitoring.incidents. Holds no phone number; the texts name tokens and customers, so they are not logged."""
 
+    #: Kinds in which searches fail or lack answers, or money is wrong. They are shown before all others.
+    CRITICAL = frozenset({"searches.failing", "source.failing", "redis.unavailable", "audit.failed"})
+
     kind = models.CharField(max_length=32, help_text="Such as source.failing: docs/alerts.md lists them.")
     subject = models.CharField(max_length=200, blank=True, help_text="A source, the id of a token, a data set, ...")
     title = models.CharField(max_length=250)
@@ -34,6 +37,10 @@ class Incident(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def severity(self) -> str:
+        return "critical" if self.kind in self.CRITICAL else "warning"
 
 
 class Notice(models.Model):

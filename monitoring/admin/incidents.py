@@ -13,20 +13,38 @@ from django.utils.timesince import timesince
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
 
-from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, Unchanged, column, form_action
+from core.admin import (
+    ConditionFilter,
+    IndexedChangeList,
+    LargeTableAdmin,
+    ReadOnlyAdmin,
+    Unchanged,
+    column,
+    form_action,
+)
+from core.bidi import isolated_title
 from monitoring import incidents, task_runs
 from monitoring.admin.notices import notice_state
 from monitoring.models import Incident
 
 #: Notices on the page of an alert: one for each address and webhook when it opens, and when it closes.
 MAX_NOTICES = 200
-#: State → unfold's type of its label.
-STATE_LABELS = {"open": "danger", "resolved": "success"}
+#: State or severity → unfold's type of its label.
+LABELS = {"open": "danger", "resolved": "success", "critical": "danger", "warning": "warning"}
+OPEN_CRITICAL = Q(closed_at=None, kind__in=Incident.CRITICAL)
 
 
 class StateFilter(ConditionFilter):
     title = parameter_name = "state"
     conditions = {"open": ("open", Q(closed_at=None)), "resolved": ("resolved", Q(closed_at__isnull=False))}
+
+
+class SeverityFilter(ConditionFilter):
+    title = parameter_name = "severity"
+    conditions = {
+        "critical": ("critical", Q(kind__in=Incident.CRITICAL)),
+        "warning": ("warning", ~Q(kind__in=Incident.CRITICAL)),
+    }
 
 
 class KindFilter(ConditionFilter):
@@ -62,18 +80,31 @@ def checked() -> dict[str, Any]:
     }
 
 
+class CriticalFirst(IndexedChangeList):
+    """Lists open critical alerts before all others: they are few, and the others are read by their index."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        critical = list(self.queryset.filter(OPEN_CRITICAL))
+        start = (self.page_num - 1) * self.list_per_page
+        end = min(start + self.list_per_page, self.result_count)
+        first, last = (max(0, at - len(critical)) for at in (start, end))
+        self.result_list = [*critical[start:end], *self.queryset.exclude(OPEN_CRITICAL)[first:last]]
+
+
 @admin.register(Incident)
 class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
-    list_display = ("alert", "state", "since", "duration", "summary")
+    list_display = ("alert", "severity_label", "state", "since", "duration", "summary")
+    changelist_class, list_max_show_all = CriticalFirst, 0
     list_before_template = "admin/monitoring/incident/checked.html"
-    list_filter = (StateFilter, KindFilter)
-    lookups_allowed = ("state", "kind")
+    list_filter = (StateFilter, SeverityFilter, KindFilter)
+    lookups_allowed = ("state", "severity", "kind")
     actions_list = ("send_test",)
     ordering = ("-pk",)
     sortable_by = ()
-    fields = ("kind_name", "state", "summary", "what_to_do", "since", "until")
+    fields = ("alert", "kind_name", "severity_label", "state", "summary", "what_to_do", "since", "until")
 
-    alert = column(lambda incident: incident.title, "alert")
+    alert = column(lambda incident: isolated_title(incident.title), "alert")
     kind_name = column(lambda incident: incident.kind, "kind")
     what_to_do = column(lambda incident: incident.hint or "-", "what to do")
     since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
@@ -81,7 +112,11 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         lambda incident: f"{incident.closed_at:%Y-%m-%d %H:%M}" if incident.closed_at else "-", "until (UTC)"
     )
 
-    @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
+    @display(description="severity", label=LABELS)  # type: ignore[untyped-decorator]
+    def severity_label(self, incident: Incident) -> str:
+        return incident.severity
+
+    @display(description="state", label=LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
     def state(self, incident: Incident) -> str:
         return "resolved" if incident.closed_at else "open"
 

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 
 from accounts.admin.base import TokenRowsAdmin
 from core.admin import change_link, column
+from core.bidi import isolated_title
 from monitoring import notices
 from monitoring.models import Notice
 
@@ -64,7 +65,8 @@ class NoticeAdmin(TokenRowsAdmin):
             return notice.get_event_display()
         others = json.loads(notice.payload).get("data", {}).get("count", 1) - 1
         title = f"{notice.incident.title} and {others:,} more" if others else notice.incident.title
-        return change_link("monitoring_incident", notice.incident.pk, f"{title} ({what})")
+        text = format_html("{} ({})", isolated_title(title), what)
+        return change_link("monitoring_incident", notice.incident.pk, text)
 
     @admin.display(description="message")
     def content(self, notice: Notice) -> str:

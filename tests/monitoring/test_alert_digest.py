@@ -84,7 +84,7 @@ def test_notice_about_several_belongs_to_each_of_them() -> None:
 
 def test_pages_show_a_notice_about_several(admin_client: Client) -> None:
     report(3)
-    assert "Source failing: s00 and 2 more (opened)" in admin_client.get("/admin/monitoring/notice/").text
+    assert "Source failing: s00 and 2 more</bdi> (opened)" in admin_client.get("/admin/monitoring/notice/").text
     for incident in Incident.objects.all():
         assert "ops@example.org" in admin_client.get(f"/admin/monitoring/incident/{incident.pk}/change/").text
 
