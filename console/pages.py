@@ -120,7 +120,7 @@ _ACTIONS = {
         *(f"phonebook.{action}_contact" for action in ("change", "delete")),
         *(f"phonebook.{action}_complaintday" for action in ("add", "change", "delete")),
         *("accounts.give_any_credits", "monitoring.change_notice"),
-        *("monitoring.check_source", "monitoring.pause_source"),
+        *("monitoring.check_source", "monitoring.pause_source", "monitoring.handle_incident"),
     ),
     "operator auditor": ("accounts.export_creditentry",),
 }

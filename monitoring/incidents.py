@@ -98,6 +98,20 @@ def open_incidents() -> QuerySet[Incident]:
     return current().filter(opened_at__isnull=False).order_by("-opened_at", "-pk")
 
 
+def acknowledge(*, incident: Incident, by: str, note: str = "") -> None:
+    """Record who looks after an open incident. Raises ValueError if it has ended or is acknowledged already."""
+    values = {"acknowledged_at": timezone.now(), "acknowledged_by": by, "acknowledgement": note}
+    if not open_incidents().filter(pk=incident.pk, acknowledged_at=None).update(**values):
+        raise ValueError("This alert has ended, or is acknowledged already.")
+
+
+def withdraw_acknowledgement(incident: Incident) -> None:
+    """Raises ValueError if the incident has ended or is not acknowledged."""
+    acknowledged = open_incidents().filter(pk=incident.pk, acknowledged_at__isnull=False)
+    if not acknowledged.update(acknowledged_at=None, acknowledged_by="", acknowledgement=""):
+        raise ValueError("This alert has ended, or is not acknowledged.")
+
+
 def _begin(condition: Condition, now: datetime) -> Incident:
     """A new incident that has not opened yet, or the one that another checker has just created."""
     times = {"first_seen_at": now, "last_seen_at": now}

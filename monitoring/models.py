@@ -25,9 +25,13 @@ class Incident(models.Model):
     last_seen_at = models.DateTimeField()
     opened_at = models.DateTimeField(null=True, help_text="Empty: the condition has not lasted long enough yet.")
     closed_at = models.DateTimeField(null=True)
+    acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = models.CharField(max_length=150, default="", db_default="", help_text="A user name.")
+    acknowledgement = models.CharField(max_length=200, default="", db_default="", help_text="The user's note.")
 
     class Meta:
         default_permissions = ("view",)
+        permissions = (("handle_incident", "Can acknowledge and mute alerts"),)
         verbose_name = "alert"
         constraints = [
             models.UniqueConstraint(
@@ -41,6 +45,11 @@ class Incident(models.Model):
     @property
     def severity(self) -> str:
         return "critical" if self.kind in self.CRITICAL else "warning"
+
+    @property
+    def handling(self) -> str:
+        """Who has acknowledged it; empty if nobody has."""
+        return f"acknowledged by {self.acknowledged_by}" if self.acknowledged_at else ""
 
 
 class Notice(models.Model):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.db.models import Q, QuerySet
@@ -12,7 +13,10 @@ from django.utils.functional import cached_property
 from django.utils.timesince import timesince
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
+from unfold.enums import ActionVariant
+from unfold.widgets import UnfoldAdminTextInputWidget
 
+from core import periods
 from core.admin import (
     ConditionFilter,
     IndexedChangeList,
@@ -30,13 +34,33 @@ from monitoring.models import Incident
 #: Notices on the page of an alert: one for each address and webhook when it opens, and when it closes.
 MAX_NOTICES = 200
 #: State or severity → unfold's type of its label.
-LABELS = {"open": "danger", "resolved": "success", "critical": "danger", "warning": "warning"}
+LABELS = {
+    "open": "danger",
+    "acknowledged": "warning",
+    "resolved": "success",
+    "critical": "danger",
+    "warning": "warning",
+}
+VIEW, HANDLE = "monitoring.view_incident", "monitoring.handle_incident"
 OPEN_CRITICAL = Q(closed_at=None, kind__in=Incident.CRITICAL)
+
+
+class NoteForm(forms.Form):
+    note = forms.CharField(
+        max_length=200,
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Optional. Shown with the alert and in the History.",
+    )
 
 
 class StateFilter(ConditionFilter):
     title = parameter_name = "state"
-    conditions = {"open": ("open", Q(closed_at=None)), "resolved": ("resolved", Q(closed_at__isnull=False))}
+    conditions = {
+        "open": ("open", Q(closed_at=None)),
+        "acknowledged": ("acknowledged", Q(closed_at=None, acknowledged_at__isnull=False)),
+        "resolved": ("resolved", Q(closed_at__isnull=False)),
+    }
 
 
 class SeverityFilter(ConditionFilter):
@@ -94,17 +118,22 @@ class CriticalFirst(IndexedChangeList):
 
 @admin.register(Incident)
 class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
-    list_display = ("alert", "severity_label", "state", "since", "duration", "summary")
+    list_display = ("alert", "severity_label", "state", "handled", "since", "duration", "summary")
     changelist_class, list_max_show_all = CriticalFirst, 0
     list_before_template = "admin/monitoring/incident/checked.html"
     list_filter = (StateFilter, SeverityFilter, KindFilter)
     lookups_allowed = ("state", "severity", "kind")
     actions_list = ("send_test",)
+    actions_detail = ("acknowledge", "withdraw_acknowledgement")
     ordering = ("-pk",)
     sortable_by = ()
-    fields = ("alert", "kind_name", "severity_label", "state", "summary", "what_to_do", "since", "until")
+    fields = (
+        *("alert", "kind_name", "severity_label", "state", "acknowledged"),
+        *("summary", "what_to_do", "since", "until"),
+    )
 
     alert = column(lambda incident: isolated_title(incident.title), "alert")
+    handled = column(lambda incident: incident.handling or "-", "handled")
     kind_name = column(lambda incident: incident.kind, "kind")
     what_to_do = column(lambda incident: incident.hint or "-", "what to do")
     since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
@@ -118,7 +147,14 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
 
     @display(description="state", label=LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
     def state(self, incident: Incident) -> str:
-        return "resolved" if incident.closed_at else "open"
+        return "resolved" if incident.closed_at else "acknowledged" if incident.acknowledged_at else "open"
+
+    @admin.display(description="acknowledged")
+    def acknowledged(self, incident: Incident) -> str:
+        if incident.acknowledged_at is None:
+            return "-"
+        note = f": {incident.acknowledgement}" if incident.acknowledgement else ""
+        return f"by {incident.acknowledged_by} at {periods.shown(incident.acknowledged_at)}{note}"
 
     @admin.display(description="duration")
     def duration(self, incident: Incident) -> str:
@@ -145,9 +181,31 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
             "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
         }
 
+    def offers(self, request: HttpRequest, url_path: str, obj: Incident) -> bool:
+        return obj.closed_at is None and (obj.acknowledged_at is None) == (url_path == "acknowledge")
+
+    @form_action(
+        "Acknowledge",
+        VIEW,
+        HANDLE,
+        form=NoteForm,
+        explanation="Shows others that you look after this alert.",
+        variant=ActionVariant.PRIMARY,
+    )
+    def acknowledge(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
+        incidents.acknowledge(incident=obj, by=request.user.get_username(), note=data["note"])
+        self.log_change(request, obj, f"Acknowledged. {data['note']}".strip())
+        return "Acknowledged."
+
+    @form_action("Withdraw acknowledgement", VIEW, HANDLE)
+    def withdraw_acknowledgement(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
+        incidents.withdraw_acknowledgement(obj)
+        self.log_change(request, obj, "Acknowledgement withdrawn.")
+        return "Acknowledgement withdrawn."
+
     @form_action(
         "Send test alert",
-        "monitoring.view_incident",
+        VIEW,
         "monitoring.change_notice",
         explanation="Queues a test alert for each address and webhook that gets alerts.",
     )

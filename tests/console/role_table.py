@@ -10,9 +10,11 @@ from django.db import transaction
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, Customer
+from monitoring.models import Incident
 from tests.console.console_rows import PAUSED, database, filled
 
 # "staff" can log in and has no role. Users who are not staff can open only the login page.
@@ -51,6 +53,8 @@ monitoring.notice send_selected_again  -       -       -        yes       -     
 
 monitoring.incident list               -       yes     yes      yes       yes      yes
 monitoring.incident send_test          -       -       -        yes       -        yes
+monitoring.incident acknowledge        -       -       -        yes       -        yes
+monitoring.incident withdraw_acknowledgement  -  -     -        yes       -        yes
 
 monitoring.source list                 -       yes     yes      yes       yes      yes
 monitoring.source check_now            -       -       -        yes       -        yes
@@ -229,6 +233,9 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         case "top_up" if model == "accounts.customer":
             token = tokens.issue(name="till", customer=Customer.objects.get(pk=row.pk), actor="boss").token
             yield from form(url(verb, str(row.pk)), token=str(token.pk))
+        case "withdraw_acknowledgement":
+            Incident.objects.filter(pk=row.pk).update(acknowledged_at=timezone.now())
+            yield from form(url(verb, str(row.pk)))
         case "move_credits":
             owner = customers.create(name="Corner Shop")
             ApiToken.objects.filter(pk=row.pk).update(customer=owner)
