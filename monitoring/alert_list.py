@@ -5,7 +5,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitoring import incidents
+from django.utils import timezone
+
+from monitoring import incidents, mutes
 from monitoring.models import Incident
 
 #: Kind of an incident about a token → what several such tokens do.
@@ -37,10 +39,12 @@ class Alert:
 
 def open_alerts() -> list[Alert]:
     """Critical ones, then others, then those about tokens, and in the same order those that are acknowledged; of each,
-    the newest first. One statement."""
+    the newest first. Two statements."""
     tokens: dict[str, list[Incident]] = defaultdict(list)
     others = []
-    for incident in incidents.open_incidents()[:MAX_READ]:
+    found = list(incidents.open_incidents()[:MAX_READ])
+    mutes.mark(found, timezone.now())
+    for incident in found:
         if incident.kind in _TOKENS:
             tokens[incident.kind].append(incident)
         else:

@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
-from monitoring import notices
+from monitoring import mutes, notices
 from monitoring.models import Incident, Notice
 
 #: A condition that has not opened an incident begins anew if nobody has checked for so long.
@@ -140,11 +140,30 @@ def _continue(incident: Incident, condition: Condition, open_after: timedelta, n
 def _open(found: list[Incident], now: datetime) -> int:
     """Open those that no other checker has opened; returns how many. `found`: of one kind, by subject, so that two
     checkers lock them in the same order."""
-    opened = [each for each in found if current().filter(pk=each.pk, opened_at=None).update(opened_at=now)]
-    for incident in opened:
-        incident.opened_at = now
-    _notify(Notice.Event.INCIDENT_OPENED, opened, now)
+    mutes.mark(found, now)
+    opened = []
+    for incident in found:
+        notified_at = None if incident.muted_until else now
+        if current().filter(pk=incident.pk, opened_at=None).update(opened_at=now, notified_at=notified_at):
+            incident.opened_at = now
+            opened.append(incident)
+    _notify(Notice.Event.INCIDENT_OPENED, [each for each in opened if not each.muted_until], now)
     return len(opened)
+
+
+def notify_later(now: datetime) -> None:
+    """Write the notices about the opening of open incidents that were muted then, and are not any more."""
+    unreported = list(open_incidents().filter(notified_at=None).order_by("kind", "subject"))
+    mutes.mark(unreported, now)
+    for _, same_kind in groupby((each for each in unreported if not each.muted_until), _kind):
+        _notify_again(list(same_kind), Notice.Event.INCIDENT_OPENED, Q(notified_at=None), now)
+
+
+@transaction.atomic
+def _notify_again(found: list[Incident], event: str, condition: Q, now: datetime) -> None:
+    """Write the notices about those for which the condition still holds: no other checker has done so."""
+    due = [each for each in found if open_incidents().filter(condition, pk=each.pk).update(notified_at=now)]
+    _notify(event, due, now)
 
 
 def _line(text: str, length: int) -> str:
@@ -170,11 +189,15 @@ def _unchanged(incident: Incident) -> QuerySet[Incident]:
 
 @transaction.atomic
 def _close(found: list[Incident], now: datetime) -> int:
-    """As `_open`."""
+    """As `_open`. The end of an incident whose opening was not reported is not reported either."""
     closed = [each for each in found if _unchanged(each).update(closed_at=now)]
     for incident in closed:
         incident.closed_at = now
-    _notify(Notice.Event.INCIDENT_RESOLVED, closed, now)
+    mutes.mark(closed, now)
+    # Read after the UPDATE, which locks them: another checker may have reported their opening meanwhile.
+    reported = Incident.objects.filter(pk__in=[each.pk for each in closed], notified_at__isnull=False)
+    keys = set(reported.values_list("pk", flat=True))
+    _notify(Notice.Event.INCIDENT_RESOLVED, [each for each in closed if each.pk in keys and not each.muted_until], now)
     return len(closed)
 
 
@@ -204,9 +227,9 @@ def _data(incident: Incident) -> dict[str, Any]:
 def notices_about(incident: Incident) -> QuerySet[Notice]:
     """Its notices, and those that report it together with others of its kind: these refer to the first of them."""
     together = Incident.objects.filter(kind=incident.kind)
-    opened = Q(event=Notice.Event.INCIDENT_OPENED, incident__in=together.filter(opened_at=incident.opened_at))
-    resolved = Q(event=Notice.Event.INCIDENT_RESOLVED, incident__in=together.filter(closed_at=incident.closed_at))
-    return Notice.objects.filter(opened | resolved if incident.closed_at else opened)
+    return Notice.objects.filter(
+        incident__in=together, created_at__gte=incident.opened_at, payload__contains=f'"id": {incident.pk}, '
+    )
 
 
 def write_test_alert() -> list[Notice]:

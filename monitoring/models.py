@@ -4,9 +4,11 @@ from datetime import UTC, datetime
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from accounts.models import ApiToken, CreditEntry
+from core import periods
 
 
 class Incident(models.Model):
@@ -25,6 +27,10 @@ class Incident(models.Model):
     last_seen_at = models.DateTimeField()
     opened_at = models.DateTimeField(null=True, help_text="Empty: the condition has not lasted long enough yet.")
     closed_at = models.DateTimeField(null=True)
+    # The database's default is for rows of the version before: all of them were reported.
+    notified_at = models.DateTimeField(
+        null=True, db_default=Now(), help_text="When its opening was reported; empty: not yet, because it was muted."
+    )
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.CharField(max_length=150, default="", db_default="", help_text="A user name.")
     acknowledgement = models.CharField(max_length=200, default="", db_default="", help_text="The user's note.")
@@ -39,6 +45,9 @@ class Incident(models.Model):
             )
         ]
 
+    #: Until when its notices are muted; None if they are not. Set by monitoring.mutes.mark.
+    muted_until: datetime | None = None
+
     def __str__(self) -> str:
         return self.title
 
@@ -48,8 +57,29 @@ class Incident(models.Model):
 
     @property
     def handling(self) -> str:
-        """Who has acknowledged it; empty if nobody has."""
-        return f"acknowledged by {self.acknowledged_by}" if self.acknowledged_at else ""
+        """Who has acknowledged it, and until when it is muted while it is open; empty if neither."""
+        texts = [f"acknowledged by {self.acknowledged_by}"] if self.acknowledged_at else []
+        if self.muted_until and not self.closed_at:
+            texts.append(f"muted until {periods.shown(self.muted_until)}")
+        return ", ".join(texts)
+
+
+class AlertMute(models.Model):
+    """No notices are written about alerts of this kind and subject until `until`. Only monitoring.mutes writes here."""
+
+    kind = models.CharField(max_length=32)
+    subject = models.CharField(max_length=200, blank=True, help_text="Empty: all alerts of the kind.")
+    until = models.DateTimeField()
+    created_by = models.CharField(max_length=150, help_text="A user name.")
+    created_at = models.DateTimeField()
+    note = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        default_permissions = ()  # the page of alerts shows them
+        constraints = [models.UniqueConstraint(fields=["kind", "subject"], name="alertmute_kind_subject")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.subject or 'all'}"
 
 
 class Notice(models.Model):

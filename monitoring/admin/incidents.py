@@ -1,10 +1,12 @@
 """The Alerts page: which conditions are open, which have ended, what was sent about each, and a test alert."""
 
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -14,9 +16,9 @@ from django.utils.timesince import timesince
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
 from unfold.enums import ActionVariant
-from unfold.widgets import UnfoldAdminTextInputWidget
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from core import periods
+from core import history, periods
 from core.admin import (
     ConditionFilter,
     IndexedChangeList,
@@ -27,9 +29,9 @@ from core.admin import (
     form_action,
 )
 from core.bidi import isolated_title
-from monitoring import incidents, task_runs
+from monitoring import incidents, mutes, task_runs
 from monitoring.admin.notices import notice_state
-from monitoring.models import Incident
+from monitoring.models import AlertMute, Incident
 
 #: Notices on the page of an alert: one for each address and webhook when it opens, and when it closes.
 MAX_NOTICES = 200
@@ -41,6 +43,7 @@ LABELS = {
     "critical": "danger",
     "warning": "warning",
 }
+MUTE_HOURS = (("1", "1 hour"), ("8", "8 hours"), ("24", "1 day"), ("168", "7 days"))
 VIEW, HANDLE = "monitoring.view_incident", "monitoring.handle_incident"
 OPEN_CRITICAL = Q(closed_at=None, kind__in=Incident.CRITICAL)
 
@@ -52,6 +55,21 @@ class NoteForm(forms.Form):
         widget=UnfoldAdminTextInputWidget,
         help_text="Optional. Shown with the alert and in the History.",
     )
+
+
+class MuteForm(NoteForm):
+    hours = forms.ChoiceField(label="for", choices=MUTE_HOURS, widget=UnfoldAdminSelectWidget)
+    all_of_kind = forms.BooleanField(
+        label="all alerts of this kind",
+        required=False,
+        widget=UnfoldBooleanWidget,
+        help_text="Mute the kind, whatever the alerts are about.",
+    )
+    field_order = ("hours", "all_of_kind", "note")
+
+
+class EndMuteForm(forms.Form):
+    mute = forms.ModelChoiceField(AlertMute.objects.order_by("kind", "subject"), widget=UnfoldAdminSelectWidget)
 
 
 class StateFilter(ConditionFilter):
@@ -114,6 +132,7 @@ class CriticalFirst(IndexedChangeList):
         end = min(start + self.list_per_page, self.result_count)
         first, last = (max(0, at - len(critical)) for at in (start, end))
         self.result_list = [*critical[start:end], *self.queryset.exclude(OPEN_CRITICAL)[first:last]]
+        mutes.mark(self.result_list, timezone.now())
 
 
 @admin.register(Incident)
@@ -123,17 +142,20 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     list_before_template = "admin/monitoring/incident/checked.html"
     list_filter = (StateFilter, SeverityFilter, KindFilter)
     lookups_allowed = ("state", "severity", "kind")
-    actions_list = ("send_test",)
-    actions_detail = ("acknowledge", "withdraw_acknowledgement")
+    actions_list = ("send_test", "end_mute")
+    actions_detail = ("acknowledge", "withdraw_acknowledgement", "mute")
     ordering = ("-pk",)
     sortable_by = ()
     fields = (
-        *("alert", "kind_name", "severity_label", "state", "acknowledged"),
+        *("alert", "kind_name", "severity_label", "state", "acknowledged", "muted"),
         *("summary", "what_to_do", "since", "until"),
     )
 
     alert = column(lambda incident: isolated_title(incident.title), "alert")
     handled = column(lambda incident: incident.handling or "-", "handled")
+    muted = column(
+        lambda incident: f"until {periods.shown(incident.muted_until)}" if incident.muted_until else "-", "muted"
+    )
     kind_name = column(lambda incident: incident.kind, "kind")
     what_to_do = column(lambda incident: incident.hint or "-", "what to do")
     since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
@@ -166,12 +188,16 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         return super().get_queryset(request).filter(opened_at__isnull=False)
 
     def get_actions_list(self, request: HttpRequest) -> list[UnfoldAction]:
-        return super().get_actions_list(request) if settings.ALERTS else []
+        """The list has a link for each mute instead of a button to end one."""
+        permitted = super().get_actions_list(request) if settings.ALERTS else []
+        return [each for each in permitted if each.path != "end-mute"]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return super().changelist_view(request, {**checked(), **(extra_context or {})})
+        context = {"mutes": mutes.active(timezone.now()), "can_end_mutes": request.user.has_perm(HANDLE)}
+        return super().changelist_view(request, {**checked(), **context, **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
+        mutes.mark([obj], timezone.now())
         can_view_notices = request.user.has_perm("monitoring.view_notice")
         notices = incidents.notices_about(obj).order_by("pk")[:MAX_NOTICES] if can_view_notices else []
         return {
@@ -182,6 +208,8 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         }
 
     def offers(self, request: HttpRequest, url_path: str, obj: Incident) -> bool:
+        if url_path == "mute":
+            return True
         return obj.closed_at is None and (obj.acknowledged_at is None) == (url_path == "acknowledge")
 
     @form_action(
@@ -202,6 +230,38 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         incidents.withdraw_acknowledgement(obj)
         self.log_change(request, obj, "Acknowledgement withdrawn.")
         return "Acknowledgement withdrawn."
+
+    @form_action(
+        "Mute",
+        VIEW,
+        HANDLE,
+        form=MuteForm,
+        explanation="Sends nothing about the alert for this time. An alert that is still open then is reported then.",
+    )
+    def mute(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
+        until = timezone.now() + timedelta(hours=int(data["hours"]))
+        subject = "" if data["all_of_kind"] else obj.subject
+        mutes.mute(kind=obj.kind, subject=subject, until=until, by=request.user.get_username(), note=data["note"])
+        what = "Muted" if subject else f"All alerts of the kind {obj.kind} are muted"
+        result = f"{what} until {periods.shown(until)}."
+        self.log_change(request, obj, f"{result} {data['note']}".strip())
+        return result
+
+    def action_context(self, request: HttpRequest, url_path: str, obj: Incident | None) -> dict[str, Any]:
+        return {"initial": {"mute": request.GET.get("mute")}} if url_path == "end-mute" else {}
+
+    @form_action("End mute", VIEW, HANDLE, form=EndMuteForm)
+    def end_mute(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:
+        mute = data["mute"]
+        history.record(
+            action=history.Action.CHANGE,
+            message="Mute ended.",
+            model=Incident,
+            name=str(mute),
+            user=cast(User, request.user),
+        )
+        mute.delete()
+        return f"Mute ended: {mute}."
 
     @form_action(
         "Send test alert",

@@ -32,9 +32,9 @@ from tests.console_pages import figures, table
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 #: For a superuser: session, user, TOTP device; the last hour's requests, the incidents of sources, the sources' state
 #: (4); then search hours, sources with their pauses, credit days, unknown charges, sales (2), outstanding, running out,
-#: open alerts and their last check; and for health the tables, the migrations, the schema, this hour's sums, those of
-#: two hours, the sources' results, the pauses, and on PostgreSQL replication and its log's settings.
-STATEMENTS = 3 + 6 + 18 + 2 * (connection.vendor == "postgresql")
+#: open alerts, mutes and their last check; and for health the tables, the migrations, the schema, this hour's sums,
+#: those of two hours, the sources' results, the pauses, and on PostgreSQL replication and its log's settings.
+STATEMENTS = 3 + 6 + 19 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture

@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
-from monitoring import incidents
+from monitoring import incidents, mutes
 from monitoring.incidents import Condition
-from monitoring.models import Incident
+from monitoring.models import AlertMute, Incident
 from tests.accounts.admin.pages import history
 from tests.console_pages import table, words
 
@@ -91,3 +92,45 @@ def test_dashboard_lists_acknowledged_alerts_last(admin_client: Client) -> None:
     rows = [row[0] for row in table(admin_client.get("/admin/").text, "Open alerts")]
     assert [re.findall(r"failing: (\w+)", row)[0] for row in rows] == ["trestle", "ftc", "twilio"]
     assert ["Acknowledged by admin." in row for row in rows] == [False, False, True]
+
+
+# --- Mute --------------------------------------------------------------------------------------------------------
+
+
+def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
+    incident = opened()
+    text = post(operator, incident, "mute", hours="8", note="Maintenance of the vendor.")
+    until = f"{timezone.now() + timedelta(hours=8):%Y-%m-%d}"
+    assert f"Muted until {until}" in text
+    mute = AlertMute.objects.get()
+    assert (mute.kind, mute.subject, mute.created_by) == ("source.failing", "twilio", "support")
+    for page in (ALERTS, "/admin/"):
+        assert "uted until 20" in words(operator.get(page).text)
+    listed = words(operator.get(ALERTS).text)
+    assert re.search(r"source.failing: twilio, until \S+ \S+ UTC, by support : Maintenance of the vendor\.", listed)
+    end = f"{ALERTS}end-mute/?mute={mute.pk}"
+    assert end in operator.get(ALERTS).text
+    assert f'<option value="{mute.pk}" selected' in operator.get(end).text
+    assert "Mute ended: source.failing: twilio." in operator.post(end, {"mute": mute.pk}, follow=True).text
+    assert "uted until" not in words(operator.get(ALERTS).text)
+    assert [message for _, message in history()] == [
+        f"Muted until {mute.until:%Y-%m-%d %H:%M} UTC. Maintenance of the vendor.",
+        "Mute ended.",
+    ]
+
+
+def test_all_alerts_of_a_kind_can_be_muted(operator: Client) -> None:
+    incident = opened()
+    assert "All alerts of the kind source.failing are muted" in post(
+        operator, incident, "mute", hours="1", all_of_kind="on"
+    )
+    assert AlertMute.objects.get().subject == ""
+    assert "Select a valid choice" in post(operator, incident, "mute", hours="9999")
+    assert AlertMute.objects.count() == 1
+
+
+def test_viewers_see_mutes_and_cannot_end_them(staff: Staff) -> None:
+    mutes.mute(kind="source.failing", subject="twilio", until=timezone.now() + timedelta(hours=1), by="olga")
+    text = staff("view_incident").get(ALERTS).text
+    assert "source.failing: twilio, until" in text
+    assert "end-mute" not in text
