@@ -141,7 +141,7 @@ CUSTOMER_PAGES = env.flag("CUSTOMER_PAGES", False)
 LOW_BALANCE_NOTICES = env.flag("LOW_BALANCE_NOTICES", False)
 # Whether webhooks of customers may have HTTP and private addresses.
 CUSTOMER_WEBHOOKS_PRIVATE_NETWORK = env.flag("CUSTOMER_WEBHOOKS_PRIVATE_NETWORK", False)
-# Where alerts go to. Incidents are looked for only if there is an address or a webhook.
+# What gets all alerts. Incidents are looked for only if anything gets alerts (monitoring.alert_recipients).
 ALERT_EMAILS = env.addresses("ALERT_EMAILS")
 ALERT_WEBHOOK_URLS = env.webhook_urls("ALERT_WEBHOOK_URLS")
 # Messages are signed with both, so that receivers can change over.
@@ -157,7 +157,6 @@ for _name, _is_on in (("LOW_BALANCE_NOTICES is on", LOW_BALANCE_NOTICES), ("ALER
             f"{_name}, which requires a mail server and a sender, such as "
             "EMAIL_URL=smtp+tls://user:password@mail.example.org:587 and EMAIL_FROM=callerid@example.org."
         )
-ALERTS = bool(ALERT_EMAILS or ALERT_WEBHOOK_URLS)
 ALERT_OPEN_AFTER_MIN = env.number("ALERT_OPEN_AFTER_MIN", 5, least=0, most=1_440)
 ALERT_CLOSE_AFTER_MIN = env.number("ALERT_CLOSE_AFTER_MIN", 10, least=0, most=1_440)
 ALERT_MIN_COUNT = env.number("ALERT_MIN_COUNT", 20)

@@ -84,6 +84,7 @@ _SIDEBAR = {
     "Operators": [
         _list("Users", "person", "auth.user", "auditor", "staff operators accounts"),
         _list("Roles", "shield_person", "auth.group", "auditor", "permissions groups"),
+        _list("Alert recipients", "contact_mail", "monitoring.alertrecipient", "auditor", "e-mail addresses on call"),
         _list("History", "history", "admin.logentry", "auditor", "audit log changes"),
     ],
 }

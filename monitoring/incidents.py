@@ -22,7 +22,7 @@ from django.utils import timezone
 
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
-from monitoring import mutes, notices
+from monitoring import alert_recipients, mutes, notices
 from monitoring.models import Incident, Notice
 
 #: A condition that has not opened an incident begins anew if nobody has checked for so long.
@@ -208,8 +208,11 @@ def _notify(event: str, found: list[Incident], now: datetime) -> list[Notice]:
     saved = found[0] if found[0].pk else None
     data = _data(found[0])
     if len(found) > 1:
-        data = {"kind": found[0].kind, "count": len(found), "incidents": [_data(each) for each in found]}
-    return notices.write(event=event, data=data, at=now, emails=settings.ALERT_EMAILS, incident=saved)
+        common = {"kind": found[0].kind, "severity": found[0].severity}
+        data = {**common, "count": len(found), "incidents": [_data(each) for each in found]}
+    critical = found[0].severity == "critical" or event == Notice.Event.TEST
+    targets = alert_recipients.targets(critical=critical)
+    return notices.write(event=event, data=data, at=now, targets=targets, incident=saved)
 
 
 def _data(incident: Incident) -> dict[str, Any]:
@@ -217,7 +220,9 @@ def _data(incident: Incident) -> dict[str, Any]:
     path = reverse(f"admin:monitoring_incident_{page}", args=arguments)
     return {
         "id": incident.pk,
-        **model_to_dict(incident, ("kind", "subject", "title", "summary", "hint")),
+        "kind": incident.kind,
+        "severity": incident.severity,
+        **model_to_dict(incident, ("subject", "title", "summary", "hint")),
         "opened_at": iso(incident.opened_at) if incident.opened_at else None,
         "closed_at": iso(incident.closed_at) if incident.closed_at else None,
         "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from django.db import models
 from django.db.models import Q
-from django.db.models.functions import Now
+from django.db.models.functions import Lower, Now
 from django.utils import timezone
 
 from accounts.models import ApiToken, CreditEntry
@@ -80,6 +80,32 @@ class AlertMute(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.subject or 'all'}"
+
+
+class AlertRecipient(models.Model):
+    """An address that gets alerts, in addition to those of the settings."""
+
+    class Severities(models.TextChoices):
+        ALL = "all", "all alerts"
+        CRITICAL = "critical", "critical alerts only"
+
+    email = models.EmailField("e-mail address")
+    severities = models.CharField("gets", max_length=8, choices=Severities, default=Severities.ALL)
+    is_active = models.BooleanField("active", default=True, help_text="Turn off to send nothing for a while.")
+    note = models.CharField(max_length=200, blank=True, help_text="Optional, such as whose address it is.")
+
+    class Meta:
+        verbose_name = "alert recipient"
+        constraints = [
+            models.UniqueConstraint(
+                Lower("email"),
+                name="alertrecipient_email",
+                violation_error_message="This address is an alert recipient already.",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.email
 
 
 class Notice(models.Model):

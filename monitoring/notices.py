@@ -23,7 +23,7 @@ from accounts.models import ApiToken, CustomerContact
 from core import mail, webhooks
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
-from monitoring import customer_notices
+from monitoring import alert_recipients, customer_notices
 from monitoring.models import Incident, Notice
 
 log = logging.getLogger(__name__)
@@ -47,13 +47,11 @@ def write(
     event: str,
     data: dict[str, Any],
     at: datetime,
-    emails: Iterable[str] = (),
+    targets: Iterable[tuple[str, str]],
     incident: Incident | None = None,
 ) -> list[Notice]:
-    """Write a notice to each of `emails` and of ALERT_WEBHOOK_URLS, due now. Call it in the transaction of what it is
+    """Write a notice to each of `targets` (alert_recipients), due now. Call it in the transaction of what it is
     about."""
-    targets = [(Notice.Channel.EMAIL, address) for address in emails]
-    targets += [(Notice.Channel.WEBHOOK, webhooks.label(url)) for url in settings.ALERT_WEBHOOK_URLS]
     message_type = event.replace("incident.", "incidents.") if "incidents" in data else event
     payload = json.dumps({"type": message_type, "timestamp": iso(at), "data": data}, ensure_ascii=False)
     common: Any = {"event": event, "payload": payload, "incident": incident, "created_at": at, "due_at": at}
@@ -111,7 +109,8 @@ def _write_low_balance_webhooks() -> None:
         with transaction.atomic():
             if emails.filter(pk=email.pk).update(has_webhooks=True):  # else another sender has written them
                 data = {"token_id": email.token_id, "balance": email.balance, "threshold": email.threshold}
-                write(event=Notice.Event.BALANCE_LOW, data=data, at=email.created_at)
+                targets = alert_recipients.webhook_targets()
+                write(event=Notice.Event.BALANCE_LOW, data=data, at=email.created_at, targets=targets)
                 customer_notices.write_webhook(email)
 
 
@@ -151,16 +150,14 @@ def _deliver(notice: Notice) -> bool:
         return True
     if notice.event == Notice.Event.INCIDENT_OPENED and not _leave_out_ended(notice):
         return False
+    warning = json.loads(notice.payload)["data"].get("severity") == "warning" and notice.event != Notice.Event.TEST
+    if (notice.channel, notice.target) not in alert_recipients.targets(critical=not warning):
+        return False
     if notice.channel == Notice.Channel.EMAIL:
-        if notice.target not in settings.ALERT_EMAILS:
-            return False
         mail.send_email(alert_message(notice))
         return True
-    urls = {webhooks.label(url): url for url in settings.ALERT_WEBHOOK_URLS}
-    if notice.target not in urls:
-        return False
     webhooks.post(
-        url=urls[notice.target],
+        url=next(url for url in settings.ALERT_WEBHOOK_URLS if webhooks.label(url) == notice.target),
         secrets=settings.ALERT_WEBHOOK_SECRETS,
         message_id=notice.message_id,
         timestamp=int(timezone.now().timestamp()),

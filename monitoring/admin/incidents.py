@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
@@ -29,7 +28,7 @@ from core.admin import (
     form_action,
 )
 from core.bidi import isolated_title
-from monitoring import incidents, mutes, task_runs
+from monitoring import alert_recipients, incidents, mutes, task_runs
 from monitoring.admin.notices import notice_state
 from monitoring.models import AlertMute, Incident
 
@@ -113,10 +112,10 @@ def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | 
 
 
 def checked() -> dict[str, Any]:
-    """Whether alerts are on, and when their conditions were last checked. One statement."""
+    """Whether alerts are on, and when their conditions were last checked. Two statements at most."""
     at = task_runs.succeeded_at(task_runs.ALERTS)
     return {
-        "alerts_on": settings.ALERTS,
+        "alerts_on": alert_recipients.alerts_are_on(),
         "alerts_checked_at": at,
         "alerts_overdue": task_runs.alerts_are_overdue(at, timezone.now()),
     }
@@ -189,7 +188,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
 
     def get_actions_list(self, request: HttpRequest) -> list[UnfoldAction]:
         """The list has a link for each mute instead of a button to end one."""
-        permitted = super().get_actions_list(request) if settings.ALERTS else []
+        permitted = super().get_actions_list(request) if alert_recipients.alerts_are_on() else []
         return [each for each in permitted if each.path != "end-mute"]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
@@ -270,7 +269,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         explanation="Queues a test alert for each address and webhook that gets alerts.",
     )
     def send_test(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:
-        if not settings.ALERTS:
+        if not alert_recipients.alerts_are_on():
             return Unchanged("Alerts are off.")
         for notice in incidents.write_test_alert():
             self.log_addition(request, notice, "Test alert queued.")

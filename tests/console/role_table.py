@@ -60,6 +60,11 @@ monitoring.incident mute               -       -       -        yes       -     
 monitoring.incident end_mute           -       -       -        yes       -        yes
 monitoring.incident withdraw_acknowledgement  -  -     -        yes       -        yes
 
+monitoring.alertrecipient list         -       -       -        -         yes      yes
+monitoring.alertrecipient add          -       -       -        -         -        yes
+monitoring.alertrecipient change       -       -       -        -         -        yes
+monitoring.alertrecipient delete       -       -       -        -         -        yes
+
 monitoring.source list                 -       yes     yes      yes       yes      yes
 monitoring.source check_now            -       -       -        yes       -        yes
 monitoring.source pause                -       -       -        yes       -        yes
@@ -133,6 +138,8 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.customer", "revoke_links"): {"confirmed": "on"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
     ("accounts.creditentry", "check_number"): {"number": "493023125042"},
+    ("monitoring.alertrecipient", "add"): {"email": "new@example.org"},
+    ("monitoring.alertrecipient", "change"): {"severities": "critical"},
     ("monitoring.incident", "mute"): {"hours": "8"},
     ("monitoring.source", "test"): {"number": "+1 212 555 0100"},
     ("monitoring.source", "pause"): {"reason": "invoice"},

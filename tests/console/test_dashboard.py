@@ -342,7 +342,7 @@ SEEN = {"first_seen_at": NOW, "last_seen_at": NOW}
 
 
 def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: Any) -> None:
-    settings.ALERTS = True
+    settings.ALERT_EMAILS = ["ops@example.org"]
     task_runs.record(task_runs.ALERTS, succeeded=True)
     assert 'aria-label="Open alerts"' not in admin_client.get(URL).text
     values = {"kind": "source.failing", "hint": "Check the key.", **SEEN}
@@ -385,5 +385,5 @@ def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, s
     assert "Alerts are off." in admin_client.get(URL).text
     Incident.objects.create(kind="source.failing", subject="twilio", title="Failing", opened_at=NOW, **SEEN)
     assert "Alerts are off, so these are out of date." in admin_client.get(URL).text
-    settings.ALERTS = True
+    settings.ALERT_EMAILS = ["ops@example.org"]
     assert "Alerts are not checked: run send_notices every minute." in admin_client.get(URL).text

@@ -20,7 +20,7 @@ KINDS = {"source.failing": False, "source.slow": False}
 
 @pytest.fixture(autouse=True)
 def by_email(settings: Any) -> None:
-    settings.ALERTS, settings.ALERT_EMAILS = True, ["ops@example.org"]
+    settings.ALERT_EMAILS = ["ops@example.org"]
 
 
 def report(count: int, *, kind: str = "source.failing") -> tuple[int, int]:

@@ -38,7 +38,7 @@ def _service_at_rest(clock: Clock, settings: Any) -> None:
     """At NOW. Only the local source Knows is configured."""
     clock.now = NOW
     configure(settings, "Knows")
-    settings.ALERTS, settings.REDIS_URL = True, ""
+    settings.ALERT_EMAILS, settings.REDIS_URL = ["ops@example.org"], ""
     for task in task_runs.OVERDUE:
         TaskRun.objects.create(name=task, succeeded_at=NOW)
 
@@ -381,7 +381,8 @@ def test_one_command_checks_and_sends(by_webhook: Upstream) -> None:
     assert [json.loads(body)["type"] for body in by_webhook.bodies] == ["incident.opened", "incident.resolved"]
 
 
-def test_test_alert_says_what_happened_to_it(by_webhook: Upstream) -> None:
+def test_test_alert_says_what_happened_to_it(by_webhook: Upstream, settings: Any) -> None:
+    settings.ALERT_EMAILS = []
     [row] = send("send_test_alert")["notices"]
     assert (row["channel"], row["outcome"]) == ("webhook", "sent")
     assert json.loads(by_webhook.bodies[0])["type"] == "alert.test"

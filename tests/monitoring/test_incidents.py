@@ -53,7 +53,7 @@ def events() -> list[str]:
 
 @pytest.fixture
 def by_email(settings: Any) -> None:
-    settings.ALERTS, settings.ALERT_EMAILS = True, [OPS]
+    settings.ALERT_EMAILS = [OPS]
 
 
 def headers(server: Upstream, index: int = -1) -> dict[str, str]:

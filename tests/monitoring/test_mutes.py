@@ -22,7 +22,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def by_email(settings: Any) -> None:
-    settings.ALERTS, settings.ALERT_EMAILS = True, ["ops@example.org"]
+    settings.ALERT_EMAILS = ["ops@example.org"]
 
 
 def report(*subjects: str) -> tuple[int, int]:

@@ -23,7 +23,7 @@ Staff = Callable[..., Client]
 
 @pytest.fixture(autouse=True)
 def alerts_on(settings: Any) -> None:
-    settings.ALERTS, settings.ALERT_EMAILS = True, ["ops@example.org"]
+    settings.ALERT_EMAILS = ["ops@example.org"]
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ Staff = Callable[..., Client]
 
 @pytest.fixture(autouse=True)
 def alerts_on(settings: Any) -> None:
-    settings.ALERTS, settings.ALERT_EMAILS = True, ["ops@example.org"]
+    settings.ALERT_EMAILS = ["ops@example.org"]
     settings.ALERT_WEBHOOK_URLS = ["https://hooks.example.org/path-is-secret"]
 
 
@@ -137,7 +137,7 @@ def test_test_alert_is_queued_and_recorded(admin_client: Client) -> None:
 
 def test_test_alert_needs_alerts_and_the_permission(staff: Staff, admin_client: Client, settings: Any) -> None:
     assert staff("view_incident").post(f"{ALERTS}send-test/").status_code == 403
-    settings.ALERTS = False
+    settings.ALERT_EMAILS = settings.ALERT_WEBHOOK_URLS = []
     assert "Alerts are off." in admin_client.post(f"{ALERTS}send-test/", follow=True).text
     assert "send-test" not in admin_client.get(ALERTS).text
     assert Notice.objects.count() == 0
@@ -151,7 +151,7 @@ def test_list_says_when_nobody_checks(admin_client: Client, settings: Any) -> No
     assert "Alerts are not checked." not in text
     TaskRun.objects.update(succeeded_at=timezone.now() - task_runs.ALERTS_OVERDUE - timedelta(seconds=1))
     assert "Alerts are not checked." in admin_client.get(ALERTS).text
-    settings.ALERTS = False
+    settings.ALERT_EMAILS = settings.ALERT_WEBHOOK_URLS = []
     assert "Alerts are off." in admin_client.get(ALERTS).text
 
 
