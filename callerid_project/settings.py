@@ -159,6 +159,7 @@ for _name, _is_on in (("LOW_BALANCE_NOTICES is on", LOW_BALANCE_NOTICES), ("ALER
         )
 ALERT_OPEN_AFTER_MIN = env.number("ALERT_OPEN_AFTER_MIN", 5, least=0, most=1_440)
 ALERT_CLOSE_AFTER_MIN = env.number("ALERT_CLOSE_AFTER_MIN", 10, least=0, most=1_440)
+ALERT_REMIND_AFTER_H = env.number("ALERT_REMIND_AFTER_H", 4, least=0, most=720)
 ALERT_MIN_COUNT = env.number("ALERT_MIN_COUNT", 20)
 ALERT_SLOW_MS = env.number("ALERT_SLOW_MS", min(2_500, max(1, round(800 * SEARCH_DEADLINE_S))), most=2_500)
 ALERT_DEGRADED_PERCENT = env.number("ALERT_DEGRADED_PERCENT", 10.0, least=0.1, most=100)

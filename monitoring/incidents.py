@@ -1,4 +1,5 @@
-"""Incidents: conditions that need an operator. Each is reported once when it begins and once when it ends.
+"""Incidents: conditions that need an operator. Each is reported once when it begins and once when it ends; of critical
+ones that nobody acknowledges, reminders are sent.
 
 A checker passes the conditions that it sees now to `report`, as often as it likes. Two may do so at the same time, on
 two hosts: each change of an incident is a guarded UPDATE, and the transaction in which it changed the row writes the
@@ -152,11 +153,18 @@ def _open(found: list[Incident], now: datetime) -> int:
 
 
 def notify_later(now: datetime) -> None:
-    """Write the notices about the opening of open incidents that were muted then, and are not any more."""
-    unreported = list(open_incidents().filter(notified_at=None).order_by("kind", "subject"))
-    mutes.mark(unreported, now)
-    for _, same_kind in groupby((each for each in unreported if not each.muted_until), _kind):
-        _notify_again(list(same_kind), Notice.Event.INCIDENT_OPENED, Q(notified_at=None), now)
+    """Write notices about open incidents that are not muted: about the opening of those that were muted then, and
+    reminders of critical ones that nobody has acknowledged."""
+    due = {Notice.Event.INCIDENT_OPENED: Q(notified_at=None)}
+    if settings.ALERT_REMIND_AFTER_H:
+        before = now - timedelta(hours=settings.ALERT_REMIND_AFTER_H)
+        unhandled = Q(kind__in=Incident.CRITICAL, acknowledged_at=None)
+        due[Notice.Event.INCIDENT_REMINDER] = unhandled & Q(notified_at__lte=before)
+    for event, condition in due.items():
+        found = list(open_incidents().filter(condition).order_by("kind", "subject"))
+        mutes.mark(found, now)
+        for _, same_kind in groupby((each for each in found if not each.muted_until), _kind):
+            _notify_again(list(same_kind), event, condition, now)
 
 
 @transaction.atomic

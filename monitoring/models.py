@@ -29,7 +29,9 @@ class Incident(models.Model):
     closed_at = models.DateTimeField(null=True)
     # The database's default is for rows of the version before: all of them were reported.
     notified_at = models.DateTimeField(
-        null=True, db_default=Now(), help_text="When its opening was reported; empty: not yet, because it was muted."
+        null=True,
+        db_default=Now(),
+        help_text="When it was reported as open, or last reminded of; empty: not yet, because it was muted.",
     )
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.CharField(max_length=150, default="", db_default="", help_text="A user name.")
@@ -120,6 +122,7 @@ class Notice(models.Model):
     class Event(models.TextChoices):
         BALANCE_LOW = "balance.low", "Low balance"
         INCIDENT_OPENED = "incident.opened", "Alert opened"
+        INCIDENT_REMINDER = "incident.reminder", "Alert still open"
         INCIDENT_RESOLVED = "incident.resolved", "Alert resolved"
         TEST = "alert.test", "Test alert"
 

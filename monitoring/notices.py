@@ -148,7 +148,7 @@ def _deliver(notice: Notice) -> bool:
             return False
         mail.send_email(message(token, notice, to))
         return True
-    if notice.event == Notice.Event.INCIDENT_OPENED and not _leave_out_ended(notice):
+    if notice.event in (Notice.Event.INCIDENT_OPENED, Notice.Event.INCIDENT_REMINDER) and not _leave_out_ended(notice):
         return False
     warning = json.loads(notice.payload)["data"].get("severity") == "warning" and notice.event != Notice.Event.TEST
     if (notice.channel, notice.target) not in alert_recipients.targets(critical=not warning):
@@ -167,13 +167,17 @@ def _deliver(notice: Notice) -> bool:
 
 
 def _leave_out_ended(notice: Notice) -> bool:
-    """Take incidents that have ended out of the payload of their opening; False if none is left. Only the notice of an
-    incident's end is sent then: the other must not arrive after it."""
+    """Take incidents that have ended out of the payload of their opening or of a reminder, and acknowledged ones out of
+    that of a reminder; False if none is left. Only the notice of an incident's end is sent then: the other must not
+    arrive after it."""
     payload = json.loads(notice.payload)
     data = payload["data"]
     found = data.get("incidents", [data])
     ids = [each["id"] for each in found]
-    ended = set(Incident.objects.filter(pk__in=ids, closed_at__isnull=False).values_list("pk", flat=True))
+    over = Q(closed_at__isnull=False)
+    if notice.event == Notice.Event.INCIDENT_REMINDER:
+        over |= Q(acknowledged_at__isnull=False)
+    ended = set(Incident.objects.filter(over, pk__in=ids).values_list("pk", flat=True))
     left = [each for each in found if each["id"] not in ended]
     if ended and left:
         data.update(count=len(left), incidents=left)
@@ -224,6 +228,9 @@ def message(token: ApiToken, notice: Notice, to: list[str]) -> EmailMessage:
     )
 
 
+_PREFIXES = {Notice.Event.INCIDENT_RESOLVED.value: "Resolved: ", Notice.Event.INCIDENT_REMINDER.value: "Reminder: "}
+
+
 def alert_message(notice: Notice) -> EmailMessage:
     """Plain text with what the payload says. No part of a payload has a line break."""
     data = json.loads(notice.payload)["data"]
@@ -246,7 +253,7 @@ def alert_message(notice: Notice) -> EmailMessage:
         if alert[key]
     ]
     return EmailMessage(
-        subject=f"[Caller ID] {'Resolved: ' if resolved else ''}{title}",
+        subject=f"[Caller ID] {_PREFIXES.get(notice.event, '')}{title}",
         body="\n\n".join(filter(None, [ended if resolved else "", *paragraphs, "\n".join(times)])) + "\n",
         to=[notice.target],
     )

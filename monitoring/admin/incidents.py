@@ -216,7 +216,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         VIEW,
         HANDLE,
         form=NoteForm,
-        explanation="Shows others that you look after this alert.",
+        explanation="Shows others that you look after this alert, and stops its reminders.",
         variant=ActionVariant.PRIMARY,
     )
     def acknowledge(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:

@@ -60,7 +60,7 @@ class NoticeAdmin(TokenRowsAdmin):
         if notice.event == Notice.Event.BALANCE_LOW:
             token = notice.token or f"API token #{json.loads(notice.payload)['data']['token_id']}"
             return f"Low balance: {token}"
-        what = "resolved" if notice.event == Notice.Event.INCIDENT_RESOLVED else "opened"
+        what = notice.event.partition(".")[2]
         if notice.incident is None:
             return notice.get_event_display()
         others = json.loads(notice.payload).get("data", {}).get("count", 1) - 1
