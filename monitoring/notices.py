@@ -23,7 +23,7 @@ from accounts.models import ApiToken, CustomerContact
 from core import mail, webhooks
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
-from monitoring import alert_recipients, customer_notices
+from monitoring import alert_emails, alert_recipients, customer_notices
 from monitoring.models import Incident, Notice
 
 log = logging.getLogger(__name__)
@@ -36,8 +36,6 @@ _REFUSALS = (SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused)
 #: The `outcome` while a sender has claimed it; for CLAIM at most, if that sender dies.
 SENDING = "being sent"
 GIVEN_UP = "given up"
-#: Alerts that an e-mail about several names.
-MAX_LISTED = 20
 #: Failed notices, without those that are being sent.
 FAILED = Q(sent_at=None) & (Q(outcome=GIVEN_UP) | Q(outcome__startswith="failed"))
 
@@ -154,7 +152,7 @@ def _deliver(notice: Notice) -> bool:
     if (notice.channel, notice.target) not in alert_recipients.targets(critical=not warning):
         return False
     if notice.channel == Notice.Channel.EMAIL:
-        mail.send_email(alert_message(notice))
+        mail.send_email(alert_emails.message(notice))
         return True
     webhooks.post(
         url=next(url for url in settings.ALERT_WEBHOOK_URLS if webhooks.label(url) == notice.target),
@@ -225,35 +223,4 @@ def message(token: ApiToken, notice: Notice, to: list[str]) -> EmailMessage:
             "A search costs one credit; without any left, searches are refused with 403.\n"
         ),
         to=to,
-    )
-
-
-_PREFIXES = {Notice.Event.INCIDENT_RESOLVED.value: "Resolved: ", Notice.Event.INCIDENT_REMINDER.value: "Reminder: "}
-
-
-def alert_message(notice: Notice) -> EmailMessage:
-    """Plain text with what the payload says. No part of a payload has a line break."""
-    data = json.loads(notice.payload)["data"]
-    resolved = notice.event == Notice.Event.INCIDENT_RESOLVED
-    found = data.get("incidents", [data])
-    if len(found) == 1:
-        [alert] = found
-        title, paragraphs = alert["title"], [f"{alert['title']}.", alert["summary"], alert["hint"], alert["url"]]
-        ended = "This alert has ended."
-    else:
-        title = f"{len(found)} alerts: {data['kind']}"
-        listed = [f"- {each['title']}" for each in found[:MAX_LISTED]]
-        more = f"And {len(found) - MAX_LISTED} more." if len(found) > MAX_LISTED else ""
-        paragraphs = ["\n".join(listed), more]
-        ended = "These alerts have ended."
-        alert = {"opened_at": min(each["opened_at"] for each in found), "closed_at": found[0]["closed_at"]}
-    times = [
-        f"{what} {alert[key].replace('T', ' ').replace('Z', ' UTC')}"
-        for what, key in (("Since", "opened_at"), ("Until", "closed_at"))
-        if alert[key]
-    ]
-    return EmailMessage(
-        subject=f"[Caller ID] {_PREFIXES.get(notice.event, '')}{title}",
-        body="\n\n".join(filter(None, [ended if resolved else "", *paragraphs, "\n".join(times)])) + "\n",
-        to=[notice.target],
     )

@@ -29,14 +29,15 @@ def report(count: int, *, kind: str = "source.failing") -> tuple[int, int]:
 
 
 def text(mailbox: Mailbox, index: int = -1) -> str:
-    return str(mailbox.messages[index].get_content()).replace("\r\n", "\n")
+    """The plain text."""
+    return str(mailbox.messages[index].get_body(("plain",)).get_content()).replace("\r\n", "\n")  # type: ignore[union-attr]
 
 
 def test_many_alerts_of_a_kind_make_one_message(mailbox: Mailbox) -> None:
     assert report(42) == (42, 0)
     assert list(notices.send_due()) == ["sent"]
     assert mailbox.messages[0]["Subject"] == "[Caller ID] 42 alerts: source.failing"
-    assert "- Source failing: s19\n\nAnd 22 more.\n\nSince " in text(mailbox)
+    assert "- Source failing: s19\n\nAnd 22 more.\n\nSeverity: critical\nSince " in text(mailbox)
     assert report(0) == (0, 42)
     assert list(notices.send_due()) == ["sent"]
     assert mailbox.messages[1]["Subject"] == "[Caller ID] Resolved: 42 alerts: source.failing"
