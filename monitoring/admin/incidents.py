@@ -32,7 +32,8 @@ from monitoring import alert_recipients, incidents, mutes, task_runs
 from monitoring.admin.notices import notice_state
 from monitoring.models import AlertMute, Incident
 
-#: Notices on the page of an alert: one for each address and webhook when it opens, and when it closes.
+#: Notices on the page of an alert, the newest first: one for each address and webhook when it opens, for each reminder,
+#: and when it closes.
 MAX_NOTICES = 200
 #: State or severity → unfold's type of its label.
 LABELS = {
@@ -52,17 +53,17 @@ class NoteForm(forms.Form):
         max_length=200,
         required=False,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Optional. Shown with the alert and in the History.",
+        help_text="Shown with the alert and in the History.",
     )
 
 
 class MuteForm(NoteForm):
-    hours = forms.ChoiceField(label="for", choices=MUTE_HOURS, widget=UnfoldAdminSelectWidget)
+    hours = forms.ChoiceField(label="Duration", choices=MUTE_HOURS, widget=UnfoldAdminSelectWidget)
     all_of_kind = forms.BooleanField(
-        label="all alerts of this kind",
+        label="All alerts of this kind",
         required=False,
         widget=UnfoldBooleanWidget,
-        help_text="Mute the kind, whatever the alerts are about.",
+        help_text="Otherwise only those about the same subject, such as one source or token.",
     )
     field_order = ("hours", "all_of_kind", "note")
 
@@ -198,7 +199,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
         mutes.mark([obj], timezone.now())
         can_view_notices = request.user.has_perm("monitoring.view_notice")
-        notices = incidents.notices_about(obj).order_by("pk")[:MAX_NOTICES] if can_view_notices else []
+        notices = incidents.notices_about(obj).order_by("-pk")[:MAX_NOTICES] if can_view_notices else []
         return {
             "title": obj.title,
             "related": related_page(request, obj),
@@ -235,7 +236,10 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         VIEW,
         HANDLE,
         form=MuteForm,
-        explanation="Sends nothing about the alert for this time. An alert that is still open then is reported then.",
+        explanation=(
+            "Sends nothing about the alert for this time. If it opens meanwhile and is still open at the end, it is "
+            "reported then."
+        ),
     )
     def mute(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
         until = timezone.now() + timedelta(hours=int(data["hours"]))
