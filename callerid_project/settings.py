@@ -141,7 +141,7 @@ CUSTOMER_PAGES = env.flag("CUSTOMER_PAGES", False)
 LOW_BALANCE_NOTICES = env.flag("LOW_BALANCE_NOTICES", False)
 # Whether webhooks of customers may have HTTP and private addresses.
 CUSTOMER_WEBHOOKS_PRIVATE_NETWORK = env.flag("CUSTOMER_WEBHOOKS_PRIVATE_NETWORK", False)
-# Where alerts go to. Incidents are looked for only if there is an address or a webhook.
+# What gets all alerts. Incidents are looked for only if anything gets alerts (monitoring.alert_recipients).
 ALERT_EMAILS = env.addresses("ALERT_EMAILS")
 ALERT_WEBHOOK_URLS = env.webhook_urls("ALERT_WEBHOOK_URLS")
 # Messages are signed with both, so that receivers can change over.
@@ -157,9 +157,9 @@ for _name, _is_on in (("LOW_BALANCE_NOTICES is on", LOW_BALANCE_NOTICES), ("ALER
             f"{_name}, which requires a mail server and a sender, such as "
             "EMAIL_URL=smtp+tls://user:password@mail.example.org:587 and EMAIL_FROM=callerid@example.org."
         )
-ALERTS = bool(ALERT_EMAILS or ALERT_WEBHOOK_URLS)
 ALERT_OPEN_AFTER_MIN = env.number("ALERT_OPEN_AFTER_MIN", 5, least=0, most=1_440)
 ALERT_CLOSE_AFTER_MIN = env.number("ALERT_CLOSE_AFTER_MIN", 10, least=0, most=1_440)
+ALERT_REMIND_AFTER_H = env.number("ALERT_REMIND_AFTER_H", 4, least=0, most=720)
 ALERT_MIN_COUNT = env.number("ALERT_MIN_COUNT", 20)
 ALERT_SLOW_MS = env.number("ALERT_SLOW_MS", min(2_500, max(1, round(800 * SEARCH_DEADLINE_S))), most=2_500)
 ALERT_DEGRADED_PERCENT = env.number("ALERT_DEGRADED_PERCENT", 10.0, least=0.1, most=100)

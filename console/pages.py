@@ -91,6 +91,7 @@ _SIDEBAR = {
     "Operators": [
         _list("Users", "person", "auth.user", "auditor", "staff operators accounts"),
         _list("Roles", "shield_person", "auth.group", "auditor", "permissions groups"),
+        _list("Alert recipients", "contact_mail", "monitoring.alertrecipient", "auditor", "e-mail addresses on call"),
         _list("History", "history", "admin.logentry", "auditor", "audit log changes"),
     ],
 }
@@ -128,7 +129,7 @@ _ACTIONS = {
         *(f"phonebook.{action}_contact" for action in ("change", "delete")),
         *(f"phonebook.{action}_complaintday" for action in ("add", "change", "delete")),
         *("accounts.give_any_credits", "monitoring.change_notice"),
-        *("monitoring.check_source", "monitoring.pause_source"),
+        *("monitoring.check_source", "monitoring.pause_source", "monitoring.handle_incident"),
     ),
     "operator auditor": ("accounts.export_creditentry",),
 }

@@ -104,5 +104,6 @@ def _needed_schema() -> frozenset[str]:
             needed |= set(getattr(model, "TRIGGERS", {}).get(db.VENDOR, ()))
             if db.VENDOR == "postgresql":
                 unique = (each for each in meta.constraints if isinstance(each, UniqueConstraint))
-                needed |= {each.name for each in unique if each.condition is None}
+                # Django makes an index of the others.
+                needed |= {each.name for each in unique if each.fields and each.condition is None}
     return frozenset(needed)

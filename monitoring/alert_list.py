@@ -1,10 +1,13 @@
-"""The open alerts as the dashboard lists them: critical ones first, and those about tokens grouped by kind."""
+"""The open alerts as the dashboard lists them: acknowledged ones last, critical ones first, and those about tokens
+grouped by kind."""
 
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitoring import incidents
+from django.utils import timezone
+
+from monitoring import incidents, mutes
 from monitoring.models import Incident
 
 #: Kind of an incident about a token → what several such tokens do.
@@ -29,18 +32,25 @@ class Alert:
     def since(self) -> datetime | None:
         return min(each.opened_at for each in self.incidents if each.opened_at)
 
+    @property
+    def acknowledged(self) -> bool:
+        return all(each.acknowledged_at for each in self.incidents)
+
 
 def open_alerts() -> list[Alert]:
-    """Critical ones, then others, then those about tokens; of each, the newest first. One statement."""
+    """Critical ones, then others, then those about tokens, and in the same order those that are acknowledged; of each,
+    the newest first. Two statements."""
     tokens: dict[str, list[Incident]] = defaultdict(list)
     others = []
-    for incident in incidents.open_incidents()[:MAX_READ]:
+    found = list(incidents.open_incidents()[:MAX_READ])
+    mutes.mark(found, timezone.now())
+    for incident in found:
         if incident.kind in _TOKENS:
             tokens[incident.kind].append(incident)
         else:
-            others.append(Alert(incident.title, [incident], incident.kind in incidents.CRITICAL))
-    others.sort(key=lambda each: not each.critical)
-    return others + [_group(kind, tokens[kind]) for kind in _TOKENS if kind in tokens]
+            others.append(Alert(incident.title, [incident], incident.severity == "critical"))
+    alerts = others + [_group(kind, tokens[kind]) for kind in _TOKENS if kind in tokens]
+    return sorted(alerts, key=lambda each: (each.acknowledged, not each.critical))
 
 
 def _group(kind: str, found: list[Incident]) -> Alert:

@@ -1,4 +1,5 @@
-"""Incidents: conditions that need an operator. Each is reported once when it begins and once when it ends.
+"""Incidents: conditions that need an operator. Each is reported once when it begins and once when it ends; of critical
+ones that nobody acknowledges, reminders are sent.
 
 A checker passes the conditions that it sees now to `report`, as often as it likes. Two may do so at the same time, on
 two hosts: each change of an incident is a guarded UPDATE, and the transaction in which it changed the row writes the
@@ -22,13 +23,11 @@ from django.utils import timezone
 
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
-from monitoring import notices
+from monitoring import alert_recipients, mutes, notices
 from monitoring.models import Incident, Notice
 
 #: A condition that has not opened an incident begins anew if nobody has checked for so long.
 MAX_GAP = timedelta(minutes=15)
-#: Kinds of incidents in which searches fail or lack answers, or money is wrong. They are shown before all others.
-CRITICAL = frozenset({"searches.failing", "source.failing", "redis.unavailable", "audit.failed"})
 _kind = attrgetter("kind")
 
 
@@ -100,6 +99,20 @@ def open_incidents() -> QuerySet[Incident]:
     return current().filter(opened_at__isnull=False).order_by("-opened_at", "-pk")
 
 
+def acknowledge(*, incident: Incident, by: str, note: str = "") -> None:
+    """Record who looks after an open incident. Raises ValueError if it has ended or is acknowledged already."""
+    values = {"acknowledged_at": timezone.now(), "acknowledged_by": by, "acknowledgement": note}
+    if not open_incidents().filter(pk=incident.pk, acknowledged_at=None).update(**values):
+        raise ValueError("This alert has ended, or is acknowledged already.")
+
+
+def withdraw_acknowledgement(incident: Incident) -> None:
+    """Raises ValueError if the incident has ended or is not acknowledged."""
+    acknowledged = open_incidents().filter(pk=incident.pk, acknowledged_at__isnull=False)
+    if not acknowledged.update(acknowledged_at=None, acknowledged_by="", acknowledgement=""):
+        raise ValueError("This alert has ended, or is not acknowledged.")
+
+
 def _begin(condition: Condition, now: datetime) -> Incident:
     """A new incident that has not opened yet, or the one that another checker has just created."""
     times = {"first_seen_at": now, "last_seen_at": now}
@@ -128,11 +141,37 @@ def _continue(incident: Incident, condition: Condition, open_after: timedelta, n
 def _open(found: list[Incident], now: datetime) -> int:
     """Open those that no other checker has opened; returns how many. `found`: of one kind, by subject, so that two
     checkers lock them in the same order."""
-    opened = [each for each in found if current().filter(pk=each.pk, opened_at=None).update(opened_at=now)]
-    for incident in opened:
-        incident.opened_at = now
-    _notify(Notice.Event.INCIDENT_OPENED, opened, now)
+    mutes.mark(found, now)
+    opened = []
+    for incident in found:
+        notified_at = None if incident.muted_until else now
+        if current().filter(pk=incident.pk, opened_at=None).update(opened_at=now, notified_at=notified_at):
+            incident.opened_at = now
+            opened.append(incident)
+    _notify(Notice.Event.INCIDENT_OPENED, [each for each in opened if not each.muted_until], now)
     return len(opened)
+
+
+def notify_later(now: datetime) -> None:
+    """Write notices about open incidents that are not muted: about the opening of those that were muted then, and
+    reminders of critical ones that nobody has acknowledged."""
+    due = {Notice.Event.INCIDENT_OPENED: Q(notified_at=None)}
+    if settings.ALERT_REMIND_AFTER_H:
+        before = now - timedelta(hours=settings.ALERT_REMIND_AFTER_H)
+        unhandled = Q(kind__in=Incident.CRITICAL, acknowledged_at=None)
+        due[Notice.Event.INCIDENT_REMINDER] = unhandled & Q(notified_at__lte=before)
+    for event, condition in due.items():
+        found = list(open_incidents().filter(condition).order_by("kind", "subject"))
+        mutes.mark(found, now)
+        for _, same_kind in groupby((each for each in found if not each.muted_until), _kind):
+            _notify_again(list(same_kind), event, condition, now)
+
+
+@transaction.atomic
+def _notify_again(found: list[Incident], event: str, condition: Q, now: datetime) -> None:
+    """Write the notices about those for which the condition still holds: no other checker has done so."""
+    due = [each for each in found if open_incidents().filter(condition, pk=each.pk).update(notified_at=now)]
+    _notify(event, due, now)
 
 
 def _line(text: str, length: int) -> str:
@@ -158,11 +197,15 @@ def _unchanged(incident: Incident) -> QuerySet[Incident]:
 
 @transaction.atomic
 def _close(found: list[Incident], now: datetime) -> int:
-    """As `_open`."""
+    """As `_open`. The end of an incident whose opening was not reported is not reported either."""
     closed = [each for each in found if _unchanged(each).update(closed_at=now)]
     for incident in closed:
         incident.closed_at = now
-    _notify(Notice.Event.INCIDENT_RESOLVED, closed, now)
+    mutes.mark(closed, now)
+    # Read after the UPDATE, which locks them: another checker may have reported their opening meanwhile.
+    reported = Incident.objects.filter(pk__in=[each.pk for each in closed], notified_at__isnull=False)
+    keys = set(reported.values_list("pk", flat=True))
+    _notify(Notice.Event.INCIDENT_RESOLVED, [each for each in closed if each.pk in keys and not each.muted_until], now)
     return len(closed)
 
 
@@ -173,8 +216,11 @@ def _notify(event: str, found: list[Incident], now: datetime) -> list[Notice]:
     saved = found[0] if found[0].pk else None
     data = _data(found[0])
     if len(found) > 1:
-        data = {"kind": found[0].kind, "count": len(found), "incidents": [_data(each) for each in found]}
-    return notices.write(event=event, data=data, at=now, emails=settings.ALERT_EMAILS, incident=saved)
+        common = {"kind": found[0].kind, "severity": found[0].severity}
+        data = {**common, "count": len(found), "incidents": [_data(each) for each in found]}
+    critical = found[0].severity == "critical" or event == Notice.Event.TEST
+    targets = alert_recipients.targets(critical=critical)
+    return notices.write(event=event, data=data, at=now, targets=targets, incident=saved)
 
 
 def _data(incident: Incident) -> dict[str, Any]:
@@ -182,7 +228,9 @@ def _data(incident: Incident) -> dict[str, Any]:
     path = reverse(f"admin:monitoring_incident_{page}", args=arguments)
     return {
         "id": incident.pk,
-        **model_to_dict(incident, ("kind", "subject", "title", "summary", "hint")),
+        "kind": incident.kind,
+        "severity": incident.severity,
+        **model_to_dict(incident, ("subject", "title", "summary", "hint")),
         "opened_at": iso(incident.opened_at) if incident.opened_at else None,
         "closed_at": iso(incident.closed_at) if incident.closed_at else None,
         "url": f"{settings.PUBLIC_URL}{path}" if settings.PUBLIC_URL else None,
@@ -192,9 +240,9 @@ def _data(incident: Incident) -> dict[str, Any]:
 def notices_about(incident: Incident) -> QuerySet[Notice]:
     """Its notices, and those that report it together with others of its kind: these refer to the first of them."""
     together = Incident.objects.filter(kind=incident.kind)
-    opened = Q(event=Notice.Event.INCIDENT_OPENED, incident__in=together.filter(opened_at=incident.opened_at))
-    resolved = Q(event=Notice.Event.INCIDENT_RESOLVED, incident__in=together.filter(closed_at=incident.closed_at))
-    return Notice.objects.filter(opened | resolved if incident.closed_at else opened)
+    return Notice.objects.filter(
+        incident__in=together, created_at__gte=incident.opened_at, payload__contains=f'"id": {incident.pk}, '
+    )
 
 
 def write_test_alert() -> list[Notice]:

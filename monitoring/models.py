@@ -4,14 +4,19 @@ from datetime import UTC, datetime
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Lower, Now
 from django.utils import timezone
 
 from accounts.models import ApiToken, CreditEntry
+from core import periods
 
 
 class Incident(models.Model):
     """A condition that needs an operator, such as a failing source: from `opened_at` to `closed_at`. Written only by
     monitoring.incidents. Holds no phone number; the texts name tokens and customers, so they are not logged."""
+
+    #: Kinds in which searches fail or lack answers, or money is wrong. They are shown before all others.
+    CRITICAL = frozenset({"searches.failing", "source.failing", "redis.unavailable", "audit.failed"})
 
     kind = models.CharField(max_length=32, help_text="Such as source.failing: docs/alerts.md lists them.")
     subject = models.CharField(max_length=200, blank=True, help_text="A source, the id of a token, a data set, ...")
@@ -22,9 +27,19 @@ class Incident(models.Model):
     last_seen_at = models.DateTimeField()
     opened_at = models.DateTimeField(null=True, help_text="Empty: the condition has not lasted long enough yet.")
     closed_at = models.DateTimeField(null=True)
+    # The database's default is for rows of the version before: all of them were reported.
+    notified_at = models.DateTimeField(
+        null=True,
+        db_default=Now(),
+        help_text="When it was reported as open, or last reminded of; empty: not yet, because it was muted.",
+    )
+    acknowledged_at = models.DateTimeField(null=True)
+    acknowledged_by = models.CharField(max_length=150, default="", db_default="", help_text="A user name.")
+    acknowledgement = models.CharField(max_length=200, default="", db_default="", help_text="The user's note.")
 
     class Meta:
         default_permissions = ("view",)
+        permissions = (("handle_incident", "Can acknowledge and mute alerts"),)
         verbose_name = "alert"
         constraints = [
             models.UniqueConstraint(
@@ -32,8 +47,67 @@ class Incident(models.Model):
             )
         ]
 
+    #: Until when its notices are muted; None if they are not. Set by monitoring.mutes.mark.
+    muted_until: datetime | None = None
+
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def severity(self) -> str:
+        return "critical" if self.kind in self.CRITICAL else "warning"
+
+    @property
+    def handling(self) -> str:
+        """Who has acknowledged it, and until when it is muted while it is open; empty if neither."""
+        texts = [f"acknowledged by {self.acknowledged_by}"] if self.acknowledged_at else []
+        if self.muted_until and not self.closed_at:
+            texts.append(f"muted until {periods.shown(self.muted_until)}")
+        return ", ".join(texts)
+
+
+class AlertMute(models.Model):
+    """No notices are written about alerts of this kind and subject until `until`. Only monitoring.mutes writes here."""
+
+    kind = models.CharField(max_length=32)
+    subject = models.CharField(max_length=200, blank=True, help_text="Empty: all alerts of the kind.")
+    until = models.DateTimeField()
+    created_by = models.CharField(max_length=150, help_text="A user name.")
+    created_at = models.DateTimeField()
+    note = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        default_permissions = ()  # the page of alerts shows them
+        constraints = [models.UniqueConstraint(fields=["kind", "subject"], name="alertmute_kind_subject")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.subject or 'all'}"
+
+
+class AlertRecipient(models.Model):
+    """An address that gets alerts, in addition to those of the settings."""
+
+    class Severities(models.TextChoices):
+        ALL = "all", "all alerts"
+        CRITICAL = "critical", "critical alerts only"
+
+    email = models.EmailField("e-mail address")
+    severities = models.CharField("gets", max_length=8, choices=Severities, default=Severities.ALL)
+    is_active = models.BooleanField("active", default=True, help_text="Turn off to send nothing for a while.")
+    note = models.CharField(max_length=200, blank=True, help_text="Such as whose address it is.")
+
+    class Meta:
+        verbose_name = "alert recipient"
+        constraints = [
+            models.UniqueConstraint(
+                Lower("email"),
+                name="alertrecipient_email",
+                violation_error_message="This address is an alert recipient already.",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.email
 
 
 class Notice(models.Model):
@@ -48,6 +122,7 @@ class Notice(models.Model):
     class Event(models.TextChoices):
         BALANCE_LOW = "balance.low", "Low balance"
         INCIDENT_OPENED = "incident.opened", "Alert opened"
+        INCIDENT_REMINDER = "incident.reminder", "Alert still open"
         INCIDENT_RESOLVED = "incident.resolved", "Alert resolved"
         TEST = "alert.test", "Test alert"
 

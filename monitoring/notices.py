@@ -23,7 +23,7 @@ from accounts.models import ApiToken, CustomerContact
 from core import mail, webhooks
 from core.periods import iso
 from core.retention import delete_in_batches, oldest_kept
-from monitoring import customer_notices
+from monitoring import alert_emails, alert_recipients, customer_notices
 from monitoring.models import Incident, Notice
 
 log = logging.getLogger(__name__)
@@ -36,8 +36,6 @@ _REFUSALS = (SMTPDataError, SMTPRecipientsRefused, SMTPSenderRefused)
 #: The `outcome` while a sender has claimed it; for CLAIM at most, if that sender dies.
 SENDING = "being sent"
 GIVEN_UP = "given up"
-#: Alerts that an e-mail about several names.
-MAX_LISTED = 20
 #: Failed notices, without those that are being sent.
 FAILED = Q(sent_at=None) & (Q(outcome=GIVEN_UP) | Q(outcome__startswith="failed"))
 
@@ -47,13 +45,11 @@ def write(
     event: str,
     data: dict[str, Any],
     at: datetime,
-    emails: Iterable[str] = (),
+    targets: Iterable[tuple[str, str]],
     incident: Incident | None = None,
 ) -> list[Notice]:
-    """Write a notice to each of `emails` and of ALERT_WEBHOOK_URLS, due now. Call it in the transaction of what it is
+    """Write a notice to each of `targets` (alert_recipients), due now. Call it in the transaction of what it is
     about."""
-    targets = [(Notice.Channel.EMAIL, address) for address in emails]
-    targets += [(Notice.Channel.WEBHOOK, webhooks.label(url)) for url in settings.ALERT_WEBHOOK_URLS]
     message_type = event.replace("incident.", "incidents.") if "incidents" in data else event
     payload = json.dumps({"type": message_type, "timestamp": iso(at), "data": data}, ensure_ascii=False)
     common: Any = {"event": event, "payload": payload, "incident": incident, "created_at": at, "due_at": at}
@@ -111,7 +107,8 @@ def _write_low_balance_webhooks() -> None:
         with transaction.atomic():
             if emails.filter(pk=email.pk).update(has_webhooks=True):  # else another sender has written them
                 data = {"token_id": email.token_id, "balance": email.balance, "threshold": email.threshold}
-                write(event=Notice.Event.BALANCE_LOW, data=data, at=email.created_at)
+                targets = alert_recipients.webhook_targets()
+                write(event=Notice.Event.BALANCE_LOW, data=data, at=email.created_at, targets=targets)
                 customer_notices.write_webhook(email)
 
 
@@ -149,18 +146,16 @@ def _deliver(notice: Notice) -> bool:
             return False
         mail.send_email(message(token, notice, to))
         return True
-    if notice.event == Notice.Event.INCIDENT_OPENED and not _leave_out_ended(notice):
+    if notice.event in (Notice.Event.INCIDENT_OPENED, Notice.Event.INCIDENT_REMINDER) and not _leave_out_ended(notice):
+        return False
+    warning = json.loads(notice.payload)["data"].get("severity") == "warning" and notice.event != Notice.Event.TEST
+    if (notice.channel, notice.target) not in alert_recipients.targets(critical=not warning):
         return False
     if notice.channel == Notice.Channel.EMAIL:
-        if notice.target not in settings.ALERT_EMAILS:
-            return False
-        mail.send_email(alert_message(notice))
+        mail.send_email(alert_emails.message(notice))
         return True
-    urls = {webhooks.label(url): url for url in settings.ALERT_WEBHOOK_URLS}
-    if notice.target not in urls:
-        return False
     webhooks.post(
-        url=urls[notice.target],
+        url=next(url for url in settings.ALERT_WEBHOOK_URLS if webhooks.label(url) == notice.target),
         secrets=settings.ALERT_WEBHOOK_SECRETS,
         message_id=notice.message_id,
         timestamp=int(timezone.now().timestamp()),
@@ -170,13 +165,17 @@ def _deliver(notice: Notice) -> bool:
 
 
 def _leave_out_ended(notice: Notice) -> bool:
-    """Take incidents that have ended out of the payload of their opening; False if none is left. Only the notice of an
-    incident's end is sent then: the other must not arrive after it."""
+    """Take incidents that have ended out of the payload of their opening or of a reminder, and acknowledged ones out of
+    that of a reminder; False if none is left. Only the notice of an incident's end is sent then: the other must not
+    arrive after it."""
     payload = json.loads(notice.payload)
     data = payload["data"]
     found = data.get("incidents", [data])
     ids = [each["id"] for each in found]
-    ended = set(Incident.objects.filter(pk__in=ids, closed_at__isnull=False).values_list("pk", flat=True))
+    over = Q(closed_at__isnull=False)
+    if notice.event == Notice.Event.INCIDENT_REMINDER:
+        over |= Q(acknowledged_at__isnull=False)
+    ended = set(Incident.objects.filter(over, pk__in=ids).values_list("pk", flat=True))
     left = [each for each in found if each["id"] not in ended]
     if ended and left:
         data.update(count=len(left), incidents=left)
@@ -224,32 +223,4 @@ def message(token: ApiToken, notice: Notice, to: list[str]) -> EmailMessage:
             "A search costs one credit; without any left, searches are refused with 403.\n"
         ),
         to=to,
-    )
-
-
-def alert_message(notice: Notice) -> EmailMessage:
-    """Plain text with what the payload says. No part of a payload has a line break."""
-    data = json.loads(notice.payload)["data"]
-    resolved = notice.event == Notice.Event.INCIDENT_RESOLVED
-    found = data.get("incidents", [data])
-    if len(found) == 1:
-        [alert] = found
-        title, paragraphs = alert["title"], [f"{alert['title']}.", alert["summary"], alert["hint"], alert["url"]]
-        ended = "This alert has ended."
-    else:
-        title = f"{len(found)} alerts: {data['kind']}"
-        listed = [f"- {each['title']}" for each in found[:MAX_LISTED]]
-        more = f"And {len(found) - MAX_LISTED} more." if len(found) > MAX_LISTED else ""
-        paragraphs = ["\n".join(listed), more]
-        ended = "These alerts have ended."
-        alert = {"opened_at": min(each["opened_at"] for each in found), "closed_at": found[0]["closed_at"]}
-    times = [
-        f"{what} {alert[key].replace('T', ' ').replace('Z', ' UTC')}"
-        for what, key in (("Since", "opened_at"), ("Until", "closed_at"))
-        if alert[key]
-    ]
-    return EmailMessage(
-        subject=f"[Caller ID] {'Resolved: ' if resolved else ''}{title}",
-        body="\n\n".join(filter(None, [ended if resolved else "", *paragraphs, "\n".join(times)])) + "\n",
-        to=[notice.target],
     )

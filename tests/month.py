@@ -334,7 +334,7 @@ class Month:
                             channel=channel,
                             target=target,
                             incident=incident,
-                            payload="{}",
+                            payload=json.dumps({"data": {"id": incident.pk, "kind": kind}}),
                             created_at=at,
                             sent_at=at + timedelta(seconds=9),
                             attempts=1,

@@ -1,9 +1,11 @@
 """The Alerts page: which conditions are open, which have ended, what was sent about each, and a test alert."""
 
-from typing import Any
+from datetime import timedelta
+from typing import Any, cast
 
-from django.conf import settings
+from django import forms
 from django.contrib import admin
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -12,21 +14,79 @@ from django.utils.functional import cached_property
 from django.utils.timesince import timesince
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
+from unfold.enums import ActionVariant
+from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
-from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, Unchanged, column, form_action
-from monitoring import incidents, task_runs
+from core import history, periods
+from core.admin import (
+    ConditionFilter,
+    IndexedChangeList,
+    LargeTableAdmin,
+    ReadOnlyAdmin,
+    Unchanged,
+    column,
+    form_action,
+)
+from core.bidi import isolated_title
+from monitoring import alert_recipients, incidents, mutes, task_runs
 from monitoring.admin.notices import notice_state
-from monitoring.models import Incident
+from monitoring.models import AlertMute, Incident
 
-#: Notices on the page of an alert: one for each address and webhook when it opens, and when it closes.
+#: Notices on the page of an alert, the newest first: one for each address and webhook when it opens, for each reminder,
+#: and when it closes.
 MAX_NOTICES = 200
-#: State → unfold's type of its label.
-STATE_LABELS = {"open": "danger", "resolved": "success"}
+#: State or severity → unfold's type of its label.
+LABELS = {
+    "open": "danger",
+    "acknowledged": "warning",
+    "resolved": "success",
+    "critical": "danger",
+    "warning": "warning",
+}
+MUTE_HOURS = (("1", "1 hour"), ("8", "8 hours"), ("24", "1 day"), ("168", "7 days"))
+VIEW, HANDLE = "monitoring.view_incident", "monitoring.handle_incident"
+OPEN_CRITICAL = Q(closed_at=None, kind__in=Incident.CRITICAL)
+
+
+class NoteForm(forms.Form):
+    note = forms.CharField(
+        max_length=200,
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Shown with the alert and in the History.",
+    )
+
+
+class MuteForm(NoteForm):
+    hours = forms.ChoiceField(label="Duration", choices=MUTE_HOURS, widget=UnfoldAdminSelectWidget)
+    all_of_kind = forms.BooleanField(
+        label="All alerts of this kind",
+        required=False,
+        widget=UnfoldBooleanWidget,
+        help_text="Otherwise only those about the same subject, such as one source or token.",
+    )
+    field_order = ("hours", "all_of_kind", "note")
+
+
+class EndMuteForm(forms.Form):
+    mute = forms.ModelChoiceField(AlertMute.objects.order_by("kind", "subject"), widget=UnfoldAdminSelectWidget)
 
 
 class StateFilter(ConditionFilter):
     title = parameter_name = "state"
-    conditions = {"open": ("open", Q(closed_at=None)), "resolved": ("resolved", Q(closed_at__isnull=False))}
+    conditions = {
+        "open": ("open", Q(closed_at=None)),
+        "acknowledged": ("acknowledged", Q(closed_at=None, acknowledged_at__isnull=False)),
+        "resolved": ("resolved", Q(closed_at__isnull=False)),
+    }
+
+
+class SeverityFilter(ConditionFilter):
+    title = parameter_name = "severity"
+    conditions = {
+        "critical": ("critical", Q(kind__in=Incident.CRITICAL)),
+        "warning": ("warning", ~Q(kind__in=Incident.CRITICAL)),
+    }
 
 
 class KindFilter(ConditionFilter):
@@ -53,27 +113,49 @@ def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | 
 
 
 def checked() -> dict[str, Any]:
-    """Whether alerts are on, and when their conditions were last checked. One statement."""
+    """Whether alerts are on, and when their conditions were last checked. Two statements at most."""
     at = task_runs.succeeded_at(task_runs.ALERTS)
     return {
-        "alerts_on": settings.ALERTS,
+        "alerts_on": alert_recipients.alerts_are_on(),
         "alerts_checked_at": at,
         "alerts_overdue": task_runs.alerts_are_overdue(at, timezone.now()),
     }
 
 
+class CriticalFirst(IndexedChangeList):
+    """Lists open critical alerts before all others: they are few, and the others are read by their index."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        critical = list(self.queryset.filter(OPEN_CRITICAL))
+        start = (self.page_num - 1) * self.list_per_page
+        end = min(start + self.list_per_page, self.result_count)
+        first, last = (max(0, at - len(critical)) for at in (start, end))
+        self.result_list = [*critical[start:end], *self.queryset.exclude(OPEN_CRITICAL)[first:last]]
+        mutes.mark(self.result_list, timezone.now())
+
+
 @admin.register(Incident)
 class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
-    list_display = ("alert", "state", "since", "duration", "summary")
+    list_display = ("alert", "severity_label", "state", "handled", "since", "duration", "summary")
+    changelist_class, list_max_show_all = CriticalFirst, 0
     list_before_template = "admin/monitoring/incident/checked.html"
-    list_filter = (StateFilter, KindFilter)
-    lookups_allowed = ("state", "kind")
-    actions_list = ("send_test",)
+    list_filter = (StateFilter, SeverityFilter, KindFilter)
+    lookups_allowed = ("state", "severity", "kind")
+    actions_list = ("send_test", "end_mute")
+    actions_detail = ("acknowledge", "withdraw_acknowledgement", "mute")
     ordering = ("-pk",)
     sortable_by = ()
-    fields = ("kind_name", "state", "summary", "what_to_do", "since", "until")
+    fields = (
+        *("alert", "kind_name", "severity_label", "state", "acknowledged", "muted"),
+        *("summary", "what_to_do", "since", "until"),
+    )
 
-    alert = column(lambda incident: incident.title, "alert")
+    alert = column(lambda incident: isolated_title(incident.title), "alert")
+    handled = column(lambda incident: incident.handling or "-", "handled")
+    muted = column(
+        lambda incident: f"until {periods.shown(incident.muted_until)}" if incident.muted_until else "-", "muted"
+    )
     kind_name = column(lambda incident: incident.kind, "kind")
     what_to_do = column(lambda incident: incident.hint or "-", "what to do")
     since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
@@ -81,9 +163,20 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         lambda incident: f"{incident.closed_at:%Y-%m-%d %H:%M}" if incident.closed_at else "-", "until (UTC)"
     )
 
-    @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
+    @display(description="severity", label=LABELS)  # type: ignore[untyped-decorator]
+    def severity_label(self, incident: Incident) -> str:
+        return incident.severity
+
+    @display(description="state", label=LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
     def state(self, incident: Incident) -> str:
-        return "resolved" if incident.closed_at else "open"
+        return "resolved" if incident.closed_at else "acknowledged" if incident.acknowledged_at else "open"
+
+    @admin.display(description="acknowledged")
+    def acknowledged(self, incident: Incident) -> str:
+        if incident.acknowledged_at is None:
+            return "-"
+        note = f": {incident.acknowledgement}" if incident.acknowledgement else ""
+        return f"by {incident.acknowledged_by} at {periods.shown(incident.acknowledged_at)}{note}"
 
     @admin.display(description="duration")
     def duration(self, incident: Incident) -> str:
@@ -95,14 +188,18 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         return super().get_queryset(request).filter(opened_at__isnull=False)
 
     def get_actions_list(self, request: HttpRequest) -> list[UnfoldAction]:
-        return super().get_actions_list(request) if settings.ALERTS else []
+        """The list has a link for each mute instead of a button to end one."""
+        permitted = super().get_actions_list(request) if alert_recipients.alerts_are_on() else []
+        return [each for each in permitted if each.path != "end-mute"]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        return super().changelist_view(request, {**checked(), **(extra_context or {})})
+        context = {"mutes": mutes.active(timezone.now()), "can_end_mutes": request.user.has_perm(HANDLE)}
+        return super().changelist_view(request, {**checked(), **context, **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
+        mutes.mark([obj], timezone.now())
         can_view_notices = request.user.has_perm("monitoring.view_notice")
-        notices = incidents.notices_about(obj).order_by("pk")[:MAX_NOTICES] if can_view_notices else []
+        notices = incidents.notices_about(obj).order_by("-pk")[:MAX_NOTICES] if can_view_notices else []
         return {
             "title": obj.title,
             "related": related_page(request, obj),
@@ -110,14 +207,73 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
             "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
         }
 
+    def offers(self, request: HttpRequest, url_path: str, obj: Incident) -> bool:
+        if url_path == "mute":
+            return True
+        return obj.closed_at is None and (obj.acknowledged_at is None) == (url_path == "acknowledge")
+
+    @form_action(
+        "Acknowledge",
+        VIEW,
+        HANDLE,
+        form=NoteForm,
+        explanation="Shows others that you look after this alert, and stops its reminders.",
+        variant=ActionVariant.PRIMARY,
+    )
+    def acknowledge(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
+        incidents.acknowledge(incident=obj, by=request.user.get_username(), note=data["note"])
+        self.log_change(request, obj, f"Acknowledged. {data['note']}".strip())
+        return "Acknowledged."
+
+    @form_action("Withdraw acknowledgement", VIEW, HANDLE)
+    def withdraw_acknowledgement(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
+        incidents.withdraw_acknowledgement(obj)
+        self.log_change(request, obj, "Acknowledgement withdrawn.")
+        return "Acknowledgement withdrawn."
+
+    @form_action(
+        "Mute",
+        VIEW,
+        HANDLE,
+        form=MuteForm,
+        explanation=(
+            "Sends nothing about the alert for this time. If it opens meanwhile and is still open at the end, it is "
+            "reported then."
+        ),
+    )
+    def mute(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
+        until = timezone.now() + timedelta(hours=int(data["hours"]))
+        subject = "" if data["all_of_kind"] else obj.subject
+        mutes.mute(kind=obj.kind, subject=subject, until=until, by=request.user.get_username(), note=data["note"])
+        what = "Muted" if subject else f"All alerts of the kind {obj.kind} are muted"
+        result = f"{what} until {periods.shown(until)}."
+        self.log_change(request, obj, f"{result} {data['note']}".strip())
+        return result
+
+    def action_context(self, request: HttpRequest, url_path: str, obj: Incident | None) -> dict[str, Any]:
+        return {"initial": {"mute": request.GET.get("mute")}} if url_path == "end-mute" else {}
+
+    @form_action("End mute", VIEW, HANDLE, form=EndMuteForm)
+    def end_mute(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:
+        mute = data["mute"]
+        history.record(
+            action=history.Action.CHANGE,
+            message="Mute ended.",
+            model=Incident,
+            name=str(mute),
+            user=cast(User, request.user),
+        )
+        mute.delete()
+        return f"Mute ended: {mute}."
+
     @form_action(
         "Send test alert",
-        "monitoring.view_incident",
+        VIEW,
         "monitoring.change_notice",
         explanation="Queues a test alert for each address and webhook that gets alerts.",
     )
     def send_test(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:
-        if not settings.ALERTS:
+        if not alert_recipients.alerts_are_on():
             return Unchanged("Alerts are off.")
         for notice in incidents.write_test_alert():
             self.log_addition(request, notice, "Test alert queued.")

@@ -13,6 +13,7 @@ from django.utils.html import format_html
 
 from accounts.admin.base import TokenRowsAdmin
 from core.admin import change_link, column
+from core.bidi import isolated_title
 from monitoring import notices
 from monitoring.models import Notice
 
@@ -59,12 +60,13 @@ class NoticeAdmin(TokenRowsAdmin):
         if notice.event == Notice.Event.BALANCE_LOW:
             token = notice.token or f"API token #{json.loads(notice.payload)['data']['token_id']}"
             return f"Low balance: {token}"
-        what = "resolved" if notice.event == Notice.Event.INCIDENT_RESOLVED else "opened"
+        what = notice.event.partition(".")[2]
         if notice.incident is None:
             return notice.get_event_display()
         others = json.loads(notice.payload).get("data", {}).get("count", 1) - 1
         title = f"{notice.incident.title} and {others:,} more" if others else notice.incident.title
-        return change_link("monitoring_incident", notice.incident.pk, f"{title} ({what})")
+        text = format_html("{} ({})", isolated_title(title), what)
+        return change_link("monitoring_incident", notice.incident.pk, text)
 
     @admin.display(description="message")
     def content(self, notice: Notice) -> str:

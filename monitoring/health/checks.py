@@ -105,5 +105,6 @@ def for_alerts() -> tuple[int, int]:
             failed.update(check.kinds)
     kinds = {kind: check.is_delayed for check in checked for kind in check.kinds if kind not in failed}
     changed = incidents.report(conditions=[each for each in conditions if each.kind in kinds], kinds=kinds, now=now)
+    incidents.notify_later(now)
     task_runs.record(task_runs.ALERTS, succeeded=not failed)
     return changed

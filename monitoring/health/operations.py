@@ -12,7 +12,7 @@ from accounts import audit, request_statistics
 from accounts.models import ApiToken
 from accounts.request_statistics import DEGRADED, NEW_ANSWERS
 from core import periods
-from monitoring import incidents, notices, task_runs
+from monitoring import alert_recipients, incidents, notices, task_runs
 from monitoring.health.base import STAYS_OPEN, Findings, Request, check, problem
 from monitoring.incidents import Condition, Severity
 from monitoring.models import Notice
@@ -203,11 +203,12 @@ def _maintenance(request: Request) -> Findings:
 
 @check("Notices")
 def _notices(request: Request) -> Findings:
-    if not (settings.LOW_BALANCE_NOTICES or settings.ALERTS):
-        yield "Off (LOW_BALANCE_NOTICES, ALERT_EMAILS, ALERT_WEBHOOK_URLS)."
+    alerts_on = alert_recipients.alerts_are_on()
+    if not (settings.LOW_BALANCE_NOTICES or alerts_on):
+        yield "Off (LOW_BALANCE_NOTICES, ALERT_EMAILS, ALERT_WEBHOOK_URLS, alert recipients of the console)."
         return
     checked_at = task_runs.succeeded_at(task_runs.ALERTS)
-    if settings.ALERTS and task_runs.alerts_are_overdue(checked_at, timezone.now()):
+    if alerts_on and task_runs.alerts_are_overdue(checked_at, timezone.now()):
         when = f"were last checked at {periods.shown(checked_at)}" if checked_at else "were never checked"
         yield problem(f"Alerts {when}", "Run manage.py send_notices every minute.")
     due = notices.pending()

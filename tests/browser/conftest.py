@@ -171,7 +171,8 @@ from django.utils import timezone
 from accounts import credits, customer_links, customer_webhooks, tokens
 from accounts.models import ApiToken, CreditEntry, Customer, TokenDay
 from lookup.models import SourceCheck, SourcePause
-from monitoring.models import Incident, Notice, RequestLogEntry
+from monitoring import incidents, mutes
+from monitoring.models import AlertRecipient, Incident, Notice, RequestLogEntry
 from tests.month import fill
 now, made = timezone.now(), fill()
 name = "A customer whose name is as long as the field admits it, incorporated in 1987, of Springfield"
@@ -190,6 +191,11 @@ TokenDay.objects.bulk_create(
     TokenDay(token=test_token, day=(now - timedelta(days=back)).date(), outcome="test", count=3 + back % 9)
     for back in range(30)
 )
+incident = Incident.objects.get(pk=made["incident"])
+incidents.acknowledge(incident=incident, by="admin", note="The vendor has been called and mends it today.")
+until = now + timedelta(hours=8)
+mutes.mute(kind=incident.kind, subject="", until=until, by="admin", note="Maintenance of the vendor, as announced.")
+AlertRecipient.objects.create(email="the-team-that-is-on-call@operations.example.org", note="Rota of the week")
 SourcePause.objects.create(
     connector="geography", paused_by="admin", reason="The numbering plan has wrong places since the last upgrade."
 )

@@ -20,8 +20,8 @@ from accounts.models import IdempotencyRecord
 from core import write_buffer
 from core.retention import KEPT_DAYS
 from lookup.answers import NotFound, SourceCall
-from monitoring import source_statistics
-from monitoring.models import RequestLogEntry, Source
+from monitoring import mutes, source_statistics
+from monitoring.models import AlertMute, RequestLogEntry, Source
 from phonebook import cache_versions
 from phonebook.imports import complaints as complaint_imports
 from phonebook.models import CacheVersion, ComplaintDay
@@ -37,7 +37,7 @@ def prune() -> dict[str, Any]:
 
 NOTHING = dict.fromkeys(
     (
-        *("requests", "idempotency_records", "usage_rows", "notices", "alerts", "unknown_charges"),
+        *("requests", "idempotency_records", "usage_rows", "notices", "alerts", "alert_mutes", "unknown_charges"),
         *("complaint_days", "import_rows", "subjects", "cache_versions", "sessions"),
     ),
     0,
@@ -57,6 +57,9 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
     complaint(timezone.now().date() - timedelta(days=400))
     cache_versions.bump([NUMBER])
     CacheVersion.objects.update(changed_at=timezone.now() - cache_versions.KEPT - timedelta(hours=1))
+    for subject, hours in (("over", -1), ("going on", 1)):
+        until = timezone.now() + timedelta(hours=hours)
+        mutes.mute(kind="source.failing", subject=subject, until=until, by="olga")
     for key, hours in (("over", -1), ("going on", 1)):
         expires = timezone.now() + timedelta(hours=hours)
         Session.objects.create(session_key=key, session_data="", expire_date=expires)
@@ -66,6 +69,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         "usage_rows": 2,
         "notices": 0,
         "alerts": 0,
+        "alert_mutes": 1,
         "unknown_charges": 0,
         "complaint_days": 1,
         "import_rows": 0,
@@ -74,6 +78,7 @@ def test_prune_reports_how_many_rows_it_deleted(integrator: Integrator, monkeypa
         "sessions": 1,
     }
     assert Session.objects.get().session_key == "going on"
+    assert AlertMute.objects.get().subject == "going on"
     assert Source.objects.get().connector == "x"
     out = StringIO()
     call_command("prune", stdout=out)

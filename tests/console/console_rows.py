@@ -15,7 +15,7 @@ from accounts import customer_webhooks, customers, tokens
 from console.models import Invitation
 from lookup.models import SourcePause
 from monitoring import notices
-from monitoring.models import Incident, Notice, RequestLogEntry, Source
+from monitoring.models import AlertRecipient, Incident, Notice, RequestLogEntry, Source
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 from tests import awaited
 
@@ -61,6 +61,7 @@ def one_of_each() -> dict[str, Model]:
             last_seen_at=now,
             opened_at=now,
         ),
+        "monitoring.alertrecipient": AlertRecipient.objects.create(email="desk@example.org"),
         "monitoring.source": Source.objects.create(hour=now, connector="x", outcome="found", count=1),
         "monitoring.requestlogentry": request,
         "phonebook.numberrule": NumberRule.objects.create(number=NUMBER, name="Example Bakery"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -10,9 +11,12 @@ from django.db import transaction
 from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from accounts import customers, tokens
 from accounts.models import ApiToken, Customer
+from monitoring import mutes
+from monitoring.models import AlertMute, Incident
 from tests.console.console_rows import PAUSED, database, filled
 
 # "staff" can log in and has no role. Users who are not staff can open only the login page.
@@ -51,6 +55,15 @@ monitoring.notice send_selected_again  -       -       -        -        yes    
 
 monitoring.incident list               -       yes     -        yes      yes       yes      yes
 monitoring.incident send_test          -       -       -        -        yes       -        yes
+monitoring.incident acknowledge        -       -       -        -        yes       -        yes
+monitoring.incident mute               -       -       -        -        yes       -        yes
+monitoring.incident end_mute           -       -       -        -        yes       -        yes
+monitoring.incident withdraw_acknowledgement  -  -     -        -        yes       -        yes
+
+monitoring.alertrecipient list         -       -       -        -        -         yes      yes
+monitoring.alertrecipient add          -       -       -        -        -         -        yes
+monitoring.alertrecipient change       -       -       -        -        -         -        yes
+monitoring.alertrecipient delete       -       -       -        -        -         -        yes
 
 monitoring.source list                 -       yes     -        yes      yes       yes      yes
 monitoring.source check_now            -       -       -        -        yes       -        yes
@@ -125,6 +138,9 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.customer", "revoke_links"): {"confirmed": "on"},
     ("accounts.creditentry", "refund"): {"reason": "wrong name"},
     ("accounts.creditentry", "check_number"): {"number": "493023125042"},
+    ("monitoring.alertrecipient", "add"): {"email": "new@example.org"},
+    ("monitoring.alertrecipient", "change"): {"severities": "critical"},
+    ("monitoring.incident", "mute"): {"hours": "8"},
     ("monitoring.source", "test"): {"number": "+1 212 555 0100"},
     ("monitoring.source", "pause"): {"reason": "invoice"},
     ("monitoring.source", "resume"): {"reason": "paid"},
@@ -229,6 +245,12 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
         case "top_up" if model == "accounts.customer":
             token = tokens.issue(name="till", customer=Customer.objects.get(pk=row.pk), actor="boss").token
             yield from form(url(verb, str(row.pk)), token=str(token.pk))
+        case "end_mute":
+            mutes.mute(kind="source.failing", subject="", until=timezone.now() + timedelta(hours=1), by="boss")
+            yield from form(url(verb), mute=str(AlertMute.objects.get().pk))
+        case "withdraw_acknowledgement":
+            Incident.objects.filter(pk=row.pk).update(acknowledged_at=timezone.now())
+            yield from form(url(verb, str(row.pk)))
         case "move_credits":
             owner = customers.create(name="Corner Shop")
             ApiToken.objects.filter(pk=row.pk).update(customer=owner)

@@ -33,9 +33,9 @@ RUNNING_OUT_URL = f"{URL}running-out/"
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 #: For a superuser: session, user, TOTP device; the last hour's requests, the incidents of sources, the sources' state
 #: (4); then search hours, sources with their pauses, credit days, unknown charges, sales (2), outstanding, open
-#: alerts and their last check; and for health the tables, the migrations, the schema, and on PostgreSQL
+#: alerts, mutes and their last check; and for health the tables, the migrations, the schema, and on PostgreSQL
 #: replication and its log's settings. The sources' state is read once.
-STATEMENTS = 3 + 6 + 13 + 2 * (connection.vendor == "postgresql")
+STATEMENTS = 3 + 6 + 14 + 2 * (connection.vendor == "postgresql")
 
 
 @pytest.fixture
@@ -351,7 +351,7 @@ SEEN = {"first_seen_at": NOW, "last_seen_at": NOW}
 
 
 def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: Any) -> None:
-    settings.ALERTS = True
+    settings.ALERT_EMAILS = ["ops@example.org"]
     task_runs.record(task_runs.ALERTS, succeeded=True)
     assert 'aria-label="Open alerts"' not in admin_client.get(URL).text
     values = {"kind": "source.failing", "hint": "Check the key.", **SEEN}
@@ -394,5 +394,5 @@ def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, s
     assert "Alerts are off." in admin_client.get(URL).text
     Incident.objects.create(kind="source.failing", subject="twilio", title="Failing", opened_at=NOW, **SEEN)
     assert "Alerts are off, so these are out of date." in admin_client.get(URL).text
-    settings.ALERTS = True
+    settings.ALERT_EMAILS = ["ops@example.org"]
     assert "Alerts are not checked: run send_notices every minute." in admin_client.get(URL).text

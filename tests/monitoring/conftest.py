@@ -12,7 +12,6 @@ from tests.upstream import Upstream, raw
 def by_webhook(settings: Any, vendor: Callable[..., Upstream]) -> Upstream:
     """A receiver of alerts, which are on."""
     server = vendor(raw(b"", 204))
-    settings.ALERTS = True
     settings.ALERT_WEBHOOK_URLS = [f"{server.url}/services/path-is-secret"]
     settings.ALERT_WEBHOOK_SECRETS = ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]
     return server

@@ -20,7 +20,7 @@ KINDS = {"source.failing": False, "source.slow": False}
 
 @pytest.fixture(autouse=True)
 def by_email(settings: Any) -> None:
-    settings.ALERTS, settings.ALERT_EMAILS = True, ["ops@example.org"]
+    settings.ALERT_EMAILS = ["ops@example.org"]
 
 
 def report(count: int, *, kind: str = "source.failing") -> tuple[int, int]:
@@ -29,14 +29,15 @@ def report(count: int, *, kind: str = "source.failing") -> tuple[int, int]:
 
 
 def text(mailbox: Mailbox, index: int = -1) -> str:
-    return str(mailbox.messages[index].get_content()).replace("\r\n", "\n")
+    """The plain text."""
+    return str(mailbox.messages[index].get_body(("plain",)).get_content()).replace("\r\n", "\n")  # type: ignore[union-attr]
 
 
 def test_many_alerts_of_a_kind_make_one_message(mailbox: Mailbox) -> None:
     assert report(42) == (42, 0)
     assert list(notices.send_due()) == ["sent"]
     assert mailbox.messages[0]["Subject"] == "[Caller ID] 42 alerts: source.failing"
-    assert "- Source failing: s19\n\nAnd 22 more.\n\nSince " in text(mailbox)
+    assert "- Source failing: s19\n\nAnd 22 more.\n\nSeverity: critical\nSince " in text(mailbox)
     assert report(0) == (0, 42)
     assert list(notices.send_due()) == ["sent"]
     assert mailbox.messages[1]["Subject"] == "[Caller ID] Resolved: 42 alerts: source.failing"
@@ -84,7 +85,7 @@ def test_notice_about_several_belongs_to_each_of_them() -> None:
 
 def test_pages_show_a_notice_about_several(admin_client: Client) -> None:
     report(3)
-    assert "Source failing: s00 and 2 more (opened)" in admin_client.get("/admin/monitoring/notice/").text
+    assert "Source failing: s00 and 2 more</bdi> (opened)" in admin_client.get("/admin/monitoring/notice/").text
     for incident in Incident.objects.all():
         assert "ops@example.org" in admin_client.get(f"/admin/monitoring/incident/{incident.pk}/change/").text
 

@@ -15,7 +15,7 @@ from accounts import audit, tokens
 from accounts.models import ApiToken, Customer, SearchHour
 from core.redis import RedisUnavailable
 from lookup.models import SourcePause
-from monitoring import clocks, notices, source_report, task_runs
+from monitoring import alert_emails, clocks, source_report, task_runs
 from monitoring.health import checks, operations
 from monitoring.health.base import CHECKS
 from monitoring.incidents import open_incidents
@@ -38,7 +38,7 @@ def _service_at_rest(clock: Clock, settings: Any) -> None:
     """At NOW. Only the local source Knows is configured."""
     clock.now = NOW
     configure(settings, "Knows")
-    settings.ALERTS, settings.REDIS_URL = True, ""
+    settings.ALERT_EMAILS, settings.REDIS_URL = ["ops@example.org"], ""
     for task in task_runs.OVERDUE:
         TaskRun.objects.create(name=task, succeeded_at=NOW)
 
@@ -237,7 +237,7 @@ def test_token_is_reported_before_it_runs_out_and_after(settings: Any, caplog: p
     checks.for_alerts()
     assert {(each.kind, each.subject) for each in open_incidents()} == {("token.running_out", str(token.pk))}
     assert re.fullmatch(r"It has 20 credits, and uses 1\d\.\d a day\. Customer: Harbour Clinic\.", only().summary)
-    subject = notices.alert_message(Notice.objects.get()).subject
+    subject = alert_emails.message(Notice.objects.get()).subject
     assert subject == f"[Caller ID] {only().title}" == "[Caller ID] Harbour reception runs out on 11 March"
     assert "Harbour" not in caplog.text
     ApiToken.objects.filter(pk=token.pk).update(credits=0)
@@ -381,7 +381,8 @@ def test_one_command_checks_and_sends(by_webhook: Upstream) -> None:
     assert [json.loads(body)["type"] for body in by_webhook.bodies] == ["incident.opened", "incident.resolved"]
 
 
-def test_test_alert_says_what_happened_to_it(by_webhook: Upstream) -> None:
+def test_test_alert_says_what_happened_to_it(by_webhook: Upstream, settings: Any) -> None:
+    settings.ALERT_EMAILS = []
     [row] = send("send_test_alert")["notices"]
     assert (row["channel"], row["outcome"]) == ("webhook", "sent")
     assert json.loads(by_webhook.bodies[0])["type"] == "alert.test"

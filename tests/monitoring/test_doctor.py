@@ -86,7 +86,7 @@ def test_notices_that_nobody_sends_are_a_problem(sound: Integrator, settings: An
 
 
 def test_alerts_that_nobody_checks_are_a_problem(sound: Integrator, settings: Any) -> None:
-    settings.ALERTS = True
+    settings.ALERT_EMAILS = ["ops@example.org"]
     assert problems()["Notices"].startswith("Alerts were never checked. Run manage.py send_notices")
     task_runs.record(task_runs.ALERTS, succeeded=True)
     assert problems() == {}

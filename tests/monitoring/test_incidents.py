@@ -53,7 +53,7 @@ def events() -> list[str]:
 
 @pytest.fixture
 def by_email(settings: Any) -> None:
-    settings.ALERTS, settings.ALERT_EMAILS = True, [OPS]
+    settings.ALERT_EMAILS = [OPS]
 
 
 def headers(server: Upstream, index: int = -1) -> dict[str, str]:
@@ -168,7 +168,8 @@ def test_prune_deletes_old_incidents_with_their_notices(by_email: None) -> None:
 
 
 def body(message: EmailMessage) -> str:
-    return str(message.get_content()).replace("\r\n", "\n")
+    """The plain text."""
+    return str(message.get_body(("plain",)).get_content()).replace("\r\n", "\n")  # type: ignore[union-attr]
 
 
 # --- E-mail ------------------------------------------------------------------------------------------------------
@@ -181,7 +182,7 @@ def test_emails_say_what_began_and_what_ended(mailbox: Mailbox, by_email: None) 
     assert sent() == ["sent"]
     opened, resolved = mailbox.messages
     assert (opened["To"], opened["Subject"]) == (OPS, "[Caller ID] Source failing: twilio")
-    text = "Source failing: twilio.\n\n3 of 9 lookups failed.\n\nCorrect it.\n\nSince "
+    text = "Source failing: twilio.\n\n3 of 9 lookups failed.\n\nCorrect it.\n\nSeverity: critical\nSince "
     assert body(opened).startswith(text)
     assert body(opened).endswith(" UTC\n")
     assert resolved["Subject"] == "[Caller ID] Resolved: Source failing: twilio"

@@ -9,7 +9,7 @@ from django.utils import timezone
 from accounts import idempotency, request_statistics, unknown_charges
 from core.commands import JSONCommand
 from core.retention import KEPT_DAYS
-from monitoring import incidents, notices, request_log, source_statistics, task_runs
+from monitoring import incidents, mutes, notices, request_log, source_statistics, task_runs
 from phonebook import cache_versions
 from phonebook.imports import batches, undo
 from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
@@ -21,8 +21,8 @@ class Command(JSONCommand):
         f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
         f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, what "
         f"is kept to undo imports after {batches.UNDO_DAYS} days, imports after {KEPT_DAYS} days, cache "
-        f"versions after {cache_versions.KEPT.days} days, and expired sessions. First refund searches that were "
-        "answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it daily from cron."
+        f"versions after {cache_versions.KEPT.days} days, and expired sessions and mutes. First refund searches that "
+        "were answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it daily from cron."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -34,6 +34,7 @@ class Command(JSONCommand):
             "usage_rows": source_statistics.prune() + request_statistics.prune(),
             "notices": notices.prune(),
             "alerts": incidents.prune(),
+            "alert_mutes": mutes.prune(),
             "unknown_charges": unknown_charges.prune(),
             "complaint_days": prune_complaints(),
             "import_rows": batches.prune(),

@@ -5,7 +5,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from core.commands import JSONCommand
-from monitoring import notices
+from monitoring import alert_recipients, notices
 from monitoring.health import checks
 
 
@@ -19,16 +19,17 @@ class Command(JSONCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not (settings.LOW_BALANCE_NOTICES or settings.ALERTS):
+        alerts_on = alert_recipients.alerts_are_on()
+        if not (settings.LOW_BALANCE_NOTICES or alerts_on):
             raise CommandError(
                 "Notices and alerts are off: set LOW_BALANCE_NOTICES=true, EMAIL_URL and EMAIL_FROM, or ALERT_EMAILS "
-                "or ALERT_WEBHOOK_URLS (docs/alerts.md)."
+                "or ALERT_WEBHOOK_URLS, or add an alert recipient in the console (docs/alerts.md)."
             )
-        opened, closed = checks.for_alerts() if settings.ALERTS else (0, 0)
+        opened, closed = checks.for_alerts() if alerts_on else (0, 0)
         results = Counter(notices.send_due())
         counts = {outcome: results[outcome] for outcome in ("sent", "not needed", "failed", "given up")}
         text = "{sent} sent, {not needed} no longer needed, {failed} failed and will be retried, {given up} given up."
-        if settings.ALERTS:
+        if alerts_on:
             text = f"Incidents: {opened} opened, {closed} resolved. Notices: {text}"
         result = {outcome.replace(" ", "_"): count for outcome, count in counts.items()}
         self.write_result(options, {**result, "opened": opened, "resolved": closed}, text.format(**counts))

@@ -1,22 +1,24 @@
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import CommandError
 
 from core.commands import JSONCommand
-from monitoring import incidents, notices
+from monitoring import alert_recipients, incidents, notices
 from monitoring.models import Notice
 
 
 class Command(JSONCommand):
     help = (
-        "Send a test alert to each of ALERT_EMAILS and ALERT_WEBHOOK_URLS, with whatever else is due, and say what "
+        "Send a test alert to everything that gets alerts, with whatever else is due, and say what "
         "happened to it. One that fails is retried by send_notices. Exits with an error unless all were accepted."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not settings.ALERTS:
-            raise CommandError("Alerts are off: set ALERT_EMAILS or ALERT_WEBHOOK_URLS (docs/alerts.md).")
+        if not alert_recipients.alerts_are_on():
+            raise CommandError(
+                "Alerts are off: set ALERT_EMAILS or ALERT_WEBHOOK_URLS, or add an alert recipient in the console "
+                "(docs/alerts.md)."
+            )
         written = [notice.pk for notice in incidents.write_test_alert()]
         for _ in notices.send_due():
             pass

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from accounts.models import ApiToken
 from monitoring import incidents, task_runs
+from monitoring.admin.incidents import IncidentAdmin
 from monitoring.incidents import Condition
 from monitoring.models import Incident, Notice, TaskRun
 from tests.accounts.admin.pages import history, query_count
@@ -23,7 +24,7 @@ Staff = Callable[..., Client]
 
 @pytest.fixture(autouse=True)
 def alerts_on(settings: Any) -> None:
-    settings.ALERTS, settings.ALERT_EMAILS = True, ["ops@example.org"]
+    settings.ALERT_EMAILS = ["ops@example.org"]
     settings.ALERT_WEBHOOK_URLS = ["https://hooks.example.org/path-is-secret"]
 
 
@@ -44,11 +45,32 @@ def test_list_is_filtered_by_state_and_kind(admin_client: Client) -> None:
     report("twilio", "trestle")
     report("trestle")
     report("ftc", kind="data.stale")
-    assert titles(admin_client)[0] == "ftc"
-    assert set(titles(admin_client)) == {"ftc", "twilio", "trestle"}
+    assert titles(admin_client) == ["trestle", "ftc", "twilio"]
     assert set(titles(admin_client, state="open")) == {"ftc", "trestle"}
     assert titles(admin_client, state="resolved") == ["twilio"]
     assert titles(admin_client, kind="data.stale") == ["ftc"]
+    assert titles(admin_client, severity="warning") == ["ftc"]
+    assert titles(admin_client, severity="critical") == ["trestle", "twilio"]
+
+
+def test_open_critical_alerts_are_first_on_every_page(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(IncidentAdmin, "list_per_page", 2)
+    report("ended")
+    for names in (["one"], ["one", "two"], ["one", "two", "three"]):
+        report(*names)
+    for subject in ("old", "new"):
+        report(subject, kind="data.stale")
+    pages = [titles(admin_client, p=str(number)) for number in (1, 2, 3)]
+    assert pages == [["three", "two"], ["one", "new"], ["old", "ended"]]
+    assert admin_client.get(f"{ALERTS}{Incident.objects.get(subject='one').pk}/change/").text.count("critical") == 1
+
+
+def test_titles_isolate_names_that_are_written_from_right_to_left(admin_client: Client) -> None:
+    name = "מרפאה ברחוב"
+    report(name)
+    title = f'<bdi dir="ltr">Source failing: {name}</bdi>'
+    for url in (ALERTS, f"{ALERTS}{Incident.objects.get().pk}/change/", NOTICES, "/admin/"):
+        assert title in admin_client.get(url).text, url
 
 
 def test_conditions_that_have_not_lasted_are_not_listed(admin_client: Client) -> None:
@@ -94,7 +116,7 @@ def test_notices_show_their_alert_and_message(admin_client: Client) -> None:
     report("twilio")
     listed = admin_client.get(NOTICES).text
     assert "ops@example.org" in listed
-    assert listed.count("Source failing: twilio (opened)") == 2
+    assert listed.count("Source failing: twilio</bdi> (opened)") == 2
     webhook = Notice.objects.get(channel="webhook")
     text = admin_client.get(f"{NOTICES}{webhook.pk}/change/").text
     assert "incident.opened" in text
@@ -115,7 +137,7 @@ def test_test_alert_is_queued_and_recorded(admin_client: Client) -> None:
 
 def test_test_alert_needs_alerts_and_the_permission(staff: Staff, admin_client: Client, settings: Any) -> None:
     assert staff("view_incident").post(f"{ALERTS}send-test/").status_code == 403
-    settings.ALERTS = False
+    settings.ALERT_EMAILS = settings.ALERT_WEBHOOK_URLS = []
     assert "Alerts are off." in admin_client.post(f"{ALERTS}send-test/", follow=True).text
     assert "send-test" not in admin_client.get(ALERTS).text
     assert Notice.objects.count() == 0
@@ -129,7 +151,7 @@ def test_list_says_when_nobody_checks(admin_client: Client, settings: Any) -> No
     assert "Alerts are not checked." not in text
     TaskRun.objects.update(succeeded_at=timezone.now() - task_runs.ALERTS_OVERDUE - timedelta(seconds=1))
     assert "Alerts are not checked." in admin_client.get(ALERTS).text
-    settings.ALERTS = False
+    settings.ALERT_EMAILS = settings.ALERT_WEBHOOK_URLS = []
     assert "Alerts are off." in admin_client.get(ALERTS).text
 
 

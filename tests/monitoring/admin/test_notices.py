@@ -71,7 +71,7 @@ def test_page_shows_the_token_and_the_last_failure(admin_client: Client, token: 
 
 @pytest.mark.parametrize("alerts", [False, True])
 def test_banner_shows_when_low_balance_notices_are_off(admin_client: Client, settings: Any, alerts: bool) -> None:
-    settings.ALERTS = alerts
+    settings.ALERT_EMAILS = ["ops@example.org"] if alerts else []
     assert "Low-balance notices are off" in admin_client.get(NOTICES).text
     settings.LOW_BALANCE_NOTICES = True
     assert "notices are off" not in admin_client.get(NOTICES).text

@@ -1,0 +1,27 @@
+"""The Alert recipients page: the addresses that get alerts beside those of the settings."""
+
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+
+from core.admin import LargeTableAdmin
+from monitoring import alert_recipients
+from monitoring.models import AlertRecipient
+
+
+@admin.register(AlertRecipient)
+class AlertRecipientAdmin(LargeTableAdmin):
+    list_display = ("email", "severities", "is_active", "note")
+    list_before_template = "admin/monitoring/alertrecipient/environment.html"
+    ordering = ("email",)
+    sortable_by = ()
+    fields = ("email", "severities", "is_active", "note")
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = {
+            "from_environment": [*settings.ALERT_EMAILS, *(label for _, label in alert_recipients.webhook_targets())],
+            "has_mail_server": settings.EMAIL_IS_CONFIGURED,
+        }
+        return super().changelist_view(request, {**context, **(extra_context or {})})

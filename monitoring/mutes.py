@@ -1,0 +1,33 @@
+"""Mutes: for a time, no notices are written about one condition, or about all of its kind. Incidents open and close as
+before."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from monitoring.models import AlertMute, Incident
+
+
+def active(now: datetime) -> QuerySet[AlertMute]:
+    return AlertMute.objects.filter(until__gt=now).order_by("kind", "subject")
+
+
+def mark(found: Iterable[Incident], now: datetime) -> None:
+    """Set `muted_until` of each. One statement."""
+    mutes = list(active(now))
+    for incident in found:
+        ends = [each.until for each in mutes if each.kind == incident.kind and each.subject in ("", incident.subject)]
+        incident.muted_until = max(ends, default=None)
+
+
+def mute(*, kind: str, subject: str, until: datetime, by: str, note: str = "") -> None:
+    """Mute the condition, or all of the kind if `subject` is empty; replaces an earlier mute of the same."""
+    values = {"until": until, "created_by": by, "created_at": timezone.now(), "note": note}
+    AlertMute.objects.update_or_create(kind=kind, subject=subject, defaults=values)
+
+
+def prune() -> int:
+    """Delete mutes that have ended; returns how many."""
+    return AlertMute.objects.filter(until__lte=timezone.now()).delete()[0]

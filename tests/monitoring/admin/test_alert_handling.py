@@ -1,0 +1,136 @@
+"""Operators acknowledge alerts, and mute them for a time."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from monitoring import incidents, mutes
+from monitoring.incidents import Condition
+from monitoring.models import AlertMute, Incident
+from tests.accounts.admin.pages import history
+from tests.console_pages import table, words
+
+pytestmark = pytest.mark.django_db
+
+ALERTS = "/admin/monitoring/incident/"
+Staff = Callable[..., Client]
+
+
+@pytest.fixture(autouse=True)
+def alerts_on(settings: Any) -> None:
+    settings.ALERT_EMAILS = ["ops@example.org"]
+
+
+@pytest.fixture
+def operator(staff: Staff) -> Client:
+    """The user `support`."""
+    return staff("view_incident", "handle_incident")
+
+
+def report(*subjects: str, kind: str = "source.failing") -> None:
+    conditions = [Condition(kind, name, f"Source failing: {name}", "It fails.") for name in subjects]
+    incidents.report(conditions=conditions, kinds={kind: False}, now=timezone.now())
+
+
+def opened(subject: str = "twilio", **options: Any) -> Incident:
+    report(subject, **options)
+    return Incident.objects.get(subject=subject)
+
+
+def url(incident: Incident, page: str = "change") -> str:
+    return f"{ALERTS}{incident.pk}/{page}/"
+
+
+def post(client: Client, incident: Incident, page: str, **data: str) -> str:
+    """The words of the page that follows."""
+    return words(client.post(url(incident, page), data, follow=True).text)
+
+
+# --- Acknowledge -------------------------------------------------------------------------------------------------
+
+
+def test_acknowledged_alert_names_who_looks_after_it(operator: Client) -> None:
+    incident = opened()
+    text = post(operator, incident, "acknowledge", note="Called the vendor.")
+    assert re.search(r"by support at 20\S+ \S+ UTC: Called the vendor\.", text)
+    listed = words(operator.get(ALERTS, {"state": "acknowledged"}).text)
+    assert "acknowledged by support" in listed
+    assert history() == [("support", "Acknowledged. Called the vendor.")]
+    assert "/acknowledge/" not in operator.get(url(incident)).text
+
+
+def test_acknowledgement_can_be_withdrawn(operator: Client) -> None:
+    incident = opened()
+    post(operator, incident, "acknowledge", note="Called the vendor.")
+    text = post(operator, incident, "withdraw-acknowledgement")
+    assert "Called the vendor." not in text
+    assert "/acknowledge/" in operator.get(url(incident)).text
+    assert history()[-1] == ("support", "Acknowledgement withdrawn.")
+    assert "is not acknowledged" in post(operator, incident, "withdraw-acknowledgement")
+
+
+def test_ended_or_acknowledged_alert_is_not_acknowledged_again(operator: Client, admin_client: Client) -> None:
+    incident = opened()
+    post(operator, incident, "acknowledge")
+    assert "is acknowledged already" in post(admin_client, incident, "acknowledge")
+    assert Incident.objects.get().acknowledged_by == "support"
+    Incident.objects.update(acknowledged_at=None, acknowledged_by="", closed_at=timezone.now())
+    assert "has ended" in post(operator, incident, "acknowledge")
+    assert "/acknowledge/" not in operator.get(url(incident)).text
+    assert Incident.objects.get().acknowledged_at is None
+
+
+def test_dashboard_lists_acknowledged_alerts_last(admin_client: Client) -> None:
+    report("ftc", kind="data.stale")
+    report("trestle", "twilio")
+    post(admin_client, Incident.objects.get(subject="twilio"), "acknowledge")
+    rows = [row[0] for row in table(admin_client.get("/admin/").text, "Open alerts")]
+    assert [re.findall(r"failing: (\w+)", row)[0] for row in rows] == ["trestle", "ftc", "twilio"]
+    assert ["Acknowledged by admin." in row for row in rows] == [False, False, True]
+
+
+# --- Mute --------------------------------------------------------------------------------------------------------
+
+
+def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
+    incident = opened()
+    text = post(operator, incident, "mute", hours="8", note="Maintenance of the vendor.")
+    until = f"{timezone.now() + timedelta(hours=8):%Y-%m-%d}"
+    assert f"Muted until {until}" in text
+    mute = AlertMute.objects.get()
+    assert (mute.kind, mute.subject, mute.created_by) == ("source.failing", "twilio", "support")
+    for page in (ALERTS, "/admin/"):
+        assert "uted until 20" in words(operator.get(page).text)
+    listed = words(operator.get(ALERTS).text)
+    assert re.search(r"source.failing: twilio, until \S+ \S+ UTC, by support : Maintenance of the vendor\.", listed)
+    end = f"{ALERTS}end-mute/?mute={mute.pk}"
+    assert end in operator.get(ALERTS).text
+    assert f'<option value="{mute.pk}" selected' in operator.get(end).text
+    assert "Mute ended: source.failing: twilio." in operator.post(end, {"mute": mute.pk}, follow=True).text
+    assert "uted until" not in words(operator.get(ALERTS).text)
+    assert [message for _, message in history()] == [
+        f"Muted until {mute.until:%Y-%m-%d %H:%M} UTC. Maintenance of the vendor.",
+        "Mute ended.",
+    ]
+
+
+def test_all_alerts_of_a_kind_can_be_muted(operator: Client) -> None:
+    incident = opened()
+    assert "All alerts of the kind source.failing are muted" in post(
+        operator, incident, "mute", hours="1", all_of_kind="on"
+    )
+    assert AlertMute.objects.get().subject == ""
+    assert "Select a valid choice" in post(operator, incident, "mute", hours="9999")
+    assert AlertMute.objects.count() == 1
+
+
+def test_viewers_see_mutes_and_cannot_end_them(staff: Staff) -> None:
+    mutes.mute(kind="source.failing", subject="twilio", until=timezone.now() + timedelta(hours=1), by="olga")
+    text = staff("view_incident").get(ALERTS).text
+    assert "source.failing: twilio, until" in text
+    assert "end-mute" not in text
