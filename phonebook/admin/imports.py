@@ -1,4 +1,4 @@
-"""The Imports page: which there were, what each did, and undoing one."""
+"""The Imports page: which there were, what each did, and undoing one. `uploads` imports a file."""
 
 from typing import Any
 
@@ -12,14 +12,18 @@ from unfold.enums import ActionVariant
 
 from core import numbers
 from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, column, form_action, require
+from phonebook.admin.uploads import INTERRUPTED, UploadAdmin, state_text
 from phonebook.imports import undo
 from phonebook.imports.staging import LockNotAvailable
+from phonebook.imports.uploads import WAITING
 from phonebook.models import ImportBatch
 
 #: A request cannot undo more rows in its time; a command can.
 MAX_ROWS = 10_000
 #: State → unfold's type of its label.
-STATE_LABELS = {"Done": "success", "Failed": "danger", "Undone": "warning", "Running": "info", "Being undone": "info"}
+STATE_LABELS = {"Done": "success", "Failed": "danger", "Undone": "warning", INTERRUPTED: "danger"} | dict.fromkeys(
+    ("Being uploaded", "Being checked", "Ready to import", "Running", "Being undone"), "info"
+)
 _COUNTS = ("added", "changed", "removed", "unchanged", "repeated")
 
 
@@ -71,7 +75,7 @@ class StateFilter(ConditionFilter):
 
 
 @admin.register(ImportBatch)
-class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
+class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     list_display = ("when", "user", "kind", "file", "state_label", "rows")
     list_filter = (KindFilter, StateFilter)
     lookups_allowed = ("kind", "state")
@@ -103,19 +107,21 @@ class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
 
     @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
     def state_label(self, batch: ImportBatch) -> str:
-        return batch.get_state_display()
+        return state_text(batch)
 
     def get_fields(self, request: HttpRequest, obj: ImportBatch | None = None) -> tuple[str, ...]:
         fields = ["when", "ended", "user", "kind", "file", "option_texts", "state_label", "rows", "undo_text"]
         if obj is not None:
             shown = {"failure": obj.error, "rejected": obj.counts.get("rejected"), "first_faults": obj.faults}
             fields += [name for name, value in shown.items() if value]
+            if obj.state in WAITING:  # the counts are those of the preview
+                fields.remove("rows")
             if obj.undone_at and obj.undo and obj.undo["left"] and request.user.has_perm(change_permission(obj)):
                 fields.append("left")
         return tuple(fields)
 
     def page_context(self, request: HttpRequest, obj: ImportBatch) -> dict[str, Any]:
-        return {"title": str(obj), "subtitle": None}
+        return {"title": str(obj), "subtitle": None, **self.upload_context(request, obj)}
 
     # --- Undo -----------------------------------------------------------------------------------------------------
 
