@@ -23,7 +23,7 @@ from phonebook.imports.files import open_text
 from phonebook.imports.pipeline import Import, ImportResult
 from phonebook.imports.readers.base import Rejected
 from phonebook.imports.staging import StagingTables, TargetTable
-from phonebook.models import ImportBatch, ImportPart, ImportUpload
+from phonebook.models import MAX_COUNT, ImportBatch, ImportPart, ImportUpload
 
 #: Of a file that is compressed.
 MAX_UNPACKED_BYTES = 200 * 2**20
@@ -40,45 +40,41 @@ def process(batch_id: int) -> ImportResult | None:
     batch = ImportBatch.objects.get(pk=batch_id)
     is_check = batch.state == State.CHECKING
     importer: Import | None = None
+    preview: list[dict[str, str]] = []
     try:
         with Heartbeat(batch_id) as heartbeat, _turn():
-            parts = (
-                ImportPart.objects.filter(upload__batch=batch_id).order_by("offset").values_list("content", flat=True)
-            )
-            heartbeat.set_file(b"".join(parts))
-            if is_check:
-                _check(batch, heartbeat)
-            else:
-                importer = _importer(batch, heartbeat, batch=batch)
-                _run(importer, batch, heartbeat)
+            parts = ImportPart.objects.filter(upload__batch=batch_id).order_by("offset")
+            heartbeat.set_file(b"".join(parts.values_list("content", flat=True)))
+            importer = _checker(batch, heartbeat, preview) if is_check else _importer(batch, heartbeat, batch=batch)
+            _run(importer, batch, heartbeat)
     except BaseException as error:
         with suppress(Error):
             batches.fail(batch, error, committed=importer.tables.committed if importer else 0)
             if not isinstance(error, KeyboardInterrupt):
                 ImportUpload.objects.filter(batch_id=batch_id).delete()
         raise
-    if importer is None:
+    # The heartbeat has stopped: it must not write into a row that the next process begins with.
+    if is_check:
+        _record_check(batch, importer.result, preview)
         return None
     ImportUpload.objects.filter(batch_id=batch_id).delete()
     return importer.result
 
 
-def _check(batch: ImportBatch, heartbeat: "Heartbeat") -> None:
-    """Record what the import would do."""
-    preview: list[dict[str, str]] = []
+def _checker(batch: ImportBatch, heartbeat: "Heartbeat", preview: list[dict[str, str]]) -> Import:
+    """An import that changes nothing, lists rejected rows in the batch, and appends to `preview`."""
 
     def on_reject(name: str, row: Rejected) -> None:
         if len(batch.faults) < batches.MAX_FAULTS:
             batch.faults.append(batches.fault(name, row))
 
-    importer = _importer(
-        batch,
-        heartbeat,
-        dry_run=True,
-        on_reject=on_reject,
-        on_compared=lambda tables, table: preview.extend(_examples(tables, table)),
-    )
-    result = _run(importer, batch, heartbeat)
+    def on_compared(tables: StagingTables, table: TargetTable) -> None:
+        preview.extend(_examples(tables, table))
+
+    return _importer(batch, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
+
+
+def _record_check(batch: ImportBatch, result: ImportResult, preview: list[dict[str, str]]) -> None:
     counts = {name: value for name, value in asdict(result).items() if name != "days"}
     with transaction.atomic():
         checked = ImportBatch.objects.filter(pk=batch.pk, state=State.CHECKING)  # else it was discarded
@@ -198,10 +194,12 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stopped.wait(HEARTBEAT_S):
-            with suppress(Error):
+            try:
                 if not self._upload.update(seen_at=timezone.now(), **self._progress()):
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
                     break
+            except Error:
+                connection.close()  # the next update gets a new one
         connection.close()
 
     def _progress(self) -> dict[str, Any]:
@@ -212,4 +210,4 @@ class Heartbeat:
             return {"step": "Writing", "done": done, "total": total}
         # Nobody knows yet how many rows there are: as many for each byte as until now.
         estimate = done * self._size // max(1, self.file.tell())
-        return {"step": "Reading", "done": done, "total": max(done, estimate)}
+        return {"step": "Reading", "done": done, "total": min(max(done, estimate), MAX_COUNT)}

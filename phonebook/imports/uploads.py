@@ -33,6 +33,7 @@ State = ImportBatch.State
 #: Nothing has been changed yet.
 WAITING = (State.UPLOADING, State.CHECKING, State.READY)
 _WITH_PROCESS = (State.CHECKING, State.RUNNING)
+_ANOTHER = "Another upload of yours began at the same time. Try again."
 
 
 class UploadRefused(Exception):
@@ -50,7 +51,7 @@ def begin(*, kind: str, by: str, file_name: str, size: int, options: dict[str, A
             with transaction.atomic():
                 ImportUpload.objects.create(batch=batch, owner=by, size=size)
         except IntegrityError:
-            raise UploadRefused("Another upload of yours began at the same time. Try again.") from None
+            raise UploadRefused(_ANOTHER) from None
     return batch
 
 
@@ -90,7 +91,11 @@ def restart(*, batch_id: int, by: str) -> ImportBatch:
         batch = ImportBatch.objects.create(
             kind=old.kind, state=State.UPLOADING, by=by, file_name=old.file_name, options=old.options
         )
-        ImportUpload.objects.filter(batch=old).update(batch=batch, owner=by, preview=None)
+        try:
+            with transaction.atomic():
+                ImportUpload.objects.filter(batch=old).update(batch=batch, owner=by, preview=None)
+        except IntegrityError:
+            raise UploadRefused(_ANOTHER) from None
         _end(old)
     _start(batch.pk, State.UPLOADING, State.CHECKING)
     return batch
@@ -121,13 +126,14 @@ def is_interrupted(batch: ImportBatch) -> bool:
 
 def _discard(which: Q) -> int:
     """Delete uploads, except of imports that run; their process notices it. Returns how many."""
-    deleted = 0
-    for upload in ImportUpload.objects.filter(which).select_related("batch"):
+    deleted, found = 0, ImportUpload.objects.filter(which)
+    for batch_id in list(found.values_list("batch", flat=True)):
         with transaction.atomic():
-            # Locks the batch, so that it is not confirmed at the same time.
-            batch = ImportBatch.objects.select_for_update().filter(pk=upload.batch_id).first()
-            if batch and (batch.state != State.RUNNING or is_interrupted(batch)):
-                ImportUpload.objects.filter(pk=upload.pk).delete()
+            # Locked, so that it is not confirmed or started again at the same time.
+            batch = ImportBatch.objects.select_for_update().filter(pk=batch_id).first()
+            if batch is None or (batch.state == State.RUNNING and not is_interrupted(batch)):
+                continue
+            if found.filter(batch=batch).delete()[0]:
                 _end(batch)
                 deleted += 1
     return deleted
