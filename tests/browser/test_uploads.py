@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -94,15 +95,27 @@ def process_of(service: Service, batch_id: str) -> int:
 
 
 def test_killed_import_is_shown_and_starts_again(admin_page: Page, service: Service, tmp_path: Path) -> None:
-    """Of a file in several parts."""
+    """Of a file in several parts; the response to the first one is lost, so that the browser sends it again."""
     page, file, rows = admin_page, tmp_path / "many.csv", 20_000
     file.write_text("number,name\n" + "".join(f"{FIRST + 100_000 + n},Somebody {n}\n" for n in range(rows)))
     assert file.stat().st_size > 512 * 1024
+    sent: list[str] = []
+
+    def lose_first_response(route: Any) -> None:
+        sent.append(route.request.url.partition("?")[2])
+        response = route.fetch()
+        if len(sent) == 1:
+            route.abort("aborted")
+        else:
+            route.fulfill(response=response)
+
+    page.route(re.compile("/part/"), lose_first_response)
     page.goto("/admin/phonebook/importbatch/")
     page.get_by_role("link", name="Import a file").click()
     page.locator("#id_file").set_input_files(file)
     page.get_by_role("button", name="Upload and check").click()
     checked(page)
+    assert sent == ["offset=0", "offset=0", "offset=262144", "offset=524288"]
 
     with table_locked(service):
         page.get_by_role("button", name="Import 20,000 rows").click()
