@@ -13,7 +13,7 @@ from core.hashing import keyed_hash
 from core.retention import update_in_batches
 from monitoring import request_log
 from phonebook import cache_versions, suppression
-from phonebook.imports import batches
+from phonebook.imports import batches, uploads
 from phonebook.imports.complaints import COMPLAINTS, drop_unused_subjects
 from phonebook.imports.contacts import CONTACTS
 from phonebook.imports.staging import Tables
@@ -60,7 +60,7 @@ def _delete(numbers: Sequence[str], *, block: bool) -> dict[str, int]:
             name: model._default_manager.filter(number__in=map(int, numbers)).delete()[0]
             for name, model in known.items()
         }
-        return deleted | batches.erase(numbers)
+        return deleted | {"uploads": uploads.discard_all()} | batches.erase(numbers)
 
 
 def _erase_from_ledger(numbers: Sequence[str]) -> dict[str, int]:

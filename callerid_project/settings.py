@@ -324,8 +324,8 @@ SILENCED_SYSTEM_CHECKS = [
     "security.W005",
     "security.W021",
 ]
-# No form has a file field, and the CSRF check reads bodies before the login: a file gets 400, a body of more than 1 MiB
-# gets 413 (asgi.py). The search has MAX_BODY_BYTES.
+# The CSRF check reads bodies before the login: a file in a form gets 400, a body of more than 1 MiB gets 413 (asgi.py).
+# Files to import come in parts (phonebook.imports.uploads). The search has MAX_BODY_BYTES.
 DATA_UPLOAD_MAX_NUMBER_FILES = 0
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1024 * 1024
 # Counted from the login, not from the last request. A password change ends the session too.

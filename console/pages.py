@@ -111,6 +111,14 @@ _OTHERS = [
     _in_list("Pause a source", "monitoring.source", "monitoring.pause_source", "resume stop vendor"),
     _in_list("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection"),
     _add("Add a rule", "phonebook.numberrule", "operator", "blacklist whitelist block allow spam prefix"),
+    _Page(
+        "Import a file",
+        "",
+        "phonebook_importbatch_upload",
+        "phonebook.add_contact phonebook.change_contact phonebook.delete_contact",
+        "",
+        "upload csv vcard contacts complaints",
+    ),
     _add("Add a contact", "phonebook.contact", "operator", "create new name"),
     # No such permission: only superusers have it.
     _Page("Invite a user", "", "auth_user_invite", "console.superuser", "", "add new operator colleague"),

@@ -98,6 +98,9 @@ class ImportBatch(models.Model):
         COMPLAINTS = "complaints", "Complaints"
 
     class State(models.TextChoices):
+        UPLOADING = "uploading", "Being uploaded"
+        CHECKING = "checking", "Being checked"
+        READY = "ready", "Ready to import"
         RUNNING = "running", "Running"
         DONE = "done", "Done"
         FAILED = "failed", "Failed"
@@ -129,6 +132,36 @@ class ImportBatch(models.Model):
 
     def __str__(self) -> str:
         return f"Import {self.pk}"
+
+
+class ImportUpload(models.Model):
+    """The file of an import that was uploaded in the console (phonebook.imports.uploads), until the import ends or is
+    discarded. Personal data: never in a log or the History."""
+
+    batch = models.OneToOneField(ImportBatch, on_delete=models.CASCADE, related_name="upload")
+    owner = models.CharField(
+        max_length=150, unique=True, null=True, help_text="The user's name, until the import is confirmed: one each."
+    )
+    size = models.PositiveIntegerField(help_text="In bytes.")
+    received = models.PositiveIntegerField(default=0, help_text="Bytes of the parts.")
+    step = models.CharField(max_length=16, blank=True, help_text="What the process does.")
+    done = models.PositiveIntegerField(null=True, help_text="Rows of the step; NULL: no process has begun.")
+    total = models.PositiveIntegerField(null=True, help_text="Rows of the step, an estimate while the file is read.")
+    seen_at = models.DateTimeField(default=timezone.now, help_text="When its process was last known to run.")
+    preview = models.JSONField(null=True, help_text="Some rows that the import would change: before and after.")
+
+    class Meta:
+        default_permissions = ()
+
+
+class ImportPart(models.Model):
+    upload = models.ForeignKey(ImportUpload, on_delete=models.CASCADE, related_name="parts", db_index=False)
+    offset = models.PositiveIntegerField(help_text="Of its first byte in the file.")
+    content = models.BinaryField()
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["upload", "offset"], name="importpart_upload_offset")]
 
 
 class ImportChange(models.Model):

@@ -1,5 +1,6 @@
 """Imports beside a running server: interrupted, and while searches are answered."""
 
+import fcntl
 import json
 import os
 import signal
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ import psycopg
 import pytest
 import requests
 
-from tests import plugin
+from tests import plugin, uploads
 from tests.service import Service
 
 FIRST = 12_125_000_000
@@ -219,3 +220,24 @@ def test_import_has_a_lower_priority_than_searches(serve: Callable[..., Service]
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, importing.process.pid) == min(19, own + 10)
     importing.end(signal.SIGKILL)
+
+
+def test_process_of_a_discarded_upload_ends(serve: Callable[..., Service]) -> None:
+    """While it waits for another import into the table."""
+    service = serve()
+    batch_id = uploads.upload(service, "".join(CONTACTS[:10]))
+    with closing(database_of(service)) as connection, ExitStack() as opened:
+        if service.env.get("DATABASE_URL"):
+            connection.execute("SELECT pg_advisory_lock(hashtext('import into phonebook_contact'))")
+        else:
+            path = Path(service.env["CALLERID_DATA_DIR"]) / "phonebook_contact.lock"
+            fcntl.flock(opened.enter_context(path.open("ab")), fcntl.LOCK_EX)
+        command = [sys.executable, "manage.py", "process_import", str(batch_id)]
+        process = subprocess.Popen(command, cwd=plugin.ROOT, env=service.env, stderr=subprocess.PIPE, text=True)
+        while not connection.execute("SELECT 1 FROM phonebook_importupload WHERE step = 'Reading'").fetchone():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.1)
+        uploads.run(service, f"assert uploads.discard(batch_id={batch_id}, by='olga')")
+        said = process.communicate(timeout=60)[1]
+    assert said == f"CommandError: Import {batch_id}: KeyboardInterrupt; see its page.\n"
+    assert uploads.run(service, "print(ImportBatch.objects.count(), ImportUpload.objects.count())") == "0 0"

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 import requests
 
+from tests import uploads
 from tests.api import NUMBER
 from tests.load import wait_for
 from tests.plugin import ROOT
@@ -89,6 +90,20 @@ def test_no_session_state_is_left_on_pooled_connections(serve: Serve, pooled_url
         for connection in (one, other):
             assert connection.execute("SHOW statement_timeout").fetchall() == [("0",)]
             assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchall() == [(0,)]
+
+
+def test_uploaded_file_is_imported_through_a_pooler(serve: Serve, pooled_url: str) -> None:
+    service = serve(DATABASE_URL=pooled_url, DB_PREPARE="false", REDIS_URL="")
+    batch_id = uploads.upload(service, f"number,name\n{NUMBER},Eve\n")
+    service.manage("process_import", str(batch_id))
+    uploads.run(service, f"uploads.confirm(batch_id={batch_id}, by='olga')")
+    service.manage("process_import", str(batch_id))
+    found = "ImportBatch.objects.values_list('state', 'counts__added')"
+    assert uploads.run(service, f"print({found}.get(), ImportUpload.objects.exists())") == "('done', 1) False"
+    with psycopg.connect(pooled_url) as one, psycopg.connect(pooled_url) as other:
+        for connection in (one, other):
+            for name, value in {"statement_timeout": "0", "work_mem": "4MB"}.items():
+                assert connection.execute(f"SHOW {name}").fetchall() == [(value,)]
 
 
 def test_the_client_timeout_applies_without_a_server_timeout(serve: Serve, pooled_url: str) -> None:

@@ -1,9 +1,8 @@
-"""The Imports page: which there were, what each did, and undoing one."""
+"""The Imports page: which there were, what each did, and undoing one. `uploads` imports a file."""
 
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.auth import get_permission_codename
 from django.db import OperationalError
 from django.db.models import Q
 from django.http import HttpRequest
@@ -13,22 +12,19 @@ from unfold.enums import ActionVariant
 
 from core import numbers
 from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, column, form_action, require
+from phonebook.admin.uploads import INTERRUPTED, UploadAdmin, can_import, state_text
 from phonebook.imports import undo
 from phonebook.imports.staging import LockNotAvailable
+from phonebook.imports.uploads import WAITING
 from phonebook.models import ImportBatch
 
 #: A request cannot undo more rows in its time; a command can.
 MAX_ROWS = 10_000
 #: State → unfold's type of its label.
-STATE_LABELS = {"Done": "success", "Failed": "danger", "Undone": "warning", "Running": "info", "Being undone": "info"}
+STATE_LABELS = {"Done": "success", "Failed": "danger", "Undone": "warning", INTERRUPTED: "danger"} | dict.fromkeys(
+    ("Being uploaded", "Being checked", "Ready to import", "Running", "Being undone"), "info"
+)
 _COUNTS = ("added", "changed", "removed", "unchanged", "repeated")
-
-
-def may_undo(request: HttpRequest, batch: ImportBatch) -> bool:
-    """Whether the user may add, change and delete such rows, as the undo does."""
-    opts = undo.TABLES[batch.kind].model._meta
-    names = (get_permission_codename(action, opts) for action in ("add", "change", "delete"))
-    return request.user.has_perms([f"{opts.app_label}.{name}" for name in names])
 
 
 def _command(batch: ImportBatch) -> str:
@@ -74,7 +70,7 @@ class StateFilter(ConditionFilter):
 
 
 @admin.register(ImportBatch)
-class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
+class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     list_display = ("when", "user", "kind", "file", "state_label", "rows")
     list_filter = (KindFilter, StateFilter)
     lookups_allowed = ("kind", "state")
@@ -106,27 +102,29 @@ class ImportBatchAdmin(ReadOnlyAdmin, LargeTableAdmin):
 
     @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
     def state_label(self, batch: ImportBatch) -> str:
-        return batch.get_state_display()
+        return state_text(batch)
 
     def get_fields(self, request: HttpRequest, obj: ImportBatch | None = None) -> tuple[str, ...]:
         fields = ["when", "ended", "user", "kind", "file", "option_texts", "state_label", "rows", "undo_text"]
         if obj is not None:
             shown = {"failure": obj.error, "rejected": obj.counts.get("rejected"), "first_faults": obj.faults}
             fields += [name for name, value in shown.items() if value]
-            if obj.undone_at and obj.undo and obj.undo["left"] and may_undo(request, obj):
+            if obj.state in WAITING:  # the counts are those of the preview
+                fields.remove("rows")
+            if obj.undone_at and obj.undo and obj.undo["left"] and can_import(request, obj.kind):
                 fields.append("left")
         return tuple(fields)
 
     def page_context(self, request: HttpRequest, obj: ImportBatch) -> dict[str, Any]:
-        return {"title": str(obj), "subtitle": None}
+        return {"title": str(obj), "subtitle": None, **self.upload_context(request, obj)}
 
     # --- Undo -----------------------------------------------------------------------------------------------------
 
     def offers(self, request: HttpRequest, url_path: str, obj: ImportBatch) -> bool:
-        return may_undo(request, obj) and not undo.problem(obj)
+        return can_import(request, obj.kind) and not undo.problem(obj)
 
     def action_context(self, request: HttpRequest, url_path: str, obj: ImportBatch) -> dict[str, Any]:
-        require(may_undo(request, obj))
+        require(can_import(request, obj.kind))
         if request.method == "POST":
             return {}
         if self._is_large(obj):

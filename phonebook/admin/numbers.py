@@ -7,14 +7,17 @@ from django import forms
 from django.contrib import admin, messages
 from django.db import OperationalError, transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from unfold.decorators import action
 
 from core import numbers
-from core.admin import column
+from core.admin import column, page_url
 from core.forms import PhoneNumberField
 from phonebook import cache_versions, rules
 from phonebook.admin.base import NumberAdmin, PhoneNumberForm, number_prefix
-from phonebook.models import ComplaintDay, Contact, NumberRule
+from phonebook.admin.uploads import can_import
+from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 
 #: Rules that concern the same numbers as another one, on its page.
 MAX_LISTED = 10
@@ -65,6 +68,10 @@ class ImportedAdmin(NumberAdmin):
     sortable_by, search_fields = ("phone",), ("number",)
     search_help_text = "Number prefix, e.g. 4930"
     searches_names = False
+    actions_list = ("import_file",)
+    list_before_template = "admin/parts/action_buttons.html"
+    #: Of imports that write the rows.
+    kind: ImportBatch.Kind
     warning = (
         "A later import of this number overwrites your changes and restores what you delete. "
         "Rules override all sources and imports."
@@ -76,6 +83,13 @@ class ImportedAdmin(NumberAdmin):
             what = "Only numbers and names" if self.searches_names else "Only numbers"
             return f"{what} can be searched here. Enter a number prefix with country code, e.g. 4930."
         return super().search_problem(text)
+
+    def has_import_file_permission(self, request: HttpRequest) -> bool:
+        return can_import(request, self.kind)
+
+    @action(description="Import a file", permissions=["import_file"], url_path="import-file")  # type: ignore[untyped-decorator]
+    def import_file(self, request: HttpRequest) -> HttpResponse:
+        return redirect(f"{page_url(ImportBatch, 'upload')}?kind={self.kind}")
 
     def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
         cache_versions.bump([obj.number])
@@ -110,6 +124,7 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
     changes."""
 
     form = ContactForm
+    kind = ImportBatch.Kind.CONTACTS
     search_help_text = "Number prefix, e.g. 4930, or part of a name"
     searches_names = True
     list_display = ("phone", "name", "location", "address_book", "updated")
@@ -188,6 +203,7 @@ class ComplaintDayAdmin(ImportedAdmin):
     """The subject is one of the source's own, and read-only: a later import may have deleted it."""
 
     form = ComplaintDayForm
+    kind = ImportBatch.Kind.COMPLAINTS
     key = ("number", "source", "day", "subject")
     ordering = ("number", "source", "day")
     list_display = ("phone", "source", "date", "total", "robocalls", "subject")

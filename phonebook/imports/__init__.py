@@ -6,7 +6,8 @@
    is in two classes there.
 
 `pipeline.py` runs these steps, for `contacts.py` and `complaints.py`; `refresh.py` downloads files for it
-(`download.py`). `numbering_plan.py` loads the installed phonenumbers data.
+(`download.py`), and `uploads.py` receives them from the console. `numbering_plan.py` loads the installed phonenumbers
+data.
 
 To add a file format, write a reader in `readers/` (`readers/base.py` describes what it yields, and
 `readers/csv_rows.py` has the base of CSV formats) and list it in `formats.py`.

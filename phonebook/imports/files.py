@@ -62,9 +62,11 @@ class TextFile:
 
 
 @contextmanager
-def open_text(path: str, *, encoding: str | None = None, max_size: int = sys.maxsize) -> Iterator[TextFile]:
+def open_text(
+    path: str, *, encoding: str | None = None, max_size: int = sys.maxsize, content: io.BytesIO | None = None
+) -> Iterator[TextFile]:
     """Open `path` (`-`: standard input). The first bytes show gzip and byte order marks; otherwise the encoding is
-    `encoding`, or UTF-8. `max_size`: in bytes, unpacked.
+    `encoding`, or UTF-8. `max_size`: in bytes, unpacked. `content`: is read instead, and `path` is only its name.
 
     Raises OSError and UnreadableFile, also while the lines are read. An UnreadableFile that is raised while the file is
     open gets its name.
@@ -72,9 +74,16 @@ def open_text(path: str, *, encoding: str | None = None, max_size: int = sys.max
     name = "<stdin>" if path == "-" else path
     try:
         with ExitStack() as stack:
-            if path == "-" and sys.stdin is None:
+            raw: Any
+            if content is not None:
+                raw = io.BufferedReader(cast(io.RawIOBase, content))
+                stack.callback(raw.detach)  # or it would close `content`
+            elif path != "-":
+                raw = stack.enter_context(open(path, "rb"))
+            elif sys.stdin is None:
                 raise UnreadableFile("standard input is closed")
-            raw = cast(io.BufferedReader, sys.stdin.buffer) if path == "-" else stack.enter_context(open(path, "rb"))
+            else:
+                raw = sys.stdin.buffer
             with _decoding_errors():
                 packed = raw.peek(2).startswith(_GZIP)
                 stream = gzip.GzipFile(fileobj=raw) if packed else raw

@@ -19,7 +19,7 @@ from phonebook.imports.files import TextFile
 from phonebook.imports.formats import Format
 from phonebook.imports.readers import base
 from phonebook.imports.readers.base import ListVersion, Rejected, UnreadableFile
-from phonebook.imports.staging import Counts, Tables, TargetTable
+from phonebook.imports.staging import Counts, StagingTables, Tables, TargetTable
 from phonebook.models import ImportBatch
 from phonebook.suppression import SuppressedNumbers
 
@@ -31,6 +31,8 @@ LINE_BITS = 40
 
 #: Called for every rejected or repeated row, with the file's name.
 OnReject = Callable[[str, Rejected], None]
+#: Called with the staging tables when `merged` has been compared with the target table, and nothing is written yet.
+OnCompared = Callable[[StagingTables, TargetTable], None]
 
 
 def is_loss(removed: int, before: int) -> bool:
@@ -79,6 +81,7 @@ class Import(ABC):
     """One import of files into `table`, which is recorded as an ImportBatch.
 
     `format_name`: a key of `formats`; None: recognized for each file. With `dry_run`, only count, and record nothing.
+    `batch`: what to record the import as, if it is not a new one. `progress_bar`: in place of tqdm's.
     """
 
     kind: ImportBatch.Kind
@@ -94,16 +97,20 @@ class Import(ABC):
         self,
         *,
         on_reject: OnReject,
+        on_compared: OnCompared | None = None,
         format_name: str | None = None,
         dry_run: bool = False,
+        batch: ImportBatch | None = None,
+        progress_bar: Any = progress_bar,
     ) -> None:
         self.result = ImportResult()
         self.tables = Tables()
+        self.tables.progress_bar = progress_bar
         self.format_name, self.dry_run = format_name, dry_run
-        self.batch: ImportBatch | None = None
+        self.batch = batch
         #: Rows that were rejected although their number is valid.
         self.rejected_with_number = 0
-        self._on_reject = on_reject
+        self._on_reject, self._on_compared = on_reject, on_compared
         self._file_names: list[str] = []
 
     @abstractmethod
@@ -127,8 +134,9 @@ class Import(ABC):
         """Raises UnreadableFile, with nothing changed, if a file cannot be read, or all rows are rejected."""
         if self.dry_run:
             return self._run(files)
-        options = {name: value for name, value in self.recorded_options().items() if value}
-        self.batch = batches.start(self.kind, options=options)
+        if self.batch is None:
+            options = {name: value for name, value in self.recorded_options().items() if value}
+            self.batch = batches.start(self.kind, options=options)
         try:
             return self._run(files)
         except BaseException as error:
@@ -149,6 +157,8 @@ class Import(ABC):
                 self._drop_repeated()
                 self.derive_merged(valid)
                 self.tables.compare(self.table, result)
+                if self._on_compared is not None:
+                    self._on_compared(self.tables, self.table)
                 if self.batch is not None:
                     batches.begin_merge(self.batch, self.table, result)
                     self.tables.merge(self.table, result, self.batch)
@@ -173,7 +183,7 @@ class Import(ABC):
                 format_ = self.formats[name]
                 empty, first_position = True, index << LINE_BITS
                 items = format_.reader.read(file.lines, **self.reader_options(format_))
-                for item in progress_bar(items, desc=Path(file.name).name, unit=" rows"):
+                for item in self.tables.progress_bar(items, desc=Path(file.name).name, unit=" rows"):
                     if isinstance(item, tuple):
                         empty = False
                         yield (first_position + item[0], *item[1:]) if index else item

@@ -116,6 +116,7 @@ class StagingTables(ABC):
         self._created: list[str] = []
         #: Rows of the target table that others see, also if the import is interrupted now.
         self.committed = 0
+        self.progress_bar: Any = progress_bar
 
     def fill(self, name: str, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> int:
         """Create the table `name` (`columns`: name → SQL type; no NULLs) from `rows`. Returns how many there were."""
@@ -177,7 +178,7 @@ class StagingTables(ABC):
         assignments = ", ".join(f"{column} = {value}" for column, value in values.items() if column not in table.key)
         differs = f"m.deleted IS NULL AND {table.same_key('t', 'm')} AND ({self.differ(table, 't', 'm')})"
         is_stored = f"EXISTS (SELECT 1 FROM {table.name} t WHERE {table.same_key('t', 'm')})"
-        with progress_bar(desc="merging", total=total, unit=" rows") as bar:
+        with self.progress_bar(desc="merging", total=total, unit=" rows") as bar:
             for where, done in self.parts(table, total):
                 part = f"(SELECT * FROM merged WHERE {where}) m"
                 with transaction.atomic():

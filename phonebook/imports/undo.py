@@ -58,7 +58,7 @@ def problem(batch: ImportBatch) -> str:
     if batch.can_undo:
         later = _later(batch)
         return f"Import {later} came later: undo it first." if later else ""
-    if batch.state == ImportBatch.State.RUNNING:
+    if batch.finished_at is None:
         return "It has not finished."
     if not met_rows(batch):
         return "It changed nothing."
@@ -79,7 +79,8 @@ def _later(batch: ImportBatch) -> int | None:
     if batch.counts.get("removed"):
         met |= Q(counts__added__gt=0)  # perhaps the same rows
     since = Q(finished_at=None) | Q(finished_at__gt=batch.finished_at)
-    later = ImportBatch.objects.filter(met, since, kind=batch.kind).exclude(state=ImportBatch.State.UNDONE)
+    written = ImportBatch.objects.filter(kind=batch.kind, last_id__isnull=False)
+    later = written.filter(met, since).exclude(state=ImportBatch.State.UNDONE)
     return later.order_by(F("finished_at").desc(nulls_first=True)).values_list("pk", flat=True).first()
 
 

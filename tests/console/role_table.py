@@ -82,14 +82,17 @@ phonebook.contact list                 -       -       -        -        yes    
 phonebook.contact add                  -       -       -        -        yes       -        yes
 phonebook.contact change               -       -       -        -        yes       -        yes
 phonebook.contact delete               -       -       -        -        yes       -        yes
+phonebook.contact import_file          -       -       -        -        yes       -        yes
 
 phonebook.complaintday list            -       -       -        -        yes       yes      yes
 phonebook.complaintday add             -       -       -        -        yes       -        yes
 phonebook.complaintday change          -       -       -        -        yes       -        yes
 phonebook.complaintday delete          -       -       -        -        yes       -        yes
+phonebook.complaintday import_file     -       -       -        -        yes       -        yes
 
 phonebook.importbatch list             -       -       -        -        yes       yes      yes
 phonebook.importbatch undo_import      -       -       -        -        yes       -        yes
+phonebook.importbatch upload           -       -       -        -        yes       -        yes
 
 auth.user list                         -       -       -        -        -         yes      yes
 auth.user add                          -       -       -        -        -         -        yes
@@ -156,6 +159,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
         "robocalls": 0,
     },
     ("phonebook.complaintday", "change"): {"total": 2},
+    ("phonebook.importbatch", "upload"): {"what": "contacts", "file_name": "people.csv", "size": 3},
     ("auth.user", "add"): {"username": "new", "password1": "A long enough one", "password2": "A long enough one"},
     ("auth.user", "change"): {"email": "new@example.org", "is_superuser": "on"},
     ("auth.user", "password_change"): {"password1": "Another long one", "password2": "Another long one"},
@@ -170,6 +174,8 @@ OF_THE_SITE = {
     *("password_change", "password_change_done", "second_factor", "second_factor_verify", "second_factor_set_up"),
     *("invitation", "status", "revenue", "revenue_last_month", "running_out"),
 }
+#: Only the user who has begun an upload can open them: tests/phonebook/admin/test_uploads.py.
+OF_AN_UPLOAD = {f"phonebook_importbatch_{name}" for name in ("part", "progress", "step")}
 
 
 def logged_in(role: str, **user: Any) -> Client:
@@ -238,7 +244,9 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield from form(url(verb, PAUSED))
         case "send_selected_again":
             yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
-        case "invite":
+        case "import_file":
+            yield Request("GET", url(verb))
+        case "invite" | "upload":
             yield from form(url(verb))
         case "top_up_selected":
             yield from form(url(verb), tokens=str(row.pk))

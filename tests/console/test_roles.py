@@ -14,7 +14,7 @@ from django.urls import reverse
 from accounts.models import Customer
 from console import roles
 from tests.console.console_rows import database
-from tests.console.role_table import OF_THE_SITE, PAGES, ROLES, address, answer, logged_in, requests
+from tests.console.role_table import OF_AN_UPLOAD, OF_THE_SITE, PAGES, ROLES, address, answer, logged_in, requests
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 
@@ -44,7 +44,7 @@ def test_table_covers_every_console_page() -> None:
         assert verbs <= {verb for label, verb in PAGES if label == model._meta.label_lower}, model
     names = {"list": ["changelist"], "view": ["change"], "send_selected_again": []}
     known = {f"{m.replace('.', '_')}_{name}" for m, verb in PAGES for name in names.get(verb, [verb])}
-    assert page_names(site.get_urls()) == known | OF_THE_SITE
+    assert page_names(site.get_urls()) == known | OF_THE_SITE | OF_AN_UPLOAD
 
 
 def page_names(patterns: list[Any]) -> set[str | None]:

@@ -11,7 +11,7 @@ from core.commands import JSONCommand
 from core.retention import KEPT_DAYS
 from monitoring import incidents, mutes, notices, request_log, source_statistics, task_runs
 from phonebook import cache_versions
-from phonebook.imports import batches, undo
+from phonebook.imports import batches, undo, uploads
 from phonebook.imports.complaints import drop_unused_subjects, prune_complaints
 
 
@@ -20,9 +20,10 @@ class Command(JSONCommand):
         f"Delete requests from the request log after {settings.REQUEST_LOG_DAYS} days (REQUEST_LOG_DAYS), idempotency "
         f"records after 24 hours, statistics, settled notices, alerts and settled charges after {KEPT_DAYS} days, "
         f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, what "
-        f"is kept to undo imports after {batches.UNDO_DAYS} days, imports after {KEPT_DAYS} days, cache "
-        f"versions after {cache_versions.KEPT.days} days, and expired sessions and mutes. First refund searches that "
-        "were answered with 500 and yet charged (docs/ledger.md). Safe while serving; run it daily from cron."
+        f"is kept to undo imports after {batches.UNDO_DAYS} days, imports after {KEPT_DAYS} days, uploaded files that "
+        f"nobody has imported after {uploads.KEPT.days} day, cache versions after {cache_versions.KEPT.days} days, and "
+        "expired sessions and mutes. First refund searches that were answered with 500 and yet charged (docs/ledger.md). Safe "
+        "while serving; run it daily from cron."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -37,7 +38,7 @@ class Command(JSONCommand):
             "alert_mutes": mutes.prune(),
             "unknown_charges": unknown_charges.prune(),
             "complaint_days": prune_complaints(),
-            "import_rows": batches.prune(),
+            "import_rows": uploads.prune() + batches.prune(),
             "subjects": drop_unused_subjects(),
             "cache_versions": cache_versions.prune(),
             "sessions": Session.objects.filter(expire_date__lt=timezone.now()).delete()[0],

@@ -1,0 +1,32 @@
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import CommandError, CommandParser
+
+from core import history
+from phonebook.imports.upload_process import process
+from phonebook.management.import_command import BackgroundCommand, counts_text
+from phonebook.models import ImportBatch
+
+
+class Command(BackgroundCommand):
+    help = (
+        "Check or import a file that was uploaded in the console. The console runs it; to import a file from the "
+        "command line, use import_contacts or import_complaints."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("id", type=int, help="Of the import.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            result = process(options["id"])
+        except (Exception, KeyboardInterrupt) as error:
+            # The error may contain names and numbers, and this goes to the service's log.
+            raise CommandError(f"Import {options['id']}: {type(error).__name__}; see its page.") from None
+        if result is not None:
+            batch = ImportBatch.objects.get(pk=options["id"])
+            user = get_user_model()._default_manager.filter(username=batch.by).first()
+            message = f"Imported in the console: {counts_text(result, all_of_them=True)}."
+            history.record(action=history.Action.IMPORT, target=batch, message=message, user=user)

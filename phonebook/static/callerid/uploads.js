@@ -1,0 +1,116 @@
+// Uploads the file of the form "Import a file" in parts, and shows the progress of an import on its page.
+
+// Sends a request again that got no response, or an error of the server: a part that arrived is not stored twice.
+const post = async (url, token, body, type) => {
+  for (let attempt = 1; ; attempt += 1) {
+    let response;
+    try {
+      const headers = { "X-CSRFToken": token, "Content-Type": type };
+      // After the session has ended there is a redirect to the login page.
+      response = await fetch(url, { method: "POST", body, headers, redirect: "error", signal: AbortSignal.timeout(60000) });
+    } catch {
+      response = null;
+    }
+    if (response?.ok) return response.json();
+    const answer = await response?.json().catch(() => null);
+    if (answer?.errors) throw new Error(answer.errors.join(" "));
+    if (attempt === 4 || (response && response.status < 500)) {
+      throw new Error("The upload was interrupted. Check the connection, reload this page, and upload the file again.");
+    }
+    await new Promise((resolve) => setTimeout(resolve, attempt * 1000));
+  }
+};
+
+const prepare = (form) => {
+  const input = form.elements.file;
+  const button = form.querySelector("button[type=submit]");
+  const bar = document.getElementById("upload-bar");
+  const error = document.getElementById("upload-error");
+  const what = form.elements.what;
+  let isChosen = Boolean(new URLSearchParams(location.search).get("kind"));
+
+  const showOptions = () => {
+    for (const field of form.querySelectorAll("[data-kind]")) {
+      field.closest(".group").hidden = !what.value.startsWith(field.dataset.kind);
+    }
+  };
+  const fail = (message) => {
+    error.textContent = message;
+    error.hidden = false;
+    bar.hidden = true;
+    button.disabled = false;
+  };
+  const upload = async () => {
+    const file = input.files[0];
+    if (!file) return fail("Choose a file.");
+    form.elements.file_name.value = file.name;
+    form.elements.size.value = file.size;
+    error.hidden = true;
+    bar.hidden = false;
+    bar.value = 0;
+    button.disabled = true;
+    try {
+      const token = form.elements.csrfmiddlewaretoken.value;
+      const fields = new FormData(form);
+      fields.delete("file");
+      const begun = await post(form.action, token, new URLSearchParams(fields), "application/x-www-form-urlencoded");
+      const step = Number(form.dataset.partBytes);
+      for (let offset = 0; offset < file.size; offset += step) {
+        const part = file.slice(offset, offset + step);
+        await post(`${begun.part}?offset=${offset}`, token, part, "application/octet-stream");
+        bar.value = Math.min(1, (offset + step) / file.size);
+      }
+      location.assign(begun.page);
+    } catch (problem) {
+      fail(problem.message);
+    }
+  };
+
+  input.addEventListener("change", () => {
+    const name = input.files[0]?.name ?? "";
+    const kind = /\.vcf(\.gz)?$/i.test(name) ? "contacts" : /complaint|dnc|fcc|blocklist|\.json/i.test(name) ? "complaints" : "";
+    if (!isChosen && kind && [...what.options].some((option) => option.value === kind)) what.value = kind;
+    showOptions();
+  });
+  what.addEventListener("change", () => {
+    isChosen = true;
+    showOptions();
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    upload();
+  });
+  button.disabled = false;
+  showOptions();
+};
+
+// Renews the progress every 2 s while the page is visible, and loads the page again when the work has ended.
+const follow = (block) => {
+  const bar = block.querySelector("progress");
+  const text = block.querySelector("p");
+  let isWaiting = false;
+  const renew = async () => {
+    if (isWaiting || document.hidden) return;
+    isWaiting = true;
+    try {
+      const response = await fetch(block.dataset.url, { redirect: "error", signal: AbortSignal.timeout(9000) });
+      if (!response.ok) throw new Error(response.status);
+      const now = await response.json();
+      if (now.state !== block.dataset.state) return location.reload();
+      text.textContent = now.text;
+      if (now.total) [bar.max, bar.value] = [now.total, now.done];
+    } catch {
+      text.textContent = "The progress is unknown, because the service does not respond. The work may continue.";
+    }
+    isWaiting = false;
+  };
+  document.addEventListener("visibilitychange", renew);
+  setInterval(renew, 2000);
+};
+
+document.addEventListener("DOMContentLoaded", () => {
+  const form = document.getElementById("upload-form");
+  const block = document.getElementById("import-progress");
+  if (form) prepare(form);
+  if (block) follow(block);
+});

@@ -1,0 +1,138 @@
+"""Importing a file in the console: upload, preview, progress, result and undo; and a process that is killed."""
+
+import fcntl
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.browser.conformance import assert_conforms
+from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
+from tests.service import Service
+
+pytestmark = pytest.mark.once
+
+FORM = "/admin/phonebook/importbatch/upload/"
+CONTACTS = "/admin/phonebook/contact/"
+FIRST = 12_125_550_100
+#: The service with its process, on a busy machine.
+WAIT_MS = 60_000
+
+
+def checked(page: Page) -> None:
+    page.wait_for_url(re.compile(r"/admin/phonebook/importbatch/\d+/change/"), timeout=WAIT_MS)
+    expect(page.get_by_role("heading", name="Nothing has been changed yet")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_file_is_uploaded_checked_imported_and_undone(admin_page: Page, tmp_path: Path) -> None:
+    page, file = admin_page, tmp_path / "people.csv"
+    file.write_text(f"number,name,location\n{FIRST},Eve Example,Springfield\n{FIRST + 1},Ann,\n{FIRST},Bob,\n12,Zoe,\n")
+    page.goto(f"{CONTACTS}add/")
+    page.locator("#id_number").fill(f"+{FIRST}")
+    page.locator("#id_name").fill("Old name")
+    page.get_by_role("button", name="Save", exact=True).click()
+
+    page.goto(CONTACTS)
+    page.get_by_role("link", name="Import a file").click()
+    expect(page.get_by_label("What is in the file")).to_have_value("contacts")
+    expect(page.get_by_label("Region")).to_be_visible()
+    expect(page.get_by_label("Source")).to_be_hidden()
+    screenshots(page, "upload")
+    assert_not_cut(page)
+    assert_accessible(page)
+    assert_conforms(page)
+    page.locator("#id_file").set_input_files(file)
+    page.get_by_role("button", name="Upload and check").click()
+
+    checked(page)
+    expect(page.get_by_text("would add 1, change 1 and remove 0")).to_be_visible()
+    expect(page.get_by_role("row", name="+1 212 555 0100 Old name Eve Example, Springfield")).to_be_visible()
+    expect(page.get_by_text("people.csv, line 5: number")).to_be_visible()
+    screenshots(page, "upload-preview")
+    assert_not_cut(page)
+    assert_accessible(page)
+    assert_conforms(page)
+    page.get_by_role("button", name="Import 2 rows").click()
+
+    expect(page.get_by_text("1 added, 1 changed")).to_be_visible(timeout=WAIT_MS)
+    expect(page.get_by_text("Done", exact=True)).to_be_visible()
+    expect(page.get_by_text("people.csv, line 4: 1********00: repeats")).to_be_visible()
+    screenshots(page, "upload-imported")
+    page.get_by_role("link", name="Undo this import").click()
+    page.get_by_role("button", name="Undo this import").click()
+    expect(page.get_by_text("1 restored, 0 put back, 1 deleted").first).to_be_visible()
+
+
+@contextmanager
+def table_locked(service: Service) -> Iterator[None]:
+    """As if another import were writing contacts."""
+    with ExitStack() as opened:
+        if url := service.env.get("DATABASE_URL"):
+            connection = opened.enter_context(psycopg.connect(url, autocommit=True))
+            connection.execute("SELECT pg_advisory_lock(hashtext('import into phonebook_contact'))")
+        else:
+            path = Path(service.env["CALLERID_DATA_DIR"]) / "phonebook_contact.lock"
+            fcntl.flock(opened.enter_context(path.open("rb")), fcntl.LOCK_EX)
+        yield
+
+
+def process_of(service: Service, batch_id: str) -> int:
+    """The id of the process that imports this batch for this service."""
+    arguments = f"process_import\0{batch_id}\0".encode()
+    data = f"CALLERID_DATA_DIR={service.env['CALLERID_DATA_DIR']}\0".encode()
+    (found,) = (
+        int(each.name)
+        for each in Path("/proc").glob("[0-9]*")
+        if each.joinpath("cmdline").read_bytes().endswith(arguments) and data in each.joinpath("environ").read_bytes()
+    )
+    return found
+
+
+def test_killed_import_is_shown_and_starts_again(admin_page: Page, service: Service, tmp_path: Path) -> None:
+    """Of a file in several parts; the response to the first one is lost, so that the browser sends it again."""
+    page, file, rows = admin_page, tmp_path / "many.csv", 20_000
+    file.write_text("number,name\n" + "".join(f"{FIRST + 100_000 + n},Somebody {n}\n" for n in range(rows)))
+    assert file.stat().st_size > 512 * 1024
+    sent: list[str] = []
+
+    def lose_first_response(route: Any) -> None:
+        sent.append(route.request.url.partition("?")[2])
+        response = route.fetch()
+        if len(sent) == 1:
+            route.abort("aborted")
+        else:
+            route.fulfill(response=response)
+
+    page.route(re.compile("/part/"), lose_first_response)
+    page.goto("/admin/phonebook/importbatch/")
+    page.get_by_role("link", name="Import a file").click()
+    page.locator("#id_file").set_input_files(file)
+    page.get_by_role("button", name="Upload and check").click()
+    checked(page)
+    assert sent == ["offset=0", "offset=0", "offset=262144", "offset=524288"]
+
+    with table_locked(service):
+        page.get_by_role("button", name="Import 20,000 rows").click()
+        expect(page.get_by_text("Reading: row 20,000 of about 20,000.")).to_be_visible(timeout=WAIT_MS)
+        screenshots(page, "upload-progress")
+        assert_not_cut(page)
+        assert_accessible(page)
+        batch_id = page.url.rstrip("/").split("/")[-2]
+        os.kill(process_of(service, batch_id), signal.SIGKILL)
+        silent = (
+            "from phonebook.models import ImportUpload; ImportUpload.objects.update(seen_at='2026-01-01T00:00:00Z')"
+        )
+        service.manage("shell", "-c", silent)
+        expect(page.get_by_role("button", name="Start again")).to_be_visible(timeout=WAIT_MS)
+        screenshots(page, "upload-interrupted")
+    page.get_by_role("button", name="Start again").click()
+    checked(page)
+    page.get_by_role("button", name="Import 20,000 rows").click()
+    expect(page.get_by_text("20,000 added")).to_be_visible(timeout=WAIT_MS)
+    service.manage("undo_import", page.url.rstrip("/").split("/")[-2])
