@@ -22,8 +22,8 @@ class Command(JSONCommand):
         f"complaints after {settings.COMPLAINT_KEPT_DAYS} days (COMPLAINT_KEPT_DAYS), unused complaint subjects, what "
         f"is kept to undo imports after {batches.UNDO_DAYS} days, imports after {KEPT_DAYS} days, uploaded files that "
         f"nobody has imported after {uploads.KEPT.days} day, cache versions after {cache_versions.KEPT.days} days, and "
-        "expired sessions and mutes. First refund searches that were answered with 500 and yet charged (docs/ledger.md). Safe "
-        "while serving; run it daily from cron."
+        "expired sessions and mutes. First refund searches that were answered with 500 and yet charged "
+        "(docs/ledger.md). Safe while serving; run it daily from cron."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
