@@ -8,6 +8,7 @@ from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.urls import reverse
 
+from monitoring.group_titles import group_title
 from monitoring.models import Notice
 
 #: Alerts that an e-mail about several names.
@@ -29,7 +30,7 @@ def message(notice: Notice) -> EmailMultiAlternatives:
     alerts = data.get("incidents", [data])
     is_one = len(alerts) == 1
     prefix, what_of_one, what_of_all = _EVENTS.get(notice.event, ("", "", ""))
-    title = alerts[0]["title"] if is_one else f"{len(alerts)} alerts: {data['kind']}"
+    title = alerts[0]["title"] if is_one else group_title(data["kind"], [each["subject"] for each in alerts])
     context = {
         "severity": "" if notice.event == Notice.Event.TEST else data.get("severity", ""),
         "what": what_of_one if is_one else what_of_all,

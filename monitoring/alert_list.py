@@ -8,14 +8,9 @@ from datetime import datetime
 from django.utils import timezone
 
 from monitoring import incidents, mutes
+from monitoring.group_titles import TOKEN_KINDS, group_title
 from monitoring.models import Incident
 
-#: Kind of an incident about a token → what several such tokens do.
-_TOKENS = {
-    "token.out_of_credits": "are out of credits",
-    "token.running_out": "run out of credits",
-    "token.expiring": "expire soon or have expired",
-}
 #: Incidents about tokens are limited (health.operations.MAX_TOKENS), the others by the number of sources and data sets.
 MAX_READ = 500
 
@@ -45,17 +40,15 @@ def open_alerts() -> list[Alert]:
     found = list(incidents.open_incidents()[:MAX_READ])
     mutes.mark(found, timezone.now())
     for incident in found:
-        if incident.kind in _TOKENS:
+        if incident.kind in TOKEN_KINDS:
             tokens[incident.kind].append(incident)
         else:
             others.append(Alert(incident.title, [incident], incident.severity == "critical"))
-    alerts = others + [_group(kind, tokens[kind]) for kind in _TOKENS if kind in tokens]
+    alerts = others + [_group(kind, tokens[kind]) for kind in TOKEN_KINDS if kind in tokens]
     return sorted(alerts, key=lambda each: (each.acknowledged, not each.critical))
 
 
 def _group(kind: str, found: list[Incident]) -> Alert:
     if len(found) == 1:
         return Alert(found[0].title, found)
-    own = [each for each in found if each.subject.isdigit()]
-    count = f"{len(own):,}" if len(own) == len(found) else f"More than {len(own):,}"
-    return Alert(f"{count} tokens {_TOKENS[kind]}", found)
+    return Alert(group_title(kind, [each.subject for each in found]), found)

@@ -36,11 +36,11 @@ def text(mailbox: Mailbox, index: int = -1) -> str:
 def test_many_alerts_of_a_kind_make_one_message(mailbox: Mailbox) -> None:
     assert report(42) == (42, 0)
     assert list(notices.send_due()) == ["sent"]
-    assert mailbox.messages[0]["Subject"] == "[Caller ID] 42 alerts: source.failing"
+    assert mailbox.messages[0]["Subject"] == "[Caller ID] 42 sources are failing"
     assert "- Source failing: s19\n\nAnd 22 more.\n\nSeverity: critical\nSince " in text(mailbox)
     assert report(0) == (0, 42)
     assert list(notices.send_due()) == ["sent"]
-    assert mailbox.messages[1]["Subject"] == "[Caller ID] Resolved: 42 alerts: source.failing"
+    assert mailbox.messages[1]["Subject"] == "[Caller ID] Resolved: 42 sources are failing"
     assert text(mailbox).startswith("These alerts have ended.\n\n- Source failing: s00\n")
 
 
@@ -61,7 +61,7 @@ def test_alerts_that_ended_are_left_out_of_the_message(mailbox: Mailbox) -> None
     Incident.objects.filter(subject="s00").update(closed_at=timezone.now())
     assert list(notices.send_due()) == ["sent"]
     assert "s00" not in text(mailbox)
-    assert mailbox.messages[0]["Subject"] == "[Caller ID] 2 alerts: source.failing"
+    assert mailbox.messages[0]["Subject"] == "[Caller ID] 2 sources are failing"
     Notice.objects.update(due_at=timezone.now())
     Incident.objects.filter(subject="s01").update(closed_at=timezone.now())
     list(notices.send_due())

@@ -1,0 +1,26 @@
+"""The titles of several alerts of one kind together."""
+
+from collections.abc import Collection
+
+#: Kind → what several of its subjects do. The other kinds have one subject.
+_SUBJECTS = {
+    "token.out_of_credits": "tokens are out of credits",
+    "token.running_out": "tokens run out of credits",
+    "token.expiring": "tokens expire soon or have expired",
+    "source.failing": "sources are failing",
+    "source.slow": "sources are slow",
+    "data.stale": "data sets are out of date",
+    "address_book.failing": "address books are not synchronized",
+    "clock.wrong": "clocks are wrong",
+    "task.overdue": "tasks are overdue",
+}
+TOKEN_KINDS = tuple(kind for kind in _SUBJECTS if kind.startswith("token."))
+
+
+def group_title(kind: str, subjects: Collection[str]) -> str:
+    """Such as `3 tokens are out of credits`. One alert may be about all tokens that have none of their own
+    (health.operations): its subject is no id."""
+    if kind not in _SUBJECTS:
+        return f"{len(subjects):,} alerts: {kind}"
+    own = [each for each in subjects if kind not in TOKEN_KINDS or each.isdigit()]
+    return f"{'More than ' if len(own) < len(subjects) else ''}{len(own):,} {_SUBJECTS[kind]}"
