@@ -219,7 +219,7 @@ def test_number_of_queries_does_not_grow(boss: Client) -> None:
             assert find(boss, "shop").status_code == 200
         counts.add(len(queries))
     assert len(counts) == 1
-    assert max(counts) <= 21
+    assert max(counts) <= 23  # with the two of a savepoint, which are those of a transaction outside of tests
     assert CreditEntry.objects.filter(request_id="shop").count() == 27
 
 
