@@ -95,7 +95,8 @@ def _add_ends(found: Found, customer_ids: Ids | None, now: datetime) -> None:
         row.runs_out = now if row.empty else None
     usable = ApiToken.objects.filter(_of(customer_ids, "customer"), revoked_at=None, expires_at__gt=now, is_test=False)
     in_use = request_statistics.with_charged(usable.filter(credits__gt=0), now).order_by()
-    # Of the tokens with the same days to their rate, the database finds each customer's first: there may be 100,000.
+    # Tokens older than the days of their rate run out in the order of credits / charged, so the database picks each
+    # customer's first: there may be 100,000. Younger ones are compared here.
     full_days = Q(created_at__lt=request_statistics.rate_since(now))
     place = Window(RowNumber(), partition_by="customer", order_by=F("credits") * 1.0 / F("charged"))
     first = in_use.filter(full_days).annotate(place=place).filter(place=1)

@@ -24,6 +24,7 @@ from accounts.sales import Sales
 from console import status_page
 from core import periods
 from core.admin import require
+from core.db import statement_timeout
 from core.periods import CalendarMonth, Period
 from monitoring import alert_list, source_report
 from monitoring.admin.incidents import checked, related_page
@@ -32,6 +33,7 @@ from monitoring.health.base import Result
 
 VIEW_TOKENS = "accounts.view_apitoken"
 RUNNING_OUT_DAYS = 7
+RUNNING_OUT_TIMEOUT_S = 10
 MAX_RUNNING_OUT = 10
 MAX_ALERTS = 10
 
@@ -144,7 +146,7 @@ def running_out(request: HttpRequest) -> HttpResponse:
     long as the rest of the page."""
     require(request.user.has_perm(VIEW_TOKENS))
     found: list[request_statistics.RunningOut] | None = None
-    with suppress(OperationalError):
+    with suppress(OperationalError), statement_timeout(RUNNING_OUT_TIMEOUT_S):
         found = request_statistics.running_out(timezone.now(), within_days=RUNNING_OUT_DAYS)
     more = max(0, len(found or ()) - MAX_RUNNING_OUT)
     context = {"running_out": found and found[:MAX_RUNNING_OUT], "more": more}

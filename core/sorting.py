@@ -11,7 +11,8 @@ class DescendingFirstChangeList(ChangeList):
     """The first click on a heading sorts texts in ascending order, and figures and dates in descending order."""
 
     def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
-        """As Django's, which headings call with the columns to sort by: of a first click, the clicked one ascending."""
+        """As Django's. Headings pass the columns to sort by: if the first of them is not sorted by yet, it is sorted in
+        descending order unless it is text."""
         order = (new_params or {}).get(ORDER_VAR, "")
         clicked = order.partition(".")[0]
         if clicked.isdecimal() and int(clicked) not in self.get_ordering_field_columns():

@@ -38,7 +38,7 @@ def open_alerts() -> list[Alert]:
     tokens: dict[str, list[Incident]] = defaultdict(list)
     others = []
     found = list(incidents.open_incidents()[:MAX_READ])
-    mutes.mark(found, timezone.now())
+    mutes.set_muted_until(found, timezone.now())
     for incident in found:
         if incident.kind in TOKEN_KINDS:
             tokens[incident.kind].append(incident)

@@ -141,7 +141,7 @@ def _continue(incident: Incident, condition: Condition, open_after: timedelta, n
 def _open(found: list[Incident], now: datetime) -> int:
     """Open those that no other checker has opened; returns how many. `found`: of one kind, by subject, so that two
     checkers lock them in the same order."""
-    mutes.mark(found, now)
+    mutes.set_muted_until(found, now)
     opened = []
     for incident in found:
         notified_at = None if incident.muted_until else now
@@ -162,7 +162,7 @@ def notify_later(now: datetime) -> None:
         due[Notice.Event.INCIDENT_REMINDER] = unhandled & Q(notified_at__lte=before)
     for event, condition in due.items():
         found = list(open_incidents().filter(condition).order_by("kind", "subject"))
-        mutes.mark(found, now)
+        mutes.set_muted_until(found, now)
         for _, same_kind in groupby((each for each in found if not each.muted_until), _kind):
             _notify_again(list(same_kind), event, condition, now)
 
@@ -201,7 +201,7 @@ def _close(found: list[Incident], now: datetime) -> int:
     closed = [each for each in found if _unchanged(each).update(closed_at=now)]
     for incident in closed:
         incident.closed_at = now
-    mutes.mark(closed, now)
+    mutes.set_muted_until(closed, now)
     # Read after the UPDATE, which locks them: another checker may have reported their opening meanwhile.
     reported = Incident.objects.filter(pk__in=[each.pk for each in closed], notified_at__isnull=False)
     keys = set(reported.values_list("pk", flat=True))

@@ -47,7 +47,7 @@ class Incident(models.Model):
             )
         ]
 
-    #: Until when its notices are muted; None if they are not. Set by monitoring.mutes.mark.
+    #: Until when its notices are muted; None if they are not. Set by monitoring.mutes.set_muted_until.
     muted_until: datetime | None = None
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ def active(now: datetime) -> QuerySet[AlertMute]:
     return AlertMute.objects.filter(until__gt=now).order_by("kind", "subject")
 
 
-def mark(found: Iterable[Incident], now: datetime) -> None:
+def set_muted_until(found: Iterable[Incident], now: datetime) -> None:
     """Set `muted_until` of each. One statement."""
     mutes = list(active(now))
     for incident in found:

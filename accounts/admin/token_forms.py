@@ -89,8 +89,8 @@ class ApiTokenForm(forms.ModelForm):
             cast(CustomerField, self.fields["customer"]).allow_creation()
 
     def clean_customer(self) -> Customer | None:
-        """Within the transaction of a change, which somebody else's customer of the new name may precede; tokens.issue
-        locks the customer of a new token."""
+        """Runs in the transaction of a change. Looks a new name up again under a lock, because another user may have
+        created that customer meanwhile; tokens.issue locks the customer of a new token."""
         customer: Customer | None = self.cleaned_data["customer"]
         self.cleaned_data["new_customer"] = ""
         try:

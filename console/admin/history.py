@@ -16,7 +16,7 @@ from core.admin import ConditionFilter, ReadOnlyAdmin, column, html_link
 from core.history import Action
 from core.numbers import formatted
 from lookup.models import SourcePause
-from monitoring.models import Notice
+from monitoring.models import AlertRecipient, Incident, Notice
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 
 LogEntry._meta.verbose_name, LogEntry._meta.verbose_name_plural = "history entry", "history"
@@ -25,7 +25,7 @@ _ACTIONS = dict(Action.choices)
 #: What entries are about.
 _OBJECTS: tuple[type[Model], ...] = (
     *(ApiToken, Customer, CreditEntry, SourcePause, Notice, NumberRule, Contact, ComplaintDay, ImportBatch),
-    *(User, Group),
+    *(Incident, AlertRecipient, User, Group),
 )
 #: Their entries begin with the digits of a number.
 _NUMBERED = {model._meta.model_name for model in (NumberRule, Contact, ComplaintDay)}

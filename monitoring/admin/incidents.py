@@ -132,7 +132,7 @@ class CriticalFirst(IndexedChangeList):
         end = min(start + self.list_per_page, self.result_count)
         first, last = (max(0, at - len(critical)) for at in (start, end))
         self.result_list = [*critical[start:end], *self.queryset.exclude(OPEN_CRITICAL)[first:last]]
-        mutes.mark(self.result_list, timezone.now())
+        mutes.set_muted_until(self.result_list, timezone.now())
 
 
 @admin.register(Incident)
@@ -197,7 +197,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         return super().changelist_view(request, {**checked(), **context, **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
-        mutes.mark([obj], timezone.now())
+        mutes.set_muted_until([obj], timezone.now())
         can_view_notices = request.user.has_perm("monitoring.view_notice")
         notices = incidents.notices_about(obj).order_by("-pk")[:MAX_NOTICES] if can_view_notices else []
         return {

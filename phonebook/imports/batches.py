@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.db import DatabaseError
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils import timezone
 
 from core import history, numbers, retention
@@ -100,6 +100,7 @@ def prune() -> int:
     needs that has expired (undo.expire). Returns how many batches and changes were deleted."""
     now = timezone.now()
     running = ImportBatch.objects.filter(state=ImportBatch.State.RUNNING, created_at__lt=now - _LONGEST)
+    running = running.filter(Q(upload=None) | Q(upload__seen_at__lt=now - _LONGEST))  # confirmed a day after its upload
     running.update(**_failed(INTERRUPTED))
     old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
     old.update(faults=[])

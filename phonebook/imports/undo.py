@@ -56,8 +56,10 @@ def problem(batch: ImportBatch) -> str:
     if batch.state == ImportBatch.State.UNDONE:
         return "It was undone."
     if batch.can_undo:
-        later = _later(batch)
-        return f"Import {later} came later: undo it first." if later else ""
+        later = _blocking_import(batch)
+        if later is None:
+            return ""
+        return f"Import {later.pk} came later{': undo it first.' if later.can_undo else ', and cannot be undone.'}"
     if batch.finished_at is None:
         return "It has not finished."
     if not met_rows(batch):
@@ -67,8 +69,8 @@ def problem(batch: ImportBatch) -> str:
     return f"Imports can be undone for {UNDO_DAYS} days."
 
 
-def _later(batch: ImportBatch) -> int | None:
-    """The id of the newest import that may build on this one: a later one of its kind that is not undone, and that
+def _blocking_import(batch: ImportBatch) -> ImportBatch | None:
+    """The newest import that may build on this one: a later one of its kind that is not undone, and that
     changed or removed rows, or found them as they are in its files. None if there is none.
 
     Later is what was written later: an import has its id before it waits for the lock.
@@ -81,7 +83,7 @@ def _later(batch: ImportBatch) -> int | None:
     since = Q(finished_at=None) | Q(finished_at__gt=batch.finished_at)
     written = ImportBatch.objects.filter(kind=batch.kind, last_id__isnull=False)
     later = written.filter(met, since).exclude(state=ImportBatch.State.UNDONE)
-    return later.order_by(F("finished_at").desc(nulls_first=True)).values_list("pk", flat=True).first()
+    return later.order_by(F("finished_at").desc(nulls_first=True)).first()
 
 
 def preview(*, batch_id: int) -> UndoResult:

@@ -42,7 +42,7 @@ def process(batch_id: int) -> ImportResult | None:
     importer: Import | None = None
     preview: list[dict[str, str]] = []
     try:
-        with Heartbeat(batch_id) as heartbeat, _turn():
+        with Heartbeat(batch_id) as heartbeat, _host_lock():
             parts = ImportPart.objects.filter(upload__batch=batch_id).order_by("offset")
             heartbeat.set_file(b"".join(parts.values_list("content", flat=True)))
             importer = _checker(batch, heartbeat, preview) if is_check else _importer(batch, heartbeat, batch=batch)
@@ -137,7 +137,7 @@ def _text(row: dict[str, Any], values: Iterable[str]) -> str:
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
+def _host_lock() -> Iterator[None]:
     """One process of an upload at a time works on this host."""
     settings.DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(os.open(settings.DATA_DIR / "uploads.lock", os.O_RDONLY | os.O_CREAT, 0o600), "rb") as lock:

@@ -25,7 +25,7 @@ MAX_BYTES = 20 * 2**20
 #: Of every part but the last: a slow connection sends it within BODY_TIMEOUT_S.
 PART_BYTES = 256 * 2**10
 #: After this time without a sign of its process, that was killed.
-SILENT = timedelta(seconds=60)
+HEARTBEAT_TIMEOUT = timedelta(seconds=60)
 #: How long a file is kept that nobody imports.
 KEPT = timedelta(days=1)
 
@@ -121,7 +121,9 @@ def is_interrupted(batch: ImportBatch) -> bool:
     upload = getattr(batch, "upload", None)
     if upload is None:
         return False
-    return batch.state == State.FAILED or (batch.state in _WITH_PROCESS and upload.seen_at < timezone.now() - SILENT)
+    return batch.state == State.FAILED or (
+        batch.state in _WITH_PROCESS and upload.seen_at < timezone.now() - HEARTBEAT_TIMEOUT
+    )
 
 
 def _discard(which: Q) -> int:

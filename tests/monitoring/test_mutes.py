@@ -87,7 +87,7 @@ def test_longest_mute_applies_and_muting_again_replaces_one(clock: Clock) -> Non
     mute("twilio")
     assert AlertMute.objects.count() == 2
     incident = Incident(kind=KIND, subject="twilio")
-    mutes.mark([incident], clock.now)
+    mutes.set_muted_until([incident], clock.now)
     assert incident.muted_until == clock.now + 2 * HOUR
 
 

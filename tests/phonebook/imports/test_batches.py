@@ -51,7 +51,7 @@ def test_large_changes_are_not_stored(write: Write, monkeypatch: pytest.MonkeyPa
     assert not ImportChange.objects.exists()
     with pytest.raises(CannotUndo, match="It changed or removed more than 1 rows"):
         undo.preview(batch_id=two)
-    with pytest.raises(CannotUndo, match=f"Import {two} came later"):
+    with pytest.raises(CannotUndo, match=f"Import {two} came later, and cannot be undone."):
         undo.undo(batch_id=one, by="ann")
 
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from phonebook.imports import undo, upload_process, uploads
+from phonebook.imports import batches, undo, upload_process, uploads
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.uploads import UploadRefused
 from phonebook.models import ComplaintDay, Contact, ImportBatch, ImportPart, ImportUpload
@@ -290,7 +290,9 @@ def test_confirming_and_discarding_at_once_do_one_of_them(started: list[int]) ->
 
 def silence(batch: ImportBatch) -> None:
     """As if its process had been killed a while ago."""
-    ImportUpload.objects.filter(batch=batch).update(seen_at=timezone.now() - uploads.SILENT - timedelta(seconds=1))
+    ImportUpload.objects.filter(batch=batch).update(
+        seen_at=timezone.now() - uploads.HEARTBEAT_TIMEOUT - timedelta(seconds=1)
+    )
     batch.refresh_from_db()
 
 
@@ -345,6 +347,9 @@ def test_old_and_erased_uploads_are_deleted_but_no_running_import() -> None:
     ImportBatch.objects.filter(pk=waiting.pk).update(created_at=old)
     assert uploads.prune() == 1
     assert set(ImportBatch.objects.all()) == {running, interrupted}
+    ImportBatch.objects.filter(pk=running.pk).update(created_at=old)  # uploaded a day before it was confirmed
+    batches.prune()
+    assert ImportBatch.objects.get(pk=running.pk).state == State.RUNNING
     begin(3)
     assert uploads.discard_all() == 2
     assert list(ImportUpload.objects.values_list("batch", flat=True)) == [running.pk]
