@@ -155,7 +155,7 @@ def _open(found: list[Incident], now: datetime) -> int:
 def notify_later(now: datetime) -> None:
     """Write notices about open incidents that are not muted: about the opening of those that were muted then, and
     reminders of critical ones that nobody has acknowledged."""
-    due = {Notice.Event.INCIDENT_OPENED: Q(notified_at=None)}
+    due = {Notice.Event.INCIDENT_OPENED: Q(notified_at=None, acknowledged_at=None)}
     if settings.ALERT_REMIND_AFTER_H:
         before = now - timedelta(hours=settings.ALERT_REMIND_AFTER_H)
         unhandled = Q(kind__in=Incident.CRITICAL, acknowledged_at=None)
@@ -197,15 +197,15 @@ def _unchanged(incident: Incident) -> QuerySet[Incident]:
 
 @transaction.atomic
 def _close(found: list[Incident], now: datetime) -> int:
-    """As `_open`. The end of an incident whose opening was not reported is not reported either."""
+    """As `_open`. Reports the end of each incident whose opening was reported, also if it is muted: a receiver that
+    tracks it would keep it open."""
     closed = [each for each in found if _unchanged(each).update(closed_at=now)]
     for incident in closed:
         incident.closed_at = now
-    mutes.set_muted_until(closed, now)
     # Read after the UPDATE, which locks them: another checker may have reported their opening meanwhile.
     reported = Incident.objects.filter(pk__in=[each.pk for each in closed], notified_at__isnull=False)
     keys = set(reported.values_list("pk", flat=True))
-    _notify(Notice.Event.INCIDENT_RESOLVED, [each for each in closed if each.pk in keys and not each.muted_until], now)
+    _notify(Notice.Event.INCIDENT_RESOLVED, [each for each in closed if each.pk in keys], now)
     return len(closed)
 
 

@@ -1,5 +1,5 @@
-"""Mutes: for a time, no notices are written about one condition, or about all of its kind. Incidents open and close as
-before."""
+"""Mutes: for a time, no notices are written about one condition, or about all of its kind, except about the end of an
+incident whose opening was reported. Incidents open and close as before."""
 
 from collections.abc import Iterable
 from datetime import datetime

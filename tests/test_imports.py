@@ -1,6 +1,7 @@
 """Imports beside a running server: interrupted, and while searches are answered."""
 
 import fcntl
+import gzip
 import json
 import os
 import signal
@@ -225,7 +226,7 @@ def test_import_has_a_lower_priority_than_searches(serve: Callable[..., Service]
 def test_process_of_a_discarded_upload_ends(serve: Callable[..., Service]) -> None:
     """While it waits for another import into the table."""
     service = serve()
-    batch_id = uploads.upload(service, "".join(CONTACTS[:10]))
+    batch_id = uploads.upload(service, "".join(CONTACTS[:10]).encode())
     with closing(database_of(service)) as connection, ExitStack() as opened:
         if service.env.get("DATABASE_URL"):
             connection.execute("SELECT pg_advisory_lock(hashtext('import into phonebook_contact'))")
@@ -241,3 +242,14 @@ def test_process_of_a_discarded_upload_ends(serve: Callable[..., Service]) -> No
         said = process.communicate(timeout=60)[1]
     assert said == f"CommandError: Import {batch_id}: KeyboardInterrupt; see its page.\n"
     assert uploads.run(service, "print(ImportBatch.objects.count(), ImportUpload.objects.count())") == "0 0"
+
+
+def test_file_that_needs_too_much_memory_fails(serve: Callable[..., Service]) -> None:
+    service = serve()
+    content = gzip.compress(b'{"version": 1, "numbers": [' + b"1," * 10**7 + b"1]}")
+    batch_id = uploads.upload(service, content, kind="complaints")
+    command = [sys.executable, "manage.py", "process_import", str(batch_id)]
+    process = subprocess.run(command, cwd=plugin.ROOT, env=service.env, capture_output=True, text=True, check=False)
+    assert process.stderr == f"CommandError: Import {batch_id}: MemoryError; see its page.\n"
+    assert uploads.run(service, "print(ImportBatch.objects.get().error)") == "The file needs too much memory."
+    assert uploads.run(service, "print(ImportUpload.objects.count())") == "0"

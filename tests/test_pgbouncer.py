@@ -94,7 +94,7 @@ def test_no_session_state_is_left_on_pooled_connections(serve: Serve, pooled_url
 
 def test_uploaded_file_is_imported_through_a_pooler(serve: Serve, pooled_url: str) -> None:
     service = serve(DATABASE_URL=pooled_url, DB_PREPARE="false", REDIS_URL="")
-    batch_id = uploads.upload(service, f"number,name\n{NUMBER},Eve\n")
+    batch_id = uploads.upload(service, f"number,name\n{NUMBER},Eve\n".encode())
     service.manage("process_import", str(batch_id))
     uploads.run(service, f"uploads.confirm(batch_id={batch_id}, by='olga')")
     service.manage("process_import", str(batch_id))

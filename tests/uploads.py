@@ -9,7 +9,7 @@ uploads._run_process = lambda batch_id: None
 {step}
 """
 _UPLOAD = """
-batch = uploads.begin(kind="contacts", by="olga", file_name="people.csv", size={size}, options={{}})
+batch = uploads.begin(kind={kind!r}, by="olga", file_name="people.csv", size={size}, options={{}})
 uploads.append(batch_id=batch.pk, by="olga", offset=0, content={content!r})
 print(batch.pk)
 """
@@ -20,7 +20,6 @@ def run(service: Service, step: str) -> str:
     return service.manage("shell", "-v0", "-c", _STEP.format(step=step)).strip()
 
 
-def upload(service: Service, text: str) -> int:
-    """The id of a batch whose file is to be checked."""
-    content = text.encode()
-    return int(run(service, _UPLOAD.format(size=len(content), content=content)))
+def upload(service: Service, content: bytes, kind: str = "contacts") -> int:
+    """The id of a batch whose file, of one part, is to be checked."""
+    return int(run(service, _UPLOAD.format(size=len(content), content=content, kind=kind)))

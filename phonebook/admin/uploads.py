@@ -166,7 +166,8 @@ class UploadAdmin(ConsoleAdmin):
     list_select_related = ("upload",)
 
     def has_upload_permission(self, request: HttpRequest) -> bool:
-        return any(can_import(request, kind) for kind in Kind)
+        can_view = request.user.has_perm("phonebook.view_importbatch")
+        return can_view and any(can_import(request, kind) for kind in Kind)
 
     def get_urls(self) -> list[URLPattern]:
         views = {"part": self.part, "progress": self.progress, "step": self.step}

@@ -69,6 +69,8 @@ def fail(batch: ImportBatch, error: BaseException, *, committed: int) -> None:
             text = f"{describe(error)}."
         case OSError():
             text = f"{error.strerror or type(error).__name__}."
+        case MemoryError():
+            text = "The file needs too much memory."
         case KeyboardInterrupt() | SystemExit():
             text = INTERRUPTED
         case _:

@@ -45,7 +45,7 @@ def process(batch_id: int) -> ImportResult | None:
         with Heartbeat(batch_id) as heartbeat, _host_lock():
             parts = ImportPart.objects.filter(upload__batch=batch_id).order_by("offset")
             heartbeat.set_file(b"".join(parts.values_list("content", flat=True)))
-            importer = _checker(batch, heartbeat, preview) if is_check else _importer(batch, heartbeat, batch=batch)
+            importer = _checker(batch, heartbeat, preview) if is_check else _confirmed(batch, heartbeat)
             _run(importer, batch, heartbeat)
     except BaseException as error:
         with suppress(Error):
@@ -72,6 +72,15 @@ def _checker(batch: ImportBatch, heartbeat: "Heartbeat", preview: list[dict[str,
         preview.extend(_examples(tables, table))
 
     return _importer(batch, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
+
+
+def _confirmed(batch: ImportBatch, heartbeat: "Heartbeat") -> Import:
+    def on_compared(tables: StagingTables, table: TargetTable) -> None:
+        """In the lock, for which `forget` waits: what it discarded is not written."""
+        if not ImportUpload.objects.filter(batch=batch).exists():
+            raise KeyboardInterrupt
+
+    return _importer(batch, heartbeat, batch=batch, on_compared=on_compared)
 
 
 def _record_check(batch: ImportBatch, result: ImportResult, preview: list[dict[str, str]]) -> None:

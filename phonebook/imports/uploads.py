@@ -24,7 +24,7 @@ from phonebook.models import ImportBatch, ImportPart, ImportUpload
 MAX_BYTES = 20 * 2**20
 #: Of every part but the last: a slow connection sends it within BODY_TIMEOUT_S.
 PART_BYTES = 256 * 2**10
-#: After this time without a sign of its process, that was killed.
+#: A process whose heartbeat is older than this counts as killed.
 HEARTBEAT_TIMEOUT = timedelta(seconds=60)
 #: How long a file is kept that nobody imports.
 KEPT = timedelta(days=1)
@@ -107,8 +107,8 @@ def discard(*, batch_id: int, by: str) -> bool:
 
 
 def discard_all() -> int:
-    """Delete the files that no import is reading. Returns how many."""
-    return _discard(Q())
+    """Delete all files, in the locks of their tables: an import that has not written yet stops. Returns how many."""
+    return _discard(Q(), running=True)
 
 
 def prune() -> int:
@@ -126,14 +126,15 @@ def is_interrupted(batch: ImportBatch) -> bool:
     )
 
 
-def _discard(which: Q) -> int:
-    """Delete uploads, except of imports that run; their process notices it. Returns how many."""
+def _discard(which: Q, *, running: bool = False) -> int:
+    """Delete uploads, except those of running imports unless `running`. A process whose upload is deleted stops at its
+    next heartbeat. Returns how many."""
     deleted, found = 0, ImportUpload.objects.filter(which)
     for batch_id in list(found.values_list("batch", flat=True)):
         with transaction.atomic():
             # Locked, so that it is not confirmed or started again at the same time.
             batch = ImportBatch.objects.select_for_update().filter(pk=batch_id).first()
-            if batch is None or (batch.state == State.RUNNING and not is_interrupted(batch)):
+            if batch is None or (batch.state == State.RUNNING and not running and not is_interrupted(batch)):
                 continue
             if found.filter(batch=batch).delete()[0]:
                 _end(batch)

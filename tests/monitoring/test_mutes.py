@@ -1,4 +1,4 @@
-"""Nothing is sent about a muted alert, and what still matters afterwards is."""
+"""Muted alerts are not reported, and what still matters afterwards is."""
 
 import json
 from datetime import timedelta
@@ -43,14 +43,14 @@ def written() -> list[tuple[str, list[str]]]:
     return found
 
 
-def test_muted_alerts_open_and_end_without_notices(clock: Clock) -> None:
+def test_muted_alerts_open_without_notices_and_reported_ones_end(clock: Clock) -> None:
     report("twilio")
     mute()
     assert report("trestle") == (1, 1)
     assert report() == (0, 1)
     clock.now += HOUR
     incidents.notify_later(clock.now)
-    assert written() == [("incident.opened", ["twilio"])]
+    assert written() == [("incident.opened", ["twilio"]), ("incident.resolved", ["twilio"])]
 
 
 def test_alert_still_open_when_its_mute_ends_is_reported(clock: Clock) -> None:

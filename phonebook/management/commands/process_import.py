@@ -1,3 +1,4 @@
+import resource
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -8,12 +9,21 @@ from phonebook.imports.upload_process import process
 from phonebook.management.import_command import BackgroundCommand, counts_text
 from phonebook.models import ImportBatch
 
+#: A file that needs more fails, rather than its host: a small one may unpack to 200 MB.
+MAX_MEMORY_BYTES = 512 * 2**20
+
 
 class Command(BackgroundCommand):
     help = (
         "Check or import a file that was uploaded in the console. The console runs it; to import a file from the "
         "command line, use import_contacts or import_complaints."
     )
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        limit = MAX_MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MAX_MEMORY_BYTES, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, hard))
+        super().run_from_argv(argv)
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)

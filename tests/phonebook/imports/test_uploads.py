@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from phonebook.imports import batches, undo, upload_process, uploads
+from phonebook.imports import batches, staging, undo, upload_process, uploads
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.uploads import UploadRefused
 from phonebook.models import ComplaintDay, Contact, ImportBatch, ImportPart, ImportUpload
@@ -351,6 +351,23 @@ def test_old_and_erased_uploads_are_deleted_but_no_running_import() -> None:
     batches.prune()
     assert ImportBatch.objects.get(pk=running.pk).state == State.RUNNING
     begin(3)
-    assert uploads.discard_all() == 2
-    assert list(ImportUpload.objects.values_list("batch", flat=True)) == [running.pk]
-    assert list(ImportBatch.objects.order_by("pk").values_list("state", flat=True)) == [State.RUNNING, State.FAILED]
+    assert uploads.discard_all() == 3
+    assert list(ImportBatch.objects.order_by("pk").values_list("state", flat=True)) == [State.FAILED, State.FAILED]
+
+
+@pytest.mark.django_db
+def test_forget_stops_a_confirmed_import_that_has_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = checked()
+    uploads.confirm(batch_id=batch.pk, by=batch.by)
+    compare = staging.StagingTables.compare
+
+    def forget(*args: Any) -> None:
+        uploads.discard_all()  # as `forget` does, before the import gets the lock
+        compare(*args)
+
+    monkeypatch.setattr(staging.StagingTables, "compare", forget)
+    with pytest.raises(CommandError, match="KeyboardInterrupt"):
+        call_command("process_import", str(batch.pk))
+    batch.refresh_from_db()
+    assert (batch.state, batch.error) == (State.FAILED, "Interrupted.")
+    assert not Contact.objects.exists()
