@@ -65,7 +65,8 @@ def test_csv_has_what_the_customer_may_know(client: Client, customer: Customer) 
     text = read(response)
     assert text.partition("\r\n")[0] == HEADER
     lines = [line.partition(",") for line in text.splitlines()[1:]]
-    till, desk = f"till,{token.last_four}", f"desk,{other.last_four}"
+    # A `-` at their start is neutralized.
+    till, desk = (f"{each.name},{ledger_export.cell(each.last_four)}" for each in (token, other))
     assert {rest for _, _, rest in lines[:2]} == {f"{till},transfer,-4,31,,move-1", f"{desk},transfer,4,4,,move-1"}
     assert [rest for _, _, rest in lines[2:]] == [
         f"{till},top-up,5,35,,INV-1",

@@ -65,7 +65,7 @@ def test_open_critical_alerts_are_first_on_every_page(admin_client: Client, monk
     assert admin_client.get(f"{ALERTS}{Incident.objects.get(subject='one').pk}/change/").text.count("critical") == 1
 
 
-def test_titles_isolate_names_that_are_written_from_right_to_left(admin_client: Client) -> None:
+def test_titles_isolate_names_written_from_right_to_left(admin_client: Client) -> None:
     name = "מרפאה ברחוב"
     report(name)
     title = f'<bdi dir="ltr">Source failing: {name}</bdi>'

@@ -337,7 +337,7 @@ def test_signal_keeps_the_file_for_another_start(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.django_db
-def test_old_and_erased_uploads_are_deleted_but_no_running_import() -> None:
+def test_old_and_erased_uploads_are_deleted() -> None:
     waiting, running, interrupted = checked(by="a"), checked(by="b"), checked(by="c")
     for batch in (running, interrupted):
         uploads.confirm(batch_id=batch.pk, by=batch.by)
