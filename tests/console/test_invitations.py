@@ -21,7 +21,6 @@ from django.utils import timezone
 
 from console import invitations, second_factor
 from console.models import Invitation
-from console.roles import SENTENCES
 from tests import totp
 from tests.console.role_table import logged_in
 from tests.console.two_factor import INDEX, LOGIN, REMOVE, SET_UP, change, is_in, set_up
@@ -296,23 +295,6 @@ def test_invalid_invitation_creates_nobody(superuser: Client, boss: User, fields
     before = User.objects.count()
     assert message in invite(superuser, **fields).text
     assert (User.objects.count(), Invitation.objects.count()) == (before, 0)
-
-
-def test_roles_are_offered_from_least_to_most_and_explained(superuser: Client, boss: User) -> None:
-    Group.objects.create(name="accountant")
-    roles = ("viewer", "auditor", "billing", "support", "operator")
-    expected = [*(f"{role}: {SENTENCES[role]}" for role in roles), "accountant"]
-    for url in (INVITE, reverse("admin:auth_user_change", args=[boss.pk])):
-        context = superuser.get(url).context
-        form = context["adminform"].form if "adminform" in context else context["form"]
-        assert [label for _, label in form.fields["groups"].choices] == expected
-
-
-def test_users_are_invited_or_added_with_a_password(superuser: Client) -> None:
-    add = reverse("admin:auth_user_add")
-    assert (f'href="{INVITE}"' in superuser.get(USERS).text, add in superuser.get(USERS).text) == (True, False)
-    assert f'href="{add}"' in superuser.get(INVITE).text
-    assert "For a user without an e-mail address" in superuser.get(add).text
 
 
 def test_list_shows_pending_invitations_only(superuser: Client) -> None:

@@ -18,6 +18,7 @@ from tests.console.console_rows import database, filled
 from tests.console.role_table import PAGES, address, answer, logged_in, requests
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
+INVITE = reverse("admin:auth_user_invite")
 
 
 def test_only_superusers_can_change_users_and_roles(rows: dict[str, Model]) -> None:
@@ -30,11 +31,30 @@ def test_only_superusers_can_change_users_and_roles(rows: dict[str, Model]) -> N
             assert {answer(client, request, before) for request in sent} == {"-"}
 
 
+def test_roles_are_offered_from_least_to_most_and_explained(boss: User) -> None:
+    superuser = logged_in("superuser")
+    Group.objects.create(name="accountant")
+    roles = ("viewer", "auditor", "billing", "support", "operator")
+    expected = [*(f"{role}: {SENTENCES[role]}" for role in roles), "accountant"]
+    for url in (INVITE, reverse("admin:auth_user_change", args=[boss.pk])):
+        context = superuser.get(url).context
+        form = context["adminform"].form if "adminform" in context else context["form"]
+        assert [label for _, label in form.fields["groups"].choices] == expected
+
+
+def test_users_are_invited_or_added_with_a_password() -> None:
+    superuser, add = logged_in("superuser"), reverse("admin:auth_user_add")
+    listed = superuser.get(reverse("admin:auth_user_changelist")).text
+    assert (f'href="{INVITE}"' in listed, add in listed) == (True, False)
+    assert f'href="{add}"' in superuser.get(INVITE).text
+    assert "For a user without an e-mail address" in superuser.get(add).text
+
+
 def test_superuser_adds_an_operator_in_one_step() -> None:
     client, url = logged_in("superuser"), reverse("admin:auth_user_add")
     page = client.get(url)
     assert page.context["adminform"].form["is_staff"].value() is True
-    for address_of_form in (url, reverse("admin:auth_user_invite")):
+    for address_of_form in (url, INVITE):
         assert SENTENCES["support"] in client.get(address_of_form).text
     operator = Group.objects.get(name="operator")
     password = "A long enough one"
