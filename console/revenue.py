@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from operator import attrgetter
 from threading import Lock
 from typing import Any, cast
 
@@ -25,6 +26,7 @@ from core import history, periods
 from core.admin import require
 from core.periods import CalendarMonth
 from core.retention import KEPT_DAYS, oldest_kept
+from core.sorting import none_last
 from monitoring import source_report
 
 #: Rows on the page; the export has all.
@@ -164,9 +166,7 @@ def _sorted(rows: Iterable[Row], order: str) -> list[Row]:
     by_name = sorted(rows, key=lambda row: (row.name.casefold(), row.customer_id or 0))
     if column == "name":
         return by_name[::-1] if reverse else by_name
-    unknown = [row for row in by_name if getattr(row, column) is None]
-    known = [row for row in by_name if getattr(row, column) is not None]
-    return sorted(known, key=lambda row: cast(Decimal, getattr(row, column)), reverse=reverse) + unknown
+    return none_last(by_name, attrgetter(column), reverse=reverse)
 
 
 def _headings(columns: dict[str, str], order: str) -> list[dict[str, str]]:

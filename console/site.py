@@ -1,6 +1,7 @@
 """The admin site: Django's, with rate limits on logins and the pages of a user's own two-factor authentication."""
 
 import logging
+from collections.abc import Callable
 from typing import Any, cast
 
 import django_otp
@@ -17,6 +18,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.module_loading import import_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django_otp.models import Device
@@ -36,6 +38,16 @@ _INVALID_CODE = (
     "your phone."
 )
 _CODE_ATTRS = {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
+
+
+def _imported(view: str) -> Callable[[HttpRequest], HttpResponse]:
+    """The view with this dotted path, imported by its first request: it needs the admin modules, and they this one."""
+
+    def imported(request: HttpRequest) -> HttpResponse:
+        response: HttpResponse = import_string(view)(request)
+        return response
+
+    return imported
 
 
 class _UserForm(forms.Form):
@@ -135,18 +147,16 @@ class ConsoleSite(UnfoldAdminSite):
     def get_urls(self) -> list[URLPattern]:
         """`invitation` is open to whoever has a link, `verify` and `set-up` to staff before they have entered a code;
         the others require one."""
-        from monitoring.admin import tester  # which needs the models
-
         verified = self.admin_view
         return [
             # Django's requires has_permission; staff who cannot enter a code must be able to log out too.
             path("logout/", self.logout, name="logout"),
             path("invitation/<uidb64>/<token>/", InvitationView.as_view(), name="invitation"),
             path("status/", verified(status_page.view), name="status"),
-            path("test-a-number/", verified(tester.view), name="monitoring_source_test"),
-            path("running-out/", verified(self.running_out), name="running_out"),
-            path("revenue/", verified(self.revenue), name="revenue"),
-            path("revenue/last-month/", verified(self.last_month), name="revenue_last_month"),
+            path("test-a-number/", verified(_imported("monitoring.admin.tester.view")), name="monitoring_source_test"),
+            path("running-out/", verified(_imported("console.dashboard.running_out")), name="running_out"),
+            path("revenue/", verified(_imported("console.revenue.view")), name="revenue"),
+            path("revenue/last-month/", verified(_imported("console.revenue.last_month")), name="revenue_last_month"),
             path("second-factor/", verified(self.overview), name="second_factor"),
             path("second-factor/verify/", self.verify, name="second_factor_verify"),
             path("second-factor/set-up/", self.set_up, name="second_factor_set_up"),
@@ -175,21 +185,6 @@ class ConsoleSite(UnfoldAdminSite):
         from console import finding  # which needs the admin modules, and they this one
 
         return finding.view(request)
-
-    def revenue(self, request: HttpRequest) -> HttpResponse:
-        from console import revenue  # as for the search
-
-        return revenue.view(request)
-
-    def running_out(self, request: HttpRequest) -> HttpResponse:
-        from console import dashboard  # as for the search
-
-        return dashboard.running_out(request)
-
-    def last_month(self, request: HttpRequest) -> HttpResponse:
-        from console import revenue  # as for the search
-
-        return revenue.last_month(request)
 
     def pending(self, request: HttpRequest, next_url: str) -> HttpResponse:
         """Redirect to the page that this user must complete before any other, and from there to `next_url`."""

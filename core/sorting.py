@@ -1,10 +1,22 @@
-"""In which direction the first click on the heading of a list sorts."""
+"""How lists are sorted: rows without a value last, and in which direction by the first click on a heading."""
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.core.exceptions import FieldDoesNotExist
 from django.db.models import CharField, TextField
+
+Item = TypeVar("Item")
+
+
+def none_last(items: Iterable[Item], value: Callable[[Item], Any], *, reverse: bool) -> list[Item]:
+    """Sorted by `value`; in both directions those whose value is None are last."""
+    known: list[Item] = []
+    unknown: list[Item] = []
+    for item in items:
+        (unknown if value(item) is None else known).append(item)
+    return sorted(known, key=value, reverse=reverse) + unknown
 
 
 class DescendingFirstChangeList(ChangeList):

@@ -33,6 +33,7 @@ from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, Un
 from accounts.newest import newest
 from core import periods
 from core.admin import ConditionFilter, column
+from core.sorting import none_last
 
 NEWEST_ENTRIES = 20
 UNUSED_DAYS = 14
@@ -129,9 +130,7 @@ class CustomerList(base.NewestRowsList):
         figures = customer_figures.by_customer(timezone.now(), ids if len(ids) <= MAX_NAMED else None, names)
         for term in reversed(self.sorted_by):
             values = {pk: getattr(figures[pk], term.removeprefix("-")) for pk in ids}
-            known = [pk for pk in ids if values[pk] is not None]
-            known.sort(key=values.__getitem__, reverse=term.startswith("-"))
-            ids = known + [pk for pk in ids if values[pk] is None]
+            ids = none_last(ids, values.__getitem__, reverse=term.startswith("-"))
         if not self.multi_page or (self.show_all and self.can_show_all):
             return ids
         first = (self.page_num - 1) * self.list_per_page

@@ -237,8 +237,8 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         HANDLE,
         form=MuteForm,
         explanation=(
-            "Sends nothing about the alert for this time. If it opens meanwhile and is still open at the end, it is "
-            "reported then."
+            "Sends nothing about the alert for this time, except its end if it was reported before. If it opens "
+            "meanwhile and is still open at the end, it is reported then."
         ),
     )
     def mute(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:

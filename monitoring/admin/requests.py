@@ -156,14 +156,14 @@ def _details_of(entries: Sequence[CreditEntry]) -> dict[int, str]:
             "{} <small>{}</small> {}",
             OUTCOMES.get(row.outcome, row.outcome),
             row.number_mask,
-            _repeated_mark(repeated.get(row.pk)),
+            _repeated_label(repeated.get(row.pk)),
         )
         for pk, row in logged.items()
     }
 
 
-def _repeated_mark(earlier_id: int | None) -> str:
-    """The mark of a charge that repeats that of an earlier request (charges.repeated), with a link to it."""
+def _repeated_label(earlier_id: int | None) -> str:
+    """What is said of a charge that repeats that of an earlier request (charges.repeated), with a link to it."""
     if earlier_id is None:
         return ""
     link = change_link("monitoring_requestlogentry", earlier_id, "earlier request")
@@ -174,13 +174,13 @@ def _charged(row: Any) -> str:
     """With what was done about the charge, and a link that refunds it, for those who may (RequestLogAdmin.complete)."""
     if not row.charged:
         return "no, replayed" if row.replayed else "no"
-    mark = _repeated_mark(getattr(row, "repeats", None))
+    repeated = _repeated_label(getattr(row, "repeats", None))
     if getattr(row, "is_refunded", False):
-        return format_html("1 credit, refunded {}", mark)
+        return format_html("1 credit, refunded {}", repeated)
     if not getattr(row, "can_refund", False) or row.entry_id is None:
-        return format_html("1 credit {}", mark)
+        return format_html("1 credit {}", repeated)
     link = html_link(page_url(CreditEntry, "refund", row.entry_id), "Refund")
-    return format_html("1 credit <small>{}</small> {}", link, mark)
+    return format_html("1 credit <small>{}</small> {}", link, repeated)
 
 
 RELATED_PAGES[ApiToken] = RelatedPage("monitoring.view_requestlogentry", _requests_of)

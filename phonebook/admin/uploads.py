@@ -253,13 +253,16 @@ class UploadAdmin(ConsoleAdmin):
         if upload is None or batch.by != request.user.get_username() or not can_import(request, batch.kind):
             return {}
         counts = {name: batch.counts.get(name, 0) for name in ("added", "changed", "removed", "unchanged", "repeated")}
+        changes = counts["added"] + counts["changed"] + counts["removed"]
         return {
             "upload": upload,
             "is_interrupted": uploads.is_interrupted(batch),
             "is_working": batch.state in (State.CHECKING, State.RUNNING),
             "progress": progress(batch),
             "counts": counts | {"rejected": sum(batch.counts.get("rejected", {}).values())},
-            "changes": counts["added"] + counts["changed"] + counts["removed"],
+            "changes": changes,
+            # Of a list of complaints without changes the import records the version.
+            "can_confirm": batch.state == State.READY and (changes or batch.kind == Kind.COMPLAINTS),
             "examples": [row | {"number": numbers.formatted(row["number"])} for row in upload.preview or ()],
         }
 

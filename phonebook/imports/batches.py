@@ -36,26 +36,28 @@ def start(kind: str, *, options: dict[str, Any]) -> ImportBatch:
     return ImportBatch.objects.create(kind=kind, state=state, by=history.command_actor(), options=options)
 
 
-def fault(file: str, row: Rejected) -> dict[str, Any]:
-    """A row in ImportBatch.faults, with its number masked."""
-    return {"file": Path(file).name, "line": row.line, "reason": row.reason, "number": row.number, "detail": row.detail}
+def add_fault(batch: ImportBatch, file: str, row: Rejected) -> None:
+    """Add a rejected or repeated row, whose number is masked, to those that the batch lists, if there is room."""
+    if len(batch.faults) < MAX_FAULTS:
+        fault = {"line": row.line, "reason": row.reason, "number": row.number, "detail": row.detail}
+        batch.faults.append({"file": Path(file).name, **fault})
 
 
 def begin_merge(batch: ImportBatch, table: TargetTable, counts: Counts) -> None:
     """Record what an undo needs. Call it in the lock of `table`, before anything is written."""
     # Nobody else has the lock: an earlier import that was writing was killed, and can be undone as far as it came.
     killed = ImportBatch.objects.filter(kind=batch.kind, state=ImportBatch.State.RUNNING, last_id__isnull=False)
-    killed.exclude(pk=batch.pk).update(**_failed(INTERRUPTED))
+    killed.exclude(pk=batch.pk).update(**failed_values(INTERRUPTED))
     batch.last_id = table.model._default_manager.aggregate(last=Max("pk"))["last"] or 0
     batch.can_undo = counts.changed + counts.removed <= MAX_CHANGES
-    batch.counts = {**_numbers(counts), "planned": True}  # those of an import that is interrupted
+    batch.counts = {**numbers_of(counts), "planned": True}  # those of an import that is interrupted
     batch.save(update_fields=["last_id", "can_undo", "counts"])
 
 
 def finish(batch: ImportBatch, result: Counts) -> None:
     """Record what the import did. Call it in the lock."""
     batch.state, batch.finished_at = ImportBatch.State.DONE, timezone.now()
-    batch.counts = _numbers(result)
+    batch.counts = numbers_of(result)
     batch.can_undo = batch.can_undo and bool(met_rows(batch) or batch.data_sets)
     batch.save(update_fields=["state", "finished_at", "can_undo", "counts", "faults", "data_sets"])
 
@@ -79,7 +81,7 @@ def fail(batch: ImportBatch, error: BaseException, *, committed: int) -> None:
         text = f"{text[:400]} {committed:,} rows were written."
     can_undo = batch.can_undo and committed > 0
     counts = batch.counts if committed else {}
-    failed = {**_failed(text), "faults": batch.faults, "can_undo": can_undo, "counts": counts}
+    failed = {**failed_values(text), "faults": batch.faults, "can_undo": can_undo, "counts": counts}
     ImportBatch.objects.filter(pk=batch.pk).update(**failed)
 
 
@@ -88,12 +90,12 @@ def met_rows(batch: ImportBatch) -> bool:
     return any(batch.counts.get(name) for name in ("added", "changed", "removed", "unchanged"))
 
 
-def _numbers(counts: Counts) -> dict[str, Any]:
+def numbers_of(counts: Counts) -> dict[str, Any]:
     """For ImportBatch.counts."""
     return {name: value for name, value in asdict(counts).items() if name != "days"}  # there may be thousands
 
 
-def _failed(error: str) -> dict[str, Any]:
+def failed_values(error: str) -> dict[str, Any]:
     return {"state": ImportBatch.State.FAILED, "error": error[:500], "finished_at": timezone.now()}
 
 
@@ -103,7 +105,7 @@ def prune() -> int:
     now = timezone.now()
     running = ImportBatch.objects.filter(state=ImportBatch.State.RUNNING, created_at__lt=now - _LONGEST)
     running = running.filter(Q(upload=None) | Q(upload__seen_at__lt=now - _LONGEST))  # confirmed a day after its upload
-    running.update(**_failed(INTERRUPTED))
+    running.update(**failed_values(INTERRUPTED))
     old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
     old.update(faults=[])
     changes = ImportChange.objects.filter(batch__in=old.filter(can_undo=False))

@@ -231,8 +231,8 @@ class Import(ABC):
         self._report(name, rejected)
 
     def _report(self, name: str, row: Rejected) -> None:
-        if self.batch and len(self.batch.faults) < batches.MAX_FAULTS:
-            self.batch.faults.append(batches.fault(name, row))
+        if self.batch:
+            batches.add_fault(self.batch, name, row)
         self._on_reject(name, row)
 
     def _locate(self, position: int) -> tuple[str, int]:

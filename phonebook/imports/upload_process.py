@@ -7,13 +7,14 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Self
 
 from django.conf import settings
 from django.db import Error, connection, transaction
 from django.utils import timezone
+from tqdm import tqdm
 
 from core.db import VENDOR, fetch
 from phonebook.imports import batches
@@ -21,7 +22,6 @@ from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import open_text
 from phonebook.imports.pipeline import Import, ImportResult
-from phonebook.imports.readers.base import Rejected
 from phonebook.imports.staging import StagingTables, TargetTable
 from phonebook.models import MAX_COUNT, ImportBatch, ImportPart, ImportUpload
 
@@ -64,13 +64,10 @@ def process(batch_id: int) -> ImportResult | None:
 def _checker(batch: ImportBatch, heartbeat: "Heartbeat", preview: list[dict[str, str]]) -> Import:
     """An import that changes nothing, lists rejected rows in the batch, and appends to `preview`."""
 
-    def on_reject(name: str, row: Rejected) -> None:
-        if len(batch.faults) < batches.MAX_FAULTS:
-            batch.faults.append(batches.fault(name, row))
-
     def on_compared(tables: StagingTables, table: TargetTable) -> None:
         preview.extend(_examples(tables, table))
 
+    on_reject = partial(batches.add_fault, batch)
     return _importer(batch, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
 
 
@@ -84,10 +81,9 @@ def _confirmed(batch: ImportBatch, heartbeat: "Heartbeat") -> Import:
 
 
 def _record_check(batch: ImportBatch, result: ImportResult, preview: list[dict[str, str]]) -> None:
-    counts = {name: value for name, value in asdict(result).items() if name != "days"}
     with transaction.atomic():
         checked = ImportBatch.objects.filter(pk=batch.pk, state=State.CHECKING)  # else it was discarded
-        if checked.update(state=State.READY, counts=counts, faults=batch.faults):
+        if checked.update(state=State.READY, counts=batches.numbers_of(result), faults=batch.faults):
             ImportUpload.objects.filter(batch=batch).update(preview=preview)
 
 
@@ -154,27 +150,6 @@ def _host_lock() -> Iterator[None]:
         yield
 
 
-class _Bar:
-    """Counts rows, as far as imports use tqdm."""
-
-    def __init__(self, rows: Iterable[Any], total: int | None) -> None:
-        self._rows, self.total, self.n = rows, total, 0
-
-    def __iter__(self) -> Iterator[Any]:
-        for row in self._rows:
-            self.n += 1
-            yield row
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def update(self, rows: int) -> None:
-        self.n += rows
-
-
 class Heartbeat:
     """Records the progress of this process every HEARTBEAT_S, by a thread with a connection of its own: the import may
     be in a transaction. Interrupts the process when its upload was discarded."""
@@ -182,16 +157,17 @@ class Heartbeat:
     def __init__(self, batch_id: int) -> None:
         self.set_file(b"")
         self._upload = ImportUpload.objects.filter(batch_id=batch_id)
-        self._bar: _Bar | None = None
+        self._bar: tqdm[Any] | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def set_file(self, content: bytes) -> None:
         self.file, self._size = io.BytesIO(content), len(content)
 
-    def progress_bar(self, rows: Iterable[Any] = (), *, total: int | None = None, **_: Any) -> _Bar:
-        self._bar = bar = _Bar(rows, total)
-        return bar
+    def progress_bar(self, rows: Iterable[Any] = (), *, total: int | None = None, **_: Any) -> "tqdm[Any]":
+        """In place of that of a terminal; nobody reads what it prints."""
+        self._bar = tqdm(rows, total=total, file=io.StringIO(), leave=False)
+        return self._bar
 
     def __enter__(self) -> Self:
         self._thread.start()

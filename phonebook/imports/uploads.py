@@ -147,8 +147,7 @@ def _end(batch: ImportBatch) -> None:
     if batch.state in WAITING:
         batch.delete()
     elif batch.state == State.RUNNING:
-        failed = {"state": State.FAILED, "error": batches.INTERRUPTED, "finished_at": timezone.now()}
-        ImportBatch.objects.filter(pk=batch.pk).update(**failed)
+        ImportBatch.objects.filter(pk=batch.pk).update(**batches.failed_values(batches.INTERRUPTED))
 
 
 def _start(batch_id: int, before: str, after: str, *, by: str | None = None, **values: Any) -> bool:
