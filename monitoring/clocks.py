@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from core import db, metrics
 from monitoring import incidents
-from monitoring.incidents import Condition, Severity
+from monitoring.incidents import Condition, Effect
 
 #: The kind of the alert; its subject is the host's name.
 KIND = "clock.wrong"
@@ -35,7 +35,7 @@ def report() -> None:
         title=f"The clock of {host} is wrong",
         summary=f"It is {by_s:,.1f} s {'behind' if ahead_s > 0 else 'ahead of'} the database's clock.",
         hint=ADVICE,
-        severity=Severity.ALERT if by_s > MAX_DIFFERENCE_S else Severity.PASSING,
+        effect=Effect.ALERT if by_s > MAX_DIFFERENCE_S else Effect.PASSING,
     )
     gone = incidents.current().filter(kind=KIND, last_seen_at__lt=now - GONE).values_list("subject", flat=True)
     incidents.report(

@@ -31,7 +31,7 @@ MAX_GAP = timedelta(minutes=15)
 _kind = attrgetter("kind")
 
 
-class Severity(Enum):
+class Effect(Enum):
     """What a condition does. All keep an incident open that is open already."""
 
     #: Opens an incident.
@@ -53,7 +53,7 @@ class Condition:
     title: str
     summary: str = ""
     hint: str = ""
-    severity: Severity = Severity.ALERT
+    effect: Effect = Effect.ALERT
 
 
 def report(
@@ -74,7 +74,7 @@ def report(
     known = {(each.kind, each.subject): each for each in checked}
     opening, closing = [], []
     for key, condition in sorted(present.items()):
-        incident = known.get(key) or (_begin(condition, now) if condition.severity is Severity.ALERT else None)
+        incident = known.get(key) or (_begin(condition, now) if condition.effect is Effect.ALERT else None)
         if incident is not None:
             open_after_min = settings.ALERT_OPEN_AFTER_MIN if kinds[condition.kind] else 0
             if _continue(incident, condition, timedelta(minutes=open_after_min), now):
@@ -133,7 +133,7 @@ def _continue(incident: Incident, condition: Condition, open_after: timedelta, n
     for name, value in seen.items():
         setattr(incident, name, value)
     current().filter(pk=incident.pk).update(**seen)
-    may_open = incident.opened_at is None and condition.severity is Severity.ALERT
+    may_open = incident.opened_at is None and condition.effect is Effect.ALERT
     return may_open and now - incident.first_seen_at >= open_after
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.http import HttpRequest
 
 from core import db
-from monitoring.incidents import Condition, Severity
+from monitoring.incidents import Condition, Effect
 
 #: An incident about a percentage stays open until it has fallen to this share of what opens it.
 STAYS_OPEN = 0.5
@@ -59,7 +59,7 @@ class Check:
         for found in self.find(request):
             if isinstance(found, str):
                 sentences.append(found)
-            elif found.severity is not Severity.PASSING:
+            elif found.effect is not Effect.PASSING:
                 conditions.append(found)
         described: list[str] = []
         for hint, same_hint in groupby(conditions, key=attrgetter("hint")):
@@ -90,4 +90,4 @@ def check(
 
 def problem(title: str, hint: str = "") -> Condition:
     """A condition that opens no incident."""
-    return Condition(kind="", subject="", title=title, hint=hint, severity=Severity.PROBLEM)
+    return Condition(kind="", subject="", title=title, hint=hint, effect=Effect.PROBLEM)

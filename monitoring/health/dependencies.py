@@ -13,7 +13,7 @@ from lookup.search import SLOTS, bound_sources
 from lookup.source_actions import configured, described
 from monitoring import clocks, incidents, proxies, source_report
 from monitoring.health.base import STAYS_OPEN, Findings, NotUsed, Request, check, problem
-from monitoring.incidents import Condition, Severity
+from monitoring.incidents import Condition, Effect
 from monitoring.source_report import FAILING_PERCENT, State
 from monitoring.source_statistics import BOUNDS_MS, advice
 from phonebook.address_books import books as address_books
@@ -190,7 +190,7 @@ def _address_books(request: Request) -> Findings:
             title=f"Address book not synchronized: {row.name}",
             summary=f"{synced} {_sentence(row.error)}".strip(),
             hint="Run manage.py sync_contacts, and hourly from a timer or cron.",
-            severity=Severity.ALERT if lasts else Severity.PROBLEM,
+            effect=Effect.ALERT if lasts else Effect.PROBLEM,
         )
     removed = [book.row for book in books if not book.is_configured]
     for row in removed:
@@ -235,7 +235,7 @@ def _failing(name: str, state: State) -> Findings:
             title=f"Source failing: {name}",
             summary=f"{count}Last failure: {last.reason}, at {periods.shown(last.at)}. {_sentence(last.hint)}".strip(),
             hint=advice(last.reason),
-            severity=Severity.ALERT if state.is_failing else Severity.PASSING,
+            effect=Effect.ALERT if state.is_failing else Effect.PASSING,
         )
 
 
@@ -251,7 +251,7 @@ def _slow(name: str, state: State) -> Findings:
             f"{settings.SEARCH_DEADLINE_S * 1000:,.0f} ms.",
             hint="For a vendor, see its status page; for a local source, the load of the database. "
             "If it stays slow, pause it.",
-            severity=Severity.ALERT if p95_ms > settings.ALERT_SLOW_MS else Severity.PASSING,
+            effect=Effect.ALERT if p95_ms > settings.ALERT_SLOW_MS else Effect.PASSING,
         )
 
 

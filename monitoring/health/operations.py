@@ -14,7 +14,7 @@ from accounts.request_statistics import DEGRADED, NEW_ANSWERS
 from core import periods
 from monitoring import alert_recipients, incidents, notices, task_runs
 from monitoring.health.base import STAYS_OPEN, Findings, Request, check, problem
-from monitoring.incidents import Condition, Severity
+from monitoring.incidents import Condition, Effect
 from monitoring.models import Notice
 
 HOUR = timedelta(hours=1)
@@ -75,7 +75,7 @@ def _share(condition: Condition, part: int, total: int, limit_percent: float) ->
     percent = 100 * part / total if total >= settings.ALERT_MIN_COUNT else 0.0
     if percent > limit_percent * STAYS_OPEN:
         opens = percent > limit_percent and part >= MIN_FAILURES
-        yield condition if opens else replace(condition, severity=Severity.PASSING)
+        yield condition if opens else replace(condition, effect=Effect.PASSING)
 
 
 @check("Expiring tokens", "token.expiring", in_doctor=False)
@@ -111,7 +111,7 @@ def _credits(request: Request) -> Findings:
         use = f"It has {credits:,} credits, and uses {each.rate_a_day:,.1f} a day."
         condition = _about_token("token.running_out", pk, f"runs out on {_day(each.at)}", use)
         opens = credits > 0 and each.at <= now + timedelta(days=days)
-        soon.append(condition if opens else replace(condition, severity=Severity.PASSING))
+        soon.append(condition if opens else replace(condition, effect=Effect.PASSING))
     yield from _capped(empty, "Top it up.", "are out of credits")
     yield from _capped(soon, "Top it up.", "run out of credits")
 
@@ -145,11 +145,11 @@ def _capped(conditions: list[Condition], hint: str, what: str) -> Iterable[Condi
         return
     known = set(incidents.current().filter(kind=conditions[0].kind).values_list("subject", flat=True))
     # Those with an incident first: the order of the others may change with each check.
-    conditions.sort(key=lambda each: (each.subject not in known, each.severity is Severity.PASSING))
+    conditions.sort(key=lambda each: (each.subject not in known, each.effect is Effect.PASSING))
     own, others = conditions[:MAX_TOKENS], conditions[MAX_TOKENS:]
-    kept_open = [replace(each, severity=Severity.PASSING) for each in others if each.subject in known]
+    kept_open = [replace(each, effect=Effect.PASSING) for each in others if each.subject in known]
     yield from _named([*own, *kept_open])
-    if count := sum(each.severity is Severity.ALERT for each in others):
+    if count := sum(each.effect is Effect.ALERT for each in others):
         summary = f"{count:,} more API tokens {what}."
         yield Condition(others[0].kind, "others", f"More API tokens {what}", summary, "See the list of API tokens.")
 

@@ -16,7 +16,7 @@ from accounts import credits
 from core import webhooks
 from core.retention import KEPT_DAYS
 from monitoring import incidents, notices
-from monitoring.incidents import Condition, Severity
+from monitoring.incidents import Condition, Effect
 from monitoring.models import Incident, Notice
 from tests.account_fixtures import Clock
 from tests.accounts.low_balance import CONTACT, account, search
@@ -35,8 +35,8 @@ AT_ONCE = {KIND: False}
 LASTING = {KIND: True}
 
 
-def failing(subject: str = "twilio", *, severity: Severity = Severity.ALERT) -> Condition:
-    return Condition(KIND, subject, f"Source failing: {subject}", "3 of 9 lookups failed.", "Correct it.", severity)
+def failing(subject: str = "twilio", *, effect: Effect = Effect.ALERT) -> Condition:
+    return Condition(KIND, subject, f"Source failing: {subject}", "3 of 9 lookups failed.", "Correct it.", effect)
 
 
 def report(*conditions: Condition, kinds: dict[str, bool] = AT_ONCE) -> tuple[int, int]:
@@ -107,10 +107,10 @@ def test_line_breaks_of_a_condition_reach_no_header(mailbox: Mailbox, by_email: 
 
 
 def test_condition_below_its_limit_only_keeps_an_incident_open(by_email: None) -> None:
-    assert report(failing(severity=Severity.PASSING)) == (0, 0)
+    assert report(failing(effect=Effect.PASSING)) == (0, 0)
     assert Incident.objects.count() == 0
     report(failing())
-    assert report(failing(severity=Severity.PASSING)) == (0, 0)
+    assert report(failing(effect=Effect.PASSING)) == (0, 0)
     assert report() == (0, 1)
 
 
