@@ -38,7 +38,6 @@ MAX_RUNNING_OUT = 10
 MAX_ALERTS = 10
 
 
-@source_report.states_once()
 def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Unfold's DASHBOARD_CALLBACK: `context` and the blocks that this operator may view."""
     now, period = timezone.now(), periods.from_query(request.GET)
@@ -51,10 +50,11 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
         hours = request_statistics.by_hour(since)
         total = sum(map(Counter, hours.values()), Counter[str]())
     if can_view_sources:
-        blocks["live"] = status_page.context()
+        states = source_report.states(now)
+        blocks["live"] = status_page.context(now, states)
         blocks["searches"] = _searches(total)
         blocks["chart"] = _chart(hours, period, now)
-        blocks["report"] = source_report.report(since)
+        blocks["report"] = source_report.report(since, states=states)
     if can_view_ledger:
         blocks["credits"] = figures = _credits(total, since)
         cost = blocks["report"].cost if can_view_sources else None

@@ -1,5 +1,7 @@
 """The dashboard's first block: whether the service works, and its requests of the last hour by minute."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -7,8 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from monitoring import service_status
+from monitoring import service_status, source_report
 from monitoring.service_status import Requests, Status
+from monitoring.source_report import State
 
 #: Of the chart, in units of its view box: each minute has a bar.
 HEIGHT, STEP, BAR = 60, 10, 8
@@ -21,11 +24,12 @@ def view(request: HttpRequest) -> HttpResponse:
     """The block alone, which status.js requests."""
     if not request.user.has_perm(PERMISSION):
         raise PermissionDenied
-    return TemplateResponse(request, "admin/status.html", context())
+    now = timezone.now()
+    return TemplateResponse(request, "admin/status.html", context(now, source_report.states(now)))
 
 
-def context() -> dict[str, Any]:
-    status = service_status.status(timezone.now())
+def context(now: datetime, states: Mapping[str, State]) -> dict[str, Any]:
+    status = service_status.status(now, states)
     return {"status": status, "chart": _chart(status)}
 
 

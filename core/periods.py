@@ -115,6 +115,11 @@ def shown(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def time_of_day(at: datetime, now: datetime) -> str:
+    """`14:20`; with the date if it is not that of `now`."""
+    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
+
+
 def duration(seconds: float) -> str:
     """In the greatest unit of which it is a whole number, `2 hours`; `0 s` for 0."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):

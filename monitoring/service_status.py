@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -15,8 +15,9 @@ from django.db.models.functions import Cast, Substr
 from accounts import request_statistics
 from accounts.request_statistics import OUTCOMES, REFUSED, SEARCHES
 from core import periods
-from monitoring import incidents, source_report
+from monitoring import incidents
 from monitoring.models import RequestLogEntry
+from monitoring.source_report import State
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 MINUTES = 60
@@ -71,8 +72,8 @@ class Status:
         return settings.REQUEST_LOG_DAYS > 0
 
 
-def status(now: datetime) -> Status:
-    """Six statements. Figures are up to 2 s old (core.write_buffer)."""
+def status(now: datetime, states: Mapping[str, State]) -> Status:
+    """`states`: those of the sources. Two statements. Figures are up to 2 s old (core.write_buffer)."""
     minutes = by_minute(now) if settings.REQUEST_LOG_DAYS else None
     if minutes is None:
         since = periods.hour(now) - HOUR
@@ -80,7 +81,7 @@ def status(now: datetime) -> Status:
     else:
         since = list(minutes)[-RECENT]
         recent = Requests.sum(requests for at, requests in minutes.items() if at >= since)
-    failing = _failing_sources(now)
+    failing = _failing_sources(now, states)
     name, text = _describe(recent, now - since)
     sentence = "; ".join([text, *failing])
     return Status("impaired" if failing and name != "failing" else name, sentence, now, since, recent, minutes)
@@ -121,14 +122,15 @@ def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str]:
     return ("impaired", f"Working partly: {figures}") if recent.answered else ("failing", f"Not working: {figures}")
 
 
-def _failing_sources(now: datetime) -> list[str]:
-    """`twilio is failing since 13:05`, for each. Five statements."""
+def _failing_sources(now: datetime, states: Mapping[str, State]) -> list[str]:
+    """`twilio is failing since 13:05`, for each. One statement."""
     rows = incidents.current().filter(kind="source.failing").values_list("subject", "first_seen_at")
     began = dict(rows)
     found = []
-    for name, state in source_report.states(now).items():
+    for name, state in states.items():
         if state.name in ("failing", "breaker"):
             at = began.get(name) or (state.last_failure.at if state.last_failure else now)
-            shown = f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
-            found.append(f"{name} is failing since {shown}")
+            found.append(f"{name} is failing since {periods.time_of_day(at, now)}")
+        elif state.name == "check_failed":
+            found.append(f"the check of {name} failed {state.check_failure}")
     return found

@@ -1,9 +1,7 @@
 """Calls, cost and configuration of each source, for the console, and its state, for the console, health checks and
 alerts."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -37,18 +35,23 @@ MAX_FAILURES = 20
 @dataclass(frozen=True, slots=True)
 class SourceRow:
     """A connector in one slot, or the operator rules. `bound`: None if the slot is not configured with it. `pause`:
-    None unless an operator has paused it."""
+    None unless an operator has paused it. `state`: None if it was not asked for."""
 
     slot: str
     name: str
     usage: SourceUsage
     bound: BoundSource | None
     pause: SourcePause | None = None
+    state: "State | None" = None
 
     @property
     def has_page(self) -> bool:
         """Whether the console has a page about it."""
         return self.name != RULES_SOURCE
+
+    @property
+    def state_name(self) -> str:
+        return _state_name(self.state, self.pause, self.usage)
 
     @property
     def setting(self) -> str:
@@ -92,8 +95,8 @@ class Report:
         return sum(source.usage.calls for source in self.sources if source.price is None)
 
 
-def report(since: datetime, until: datetime | None = None) -> Report:
-    """The sources of each slot in the hours from `since` on, and before `until`. Two statements.
+def report(since: datetime, until: datetime | None = None, states: Mapping[str, "State"] | None = None) -> Report:
+    """The sources of each slot in the hours from `since` on, and before `until`, with their `states`. Two statements.
 
     In this order: the operator rules, if one supplied a field; the configured sources, called or not, in the order in
     which they are called; sources that were called and are no longer configured.
@@ -107,7 +110,8 @@ def report(since: datetime, until: datetime | None = None) -> Report:
         rules = [name for name in used if name == RULES_SOURCE]
         for name in dict.fromkeys([*rules, *configured, *used]):
             usage = usages.get((slot, name), SourceUsage())
-            sources.append(SourceRow(slot, name, usage, configured.get(name), paused.get(name)))
+            state = states.get(name) if states else None
+            sources.append(SourceRow(slot, name, usage, configured.get(name), paused.get(name), state))
     return Report(sources, settings.CURRENCY)
 
 
@@ -127,23 +131,36 @@ def cost_by_customer(since: datetime, until: datetime) -> dict[int | None, Decim
 @dataclass(frozen=True, slots=True)
 class State:
     """A configured source now. `usage`: in the current hour or, while that has fewer than ALERT_MIN_COUNT lookups, also
-    in the hour before; in all slots and processes. `last_failure`, `answered_at`: None if it has not failed or answered
-    within LOOK_BACK. `pause`: None unless an operator has paused it."""
+    in the hour before; in all slots and processes. `last_failure`: None if it has not failed within LOOK_BACK. `check`:
+    the last one from the console. `pause`: None unless an operator has paused it."""
 
     bound: BoundSource
     usage: SourceUsage
     last_failure: SourceResult | None
     answered_at: datetime | None
+    check: SourceCheck | None
     pause: SourcePause | None
     now: datetime
 
     @property
-    def name(self) -> Literal["paused", "breaker", "failing", "healthy"]:
+    def name(self) -> Literal["paused", "breaker", "failing", "check_failed", "healthy"]:
         if self.pause:
             return "paused"
         if self.bound.breaker_is_open:
             return "breaker"
-        return "failing" if self.is_failing else "healthy"
+        if self.is_failing:
+            return "failing"
+        return "check_failed" if self.check_failure else "healthy"
+
+    @property
+    def check_failure(self) -> str:
+        """When and why the last check failed; empty if it did not, or if the source has answered since."""
+        if self.check is None or self.check.result.get("ok", True):
+            return ""
+        if self.answered_at and self.answered_at > self.check.started_at:
+            return ""
+        outcome, fix = self.check.result["outcome"], self.check.result["fix"].rstrip(".")
+        return f"at {periods.time_of_day(self.check.started_at, self.now)} UTC: {outcome}{f' ({fix})' if fix else ''}"
 
     @property
     def failed_percent(self) -> float:
@@ -171,37 +188,14 @@ class State:
         return self.has_just_failed and self.failed_percent >= FAILING_PERCENT
 
 
-#: Within `states_once`: the states, as soon as they are known.
-_known_states: ContextVar[dict[str, State] | None] = ContextVar("known_states", default=None)
-
-
-@contextmanager
-def states_once() -> Iterator[None]:
-    """`states` is computed once within this context, which is that of one page."""
-    token = _known_states.set({})
-    try:
-        yield
-    finally:
-        _known_states.reset(token)
-
-
 def states(now: datetime) -> dict[str, State]:
-    """The state of each configured source, by name. Statistics are up to 2 s old (core.write_buffer). Four
+    """The state of each configured source, by name. Statistics are up to 2 s old (core.write_buffer). Five
     statements."""
-    known = _known_states.get()
-    if known is None:
-        return _states(now)
-    if not known:
-        known.update(_states(now))
-    return known
-
-
-def _states(now: datetime) -> dict[str, State]:
     hour = periods.hour(now)
     this_hour, both_hours = (source_statistics.usages(since, "connector") for since in (hour, hour - HOUR))
     answered, failures = source_statistics.last_results(now - LOOK_BACK)
     last_failures = {failure.connector: failure for failure in reversed(failures)}
-    paused = SourcePause.objects.in_bulk()
+    paused, checks = SourcePause.objects.in_bulk(), SourceCheck.objects.in_bulk()
     found = {}
     for name, bound in configured().items():
         usage = this_hour.get((name,), SourceUsage())
@@ -211,18 +205,25 @@ def _states(now: datetime) -> dict[str, State]:
             usage=usage if is_enough else both_hours.get((name,), SourceUsage()),
             last_failure=last_failures.get(name),
             answered_at=answered.get(name),
+            check=checks.get(name),
             pause=paused.get(name),
             now=now,
         )
     return found
 
 
+def _state_name(state: State | None, pause: SourcePause | None, usage: SourceUsage) -> str:
+    """That of the State; `unused` if it is not configured, or has no figures that could tell."""
+    name = state.name if state else "paused" if pause else "unused"
+    return "unused" if name == "healthy" and not (usage.calls or usage.cached) else name
+
+
 def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     """What the page of a source shows; None for a name that is not configured, not paused, and has no figures in
     `period`. Ten statements.
 
-    `bound`: None if it is no longer configured. `state`: the name of its State, or `unused`. `next_try_at`: None if
-    this process may call it now. `slots`: the source in each slot that has it or had it. `cost`: None if a price is
+    `bound`: None if it is no longer configured. `state_name`: see `_state_name`. `next_try_at`: None if this process
+    may call it now. `slots`: the source in each slot that has it or had it. `cost`: None if a price is
     missing. `steps`: each hour or day of the period, oldest first.
     """
     state, since = states(now).get(name), period.since(now)
@@ -233,19 +234,16 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     # A process with a fast clock may have counted in an hour that has not begun yet.
     steps = dict.fromkeys(period.steps(now), SourceUsage())
     steps |= {at: usage for (at,), usage in by_step.items()}
-    answered, failures = source_statistics.last_results(since)
-    own = [failure for failure in failures if failure.connector == name]
+    own = [failure for failure in source_statistics.last_results(since)[1] if failure.connector == name]
     slots = [row for row in report(since).sources if row.name == name]
     if not (pause or slots or own):
         return None
     costs = [slot.cost for slot in slots]
-    state_name = state.name if state else "paused" if pause else "unused"
-    if state_name == "healthy" and not (total.calls or total.cached or name in answered):
-        state_name = "unused"
     return {
         "name": name,
         "bound": bound,
-        "state": state_name,
+        "state_name": _state_name(state, pause, total),
+        "state": state,
         "pause": pause,
         "next_try_at": _next_try_at(bound, now),
         "slots": slots,
@@ -253,8 +251,6 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
         "total": total,
         "steps": sorted(steps.items()),
         "last_failures": own[:MAX_FAILURES],
-        "answered_at": answered.get(name),
-        "check": SourceCheck.objects.filter(pk=name).first(),
         "configuration": _configuration(bound) if bound else [],
     }
 

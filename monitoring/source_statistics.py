@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Sum
+from django.db.models import Q, Sum
 from django.db.models.functions import TruncDay
 
 from core import metrics, write_buffer
@@ -102,7 +102,7 @@ def is_failure(outcome: str) -> bool:
 
 def advice(outcome: str) -> str:
     """What an operator can do about a failure; empty for an answer."""
-    reason = outcome.removeprefix(_SHARED)
+    reason = outcome.replace(" ", "_").removeprefix(_SHARED)
     return _ADVICE.get(reason, "See the log, and correct the connector.") if is_failure(reason) else ""
 
 
@@ -222,7 +222,8 @@ def usages(
 
 
 def last_results(since: datetime) -> tuple[dict[str, datetime], list[SourceResult]]:
-    """Since `since`: the time of each connector's last answer, and its last failure for each reason, newest first. One
+    """The time of each connector's last answer, and its last failure for each reason since `since`, newest first. One
     statement."""
-    rows = list(SourceResult.objects.filter(last_ms__gte=_ms(since)).order_by("-last_ms", "connector", "reason"))
+    shown = SourceResult.objects.filter(Q(reason="") | Q(last_ms__gte=_ms(since)))
+    rows = list(shown.order_by("-last_ms", "connector", "reason"))
     return {row.connector: row.at for row in rows if not row.reason}, [row for row in rows if row.reason]

@@ -27,14 +27,6 @@ from phonebook.imports import data_sets
 
 MAX_FAILURES = 100
 VIEW = "monitoring.view_source"
-#: State → its text and the type of its label.
-STATES = {
-    "paused": ("paused", "warning"),
-    "breaker": ("circuit breaker open", "danger"),
-    "failing": ("failing", "danger"),
-    "healthy": ("healthy", "success"),
-    "unused": ("no calls", "default"),
-}
 #: The bars of a source's chart: title, the attribute of SourceUsage, the name of the colour in console.css, and its
 #: value there.
 BARS = (
@@ -97,7 +89,7 @@ class SourcesAdmin(ReadOnlyAdmin):
             period=period,
             since=since,
             now=now,
-            report=source_report.report(since),
+            report=source_report.report(since, states=source_report.states(now)),
             data_sets=data_sets.loaded(now),
             address_books=address_books.statuses(now),
             last_failures=source_statistics.last_results(since)[1][:MAX_FAILURES],
@@ -113,7 +105,6 @@ class SourcesAdmin(ReadOnlyAdmin):
         period, now = periods.from_query(request.GET), timezone.now()
         if (source := source_report.details(object_id, period, now)) is None:
             raise Http404
-        text, label = STATES[source["state"]]
         actions = self.get_actions_detail(request, object_id)
         return self.render_page(
             request,
@@ -125,7 +116,6 @@ class SourcesAdmin(ReadOnlyAdmin):
             now=now,
             by=period.step,
             source=source,
-            state={"text": text, "type": label},
             charts=_charts(source["steps"], label=period.step_label),
             actions_detail=self._get_actions_navigation(self.actions_detail, actions, object_id),
             currency=settings.CURRENCY,

@@ -210,6 +210,8 @@ def _sources(request: Request) -> Findings:
         if state.pause is None:
             if state.bound.breaker_is_open:
                 yield problem(f"Circuit breaker open: {name}")
+            if state.check and (failure := state.check_failure):
+                yield problem(f"The check of {name} failed {failure}", advice(state.check.result["outcome"]))
             yield from _failing(name, state)
             yield from _slow(name, state)
     paused = {name for name, state in states.items() if state.pause}

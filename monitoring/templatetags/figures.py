@@ -11,6 +11,16 @@ from monitoring.source_statistics import BOUNDS_MS
 
 register = template.Library()
 
+#: Name of a source's state (source_report) → its text and the type of its label.
+STATES = {
+    "paused": ("paused", "warning"),
+    "breaker": ("circuit breaker open", "danger"),
+    "failing": ("failing", "danger"),
+    "check_failed": ("check failed", "danger"),
+    "healthy": ("healthy", "success"),
+    "unused": ("no calls", "default"),
+}
+
 
 @register.filter
 def milliseconds(value: float | None) -> str:
@@ -32,6 +42,11 @@ def money(value: Decimal) -> str:
 @register.filter
 def advice(outcome: str) -> str:
     return source_statistics.advice(outcome) or "-"
+
+
+@register.filter
+def state_label(name: str) -> tuple[str, str]:
+    return STATES[name]
 
 
 @register.filter

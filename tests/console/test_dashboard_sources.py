@@ -83,7 +83,7 @@ def test_operator_rules_have_a_row_and_cost_nothing(admin_client: Client, settin
     rows = table(admin_client.get(URL).text, "Sources")
     assert rows[0] == [
         "operator rules source_a",
-        *("12", "12", "0", "0", "0", "- mean -", "-", "Not needed (local)", "0.00 free"),
+        *("12", "12", "0", "0", "0", "-", "-", "-", "-", "0.00 free"),
     ]
     assert figures(admin_client.get(URL).text)["Cost of sources"] == "0.00 USD"
 
@@ -137,13 +137,15 @@ def test_unused_and_no_longer_configured_sources_are_listed(admin_client: Client
     ]
 
 
-def test_breaker_state_of_this_process_is_shown(admin_client: Client, settings: Any) -> None:
+def test_state_of_each_source_is_shown(admin_client: Client, settings: Any) -> None:
     configure(settings, "Knows,RemoteKnows,RemoteFails")
     guard = search.bound_sources("source_a")[2].guard
     assert guard is not None
     guard.breaker.failed(guard.breaker.admit(), open_now=True)
+    count_calls("found", 1)
     text = admin_client.get(URL).text
-    assert [row[-2] for row in table(text, "Sources")][:3] == ["Not needed (local)", "Closed", "Open"]
+    rows = table(re.sub(r"\s+", " ", text), "Sources")
+    assert [row[-2] for row in rows][:3] == ["no calls", "healthy", "circuit breaker open"]
     assert "Sources: unhealthy</strong> Circuit breaker open: tests.connectors.RemoteFails." in text
 
 

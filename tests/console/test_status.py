@@ -8,6 +8,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from lookup.models import SourceCheck
 from monitoring import service_status
 from monitoring.models import Incident, RequestLogEntry
 from tests.console.dashboard_rows import NOW, add_result, configure, count_calls, count_requests, timing_out
@@ -16,8 +17,8 @@ from tests.console_pages import words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen_dashboard")]
 URL = "/admin/status/"
-#: The last hour's requests, the incidents of sources, and the sources' state (4).
-STATEMENTS = 6
+#: The last hour's requests, the incidents of sources, and the sources' state (5).
+STATEMENTS = 7
 
 
 def log(outcome: str, count: int = 1, *, minutes_ago: int = 0) -> None:
@@ -62,6 +63,22 @@ def test_failing_source_is_named_with_its_time(admin_client: Client, settings: A
     Incident.objects.create(kind="source.failing", subject=name, title="Source failing", **began)
     assert sentence(admin_client) == f"{figures}; {name} is failing since 13:20"
     assert "is-impaired" in admin_client.get(URL).text
+
+
+def test_failed_check_is_named_until_the_source_answers(admin_client: Client) -> None:
+    name = "tests.connectors.Knows"
+    result = {"outcome": "auth", "ok": False, "fix": "401: the key is rejected"}
+    check = SourceCheck.objects.create(connector=name, started_by="olga", started_at=NOW, result=result)
+    failure = "14:20 UTC: auth (401: the key is rejected)"
+    assert sentence(admin_client).endswith(f"; the check of {name} failed at {failure}")
+    assert f"The check of {name} failed at {failure}. Correct the key" in words(admin_client.get("/admin/").text)
+    SourceCheck.objects.update(started_at=NOW - timedelta(days=40))
+    assert f"the check of {name} failed at 2026-01-28 {failure}" in sentence(admin_client)
+    add_result(seconds_ago=30 * 86_400)
+    assert sentence(admin_client) == "No requests in the last 10 minutes"
+    add_result("late", seconds_ago=1)
+    check.save()
+    assert sentence(admin_client).endswith(f"; {name} is failing since 14:20")
 
 
 def test_minutes_are_those_of_the_last_hour() -> None:

@@ -129,7 +129,7 @@ def test_the_last_answer_and_the_last_failures_are_kept(
         ("twilio", "late", "", NOON + timedelta(seconds=4)),
         ("twilio", "auth", "Check the key.", NOON + timedelta(seconds=2)),
     ]
-    assert source_statistics.last_results(NOON + timedelta(seconds=5)) == ({}, failures[:1])
+    assert source_statistics.last_results(NOON + timedelta(seconds=5)) == (answered, failures[:1])
 
 
 WITHOUT_A_CALL: list[dict[str, Any]] = [
