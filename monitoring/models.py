@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from accounts.models import ApiToken, CreditEntry
 from core import periods
+from monitoring.group_titles import kind_title
 
 
 class Incident(models.Model):
@@ -76,12 +77,15 @@ class AlertMute(models.Model):
     created_at = models.DateTimeField()
     note = models.CharField(max_length=200, blank=True)
 
+    #: Of the newest alert that it is about. Set by monitoring.mutes.titled.
+    title: str | None = None
+
     class Meta:
         default_permissions = ()  # the page of alerts shows them
         constraints = [models.UniqueConstraint(fields=["kind", "subject"], name="alertmute_kind_subject")]
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.subject or 'all'}"
+        return self.title or self.subject if self.subject else f'All alerts of the kind "{kind_title(self.kind)}"'
 
 
 class AlertRecipient(models.Model):

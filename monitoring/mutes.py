@@ -4,19 +4,22 @@ incident whose opening was reported. Incidents open and close as before."""
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.db.models import QuerySet
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
 from monitoring.models import AlertMute, Incident
 
 
-def active(now: datetime) -> QuerySet[AlertMute]:
-    return AlertMute.objects.filter(until__gt=now).order_by("kind", "subject")
+def titled() -> QuerySet[AlertMute]:
+    """All mutes, with their `title`."""
+    about = Incident.objects.filter(kind=OuterRef("kind"), subject=OuterRef("subject")).order_by("-pk")
+    title = Subquery(about.values("title")[:1])
+    return AlertMute.objects.annotate(title=title).order_by("kind", "subject")  # type: ignore[no-redef]
 
 
 def set_muted_until(found: Iterable[Incident], now: datetime) -> None:
     """Set `muted_until` of each. One statement."""
-    mutes = list(active(now))
+    mutes = list(AlertMute.objects.filter(until__gt=now))
     for incident in found:
         ends = [each.until for each in mutes if each.kind == incident.kind and each.subject in ("", incident.subject)]
         incident.muted_until = max(ends, default=None)

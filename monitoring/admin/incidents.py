@@ -30,7 +30,8 @@ from core.admin import (
 from core.bidi import isolated_title
 from monitoring import alert_recipients, incidents, mutes, task_runs
 from monitoring.admin.notices import notice_state
-from monitoring.models import AlertMute, Incident
+from monitoring.group_titles import kind_title
+from monitoring.models import Incident
 
 #: Notices on the page of an alert, the newest first: one for each address and webhook when it opens, for each reminder,
 #: and when it closes.
@@ -69,7 +70,7 @@ class MuteForm(NoteForm):
 
 
 class EndMuteForm(forms.Form):
-    mute = forms.ModelChoiceField(AlertMute.objects.order_by("kind", "subject"), widget=UnfoldAdminSelectWidget)
+    mute = forms.ModelChoiceField(mutes.titled(), widget=UnfoldAdminSelectWidget)
 
 
 class StateFilter(ConditionFilter):
@@ -95,7 +96,7 @@ class KindFilter(ConditionFilter):
     @cached_property
     def conditions(self) -> dict[str, tuple[str, Q]]:
         kinds = Incident.objects.order_by("kind").values_list("kind", flat=True).distinct()
-        return {kind: (kind, Q(kind=kind)) for kind in kinds}
+        return {kind: (kind_title(kind), Q(kind=kind)) for kind in kinds}
 
 
 def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:
@@ -156,7 +157,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     muted = column(
         lambda incident: f"until {periods.shown(incident.muted_until)}" if incident.muted_until else "-", "muted"
     )
-    kind_name = column(lambda incident: incident.kind, "kind")
+    kind_name = column(lambda incident: f"{kind_title(incident.kind)} ({incident.kind})", "kind")
     what_to_do = column(lambda incident: incident.hint or "-", "what to do")
     since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
     until = column(
@@ -193,7 +194,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         return [each for each in permitted if each.path != "end-mute"]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        context = {"mutes": mutes.active(timezone.now()), "can_end_mutes": request.user.has_perm(HANDLE)}
+        context = {"mutes": mutes.titled().filter(until__gt=timezone.now()), "can_end_mutes": request.user.has_perm(HANDLE)}
         return super().changelist_view(request, {**checked(), **context, **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
@@ -243,9 +244,10 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     )
     def mute(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
         until = timezone.now() + timedelta(hours=int(data["hours"]))
-        subject = "" if data["all_of_kind"] else obj.subject
+        subject, what = obj.subject, "Muted"
+        if data["all_of_kind"]:
+            subject, what = "", f'All alerts of the kind "{kind_title(obj.kind)}" are muted'
         mutes.mute(kind=obj.kind, subject=subject, until=until, by=request.user.get_username(), note=data["note"])
-        what = "Muted" if subject else f"All alerts of the kind {obj.kind} are muted"
         result = f"{what} until {periods.shown(until)}."
         self.log_change(request, obj, f"{result} {data['note']}".strip())
         return result

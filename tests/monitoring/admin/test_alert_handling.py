@@ -107,11 +107,11 @@ def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
     for page in (ALERTS, "/admin/"):
         assert "uted until 20" in words(operator.get(page).text)
     listed = words(operator.get(ALERTS).text)
-    assert re.search(r"source.failing: twilio, until \S+ \S+ UTC, by support : Maintenance of the vendor\.", listed)
+    assert re.search(r"Source failing: twilio, until \S+ \S+ UTC, by support : Maintenance of the vendor\.", listed)
     end = f"{ALERTS}end-mute/?mute={mute.pk}"
     assert end in operator.get(ALERTS).text
     assert f'<option value="{mute.pk}" selected' in operator.get(end).text
-    assert "Mute ended: source.failing: twilio." in operator.post(end, {"mute": mute.pk}, follow=True).text
+    assert "Mute ended: Source failing: twilio." in operator.post(end, {"mute": mute.pk}, follow=True).text
     assert "uted until" not in words(operator.get(ALERTS).text)
     assert [message for _, message in history()] == [
         f"Muted until {mute.until:%Y-%m-%d %H:%M} UTC. Maintenance of the vendor.",
@@ -121,16 +121,20 @@ def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
 
 def test_all_alerts_of_a_kind_can_be_muted(operator: Client) -> None:
     incident = opened()
-    assert "All alerts of the kind source.failing are muted" in post(
-        operator, incident, "mute", hours="1", all_of_kind="on"
-    )
+    muted = post(operator, incident, "mute", hours="1", all_of_kind="on")
+    assert 'All alerts of the kind "Sources are failing" are muted' in muted
+    assert "Sources are failing (source.failing)" in muted
+    listed = words(operator.get(ALERTS).text)
+    assert 'All alerts of the kind "Sources are failing", until' in listed
+    assert "source.failing" not in listed
     assert AlertMute.objects.get().subject == ""
     assert "Select a valid choice" in post(operator, incident, "mute", hours="9999")
     assert AlertMute.objects.count() == 1
 
 
 def test_viewers_see_mutes_and_cannot_end_them(staff: Staff) -> None:
+    report("twilio")
     mutes.mute(kind="source.failing", subject="twilio", until=timezone.now() + timedelta(hours=1), by="olga")
     text = staff("view_incident").get(ALERTS).text
-    assert "source.failing: twilio, until" in text
+    assert "Source failing: twilio, until" in text
     assert "end-mute" not in text
