@@ -4,8 +4,9 @@ from datetime import timedelta
 from typing import Any, cast
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
@@ -54,7 +55,7 @@ class NoteForm(forms.Form):
         max_length=200,
         required=False,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Shown with the alert and in the History.",
+        help_text="Shown with the alert.",
     )
 
 
@@ -143,6 +144,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     list_before_template = "admin/monitoring/incident/checked.html"
     list_filter = (StateFilter, SeverityFilter, KindFilter)
     lookups_allowed = ("state", "severity", "kind")
+    actions = ("acknowledge_selected",)
     actions_list = ("send_test", "end_mute")
     actions_detail = ("acknowledge", "withdraw_acknowledgement", "mute")
     ordering = ("-pk",)
@@ -194,7 +196,10 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         return [each for each in permitted if each.path != "end-mute"]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        context = {"mutes": mutes.titled().filter(until__gt=timezone.now()), "can_end_mutes": request.user.has_perm(HANDLE)}
+        context = {
+            "mutes": mutes.titled().filter(until__gt=timezone.now()),
+            "can_end_mutes": request.user.has_perm(HANDLE),
+        }
         return super().changelist_view(request, {**checked(), **context, **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
@@ -223,8 +228,28 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     )
     def acknowledge(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
         incidents.acknowledge(incident=obj, by=request.user.get_username(), note=data["note"])
-        self.log_change(request, obj, f"Acknowledged. {data['note']}".strip())
+        self.log_change(request, obj, "Acknowledged.")
         return "Acknowledged."
+
+    def has_handle_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perms((VIEW, HANDLE))
+
+    @admin.action(description="Acknowledge", permissions=["handle"])
+    def acknowledge_selected(self, request: HttpRequest, selected: QuerySet[Incident]) -> None:
+        done = skipped = 0
+        for incident in selected:
+            try:
+                with transaction.atomic():
+                    incidents.acknowledge(incident=incident, by=request.user.get_username())
+                    self.log_change(request, incident, "Acknowledged.")
+            except ValueError:
+                skipped += 1
+            else:
+                done += 1
+        text = f"Acknowledged: {done}."
+        if skipped:
+            text += f" Skipped, because they have ended or are acknowledged already: {skipped}."
+        self.message_user(request, text, messages.SUCCESS if done else messages.WARNING)
 
     @form_action("Withdraw acknowledgement", VIEW, HANDLE)
     def withdraw_acknowledgement(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
@@ -249,7 +274,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
             subject, what = "", f'All alerts of the kind "{kind_title(obj.kind)}" are muted'
         mutes.mute(kind=obj.kind, subject=subject, until=until, by=request.user.get_username(), note=data["note"])
         result = f"{what} until {periods.shown(until)}."
-        self.log_change(request, obj, f"{result} {data['note']}".strip())
+        self.log_change(request, obj, result)
         return result
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Incident | None) -> dict[str, Any]:

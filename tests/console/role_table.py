@@ -56,6 +56,7 @@ monitoring.notice send_selected_again  -       -       -        -        yes    
 monitoring.incident list               -       yes     -        yes      yes       yes      yes
 monitoring.incident send_test          -       -       -        -        yes       -        yes
 monitoring.incident acknowledge        -       -       -        -        yes       -        yes
+monitoring.incident acknowledge_selected  -    -       -        -        yes       -        yes
 monitoring.incident mute               -       -       -        -        yes       -        yes
 monitoring.incident end_mute           -       -       -        -        yes       -        yes
 monitoring.incident withdraw_acknowledgement  -  -     -        -        yes       -        yes
@@ -242,7 +243,7 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield from form(url(verb))
         case "resume":
             yield from form(url(verb, PAUSED))
-        case "send_selected_again":
+        case "send_selected_again" | "acknowledge_selected":
             yield Request("POST", url("changelist"), {"action": verb, "_selected_action": row.pk})
         case "import_file":
             yield Request("GET", url(verb))

@@ -42,7 +42,7 @@ def test_table_covers_every_console_page() -> None:
     verbs = {"list", "view", "history", "add", "change", "delete"}
     for model in site._registry:
         assert verbs <= {verb for label, verb in PAGES if label == model._meta.label_lower}, model
-    names = {"list": ["changelist"], "view": ["change"], "send_selected_again": []}
+    names = {"list": ["changelist"], "view": ["change"], "send_selected_again": [], "acknowledge_selected": []}
     known = {f"{m.replace('.', '_')}_{name}" for m, verb in PAGES for name in names.get(verb, [verb])}
     assert page_names(site.get_urls()) == known | OF_THE_SITE | OF_AN_UPLOAD
 
@@ -60,6 +60,7 @@ def test_list_actions_match_the_table(rows: dict[str, Model], clients: dict[str,
         "delete": "delete_selected",
         "top_up_selected": "top_up_selected",
         "send_selected_again": "send_selected_again",
+        "acknowledge_selected": "acknowledge_selected",
     }
     for model, verb in PAGES:
         if verb == "list":

@@ -60,7 +60,7 @@ def test_acknowledged_alert_names_who_looks_after_it(operator: Client) -> None:
     assert re.search(r"by support at 20\S+ \S+ UTC: Called the vendor\.", text)
     listed = words(operator.get(ALERTS, {"state": "acknowledged"}).text)
     assert "acknowledged by support" in listed
-    assert history() == [("support", "Acknowledged. Called the vendor.")]
+    assert history() == [("support", "Acknowledged.")]
     assert "/acknowledge/" not in operator.get(url(incident)).text
 
 
@@ -83,6 +83,17 @@ def test_ended_or_acknowledged_alert_is_not_acknowledged_again(operator: Client,
     assert "has ended" in post(operator, incident, "acknowledge")
     assert "/acknowledge/" not in operator.get(url(incident)).text
     assert Incident.objects.get().acknowledged_at is None
+
+
+def test_several_alerts_are_acknowledged_at_once(operator: Client) -> None:
+    report("ended")
+    report("one", "taken", "two")
+    post(operator, Incident.objects.get(subject="taken"), "acknowledge")
+    selected = {"action": "acknowledge_selected", "_selected_action": [str(each.pk) for each in Incident.objects.all()]}
+    text = words(operator.post(ALERTS, selected, follow=True).text)
+    assert "Acknowledged: 2. Skipped, because they have ended or are acknowledged already: 2." in text
+    assert history() == [("support", "Acknowledged.")] * 3
+    assert Incident.objects.filter(acknowledged_by="support").count() == 3
 
 
 def test_dashboard_lists_acknowledged_alerts_last(admin_client: Client) -> None:
@@ -114,7 +125,7 @@ def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
     assert "Mute ended: Source failing: twilio." in operator.post(end, {"mute": mute.pk}, follow=True).text
     assert "uted until" not in words(operator.get(ALERTS).text)
     assert [message for _, message in history()] == [
-        f"Muted until {mute.until:%Y-%m-%d %H:%M} UTC. Maintenance of the vendor.",
+        f"Muted until {mute.until:%Y-%m-%d %H:%M} UTC.",
         "Mute ended.",
     ]
 
