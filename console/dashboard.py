@@ -27,7 +27,7 @@ from core.admin import require
 from core.db import statement_timeout
 from core.periods import CalendarMonth, Period
 from monitoring import alert_list, source_report
-from monitoring.admin.incidents import checked, related_page
+from monitoring.admin.incidents import checked, related_pages
 from monitoring.health import checks
 from monitoring.health.base import Result
 
@@ -70,10 +70,10 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alerts(request: HttpRequest) -> dict[str, Any]:
-    """The open alerts, each with the page that shows more, if there is one."""
+    """The open alerts, each with the pages that show more."""
     alerts = alert_list.open_alerts()
     return {
-        "rows": [{"alert": each, "page": related_page(request, each.incidents[0])} for each in alerts[:MAX_ALERTS]],
+        "rows": [{"alert": each, "pages": related_pages(request, each.incidents[0])} for each in alerts[:MAX_ALERTS]],
         "more": len(alerts) > MAX_ALERTS,
         **checked(),
     }

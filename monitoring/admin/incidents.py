@@ -12,12 +12,15 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
+from django.utils.html import format_html
 from django.utils.timesince import timesince
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
 from unfold.enums import ActionVariant
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
+from accounts.admin.top_ups import TOP_UP
+from accounts.models import ApiToken
 from core import history, periods
 from core.admin import (
     ConditionFilter,
@@ -28,7 +31,7 @@ from core.admin import (
     column,
     form_action,
 )
-from core.bidi import isolated_title
+from core.bidi import isolated, isolated_title
 from monitoring import alert_recipients, incidents, mutes, task_runs
 from monitoring.admin.notices import notice_state
 from monitoring.group_titles import kind_title
@@ -100,18 +103,24 @@ class KindFilter(ConditionFilter):
         return {kind: (kind_title(kind), Q(kind=kind)) for kind in kinds}
 
 
-def related_page(request: HttpRequest, incident: Incident) -> tuple[str, str] | None:
-    """URL and name of the page that shows more about the incident, if there is one that the user may view."""
+def related_pages(request: HttpRequest, incident: Incident) -> list[tuple[str, object]]:
+    """URL and name of each page that shows more about the incident, or does what its hint says, and that the user may
+    view. One statement at most."""
     area, subject = incident.kind.partition(".")[0], incident.subject
     if area == "token" and request.user.has_perm("accounts.view_apitoken"):
-        if subject.isdigit():
-            return reverse("admin:accounts_apitoken_change", args=[subject]), "API token"
-        return reverse("admin:accounts_apitoken_changelist"), "API tokens"
+        token = ApiToken.objects.select_related("customer").filter(pk=subject).first() if subject.isdigit() else None
+        if token is None:
+            return [(reverse("admin:accounts_apitoken_changelist"), "API tokens")]
+        name = format_html("{} of {}", isolated(token), isolated(token.customer)) if token.customer else str(token)
+        pages: list[tuple[str, object]] = [(reverse("admin:accounts_apitoken_change", args=[token.pk]), name)]
+        if incident.kind != "token.expiring" and token.revoked_at is None and request.user.has_perm(TOP_UP):
+            pages.append((reverse("admin:accounts_apitoken_top_up", args=[token.pk]), "Top up"))
+        return pages
     if area == "source" and request.user.has_perm("monitoring.view_source"):
-        return reverse("admin:monitoring_source_change", args=[subject]), f"Source {subject}"
+        return [(reverse("admin:monitoring_source_change", args=[subject]), f"Source {subject}")]
     if area in ("searches", "data", "address_book") and request.user.has_perm("monitoring.view_source"):
-        return reverse("admin:monitoring_source_changelist"), "Sources"
-    return None
+        return [(reverse("admin:monitoring_source_changelist"), "Sources")]
+    return []
 
 
 def checked() -> dict[str, Any]:
@@ -208,7 +217,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         notices = incidents.notices_about(obj).order_by("-pk")[:MAX_NOTICES] if can_view_notices else []
         return {
             "title": obj.title,
-            "related": related_page(request, obj),
+            "related": related_pages(request, obj),
             "can_view_notices": can_view_notices,
             "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
         }

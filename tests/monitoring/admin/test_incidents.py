@@ -9,12 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from accounts.models import ApiToken
+from accounts.models import ApiToken, Customer
 from monitoring import incidents, task_runs
 from monitoring.admin.incidents import IncidentAdmin
 from monitoring.incidents import Condition
 from monitoring.models import Incident, Notice, TaskRun
 from tests.accounts.admin.pages import history, query_count
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -84,7 +85,7 @@ def test_conditions_that_have_not_lasted_are_not_listed(admin_client: Client) ->
     assert admin_client.get(f"{ALERTS}{Incident.objects.get().pk}/change/").status_code == 302
 
 
-def test_page_shows_what_was_sent_and_where_to_look(admin_client: Client, token: ApiToken) -> None:
+def test_page_shows_what_was_sent_and_where_to_look(admin_client: Client) -> None:
     report("twilio")
     incident = Incident.objects.get()
     text = page(admin_client, incident)
@@ -99,10 +100,18 @@ def test_page_shows_what_was_sent_and_where_to_look(admin_client: Client, token:
     assert "path-is-secret" not in text
     for notice in Notice.objects.all():
         assert f"{NOTICES}{notice.pk}/change/" in text
-    report(str(token.pk), kind="token.expiring")
-    assert f"/admin/accounts/apitoken/{token.pk}/change/" in page(
-        admin_client, Incident.objects.get(kind="token.expiring")
-    )
+
+
+def test_alert_about_a_token_links_the_token_and_its_top_up(admin_client: Client, token: ApiToken) -> None:
+    ApiToken.objects.filter(pk=token.pk).update(customer=Customer.objects.create(name="Harbour"))
+    links = {}
+    for kind in ("token.out_of_credits", "token.expiring"):
+        report(str(token.pk), kind=kind)
+        text = page(admin_client, Incident.objects.get(kind=kind))
+        links[kind] = re.findall(rf'href="/admin/accounts/apitoken/{token.pk}/([a-z-]+)', text)
+        assert f"{token} of Harbour (#" in words(text)
+    assert links == {"token.out_of_credits": ["change", "top-up"], "token.expiring": ["change"]}
+    assert f"/apitoken/{token.pk}/top-up" in admin_client.get("/admin/").text
 
 
 def test_page_shows_only_what_the_user_may_view(staff: Staff) -> None:
