@@ -21,7 +21,10 @@ class Alert:
 
     title: str
     incidents: list[Incident]
-    critical: bool = False
+
+    @property
+    def severity(self) -> str:
+        return self.incidents[0].severity
 
     @property
     def since(self) -> datetime | None:
@@ -43,9 +46,9 @@ def open_alerts() -> list[Alert]:
         if incident.kind in TOKEN_KINDS:
             tokens[incident.kind].append(incident)
         else:
-            others.append(Alert(incident.title, [incident], incident.severity == "critical"))
+            others.append(Alert(incident.title, [incident]))
     alerts = others + [_group(kind, tokens[kind]) for kind in TOKEN_KINDS if kind in tokens]
-    return sorted(alerts, key=lambda each: (each.acknowledged, not each.critical))
+    return sorted(alerts, key=lambda each: (each.acknowledged, each.severity != "critical"))
 
 
 def _group(kind: str, found: list[Incident]) -> Alert:

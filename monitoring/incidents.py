@@ -99,9 +99,9 @@ def open_incidents() -> QuerySet[Incident]:
     return current().filter(opened_at__isnull=False).order_by("-opened_at", "-pk")
 
 
-def acknowledge(*, incident: Incident, by: str, note: str = "") -> None:
+def acknowledge(*, incident: Incident, by: str, reason: str = "") -> None:
     """Record who looks after an open incident. Raises ValueError if it has ended or is acknowledged already."""
-    values = {"acknowledged_at": timezone.now(), "acknowledged_by": by, "acknowledgement": note}
+    values = {"acknowledged_at": timezone.now(), "acknowledged_by": by, "acknowledgement": reason}
     if not open_incidents().filter(pk=incident.pk, acknowledged_at=None).update(**values):
         raise ValueError("This alert has ended, or is acknowledged already.")
 

@@ -36,7 +36,7 @@ class Incident(models.Model):
     )
     acknowledged_at = models.DateTimeField(null=True)
     acknowledged_by = models.CharField(max_length=150, default="", db_default="", help_text="A user name.")
-    acknowledgement = models.CharField(max_length=200, default="", db_default="", help_text="The user's note.")
+    acknowledgement = models.CharField(max_length=200, default="", db_default="", help_text="The user's reason.")
 
     class Meta:
         default_permissions = ("view",)
@@ -75,7 +75,7 @@ class AlertMute(models.Model):
     until = models.DateTimeField()
     created_by = models.CharField(max_length=150, help_text="A user name.")
     created_at = models.DateTimeField()
-    note = models.CharField(max_length=200, blank=True)
+    reason = models.CharField(max_length=200, blank=True)
 
     #: Of the newest alert that it is about. Set by monitoring.mutes.titled.
     title: str | None = None

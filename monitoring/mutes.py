@@ -25,9 +25,9 @@ def set_muted_until(found: Iterable[Incident], now: datetime) -> None:
         incident.muted_until = max(ends, default=None)
 
 
-def mute(*, kind: str, subject: str, until: datetime, by: str, note: str = "") -> None:
+def mute(*, kind: str, subject: str, until: datetime, by: str, reason: str = "") -> None:
     """Mute the condition, or all of the kind if `subject` is empty; replaces an earlier mute of the same."""
-    values = {"until": until, "created_by": by, "created_at": timezone.now(), "note": note}
+    values = {"until": until, "created_by": by, "created_at": timezone.now(), "reason": reason}
     AlertMute.objects.update_or_create(kind=kind, subject=subject, defaults=values)
 
 

@@ -53,8 +53,8 @@ VIEW, HANDLE = "monitoring.view_incident", "monitoring.handle_incident"
 OPEN_CRITICAL = Q(closed_at=None, kind__in=Incident.CRITICAL)
 
 
-class NoteForm(forms.Form):
-    note = forms.CharField(
+class ReasonForm(forms.Form):
+    reason = forms.CharField(
         max_length=200,
         required=False,
         widget=UnfoldAdminTextInputWidget,
@@ -62,7 +62,7 @@ class NoteForm(forms.Form):
     )
 
 
-class MuteForm(NoteForm):
+class MuteForm(ReasonForm):
     hours = forms.ChoiceField(label="Duration", choices=MUTE_HOURS, widget=UnfoldAdminSelectWidget)
     all_of_kind = forms.BooleanField(
         label="All alerts of this kind",
@@ -70,7 +70,7 @@ class MuteForm(NoteForm):
         widget=UnfoldBooleanWidget,
         help_text="Otherwise only those about the same subject, such as one source or token.",
     )
-    field_order = ("hours", "all_of_kind", "note")
+    field_order = ("hours", "all_of_kind", "reason")
 
 
 class EndMuteForm(forms.Form):
@@ -148,7 +148,7 @@ class CriticalFirst(IndexedChangeList):
 
 @admin.register(Incident)
 class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
-    list_display = ("alert", "severity_label", "state", "handled", "since", "duration", "summary")
+    list_display = ("alert", "severity_label", "state", "handled", "since", "duration")
     changelist_class, list_max_show_all = CriticalFirst, 0
     list_before_template = "admin/monitoring/incident/checked.html"
     list_filter = (StateFilter, SeverityFilter, KindFilter)
@@ -166,7 +166,12 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     alert = column(lambda incident: isolated_title(incident.title), "alert")
     handled = column(lambda incident: incident.handling or "-", "handled")
     muted = column(
-        lambda incident: f"until {periods.shown(incident.muted_until)}" if incident.muted_until else "-", "muted"
+        lambda incident: (
+            f"until {periods.shown(incident.muted_until)}"
+            if incident.muted_until
+            else "no; you can mute this alert, or all of its kind"
+        ),
+        "muted",
     )
     kind_name = column(lambda incident: f"{kind_title(incident.kind)} ({incident.kind})", "kind")
     what_to_do = column(lambda incident: incident.hint or "-", "what to do")
@@ -187,8 +192,8 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     def acknowledged(self, incident: Incident) -> str:
         if incident.acknowledged_at is None:
             return "-"
-        note = f": {incident.acknowledgement}" if incident.acknowledgement else ""
-        return f"by {incident.acknowledged_by} at {periods.shown(incident.acknowledged_at)}{note}"
+        reason = f": {incident.acknowledgement}" if incident.acknowledgement else ""
+        return f"by {incident.acknowledged_by} at {periods.shown(incident.acknowledged_at)}{reason}"
 
     @admin.display(description="duration")
     def duration(self, incident: Incident) -> str:
@@ -216,7 +221,6 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         can_view_notices = request.user.has_perm("monitoring.view_notice")
         notices = incidents.notices_about(obj).order_by("-pk")[:MAX_NOTICES] if can_view_notices else []
         return {
-            "title": obj.title,
             "related": related_pages(request, obj),
             "can_view_notices": can_view_notices,
             "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
@@ -231,12 +235,12 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         "Acknowledge",
         VIEW,
         HANDLE,
-        form=NoteForm,
+        form=ReasonForm,
         explanation="Shows others that you look after this alert, and stops its reminders.",
         variant=ActionVariant.PRIMARY,
     )
     def acknowledge(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
-        incidents.acknowledge(incident=obj, by=request.user.get_username(), note=data["note"])
+        incidents.acknowledge(incident=obj, by=request.user.get_username(), reason=data["reason"])
         self.log_change(request, obj, "Acknowledged.")
         return "Acknowledged."
 
@@ -272,8 +276,8 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         HANDLE,
         form=MuteForm,
         explanation=(
-            "Sends nothing about the alert for this time, except its end if it was reported before. If it opens "
-            "meanwhile and is still open at the end, it is reported then."
+            "Sends nothing about the alert, or about all of its kind, for this time, except the end of those that were "
+            "reported before. What opens meanwhile and is still open at the end is reported then."
         ),
     )
     def mute(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
@@ -281,7 +285,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         subject, what = obj.subject, "Muted"
         if data["all_of_kind"]:
             subject, what = "", f'All alerts of the kind "{kind_title(obj.kind)}" are muted'
-        mutes.mute(kind=obj.kind, subject=subject, until=until, by=request.user.get_username(), note=data["note"])
+        mutes.mute(kind=obj.kind, subject=subject, until=until, by=request.user.get_username(), reason=data["reason"])
         result = f"{what} until {periods.shown(until)}."
         self.log_change(request, obj, result)
         return result

@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='incident',
             name='acknowledgement',
-            field=models.CharField(db_default='', default='', help_text="The user's note.", max_length=200),
+            field=models.CharField(db_default='', default='', help_text="The user's reason.", max_length=200),
         ),
         migrations.AddField(
             model_name='incident',
@@ -52,7 +52,7 @@ class Migration(migrations.Migration):
                 ('until', models.DateTimeField()),
                 ('created_by', models.CharField(help_text='A user name.', max_length=150)),
                 ('created_at', models.DateTimeField()),
-                ('note', models.CharField(blank=True, max_length=200)),
+                ('reason', models.CharField(blank=True, max_length=200)),
             ],
             options={
                 'default_permissions': (),

@@ -192,9 +192,9 @@ TokenDay.objects.bulk_create(
     for back in range(30)
 )
 incident = Incident.objects.get(pk=made["incident"])
-incidents.acknowledge(incident=incident, by="admin", note="The vendor has been called and mends it today.")
+incidents.acknowledge(incident=incident, by="admin", reason="The vendor has been called and mends it today.")
 until = now + timedelta(hours=8)
-mutes.mute(kind=incident.kind, subject="", until=until, by="admin", note="Maintenance of the vendor, as announced.")
+mutes.mute(kind=incident.kind, subject="", until=until, by="admin", reason="Maintenance of the vendor, as announced.")
 AlertRecipient.objects.create(email="the-team-that-is-on-call@operations.example.org", note="Rota of the week")
 SourcePause.objects.create(
     connector="geography", paused_by="admin", reason="The numbering plan has wrong places since the last upgrade."

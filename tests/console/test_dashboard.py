@@ -380,12 +380,12 @@ def test_many_alerts_about_tokens_do_not_hide_a_failing_source(admin_client: Cli
     opened("token.out_of_credits", "7", "pbx 7 is out of credits", 1)
     text = admin_client.get(URL).text
     rows = [row[0] for row in table(text, "Open alerts")]
-    assert [" ".join(row.split()[:6]) for row in rows] == [
+    assert [" ".join(row.split()[:7]) for row in rows] == [
         "Critical: Source failing: twilio Source twilio",
-        "Complaint data is stale: ftc Sources",
-        "pbx 7 is out of credits",
-        "12 tokens run out of credits",
-        "More than 2 tokens expire soon",
+        "Warning: Complaint data is stale: ftc Sources",
+        "Warning: pbx 7 is out of credits",
+        "Warning: 12 tokens run out of credits",
+        "Warning: More than 2 tokens expire soon",
     ]
     assert "pbx 11 runs out on 12 March" in rows[3]
 

@@ -56,7 +56,7 @@ def post(client: Client, incident: Incident, page: str, **data: str) -> str:
 
 def test_acknowledged_alert_names_who_looks_after_it(operator: Client) -> None:
     incident = opened()
-    text = post(operator, incident, "acknowledge", note="Called the vendor.")
+    text = post(operator, incident, "acknowledge", reason="Called the vendor.")
     assert re.search(r"by support at 20\S+ \S+ UTC: Called the vendor\.", text)
     listed = words(operator.get(ALERTS, {"state": "acknowledged"}).text)
     assert "acknowledged by support" in listed
@@ -66,7 +66,7 @@ def test_acknowledged_alert_names_who_looks_after_it(operator: Client) -> None:
 
 def test_acknowledgement_can_be_withdrawn(operator: Client) -> None:
     incident = opened()
-    post(operator, incident, "acknowledge", note="Called the vendor.")
+    post(operator, incident, "acknowledge", reason="Called the vendor.")
     text = post(operator, incident, "withdraw-acknowledgement")
     assert "Called the vendor." not in text
     assert "/acknowledge/" in operator.get(url(incident)).text
@@ -110,7 +110,7 @@ def test_dashboard_lists_acknowledged_alerts_last(admin_client: Client) -> None:
 
 def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
     incident = opened()
-    text = post(operator, incident, "mute", hours="8", note="Maintenance of the vendor.")
+    text = post(operator, incident, "mute", hours="8", reason="Maintenance of the vendor.")
     until = f"{timezone.now() + timedelta(hours=8):%Y-%m-%d}"
     assert f"Muted until {until}" in text
     mute = AlertMute.objects.get()

@@ -89,6 +89,7 @@ def test_page_shows_what_was_sent_and_where_to_look(admin_client: Client) -> Non
     report("twilio")
     incident = Incident.objects.get()
     text = page(admin_client, incident)
+    assert text.partition("<title>")[2].partition("</title>")[0].count(incident.title) == 1
     for shown in (
         "It fails.",
         "Correct it.",
