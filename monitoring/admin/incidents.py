@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.html import format_html
-from django.utils.timesince import timesince
 from unfold.dataclasses import UnfoldAction
 from unfold.decorators import display
 from unfold.enums import ActionVariant
@@ -148,7 +147,7 @@ class CriticalFirst(IndexedChangeList):
 
 @admin.register(Incident)
 class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
-    list_display = ("alert", "severity_label", "state", "handled", "since", "duration")
+    list_display = ("alert", "severity_label", "state", "handled", "since")
     changelist_class, list_max_show_all = CriticalFirst, 0
     list_before_template = "admin/monitoring/incident/checked.html"
     list_filter = (StateFilter, SeverityFilter, KindFilter)
@@ -194,11 +193,6 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
             return "-"
         reason = f": {incident.acknowledgement}" if incident.acknowledgement else ""
         return f"by {incident.acknowledged_by} at {periods.shown(incident.acknowledged_at)}{reason}"
-
-    @admin.display(description="duration")
-    def duration(self, incident: Incident) -> str:
-        now = timezone.now()
-        return timesince(incident.opened_at or now, incident.closed_at or now, depth=1)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Incident]:
         """Without conditions that have not lasted long enough yet."""
