@@ -20,18 +20,24 @@ def none_last(items: Iterable[Item], value: Callable[[Item], Any], *, reverse: b
 
 
 class DescendingFirstChangeList(ChangeList):
-    """The first click on a heading sorts texts in ascending order, and figures and dates in descending order."""
+    """The first click on a heading sorts texts and the columns in `ascending_first` in ascending order, and other
+    figures and dates in descending order."""
+
+    #: Columns whose least value, such as the earliest end, is wanted first.
+    ascending_first: tuple[str, ...] = ()
 
     def get_query_string(self, new_params: Any = None, remove: Any = None) -> str:
         """As Django's. Headings pass the columns to sort by: if the first of them is not sorted by yet, it is sorted in
-        descending order unless it is text."""
+        descending order unless `_is_ascending`."""
         order = (new_params or {}).get(ORDER_VAR, "")
         clicked = order.partition(".")[0]
         if clicked.isdecimal() and int(clicked) not in self.get_ordering_field_columns():
-            new_params = {**new_params, ORDER_VAR: order if self._is_text(int(clicked)) else f"-{order}"}
+            new_params = {**new_params, ORDER_VAR: order if self._is_ascending(int(clicked)) else f"-{order}"}
         return super().get_query_string(new_params, remove)
 
-    def _is_text(self, column: int) -> bool:
+    def _is_ascending(self, column: int) -> bool:
+        if self.list_display[column] in self.ascending_first:
+            return True
         try:
             field = self.lookup_opts.get_field(str(self.get_ordering_field(self.list_display[column])))
         except FieldDoesNotExist:  # a figure that is computed

@@ -115,6 +115,7 @@ class CustomerList(base.NewestRowsList):
     columns, a figure has its name in customer_figures.FIGURES; customers without it are last."""
 
     limit = "customers; #id finds any customer"
+    ascending_first = ("runs_out",)
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Customer]) -> list[Any]:
         """Without figures; those before the first column of the database are in `sorted_by`."""
@@ -237,6 +238,8 @@ def _or_dash(value: Any, spec: str) -> str:
 
 
 def _runs_out(figures: CustomerFigures, now: datetime) -> str:
+    if 0 < figures.empty < figures.usable:
+        return f"{figures.empty:,} of {figures.usable:,} tokens {'is' if figures.empty == 1 else 'are'} out of credits"
     return token_list.end_of_credits(figures.runs_out, now) if figures.usable else "-"
 
 

@@ -48,7 +48,7 @@ def runs_out(token: Any, now: datetime) -> str:
 
 def end_of_credits(at: datetime | None, now: datetime) -> str:
     if at is None:
-        return "No end date"
+        return "Never at this rate"
     return f"{at:%Y-%m-%d}" if at > now else OUT_OF_CREDITS
 
 
@@ -108,6 +108,7 @@ class ModeFilter(ConditionFilter):
 
 class TokenList(base.NewestRowsList):
     limit = "tokens; #id and the last 4 characters find any token"
+    ascending_first = ("expires",)
 
     def identified(self) -> Q:
         return base.identified_tokens(self.query)

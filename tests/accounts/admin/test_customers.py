@@ -119,6 +119,22 @@ def test_every_figure_sorts_the_list_over_all_pages(
         assert listed(admin_client, o=by_both, p=1) == ["also unused", "unused"][::order]
 
 
+def test_first_click_on_runs_out_lists_the_earliest_first(admin_client: Client) -> None:
+    for name, balance in (("later", 90), ("never", 5), ("empty", 0), ("sooner", 10)):
+        token = token_of(customers.create(name=name), name, balance)
+        TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=int(name != "never"))
+    (order,) = re.findall(r'href="\?o=(-?[0-9])"[^>]*>\s*Runs out', admin_client.get(CUSTOMERS).text)
+    assert listed(admin_client, o=order) == ["empty", "sooner", "later", "never"]
+
+
+def test_list_and_page_say_how_many_tokens_are_out_of_credits(admin_client: Client, customer: Customer) -> None:
+    for name, balance in (("a", 0), ("b", 5), ("c", 0)):
+        token_of(customer, name, balance)
+        text = admin_client.get(CUSTOMERS).text + admin_client.get(page_of(customer)).text
+        expected = {"a": ">out of credits<", "b": "1 of 2 tokens is out of credits", "c": "2 of 3 tokens are out of"}
+        assert text.count(expected[name]) >= 2, name
+
+
 def test_filters_find_customers_by_use(admin_client: Client) -> None:
     used, unused, running = (token_of(customers.create(name=name), name) for name in ("used", "unused", "running"))
     customers.create(name="empty")
@@ -174,7 +190,7 @@ def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer
     assert (context["balance"], context["usable"], context["token_count"]) == (75, 2, 3)
     assert context["searches_30d"] == 100
     assert [row["token"].name for row in context["rows"]] == ["other", "spent", "gone"]
-    assert context["runs_out"] == context["rows"][1]["runs_out"] != "No end date"
+    assert context["runs_out"] == context["rows"][1]["runs_out"] != "Never at this rate"
     assert dict(context["chart"]["legend"])["one slot matched"] == 100
     assert f"{LEDGER}?customer={customer.pk}&amp;since=2000-01-01" in response.text
     assert {entry.token.name for entry in context["entries"]} == {"spent", "other", "gone"}

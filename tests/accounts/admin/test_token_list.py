@@ -95,7 +95,7 @@ def test_list_and_page_show_when_credits_run_out(admin_client: Client) -> None:
 
     assert columns(soon) == ["30", "70", date_in(30 / 70)]
     assert columns(later) == ["30", "10", date_in(30 / 7)]
-    assert columns(unused) == ["30", "0", "No end date"]
+    assert columns(unused) == ["30", "0", "Never at this rate"]
     assert columns(empty) == ["0", "0", "out of credits"]
     assert columns(gone) == ["30", "70", "-"]
     assert listed(admin_client, runs_out="soon") == ["soon"]
@@ -104,7 +104,7 @@ def test_list_and_page_show_when_credits_run_out(admin_client: Client) -> None:
     assert (facts["runs_out"], facts["token"].searches_30d) == (date_in(30 / 7), 10)
 
 
-def test_first_click_sorts_names_up_and_figures_down(admin_client: Client) -> None:
+def test_first_click_sorts_names_and_ends_up_and_figures_down(admin_client: Client) -> None:
     tokens.issue(name="shop", initial_credits=1, actor="test")
 
     def headings(order: str) -> dict[str, str]:
@@ -112,7 +112,7 @@ def test_first_click_sorts_names_up_and_figures_down(admin_client: Client) -> No
         return {title: target for target, title in found}
 
     unsorted, sorted_by_balance = headings(""), headings("-3")
-    assert (unsorted["Name"], unsorted["Balance"], unsorted["Expires"]) == ("1", "-3", "-8")
+    assert (unsorted["Name"], unsorted["Balance"], unsorted["Expires"]) == ("1", "-3", "8")
     assert sorted_by_balance["Balance"] == "3"
 
 
