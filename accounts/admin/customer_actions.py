@@ -85,10 +85,12 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
         return type(message)(f"{data['token']}: {message}")
 
     def _require_unused(self, customer: Customer, data: dict[str, Any]) -> None:
-        """Raises ValueError if the page's reference has topped up another token of the customer: the ledger refuses it
-        for the same token only, and the page lets the token be changed."""
+        """Raises ValueError if the reference has topped up another token: the ledger refuses it for the same token
+        only, and the page lets the token be changed. An operator's own reference may be used for other customers; the
+        page's was used by this page, also if that token has another customer now."""
         list(Customer.objects.select_for_update(no_key=True).filter(pk=customer.pk))  # one submission at a time
-        used = CreditEntry.objects.filter(reference=data["reference"], token__customer=customer)
+        owned = {"token__customer": customer} if data["own_reference"] else {}
+        used = CreditEntry.objects.filter(reference=data["reference"], **owned)
         entry = used.exclude(token=data["token"]).select_related("token").order_by("created_at").first()
         if entry is None:
             return

@@ -113,6 +113,16 @@ def test_top_up_page_sent_for_another_token_is_refused(
     assert set(ApiToken.objects.values_list("name", "credits")) == {("first", 25), ("second", 25)}
 
 
+def test_top_up_page_is_used_up_by_a_token_that_was_moved(admin_client: Client, customer: Customer) -> None:
+    first, second = token_of(customer, "first", 0), token_of(customer, "second", 0)
+    sent = {**hidden_fields(admin_client.get(top_up_page_of(customer))), **PAID, "own_reference": ""}
+    admin_client.post(top_up_page_of(customer), {**sent, "token": first.pk})
+    ApiToken.objects.filter(pk=first.pk).update(customer=customers.create(name="Other Ltd"))
+    answer = admin_client.post(top_up_page_of(customer), {**sent, "token": second.pk})
+    assert f"This page has already topped up first (#{first.pk})" in answer.text
+    assert ApiToken.objects.get(pk=second.pk).credits == 0
+
+
 @pytest.mark.django_db(transaction=True)
 def test_top_up_page_sent_for_two_tokens_at_once_adds_once(customer: Customer) -> None:
     boss, client = User.objects.create_superuser("boss", password="x"), Client()
