@@ -18,8 +18,8 @@ from console import pages
 SENTENCES = {
     "viewer": "views customers, tokens, sources and alerts.",
     "auditor": "views every page, users and the History included, and exports the ledger, but changes nothing.",
-    "billing": "views customers, tokens, ledger and revenue, and tops up tokens, up to a daily limit.",
-    "support": "does what viewer and billing do, views requests and rules, refunds within the limit, tests numbers.",
+    "billing": "views customers, tokens, ledger and revenue, and tops up tokens, within SUPPORT_CREDITS_PER_DAY.",
+    "support": "does what viewer and billing do, views requests and rules, refunds within that limit, tests numbers.",
     "operator": "does what support does, without a limit, and issues and revokes tokens, edits customers and numbers.",
 }
 #: Only permissions that are new with a version reach roles that exist. To give an older one to another role takes a

@@ -70,7 +70,7 @@ class RolesField(forms.ModelMultipleChoiceField):
         super().__init__(**{**options, **own})
 
     def label_from_instance(self, obj: Any) -> str:
-        return f"{obj.name}: {SENTENCES[obj.name]}" if obj.name in SENTENCES else str(obj.name)
+        return _with_limit(f"{obj.name}: {SENTENCES[obj.name]}") if obj.name in SENTENCES else str(obj.name)
 
 
 ADD_HELP = (
@@ -289,11 +289,11 @@ class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
         kwargs["queryset"] = Permission.objects.filter(codename__in=codenames)
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
         if isinstance(field, forms.ModelMultipleChoiceField):
-            field.label_from_instance = _permission_label  # type: ignore[method-assign, assignment]
+            field.label_from_instance = _with_limit  # type: ignore[method-assign, assignment]
         return field
 
 
-def _permission_label(permission: Any) -> str:
-    """Django's, with the value of the setting that limits users each day."""
+def _with_limit(text: object) -> str:
+    """With the value of the setting that limits billing and support users each day."""
     limit = f"up to {settings.SUPPORT_CREDITS_PER_DAY:,} credits a day"
-    return str(permission).replace("within SUPPORT_CREDITS_PER_DAY", limit)
+    return str(text).replace("within SUPPORT_CREDITS_PER_DAY", limit)

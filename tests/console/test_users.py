@@ -36,6 +36,8 @@ def test_roles_are_offered_from_least_to_most_and_explained(boss: User) -> None:
     Group.objects.create(name="accountant")
     roles = ("viewer", "auditor", "billing", "support", "operator")
     expected = [*(f"{role}: {SENTENCES[role]}" for role in roles), "accountant"]
+    assert "SUPPORT_CREDITS_PER_DAY" in expected[2]
+    expected[2] = expected[2].replace("within SUPPORT_CREDITS_PER_DAY", "up to 1,000 credits a day")
     for url in (INVITE, reverse("admin:auth_user_change", args=[boss.pk])):
         context = superuser.get(url).context
         form = context["adminform"].form if "adminform" in context else context["form"]
