@@ -48,17 +48,27 @@ class CustomerFigures:
 
 
 Ids = Collection[int]
-Found = defaultdict[int, CustomerFigures]
 
 
-def by_customer(now: datetime, customer_ids: Ids | None = None, names: Collection[str] | None = None) -> Found:
-    """The figures of these customers, or of all. `names`: which of FIGURES, by default all. At most six statements,
-    which may take TIMEOUT_S each."""
-    found = Found(CustomerFigures)
+class Found(defaultdict[int, CustomerFigures]):
+    """Figures by customer. `added`: those of which statements are in it."""
+
+    def __init__(self) -> None:
+        super().__init__(CustomerFigures)
+        self.added: set[Callable[..., None]] = set()
+
+
+def by_customer(
+    now: datetime, customer_ids: Ids | None = None, names: Collection[str] = (), found: Found | None = None
+) -> Found:
+    """The figures of these customers, or of all. `names`: which of FIGURES. `found`: gets what it lacks of them. At
+    most six statements, which may take TIMEOUT_S each."""
+    found = Found() if found is None else found
     with db.statement_timeout(TIMEOUT_S):
         for add, figures in _STATEMENTS.items():
-            if names is None or not figures.isdisjoint(names):
+            if add not in found.added and not figures.isdisjoint(names):
                 add(found, customer_ids, now)
+                found.added.add(add)
     return found
 
 

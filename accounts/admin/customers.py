@@ -124,11 +124,13 @@ class CustomerList(base.NewestRowsList):
         return [term for term in ordering if not _is_figure(term)]
 
     def page_ids(self) -> list[int]:
+        self.figures = customer_figures.Found()
         if not self.sorted_by:
             return super().page_ids()
         ids = list(self.queryset.values_list("pk", flat=True))
         names = {term.removeprefix("-") for term in self.sorted_by}
-        figures = customer_figures.by_customer(timezone.now(), ids if len(ids) <= MAX_NAMED else None, names)
+        named = ids if len(ids) <= MAX_NAMED else None
+        figures = customer_figures.by_customer(timezone.now(), named, names, self.figures)
         for term in reversed(self.sorted_by):
             values = {pk: getattr(figures[pk], term.removeprefix("-")) for pk in ids}
             ids = none_last(ids, values.__getitem__, reverse=term.startswith("-"))
@@ -142,9 +144,10 @@ class CustomerList(base.NewestRowsList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        figures = customer_figures.by_customer(timezone.now(), [row.pk for row in self.result_list])
+        names = {self.get_ordering_field(name) for name in self.list_display} & customer_figures.FIGURES
+        customer_figures.by_customer(timezone.now(), [row.pk for row in self.result_list], names, self.figures)
         for row in self.result_list:
-            row.figures = figures[row.pk]
+            row.figures = self.figures[row.pk]
 
 
 def _is_figure(term: str) -> bool:

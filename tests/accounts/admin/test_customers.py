@@ -135,6 +135,13 @@ def test_list_and_page_say_how_many_tokens_are_out_of_credits(admin_client: Clie
         assert text.count(expected[name]) >= 2, name
 
 
+def test_sorted_list_reads_no_figure_twice(admin_client: Client, customer: Customer) -> None:
+    token_of(customer, "till")
+    number = admin_client.get(CUSTOMERS).context["cl"].list_display.index("revenue")
+    unsorted = query_count(admin_client, CUSTOMERS)
+    assert query_count(admin_client, CUSTOMERS, {"o": -number}) <= unsorted + 2  # BEGIN, and the ids of all rows
+
+
 def test_filters_find_customers_by_use(admin_client: Client) -> None:
     used, unused, running = (token_of(customers.create(name=name), name) for name in ("used", "unused", "running"))
     customers.create(name="empty")
