@@ -168,6 +168,8 @@ def submitted(request: HttpRequest) -> QueryDict | None:
 class ConsoleAdmin(ModelAdmin):
     #: What the rows of the list are, if they are not called like the list.
     counted = ""
+    #: The text of links to the page that adds an object, if not "Add" and its name.
+    add_label = ""
     checks_class = ModelAdminChecks  # unfold's reads the actions' permissions from a database that may not be migrated
 
     def history_view(

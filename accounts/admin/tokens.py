@@ -76,6 +76,7 @@ class ApiTokenAdmin(TopUpAdmin):
     search_fields = ("name", "note", "contact")
     search_help_text = "Name, note, contact, #id or the token's last 4 characters"
     ordering = ("-pk",)
+    add_label = "Issue an API token"
     actions_detail = ("top_up", "edit", "adjust", "move_credits", "rotate", "revoke")
 
     # --- The list ------------------------------------------------------------------------------------------------
@@ -172,9 +173,7 @@ class ApiTokenAdmin(TopUpAdmin):
         if request.user.has_perm(ADD_CUSTOMER):
             cast(CustomerField, form.fields["customer"]).allow_creation()
         explanation = "You will see the token once, after issuing."
-        return self.form_page(
-            request, form, perform, title="Issue an API token", button="Issue", explanation=explanation
-        )
+        return self.form_page(request, form, perform, title=self.add_label, button="Issue", explanation=explanation)
 
     def _create_customer(self, request: HttpRequest, name: str) -> Customer:
         """Within a transaction: a customer of this name, which somebody else may have created meanwhile."""
