@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.browser.conftest import Account, MadeToken
-from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, screenshots
+from tests.browser.pages import Page, assert_accessible, assert_not_cut, expect, restored, screenshots
 from tests.browser.test_tokens import TOKENS, search
 from tests.service import Service
 
@@ -73,6 +73,21 @@ def test_several_tokens_are_topped_up_at_once(
         )
     ).to_be_visible()
     assert [account(token)["credits"] for token in (one, other)] == [6, 7]
+
+
+def test_bar_of_actions_leaves_the_last_row_visible(admin_page: Page, make_token: MakeToken) -> None:
+    page, token = admin_page, make_token(credits=1)
+    page.goto(f"{TOKENS}?q=%23{token.id}")
+    page.locator(".action-select").check()
+    with restored(page):
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 320})
+            page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+            row = page.locator("#result_list tr.data-row").bounding_box()
+            bar = page.locator("#changelist-actions").bounding_box()
+            assert row is not None
+            assert bar is not None
+            assert row["y"] + row["height"] <= bar["y"], width
 
 
 def test_credits_move_and_the_rest_when_the_token_is_revoked(
