@@ -1,6 +1,8 @@
 """Shared parts of the console's pages about tokens and credits."""
 
 import re
+from collections.abc import Collection, Mapping
+from itertools import takewhile
 from typing import Any, cast
 
 from django.contrib import messages
@@ -15,6 +17,7 @@ from unfold.decorators import action
 from accounts import credits, tokens
 from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer, CustomerContact
 from core.admin import IndexedChangeList, LargeTableAdmin, ReadOnlyAdmin, change_link, column
+from core.sorting import none_last
 
 #: How many rows a filter, a sort or a text search may scan: no index helps them, and a page must not time out.
 MAX_SCANNED = 100_000
@@ -114,6 +117,8 @@ class NewestRowsList(IndexedChangeList):
 
     #: For the note: `tokens; #id and … find any token`.
     limit: str
+    #: Orders of columns that `sort_values` has: the database would compute them for each row by itself.
+    computed: Collection[str] = ()
     scan_limited = False
 
     def identified(self) -> Q:
@@ -123,9 +128,31 @@ class NewestRowsList(IndexedChangeList):
         """The rows with what the list shows of them."""
         raise NotImplementedError
 
+    def sort_values(self, ids: list[int], names: Collection[str]) -> Mapping[str, Mapping[int, Any]]:
+        """For these names in `computed` the values by id; rows without one are last. `ids`: those of `queryset`."""
+        raise NotImplementedError
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet) -> list[Any]:
+        """That of the database; the terms in `computed` before it are in `sorted_by`."""
+        ordering: list[Any] = super().get_ordering(request, queryset)
+        self.sorted_by = list(takewhile(self._is_computed, ordering))
+        return [term for term in ordering if not self._is_computed(term)]
+
+    def _is_computed(self, term: str) -> bool:
+        return term.removeprefix("-") in self.computed
+
     def page_ids(self) -> list[int]:
         """The ids of the page's rows, in their order."""
-        return [row.pk for row in self.result_list]
+        if not self.sorted_by:
+            return [row.pk for row in self.result_list]
+        ids = list(self.queryset.values_list("pk", flat=True))
+        values = self.sort_values(ids, {term.removeprefix("-") for term in self.sorted_by})
+        for term in reversed(self.sorted_by):
+            ids = none_last(ids, values[term.removeprefix("-")].get, reverse=term.startswith("-"))
+        if not self.multi_page or (self.show_all and self.can_show_all):
+            return ids
+        first = (self.page_num - 1) * self.list_per_page
+        return ids[first : first + self.list_per_page]
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
         found = super().get_queryset(request, exclude_parameters)

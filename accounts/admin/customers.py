@@ -1,8 +1,7 @@
 """The customers in the console: what each owns, has spent and has left, over all its tokens."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
-from itertools import takewhile
 from typing import Any
 
 from django import forms
@@ -33,7 +32,6 @@ from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, Un
 from accounts.newest import newest
 from core import periods
 from core.admin import ConditionFilter, column
-from core.sorting import none_last
 
 NEWEST_ENTRIES = 20
 UNUSED_DAYS = 14
@@ -111,47 +109,27 @@ class UseFilter(ConditionFilter):
 
 
 class CustomerList(base.NewestRowsList):
-    """Sorts by figures in Python: the database would compute them for each customer by itself. In the order of the
-    columns, a figure has its name in customer_figures.FIGURES; customers without it are last."""
+    """In the order of the columns, a figure has its name in customer_figures.FIGURES."""
 
     limit = "customers; #id finds any customer"
     ascending_first = ("runs_out",)
+    computed = customer_figures.FIGURES
 
-    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Customer]) -> list[Any]:
-        """Without figures; those before the first column of the database are in `sorted_by`."""
-        ordering: list[Any] = super().get_ordering(request, queryset)
-        self.sorted_by = list(takewhile(_is_figure, ordering))
-        return [term for term in ordering if not _is_figure(term)]
-
-    def page_ids(self) -> list[int]:
-        self.figures = customer_figures.Found()
-        if not self.sorted_by:
-            return super().page_ids()
-        ids = list(self.queryset.values_list("pk", flat=True))
-        names = {term.removeprefix("-") for term in self.sorted_by}
+    def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, Any]]:
         named = ids if len(ids) <= MAX_NAMED else None
-        figures = customer_figures.by_customer(timezone.now(), named, names, self.figures)
-        for term in reversed(self.sorted_by):
-            values = {pk: getattr(figures[pk], term.removeprefix("-")) for pk in ids}
-            ids = none_last(ids, values.__getitem__, reverse=term.startswith("-"))
-        if not self.multi_page or (self.show_all and self.can_show_all):
-            return ids
-        first = (self.page_num - 1) * self.list_per_page
-        return ids[first : first + self.list_per_page]
+        customer_figures.by_customer(timezone.now(), named, names, self.figures)
+        return {name: {pk: getattr(self.figures[pk], name) for pk in ids} for name in names}
 
     def with_figures(self) -> QuerySet[Customer]:
         return Customer.objects.prefetch_related("contacts")
 
     def get_results(self, request: HttpRequest) -> None:
+        self.figures = customer_figures.Found()
         super().get_results(request)
         names = {self.get_ordering_field(name) for name in self.list_display} & customer_figures.FIGURES
         customer_figures.by_customer(timezone.now(), [row.pk for row in self.result_list], names, self.figures)
         for row in self.result_list:
             row.figures = self.figures[row.pk]
-
-
-def _is_figure(term: str) -> bool:
-    return term.removeprefix("-") in customer_figures.FIGURES
 
 
 @admin.register(Customer)

@@ -1,5 +1,6 @@
 """The list of tokens and its filters."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +11,9 @@ from django.utils.functional import cached_property
 
 from accounts import request_statistics
 from accounts.admin import base
+from accounts.customer_figures import TIMEOUT_S
 from accounts.models import ApiToken, Customer
+from core import db
 from core.admin import MAX_LISTED, ConditionFilter
 
 SOON_DAYS = 7
@@ -108,7 +111,19 @@ class ModeFilter(ConditionFilter):
 
 class TokenList(base.NewestRowsList):
     limit = "tokens; #id and the last 4 characters find any token"
-    ascending_first = ("expires",)
+    ascending_first = ("expires", "runs_out")
+    computed = ("runs_out",)
+
+    def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, datetime | None]]:
+        now = timezone.now()
+        usable = self.queryset.filter(revoked_at=None, expires_at__gt=now, is_test=False).order_by()
+        in_use = request_statistics.with_charged(usable.filter(credits__gt=0), now)
+        with db.statement_timeout(TIMEOUT_S):
+            ends: dict[int, datetime | None]
+            ends = dict.fromkeys(usable.filter(credits=0).values_list("pk", flat=True), now)
+            for token in in_use.values_list("pk", "credits", "created_at", "charged", named=True):
+                ends[token.pk] = request_statistics.runs_out(token, token.charged, now)
+        return {"runs_out": ends}
 
     def identified(self) -> Q:
         return base.identified_tokens(self.query)

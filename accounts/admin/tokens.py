@@ -70,7 +70,7 @@ class ApiTokenAdmin(TopUpAdmin):
         "runs_out",
         "expires",
     )
-    sortable_by = ("name_and_customer", "balance", "last_charged", "expires")
+    sortable_by = ("name_and_customer", "balance", "last_charged", "runs_out", "expires")
     list_filter = (token_list.StateFilter, token_list.ModeFilter, token_list.RunsOutFilter)
     lookups_allowed = ("state", "mode", "runs_out", "customer__id__exact")
     search_fields = ("name", "note", "contact")
@@ -101,7 +101,7 @@ class ApiTokenAdmin(TopUpAdmin):
         "last_charged_at",
     )
     searches = column(lambda token: f"{token.searches_30d:,}", "searches (30 days)")
-    runs_out = column(lambda token: token_list.runs_out(token, timezone.now()), "runs out")
+    runs_out = column(lambda token: token_list.runs_out(token, timezone.now()), "runs out", "runs_out")
     expires = column(lambda token: f"{token.expires_at:%Y-%m-%d}", "expires", "expires_at")
 
     @display(description="state", label=token_list.STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types

@@ -100,6 +100,8 @@ def test_list_and_page_show_when_credits_run_out(admin_client: Client) -> None:
     assert columns(gone) == ["30", "70", "-"]
     assert listed(admin_client, runs_out="soon") == ["soon"]
     assert listed(admin_client, runs_out="none") == ["empty"]
+    assert listed(admin_client, o="7") == ["empty", "soon", "later", "gone", "unused"]
+    assert listed(admin_client, o="-7", state="active") == ["later", "soon", "empty", "unused"]
     facts = admin_client.get(page(later, "change")).context
     assert (facts["runs_out"], facts["token"].searches_30d) == (date_in(30 / 7), 10)
 
@@ -116,7 +118,7 @@ def test_first_click_sorts_names_and_ends_up_and_figures_down(admin_client: Clie
     assert sorted_by_balance["Balance"] == "3"
 
 
-@pytest.mark.parametrize("query", [{}, {"q": "shop"}, {"runs_out": "soon"}, {"state": "active", "o": "3"}])
+@pytest.mark.parametrize("query", [{}, {"q": "shop"}, {"runs_out": "soon"}, {"state": "active", "o": "3"}, {"o": "7"}])
 def test_list_has_a_constant_number_of_queries(admin_client: Client, query: dict[str, str]) -> None:
     def queries() -> int:
         return query_count(admin_client, LIST, query)
