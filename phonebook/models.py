@@ -1,5 +1,6 @@
 """What is known about numbers. A number is a 64-bit integer: its digits with country code (E.164: at most 15)."""
 
+from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 from django.utils import timezone
@@ -98,9 +99,6 @@ class ImportBatch(models.Model):
         COMPLAINTS = "complaints", "Complaints"
 
     class State(models.TextChoices):
-        UPLOADING = "uploading", "Being uploaded"
-        CHECKING = "checking", "Being checked"
-        READY = "ready", "Ready to import"
         RUNNING = "running", "Running"
         DONE = "done", "Done"
         FAILED = "failed", "Failed"
@@ -135,20 +133,35 @@ class ImportBatch(models.Model):
 
 
 class ImportUpload(models.Model):
-    """The file of an import that was uploaded in the console (phonebook.imports.uploads), until the import ends or is
-    discarded. Personal data: never in a log or the History."""
+    """A file that was uploaded in the console (phonebook.imports.uploads), until it is imported or discarded. Each user
+    has one at a time. Personal data: never in a log or the History."""
 
-    batch = models.OneToOneField(ImportBatch, on_delete=models.CASCADE, related_name="upload")
-    owner = models.CharField(
-        max_length=150, unique=True, null=True, help_text="The user's name, until the import is confirmed: one each."
-    )
+    class State(models.TextChoices):
+        UPLOADING = "uploading", "Being uploaded"
+        CHECKING = "checking", "Being checked"
+        READY = "ready", "Ready to import"
+        FAILED = "failed", "Failed"
+        IMPORTING = "importing", "Being imported"
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    kind = models.CharField(max_length=16, choices=ImportBatch.Kind)
+    state = models.CharField(max_length=16, choices=State, default=State.UPLOADING)
+    file_name = models.CharField(max_length=255)
+    options = models.JSONField(default=dict, help_text="Of the import, such as the region.")
     size = models.PositiveIntegerField(help_text="In bytes.")
     received = models.PositiveIntegerField(default=0, help_text="Bytes of the parts.")
+    created_at = models.DateTimeField(default=timezone.now)
     step = models.CharField(max_length=16, blank=True, help_text="What the process does.")
     done = models.PositiveIntegerField(null=True, help_text="Rows of the step; NULL: no process has begun.")
     total = models.PositiveIntegerField(null=True, help_text="Rows of the step, an estimate while the file is read.")
     seen_at = models.DateTimeField(default=timezone.now, help_text="When its process was last known to run.")
-    preview = models.JSONField(null=True, help_text="Some rows that the import would change: before and after.")
+    counts = models.JSONField(default=dict, help_text="The ImportResult of the check.")
+    faults = models.JSONField(default=list, help_text="The first rejected rows: line and reason.")
+    preview = models.JSONField(default=list, help_text="Some rows that the import would change: before and after.")
+    error = models.CharField(max_length=500, blank=True, help_text="Why the check failed.")
+    batch = models.OneToOneField(
+        ImportBatch, on_delete=models.CASCADE, null=True, related_name="upload", help_text="Once it is confirmed."
+    )
 
     class Meta:
         default_permissions = ()

@@ -226,30 +226,29 @@ def test_import_has_a_lower_priority_than_searches(serve: Callable[..., Service]
 def test_process_of_a_discarded_upload_ends(serve: Callable[..., Service]) -> None:
     """While it waits for another import into the table."""
     service = serve()
-    batch_id = uploads.upload(service, "".join(CONTACTS[:10]).encode())
+    upload_id = uploads.upload(service, "".join(CONTACTS[:10]).encode())
     with closing(database_of(service)) as connection, ExitStack() as opened:
         if service.env.get("DATABASE_URL"):
             connection.execute("SELECT pg_advisory_lock(hashtext('import into phonebook_contact'))")
         else:
             path = Path(service.env["CALLERID_DATA_DIR"]) / "phonebook_contact.lock"
             fcntl.flock(opened.enter_context(path.open("ab")), fcntl.LOCK_EX)
-        command = [sys.executable, "manage.py", "process_import", str(batch_id)]
+        command = [sys.executable, "manage.py", "process_import", str(upload_id)]
         process = subprocess.Popen(command, cwd=plugin.ROOT, env=service.env, stderr=subprocess.PIPE, text=True)
         while not connection.execute("SELECT 1 FROM phonebook_importupload WHERE step = 'Reading'").fetchone():
             assert process.poll() is None, process.communicate()
             time.sleep(0.1)
-        uploads.run(service, f"assert uploads.discard(batch_id={batch_id}, by='olga')")
+        uploads.run(service, "assert uploads.discard(ImportUpload.objects.get())")
         said = process.communicate(timeout=60)[1]
-    assert said == f"CommandError: Import {batch_id}: KeyboardInterrupt; see its page.\n"
+    assert said == f"CommandError: Upload {upload_id}: KeyboardInterrupt; see its page.\n"
     assert uploads.run(service, "print(ImportBatch.objects.count(), ImportUpload.objects.count())") == "0 0"
 
 
 def test_file_that_needs_too_much_memory_fails(serve: Callable[..., Service]) -> None:
     service = serve()
     content = gzip.compress(b'{"version": 1, "numbers": [' + b"1," * 10**7 + b"1]}")
-    batch_id = uploads.upload(service, content, kind="complaints")
-    command = [sys.executable, "manage.py", "process_import", str(batch_id)]
+    upload_id = uploads.upload(service, content, kind="complaints")
+    command = [sys.executable, "manage.py", "process_import", str(upload_id)]
     process = subprocess.run(command, cwd=plugin.ROOT, env=service.env, capture_output=True, text=True, check=False)
-    assert process.stderr == f"CommandError: Import {batch_id}: MemoryError; see its page.\n"
-    assert uploads.run(service, "print(ImportBatch.objects.get().error)") == "The file needs too much memory."
-    assert uploads.run(service, "print(ImportUpload.objects.count())") == "0"
+    assert process.stderr == f"CommandError: Upload {upload_id}: MemoryError; see its page.\n"
+    assert uploads.run(service, "print(ImportUpload.objects.get().error)") == "The file needs too much memory."

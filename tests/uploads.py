@@ -3,15 +3,17 @@
 from tests.service import Service
 
 _STEP = """
+from django.contrib.auth.models import User
 from phonebook.imports import uploads
 from phonebook.models import ImportBatch, ImportUpload
 uploads._run_process = lambda batch_id: None
 {step}
 """
 _UPLOAD = """
-batch = uploads.begin(kind={kind!r}, by="olga", file_name="people.csv", size={size}, options={{}})
-uploads.append(batch_id=batch.pk, by="olga", offset=0, content={content!r})
-print(batch.pk)
+user, _ = User.objects.get_or_create(username="olga")
+upload = uploads.begin(user=user, kind={kind!r}, file_name="people.csv", size={size}, options={{}})
+uploads.append(upload, offset=0, content={content!r})
+print(upload.pk)
 """
 
 
@@ -21,5 +23,5 @@ def run(service: Service, step: str) -> str:
 
 
 def upload(service: Service, content: bytes, kind: str = "contacts") -> int:
-    """The id of a batch whose file, of one part, is to be checked."""
+    """The id of an upload, of one part, that is to be checked."""
     return int(run(service, _UPLOAD.format(size=len(content), content=content, kind=kind)))

@@ -12,18 +12,21 @@ from unfold.enums import ActionVariant
 
 from core import numbers
 from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, column, form_action, require
-from phonebook.admin.uploads import INTERRUPTED, UploadAdmin, can_import, state_text
+from phonebook.admin.uploads import UploadAdmin, can_import, fault_text
 from phonebook.imports import undo
 from phonebook.imports.staging import LockNotAvailable
-from phonebook.imports.uploads import WAITING
 from phonebook.models import ImportBatch
 
 #: A request cannot undo more rows in its time; a command can.
 MAX_ROWS = 10_000
 #: State → unfold's type of its label.
-STATE_LABELS = {"Done": "success", "Failed": "danger", "Undone": "warning", INTERRUPTED: "danger"} | dict.fromkeys(
-    ("Being uploaded", "Being checked", "Ready to import", "Running", "Being undone"), "info"
-)
+STATE_LABELS = {
+    "Done": "success",
+    "Failed": "danger",
+    "Undone": "warning",
+    "Running": "info",
+    "Being undone": "info",
+}
 _COUNTS = ("added", "changed", "removed", "unchanged", "repeated")
 
 
@@ -40,11 +43,6 @@ def _counts(batch: ImportBatch) -> str:
     rejected = sum(batch.counts.get("rejected", {}).values())
     text = ", ".join([*found, *([f"{rejected:,} rejected"] if rejected else [])]) or "-"
     return f"{text} (planned)" if batch.counts.get("planned") else text
-
-
-def _fault(row: dict[str, Any]) -> str:
-    place = f"{row['file']}, line {row['line']:,}" if row["line"] else row["file"]
-    return f"{place}: {': '.join(filter(None, (row['number'], row['reason'], row['detail'])))}"
 
 
 def _lines(texts: list[str]) -> str:
@@ -92,7 +90,7 @@ class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         ),
         "rejected",
     )
-    first_faults = column(lambda batch: _lines([_fault(row) for row in batch.faults]), "first rejected rows")
+    first_faults = column(lambda batch: _lines([fault_text(row) for row in batch.faults]), "first rejected rows")
     failure = column(lambda batch: batch.error or "-", "error")
     undo_text = column(_undone, "undo")
     left = column(
@@ -102,21 +100,19 @@ class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
 
     @display(description="state", label=STATE_LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
     def state_label(self, batch: ImportBatch) -> str:
-        return state_text(batch)
+        return batch.get_state_display()
 
     def get_fields(self, request: HttpRequest, obj: ImportBatch | None = None) -> tuple[str, ...]:
         fields = ["when", "ended", "user", "kind", "file", "option_texts", "state_label", "rows", "undo_text"]
         if obj is not None:
             shown = {"failure": obj.error, "rejected": obj.counts.get("rejected"), "first_faults": obj.faults}
             fields += [name for name, value in shown.items() if value]
-            if obj.state in WAITING:  # the counts are those of the preview
-                fields.remove("rows")
             if obj.undone_at and obj.undo and obj.undo["left"] and can_import(request, obj.kind):
                 fields.append("left")
         return tuple(fields)
 
     def page_context(self, request: HttpRequest, obj: ImportBatch) -> dict[str, Any]:
-        return {"title": str(obj), "subtitle": None, **self.upload_context(request, obj)}
+        return {"title": str(obj), "subtitle": None, **self.progress_context(request, obj)}
 
     # --- Undo -----------------------------------------------------------------------------------------------------
 

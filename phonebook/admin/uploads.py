@@ -1,16 +1,17 @@
 """Importing a file in the console: the form, the parts that uploads.js sends, progress, preview and confirmation.
 
 A file comes in parts, because no request may be larger than DATA_UPLOAD_MAX_MEMORY_SIZE: bodies are read before the
-login. Only who has begun an upload can continue it.
+login. Each user has one upload, which only this user sees.
 """
 
 import codecs
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import URLPattern, path
 from unfold.decorators import action
@@ -22,7 +23,7 @@ from unfold.widgets import (
 )
 
 from core import numbers
-from core.admin import ConsoleAdmin, page_url, require, submitted
+from core.admin import ConsoleAdmin, page_url, require
 from core.text import clean_text
 from phonebook.imports import formats, uploads
 from phonebook.imports.readers import base
@@ -30,12 +31,11 @@ from phonebook.imports.undo import TABLES
 from phonebook.imports.uploads import UploadRefused
 from phonebook.models import ImportBatch, ImportUpload
 
-Kind, State = ImportBatch.Kind, ImportBatch.State
+Kind, State = ImportBatch.Kind, ImportUpload.State
 _FORMATS: dict[str, Mapping[str, formats.Format]] = {
     Kind.CONTACTS: formats.CONTACTS,
     Kind.COMPLAINTS: formats.COMPLAINTS,
 }
-INTERRUPTED = "Interrupted"
 
 
 def can_import(request: HttpRequest, kind: str) -> bool:
@@ -45,22 +45,21 @@ def can_import(request: HttpRequest, kind: str) -> bool:
     return request.user.has_perms([f"{opts.app_label}.{name}_{opts.model_name}" for name in names])
 
 
-def state_text(batch: ImportBatch) -> str:
-    return INTERRUPTED if uploads.is_interrupted(batch) else batch.get_state_display()
-
-
-def progress(batch: ImportBatch) -> dict[str, Any]:
+def progress(upload: ImportUpload | None) -> dict[str, Any]:
     """What uploads.js shows; the page is loaded again when `state` changes."""
-    upload = getattr(batch, "upload", None)
-    if upload is None or upload.done is None:
-        return {"state": state_text(batch), "text": "Waiting for the process to start."}
-    about = "about " if upload.step == "Reading" else ""
-    text = (
-        f"{upload.step}: row {upload.done:,} of {about}{upload.total:,}."
-        if upload.step
-        else "Waiting for another import."
-    )
-    return {"state": state_text(batch), "text": text, "done": upload.done, "total": upload.total}
+    if upload is None:
+        return {"state": ""}
+    text = "Waiting for the process to start."
+    if upload.done is not None:
+        about = "about " if upload.step == "Reading" else ""
+        row = f"{upload.step}: row {upload.done:,} of {about}{upload.total:,}." if upload.step else ""
+        text = row or "Waiting for another import."
+    return {"state": upload.get_state_display(), "text": text, "done": upload.done, "total": upload.total}
+
+
+def fault_text(row: dict[str, Any]) -> str:
+    place = f"{row['file']}, line {row['line']:,}" if row["line"] else row["file"]
+    return f"{place}: {': '.join(filter(None, (row['number'], row['reason'], row['detail'])))}"
 
 
 def _of_kind(kind: str) -> dict[str, str]:
@@ -159,11 +158,10 @@ class UploadForm(forms.Form):
 
 
 class UploadAdmin(ConsoleAdmin):
-    """The pages of an upload, for the ModelAdmin of ImportBatch."""
+    """The page of a user's upload, for the ModelAdmin of ImportBatch, and what uploads.js requests."""
 
     actions_list = ("upload",)
     list_before_template = "admin/parts/action_buttons.html"
-    list_select_related = ("upload",)
 
     def has_upload_permission(self, request: HttpRequest) -> bool:
         can_view = request.user.has_perm("phonebook.view_importbatch")
@@ -171,29 +169,33 @@ class UploadAdmin(ConsoleAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         views = {"part": self.part, "progress": self.progress, "step": self.step}
+        name = f"{self.opts.app_label}_{self.opts.model_name}_upload"
         own = [
-            path(
-                f"<int:batch_id>/{name}/",
-                self.admin_site.admin_view(view),
-                name=f"{self.opts.app_label}_{self.opts.model_name}_{name}",
-            )
-            for name, view in views.items()
+            path(f"upload/{step}/", self.admin_site.admin_view(view), name=f"{name}_{step}")
+            for step, view in views.items()
         ]
         return [*own, *super().get_urls()]
 
     @action(description="Import a file", permissions=["upload"], url_path="upload")  # type: ignore[untyped-decorator]  # unfold has no types
     def upload(self, request: HttpRequest) -> HttpResponse:
-        """The form; a POST, by uploads.js, begins the upload, and gets the URLs for its parts and of its page."""
-        form = UploadForm(
-            submitted(request),
-            kinds=[kind for kind in Kind if can_import(request, kind)],
-            initial={"what": request.GET.get("kind")},
+        """The user's upload or, without one, the form; a POST, by uploads.js, begins an upload."""
+        if request.method == "POST":
+            return self._begin(request)
+        uploads.end_killed()
+        upload = _own(request)
+        if upload is not None and upload.batch is not None:
+            return redirect(self.url_of(upload.batch))
+        form = UploadForm(kinds=_kinds(request), initial={"what": request.GET.get("kind")})
+        context = {"form": form} if upload is None else self._state(upload)
+        limits = {"part_bytes": uploads.PART_BYTES, "max_bytes": uploads.MAX_BYTES}
+        cancel_url = self.url_of(None)
+        return self.render_page(
+            request, "upload.html", title="Import a file", cancel_url=cancel_url, **limits, **context
         )
-        if request.method != "POST":
-            limits = {"part_bytes": uploads.PART_BYTES, "max_bytes": uploads.MAX_BYTES}
-            return self.render_page(
-                request, "upload.html", form=form, title="Import a file", cancel_url=self.url_of(None), **limits
-            )
+
+    @staticmethod
+    def _begin(request: HttpRequest) -> HttpResponse:
+        form = UploadForm(request.POST, kinds=_kinds(request))
         if not form.is_valid():
             errors = [
                 error if form.fields[name].widget.is_hidden else f"{form[name].label}: {error}"
@@ -202,77 +204,74 @@ class UploadAdmin(ConsoleAdmin):
             ]
             return JsonResponse({"errors": errors}, status=400)
         kind, options = form.importing()
+        named = {name: form.cleaned_data[name] for name in ("file_name", "size")}
         try:
-            batch = uploads.begin(
-                kind=kind,
-                by=request.user.get_username(),
-                file_name=form.cleaned_data["file_name"],
-                size=form.cleaned_data["size"],
-                options=options,
-            )
+            upload = uploads.begin(user=cast(User, request.user), kind=kind, options=options, **named)
         except UploadRefused as error:
             return JsonResponse({"errors": [str(error)]}, status=409)
-        return JsonResponse({"part": page_url(ImportBatch, "part", batch.pk), "page": self.url_of(batch)})
+        return JsonResponse({"part": f"{page_url(ImportBatch, 'upload_part')}?upload={upload.pk}"})
 
-    def part(self, request: HttpRequest, batch_id: int) -> HttpResponse:
-        batch = self._own(request, batch_id)
+    @staticmethod
+    def _state(upload: ImportUpload) -> dict[str, Any]:
+        counts = {name: upload.counts.get(name, 0) for name in ("added", "changed", "removed", "unchanged", "repeated")}
+        changes = counts["added"] + counts["changed"] + counts["removed"]
+        return {
+            "upload": upload,
+            "progress": progress(upload),
+            "counts": counts | {"rejected": sum(upload.counts.get("rejected", {}).values())},
+            "faults": [fault_text(row) for row in upload.faults],
+            "changes": changes,
+            # Of a list of complaints without changes the import records the version.
+            "can_confirm": upload.state == State.READY and (changes or upload.kind == Kind.COMPLAINTS),
+            "examples": [row | {"number": numbers.formatted(row["number"])} for row in upload.preview],
+        }
+
+    def part(self, request: HttpRequest) -> HttpResponse:
         offset = request.GET.get("offset", "")
         if request.method != "POST" or request.content_type != "application/octet-stream" or not offset.isdecimal():
             return JsonResponse({"errors": ["This is no part of a file."]}, status=400)
         try:
-            received = uploads.append(batch_id=batch.pk, by=batch.by, offset=int(offset[:12]), content=request.body)
-        except ImportUpload.DoesNotExist:
-            raise Http404 from None
+            received = uploads.append(_meant(request, request.GET), offset=int(offset[:12]), content=request.body)
         except UploadRefused as error:
             return JsonResponse({"errors": [str(error)]}, status=409)
         return JsonResponse({"received": received})
 
-    def progress(self, request: HttpRequest, batch_id: int) -> HttpResponse:
-        return JsonResponse(progress(self._own(request, batch_id)))
+    def progress(self, request: HttpRequest) -> HttpResponse:
+        uploads.end_killed()
+        return JsonResponse(progress(_own(request)))
 
-    def step(self, request: HttpRequest, batch_id: int) -> HttpResponse:
+    def step(self, request: HttpRequest) -> HttpResponse:
         """What the buttons on the page of an upload do."""
-        batch = self._own(request, batch_id)
-        which: Any = {"batch_id": batch.pk, "by": batch.by}
         try:
-            match request.POST.get("step"):
-                case "import":
-                    uploads.confirm(**which)
-                case "restart":
-                    return redirect(self.url_of(uploads.restart(**which)))
-                case "discard" if uploads.discard(**which):
-                    self.message_user(request, "The file was discarded.", messages.SUCCESS)
-                    return redirect(self.url_of(None))
+            upload = _meant(request, request.POST)
+            if request.POST.get("step") == "import":
+                return redirect(self.url_of(uploads.confirm(upload)))
+            if uploads.discard(upload):
+                self.message_user(request, "The file was discarded.", messages.SUCCESS)
         except UploadRefused as error:
             self.message_user(request, str(error), messages.ERROR)
-        return redirect(self.url_of(batch))
+        return redirect(page_url(ImportBatch, "upload"))
 
-    def upload_context(self, request: HttpRequest, batch: ImportBatch) -> dict[str, Any]:
+    def progress_context(self, request: HttpRequest, batch: ImportBatch) -> dict[str, Any]:
         """Of the page of an import, for the user who has uploaded its file, until it has ended."""
-        upload = getattr(batch, "upload", None)
-        if upload is None or batch.by != request.user.get_username() or not can_import(request, batch.kind):
-            return {}
-        counts = {name: batch.counts.get(name, 0) for name in ("added", "changed", "removed", "unchanged", "repeated")}
-        changes = counts["added"] + counts["changed"] + counts["removed"]
-        return {
-            "upload": upload,
-            "is_interrupted": uploads.is_interrupted(batch),
-            "is_working": batch.state in (State.CHECKING, State.RUNNING),
-            "progress": progress(batch),
-            "counts": counts | {"rejected": sum(batch.counts.get("rejected", {}).values())},
-            "changes": changes,
-            # Of a list of complaints without changes the import records the version.
-            "can_confirm": batch.state == State.READY and (changes or batch.kind == Kind.COMPLAINTS),
-            "examples": [row | {"number": numbers.formatted(row["number"])} for row in upload.preview or ()],
-        }
+        upload = _own(request) if batch.state == ImportBatch.State.RUNNING else None
+        return {"progress": progress(upload)} if upload is not None and upload.batch == batch else {}
 
-    @staticmethod
-    def _own(request: HttpRequest, batch_id: int) -> ImportBatch:
-        """The batch, if this user has begun it. Raises Http404 and PermissionDenied."""
-        require(any(can_import(request, kind) for kind in Kind))
-        by = request.user.get_username()
-        batch = ImportBatch.objects.filter(pk=batch_id, by=by).select_related("upload").first()
-        if batch is None:
-            raise Http404
-        require(can_import(request, batch.kind))
-        return batch
+
+def _kinds(request: HttpRequest) -> list[ImportBatch.Kind]:
+    return [kind for kind in Kind if can_import(request, kind)]
+
+
+def _own(request: HttpRequest) -> ImportUpload | None:
+    """The user's upload, if it is of a kind that the user may import. Raises PermissionDenied."""
+    kinds = _kinds(request)
+    require(bool(kinds))
+    return ImportUpload.objects.select_related("batch", "user").filter(user=request.user.pk, kind__in=kinds).first()
+
+
+def _meant(request: HttpRequest, data: QueryDict) -> ImportUpload:
+    """The user's upload, if it is the one that the page was about. Raises UploadRefused and PermissionDenied."""
+    upload = _own(request)
+    if upload is None or str(upload.pk) != data.get("upload"):
+        raise UploadRefused("The file was imported, discarded or replaced by another upload. Reload the page.")
+    return upload

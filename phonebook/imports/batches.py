@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from django.db import DatabaseError
-from django.db.models import Max, Q
+from django.db.models import Max
 from django.utils import timezone
 
 from core import history, numbers, retention
 from core.database_errors import describe
 from phonebook.imports.readers.base import Rejected, UnreadableFile
 from phonebook.imports.staging import Counts, TargetTable
-from phonebook.models import ImportBatch, ImportChange
+from phonebook.models import ImportBatch, ImportChange, ImportUpload
 
 #: An import that changes or removes more rows cannot be undone. Rows that it adds do not count.
 MAX_CHANGES = 100_000
@@ -30,13 +30,17 @@ INTERRUPTED = "Interrupted."
 Recorded = dict[str, list[dict[str, Any] | None]]
 
 
-def start(kind: str, *, options: dict[str, Any]) -> ImportBatch:
-    """Record that an import by a command begins."""
-    state = ImportBatch.State.RUNNING
-    return ImportBatch.objects.create(kind=kind, state=state, by=history.command_actor(), options=options)
+class Stopped(Exception):
+    """The import was ended by others, such as `forget`, before it wrote, or because its process seemed to be killed."""
 
 
-def add_fault(batch: ImportBatch, file: str, row: Rejected) -> None:
+def start(kind: str, *, options: dict[str, Any], by: str = "", file_name: str = "") -> ImportBatch:
+    """Record that an import begins. `by`: a user's name; empty for whoever runs this command."""
+    by, state = by or history.command_actor(), ImportBatch.State.RUNNING
+    return ImportBatch.objects.create(kind=kind, state=state, by=by, options=options, file_name=file_name)
+
+
+def add_fault(batch: ImportBatch | ImportUpload, file: str, row: Rejected) -> None:
     """Add a rejected or repeated row, whose number is masked, to those that the batch lists, if there is room."""
     if len(batch.faults) < MAX_FAULTS:
         fault = {"line": row.line, "reason": row.reason, "number": row.number, "detail": row.detail}
@@ -44,45 +48,57 @@ def add_fault(batch: ImportBatch, file: str, row: Rejected) -> None:
 
 
 def begin_merge(batch: ImportBatch, table: TargetTable, counts: Counts) -> None:
-    """Record what an undo needs. Call it in the lock of `table`, before anything is written."""
+    """Record what an undo needs. Call it in the lock of `table`, before anything is written. Raises Stopped."""
     # Nobody else has the lock: an earlier import that was writing was killed, and can be undone as far as it came.
     killed = ImportBatch.objects.filter(kind=batch.kind, state=ImportBatch.State.RUNNING, last_id__isnull=False)
     killed.exclude(pk=batch.pk).update(**failed_values(INTERRUPTED))
     batch.last_id = table.model._default_manager.aggregate(last=Max("pk"))["last"] or 0
     batch.can_undo = counts.changed + counts.removed <= MAX_CHANGES
     batch.counts = {**numbers_of(counts), "planned": True}  # those of an import that is interrupted
-    batch.save(update_fields=["last_id", "can_undo", "counts"])
+    _save(batch, "last_id", "can_undo", "counts", "file_name")
 
 
 def finish(batch: ImportBatch, result: Counts) -> None:
-    """Record what the import did. Call it in the lock."""
+    """Record what the import did. Call it in the lock. Raises Stopped."""
     batch.state, batch.finished_at = ImportBatch.State.DONE, timezone.now()
     batch.counts = numbers_of(result)
     batch.can_undo = batch.can_undo and bool(met_rows(batch) or batch.data_sets)
-    batch.save(update_fields=["state", "finished_at", "can_undo", "counts", "faults", "data_sets"])
+    _save(batch, "state", "finished_at", "can_undo", "counts", "faults", "data_sets")
+
+
+def _save(batch: ImportBatch, *names: str) -> None:
+    running = ImportBatch.objects.filter(pk=batch.pk, state=ImportBatch.State.RUNNING)
+    if not running.update(**{name: getattr(batch, name) for name in names}):
+        raise Stopped
+
+
+def error_text(error: BaseException) -> str:
+    """For an operator; without what may be personal data."""
+    match error:
+        case UnreadableFile():
+            return f"{error}."
+        case DatabaseError():
+            return f"{describe(error)}."
+        case OSError():
+            return f"{error.strerror or type(error).__name__}."
+        case MemoryError():
+            return "The file needs too much memory."
+        case KeyboardInterrupt() | SystemExit() | Stopped():
+            return INTERRUPTED
+        case _:
+            return f"{type(error).__name__}."
 
 
 def fail(batch: ImportBatch, error: BaseException, *, committed: int) -> None:
     """Record that the import failed, after it wrote so many rows that stay."""
-    match error:
-        case UnreadableFile():
-            text = f"{error}."
-        case DatabaseError():
-            text = f"{describe(error)}."
-        case OSError():
-            text = f"{error.strerror or type(error).__name__}."
-        case MemoryError():
-            text = "The file needs too much memory."
-        case KeyboardInterrupt() | SystemExit():
-            text = INTERRUPTED
-        case _:
-            text = f"{type(error).__name__}."
+    text = error_text(error)
     if committed:
         text = f"{text[:400]} {committed:,} rows were written."
     can_undo = batch.can_undo and committed > 0
     counts = batch.counts if committed else {}
-    failed = {**failed_values(text), "faults": batch.faults, "can_undo": can_undo, "counts": counts}
-    ImportBatch.objects.filter(pk=batch.pk).update(**failed)
+    failed = {**failed_values(text), "can_undo": can_undo, "counts": counts}
+    failed |= {"faults": batch.faults, "file_name": batch.file_name}
+    ImportBatch.objects.filter(pk=batch.pk, state=ImportBatch.State.RUNNING).update(**failed)
 
 
 def met_rows(batch: ImportBatch) -> bool:
@@ -104,7 +120,6 @@ def prune() -> int:
     needs that has expired (undo.expire). Returns how many batches and changes were deleted."""
     now = timezone.now()
     running = ImportBatch.objects.filter(state=ImportBatch.State.RUNNING, created_at__lt=now - _LONGEST)
-    running = running.filter(Q(upload=None) | Q(upload__seen_at__lt=now - _LONGEST))  # confirmed a day after its upload
     running.update(**failed_values(INTERRUPTED))
     old = ImportBatch.objects.filter(created_at__lt=now - timedelta(days=UNDO_DAYS))
     old.update(faults=[])

@@ -77,6 +77,14 @@ class TransferResult(Counts):
     errors: list[str] = field(default_factory=list)
 
 
+def counts_text(result: Counts, *, all_of_them: bool = False) -> str:
+    """Counts of the rows by result; unless `all_of_them`, without zeros and skipped rows."""
+    counts = {word: getattr(result, word) for word in ("added", "changed", "unchanged", "removed")}
+    if all_of_them:
+        counts |= {"repeated": result.repeated, "rejected": sum(result.rejected.values())}
+    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count or all_of_them or word == "added")
+
+
 class Import(ABC):
     """One import of files into `table`, which is recorded as an ImportBatch.
 
@@ -131,7 +139,8 @@ class Import(ABC):
         return {}
 
     def run(self, files: Iterable[AbstractContextManager[TextFile]]) -> ImportResult:
-        """Raises UnreadableFile, with nothing changed, if a file cannot be read, or all rows are rejected."""
+        """Raises UnreadableFile, with nothing changed, if a file cannot be read, or all rows are rejected, and
+        batches.Stopped."""
         if self.dry_run:
             return self._run(files)
         if self.batch is None:
@@ -165,8 +174,8 @@ class Import(ABC):
                     with transaction.atomic():  # an undo must know every data set that is recorded
                         self.batch.data_sets = self.record(valid)
                         batches.finish(self.batch, result)
-            if not self.dry_run:
-                self.tables.committed = result.added + result.changed + result.removed
+        if not self.dry_run:
+            self.tables.committed = result.added + result.changed + result.removed
         return result
 
     def _read(self, files: Iterable[AbstractContextManager[TextFile]]) -> Iterator[tuple[Any, ...]]:
@@ -176,8 +185,7 @@ class Import(ABC):
             with opened as file:
                 self._file_names.append(file.name)
                 if index == 0 and self.batch and not self.batch.file_name:
-                    self.batch.file_name = Path(file.name).name[:255]
-                    self.batch.save(update_fields=["file_name"])
+                    self.batch.file_name = Path(file.name).name[:255]  # saved in the lock
                 name = self.format_name or formats.recognize(self.formats, file.first_line)
                 self.result.formats.append(name)
                 format_ = self.formats[name]

@@ -238,7 +238,8 @@ def _add(insert: str) -> None:
 
 
 class PostgreSQLTables(StagingTables):
-    """Rows are copied by COPY, and merged in one transaction."""
+    """Rows are copied by COPY. A `with` block is one transaction: the service may be connected by a pooler, which keeps
+    temporary tables and settings no longer."""
 
     merges_in_parts = False
     differs = "IS DISTINCT FROM"
@@ -248,17 +249,17 @@ class PostgreSQLTables(StagingTables):
     lock_rows = "FOR UPDATE OF t"
 
     def __enter__(self) -> Self:
+        self._transaction = transaction.atomic()
+        self._transaction.__enter__()
         if not settings.SERVING:  # a page keeps its limit
-            run("SET statement_timeout = 0")
-        run("SET work_mem = '64MB'")  # for sorts; one import at a time sorts
+            run("SET LOCAL statement_timeout = 0")
+        run("SET LOCAL work_mem = '64MB'")  # for sorts; one import at a time sorts
         return self
 
-    def __exit__(self, *error: object) -> None:
-        super().__exit__(*error)
-        with suppress(Error):
-            if not settings.SERVING:
-                run("RESET statement_timeout")
-            run("RESET work_mem")
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is None:
+            super().__exit__(*error)
+        self._transaction.__exit__(*error)
 
     @staticmethod
     @contextmanager

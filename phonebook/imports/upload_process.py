@@ -6,106 +6,97 @@ import os
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Self
 
 from django.conf import settings
-from django.db import Error, connection, transaction
+from django.db import Error, connection
 from django.utils import timezone
 from tqdm import tqdm
 
-from core.db import VENDOR, fetch
+from core import history
+from core.db import fetch
 from phonebook.imports import batches
 from phonebook.imports.complaints import ComplaintImport
 from phonebook.imports.contacts import ContactImport
-from phonebook.imports.files import open_text
-from phonebook.imports.pipeline import Import, ImportResult
+from phonebook.imports.files import TextFile, open_text
+from phonebook.imports.pipeline import Import, counts_text
 from phonebook.imports.staging import StagingTables, TargetTable
-from phonebook.models import MAX_COUNT, ImportBatch, ImportPart, ImportUpload
+from phonebook.models import MAX_COUNT, ImportBatch, ImportUpload
 
 #: Of a file that is compressed.
 MAX_UNPACKED_BYTES = 200 * 2**20
 MAX_EXAMPLES = 10
 HEARTBEAT_S = 2.0
-State = ImportBatch.State
+State = ImportUpload.State
 
 
-def process(batch_id: int) -> ImportResult | None:
-    """Check or import the file of the batch, as its state says. Returns what was imported; None for a check, or if
-    another process has begun with it. A failure is recorded, and deletes the file; an interruption keeps it."""
-    if not ImportUpload.objects.filter(batch_id=batch_id, done=None).update(done=0, seen_at=timezone.now()):
-        return None
-    batch = ImportBatch.objects.get(pk=batch_id)
-    is_check = batch.state == State.CHECKING
-    importer: Import | None = None
-    preview: list[dict[str, str]] = []
+def process(upload_id: int) -> None:
+    """Check or import an uploaded file, unless another process has begun with it. A failure is recorded, and raised."""
+    begun = ImportUpload.objects.filter(pk=upload_id, done=None, state__in=(State.CHECKING, State.IMPORTING))
+    if begun.update(done=0, seen_at=timezone.now()):
+        upload = ImportUpload.objects.select_related("batch", "user").get(pk=upload_id)
+        if upload.batch is None:
+            _check(upload)
+        else:
+            _import(upload, upload.batch)
+
+
+def _check(upload: ImportUpload) -> None:
+    """Record what an import would do."""
+
+    def on_compared(tables: StagingTables, table: TargetTable) -> None:
+        upload.preview.extend(_examples(tables, table))
+
+    checking = ImportUpload.objects.filter(pk=upload.pk, state=State.CHECKING)
     try:
-        with Heartbeat(batch_id) as heartbeat, _host_lock():
-            parts = ImportPart.objects.filter(upload__batch=batch_id).order_by("offset")
-            heartbeat.set_file(b"".join(parts.values_list("content", flat=True)))
-            importer = _checker(batch, heartbeat, preview) if is_check else _confirmed(batch, heartbeat)
-            _run(importer, batch, heartbeat)
+        with Heartbeat(upload) as heartbeat, _host_lock():
+            on_reject = partial(batches.add_fault, upload)
+            importer = _importer(upload, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
+            result = importer.run(_files(upload, heartbeat))
+    except BaseException as error:
+        with suppress(Error):
+            upload.parts.all().delete()
+            checking.update(state=State.FAILED, error=batches.error_text(error)[:500], faults=upload.faults)
+        raise
+    checking.update(state=State.READY, counts=batches.numbers_of(result), faults=upload.faults, preview=upload.preview)
+
+
+def _import(upload: ImportUpload, batch: ImportBatch) -> None:
+    importer: Import | None = None
+    try:
+        with Heartbeat(upload) as heartbeat, _host_lock():
+            importer = _importer(upload, heartbeat, batch=batch, on_reject=lambda name, row: None)
+            result = importer.run(_files(upload, heartbeat))
     except BaseException as error:
         with suppress(Error):
             batches.fail(batch, error, committed=importer.tables.committed if importer else 0)
-            if not isinstance(error, KeyboardInterrupt):
-                ImportUpload.objects.filter(batch_id=batch_id).delete()
         raise
-    # The heartbeat has stopped: it must not write into a row that the next process begins with.
-    if is_check:
-        _record_check(batch, importer.result, preview)
-        return None
-    ImportUpload.objects.filter(batch_id=batch_id).delete()
-    return importer.result
+    finally:
+        with suppress(Error):
+            upload.delete()
+    message = f"Imported in the console: {counts_text(result, all_of_them=True)}."
+    history.record(action=history.Action.IMPORT, target=batch, message=message, user=upload.user)
 
 
-def _checker(batch: ImportBatch, heartbeat: "Heartbeat", preview: list[dict[str, str]]) -> Import:
-    """An import that changes nothing, lists rejected rows in the batch, and appends to `preview`."""
-
-    def on_compared(tables: StagingTables, table: TargetTable) -> None:
-        preview.extend(_examples(tables, table))
-
-    on_reject = partial(batches.add_fault, batch)
-    return _importer(batch, heartbeat, dry_run=True, on_reject=on_reject, on_compared=on_compared)
-
-
-def _confirmed(batch: ImportBatch, heartbeat: "Heartbeat") -> Import:
-    def on_compared(tables: StagingTables, table: TargetTable) -> None:
-        """In the lock, for which `forget` waits: what it discarded is not written."""
-        if not ImportUpload.objects.filter(batch=batch).exists():
-            raise KeyboardInterrupt
-
-    return _importer(batch, heartbeat, batch=batch, on_compared=on_compared)
-
-
-def _record_check(batch: ImportBatch, result: ImportResult, preview: list[dict[str, str]]) -> None:
-    with transaction.atomic():
-        checked = ImportBatch.objects.filter(pk=batch.pk, state=State.CHECKING)  # else it was discarded
-        if checked.update(state=State.READY, counts=batches.numbers_of(result), faults=batch.faults):
-            ImportUpload.objects.filter(batch=batch).update(preview=preview)
-
-
-def _importer(of: ImportBatch, heartbeat: "Heartbeat", **more: Any) -> Import:
-    options = {name: value for name, value in of.options.items() if name not in ("encoding", "format")}
-    options |= {"format_name": of.options.get("format"), "progress_bar": heartbeat.progress_bar}
-    more.setdefault("on_reject", lambda name, row: None)  # the batch lists the first ones
-    if of.kind == ImportBatch.Kind.CONTACTS:
+def _importer(upload: ImportUpload, heartbeat: "Heartbeat", **more: Any) -> Import:
+    options = {name: value for name, value in upload.options.items() if name not in ("encoding", "format")}
+    options |= {"format_name": upload.options.get("format"), "progress_bar": heartbeat.progress_bar}
+    if upload.kind == ImportBatch.Kind.CONTACTS:
         return ContactImport(**options, **more)
     return ComplaintImport(today=datetime.now(UTC).date(), **options, **more)
 
 
-def _run(importer: Import, batch: ImportBatch, heartbeat: "Heartbeat") -> ImportResult:
-    file = open_text(
-        batch.file_name,
-        encoding=batch.options.get("encoding"),
+def _files(upload: ImportUpload, heartbeat: "Heartbeat") -> Iterator[AbstractContextManager[TextFile]]:
+    content = b"".join(upload.parts.order_by("offset").values_list("content", flat=True))
+    yield open_text(
+        upload.file_name,
+        encoding=upload.options.get("encoding"),
         max_size=MAX_UNPACKED_BYTES,
-        content=heartbeat.file,
+        content=heartbeat.set_file(content),
     )
-    # In one transaction, because the service may be connected by a pooler, which keeps temporary tables no longer.
-    with transaction.atomic() if VENDOR == "postgresql" else nullcontext():
-        return importer.run([file])
 
 
 def _examples(tables: StagingTables, table: TargetTable) -> Iterator[dict[str, str]]:
@@ -154,15 +145,17 @@ class Heartbeat:
     """Records the progress of this process every HEARTBEAT_S, by a thread with a connection of its own: the import may
     be in a transaction. Interrupts the process when its upload was discarded."""
 
-    def __init__(self, batch_id: int) -> None:
-        self.set_file(b"")
-        self._upload = ImportUpload.objects.filter(batch_id=batch_id)
+    def __init__(self, upload: ImportUpload) -> None:
+        self._file, self._size = io.BytesIO(), 0
+        self._upload = ImportUpload.objects.filter(pk=upload.pk, state=upload.state)
         self._bar: tqdm[Any] | None = None
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
-    def set_file(self, content: bytes) -> None:
-        self.file, self._size = io.BytesIO(content), len(content)
+    def set_file(self, content: bytes) -> io.BytesIO:
+        """The file that is read, whose position tells the progress."""
+        self._file, self._size = io.BytesIO(content), len(content)
+        return self._file
 
     def progress_bar(self, rows: Iterable[Any] = (), *, total: int | None = None, **_: Any) -> "tqdm[Any]":
         """In place of that of a terminal; nobody reads what it prints."""
@@ -194,5 +187,5 @@ class Heartbeat:
         if total is not None:
             return {"step": "Writing", "done": done, "total": total}
         # Nobody knows yet how many rows there are: as many for each byte as until now.
-        estimate = done * self._size // max(1, self.file.tell())
+        estimate = done * self._size // max(1, self._file.tell())
         return {"step": "Reading", "done": done, "total": min(max(done, estimate), MAX_COUNT)}

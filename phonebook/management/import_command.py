@@ -18,7 +18,7 @@ from core import history
 from core.commands import JSONCommand
 from core.database_errors import describe
 from phonebook.imports.files import open_text
-from phonebook.imports.pipeline import Import, ImportResult, TransferResult
+from phonebook.imports.pipeline import Import, ImportResult, TransferResult, counts_text
 from phonebook.imports.readers.base import Rejected, UnreadableFile
 from phonebook.imports.staging import Counts
 
@@ -153,14 +153,6 @@ class ImportCommand(BackgroundCommand):
         self.stdout.write(f"{self.noun.capitalize()}: {counts_text(result)}.")
         if options["dry_run"]:
             self.stdout.write("Dry run: nothing was changed.")
-
-
-def counts_text(result: Counts, *, all_of_them: bool = False) -> str:
-    """Counts of the rows by result; unless `all_of_them`, without zeros and skipped rows."""
-    counts = {word: getattr(result, word) for word in ("added", "changed", "unchanged", "removed")}
-    if all_of_them:
-        counts |= {"repeated": result.repeated, "rejected": sum(result.rejected.values())}
-    return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count or all_of_them or word == "added")
 
 
 class RejectList:

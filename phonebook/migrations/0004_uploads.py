@@ -1,103 +1,56 @@
 import django.db.models.deletion
 import django.utils.timezone
+from django.conf import settings
 from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    safe_because = "the choices of a field are not in the database, and the tables are new"
+
+    safe_because = "the tables are new"
 
     dependencies = [
-        ("phonebook", "0003_imports"),
+        ('phonebook', '0003_imports'),
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
-        migrations.AlterField(
-            model_name="importbatch",
-            name="state",
-            field=models.CharField(
-                choices=[
-                    ("uploading", "Being uploaded"),
-                    ("checking", "Being checked"),
-                    ("ready", "Ready to import"),
-                    ("running", "Running"),
-                    ("done", "Done"),
-                    ("failed", "Failed"),
-                    ("undoing", "Being undone"),
-                    ("undone", "Undone"),
-                ],
-                max_length=16,
-            ),
-        ),
         migrations.CreateModel(
-            name="ImportUpload",
+            name='ImportUpload',
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "owner",
-                    models.CharField(
-                        help_text="The user's name, until the import is confirmed: one each.",
-                        max_length=150,
-                        null=True,
-                        unique=True,
-                    ),
-                ),
-                ("size", models.PositiveIntegerField(help_text="In bytes.")),
-                ("received", models.PositiveIntegerField(default=0, help_text="Bytes of the parts.")),
-                ("step", models.CharField(blank=True, help_text="What the process does.", max_length=16)),
-                (
-                    "done",
-                    models.PositiveIntegerField(help_text="Rows of the step; NULL: no process has begun.", null=True),
-                ),
-                (
-                    "total",
-                    models.PositiveIntegerField(
-                        help_text="Rows of the step, an estimate while the file is read.", null=True
-                    ),
-                ),
-                (
-                    "seen_at",
-                    models.DateTimeField(
-                        default=django.utils.timezone.now, help_text="When its process was last known to run."
-                    ),
-                ),
-                (
-                    "preview",
-                    models.JSONField(help_text="Some rows that the import would change: before and after.", null=True),
-                ),
-                (
-                    "batch",
-                    models.OneToOneField(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="upload",
-                        to="phonebook.importbatch",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(choices=[('contacts', 'Contacts'), ('complaints', 'Complaints')], max_length=16)),
+                ('state', models.CharField(choices=[('uploading', 'Being uploaded'), ('checking', 'Being checked'), ('ready', 'Ready to import'), ('failed', 'Failed'), ('importing', 'Being imported')], default='uploading', max_length=16)),
+                ('file_name', models.CharField(max_length=255)),
+                ('options', models.JSONField(default=dict, help_text='Of the import, such as the region.')),
+                ('size', models.PositiveIntegerField(help_text='In bytes.')),
+                ('received', models.PositiveIntegerField(default=0, help_text='Bytes of the parts.')),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('step', models.CharField(blank=True, help_text='What the process does.', max_length=16)),
+                ('done', models.PositiveIntegerField(help_text='Rows of the step; NULL: no process has begun.', null=True)),
+                ('total', models.PositiveIntegerField(help_text='Rows of the step, an estimate while the file is read.', null=True)),
+                ('seen_at', models.DateTimeField(default=django.utils.timezone.now, help_text='When its process was last known to run.')),
+                ('counts', models.JSONField(default=dict, help_text='The ImportResult of the check.')),
+                ('faults', models.JSONField(default=list, help_text='The first rejected rows: line and reason.')),
+                ('preview', models.JSONField(default=list, help_text='Some rows that the import would change: before and after.')),
+                ('error', models.CharField(blank=True, help_text='Why the check failed.', max_length=500)),
+                ('batch', models.OneToOneField(help_text='Once it is confirmed.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='upload', to='phonebook.importbatch')),
+                ('user', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={
-                "default_permissions": (),
+                'default_permissions': (),
             },
         ),
         migrations.CreateModel(
-            name="ImportPart",
+            name='ImportPart',
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("offset", models.PositiveIntegerField(help_text="Of its first byte in the file.")),
-                ("content", models.BinaryField()),
-                (
-                    "upload",
-                    models.ForeignKey(
-                        db_index=False,
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="parts",
-                        to="phonebook.importupload",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('offset', models.PositiveIntegerField(help_text='Of its first byte in the file.')),
+                ('content', models.BinaryField()),
+                ('upload', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='parts', to='phonebook.importupload')),
             ],
             options={
-                "default_permissions": (),
-                "constraints": [
-                    models.UniqueConstraint(fields=("upload", "offset"), name="importpart_upload_offset")
-                ],
+                'default_permissions': (),
+                'constraints': [models.UniqueConstraint(fields=('upload', 'offset'), name='importpart_upload_offset')],
             },
         ),
     ]

@@ -175,8 +175,8 @@ OF_THE_SITE = {
     *("password_change", "password_change_done", "second_factor", "second_factor_verify", "second_factor_set_up"),
     *("invitation", "status", "revenue", "revenue_last_month", "running_out"),
 }
-#: Only the user who has begun an upload can open them: tests/phonebook/admin/test_uploads.py.
-OF_AN_UPLOAD = {f"phonebook_importbatch_{name}" for name in ("part", "progress", "step")}
+#: They are about the user's own upload: tests/phonebook/admin/test_uploads.py.
+OF_AN_UPLOAD = {f"phonebook_importbatch_upload_{name}" for name in ("part", "progress", "step")}
 
 
 def logged_in(role: str, **user: Any) -> Client:

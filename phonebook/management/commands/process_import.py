@@ -1,13 +1,10 @@
 import resource
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError, CommandParser
 
-from core import history
 from phonebook.imports.upload_process import process
-from phonebook.management.import_command import BackgroundCommand, counts_text
-from phonebook.models import ImportBatch
+from phonebook.management.import_command import BackgroundCommand
 
 #: A file that needs more fails, rather than its host: a small one may unpack to 200 MB.
 MAX_MEMORY_BYTES = 512 * 2**20
@@ -27,16 +24,11 @@ class Command(BackgroundCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("id", type=int, help="Of the import.")
+        parser.add_argument("id", type=int, help="Of the upload.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            result = process(options["id"])
+            process(options["id"])
         except (Exception, KeyboardInterrupt) as error:
             # The error may contain names and numbers, and this goes to the service's log.
-            raise CommandError(f"Import {options['id']}: {type(error).__name__}; see its page.") from None
-        if result is not None:
-            batch = ImportBatch.objects.get(pk=options["id"])
-            user = get_user_model()._default_manager.filter(username=batch.by).first()
-            message = f"Imported in the console: {counts_text(result, all_of_them=True)}."
-            history.record(action=history.Action.IMPORT, target=batch, message=message, user=user)
+            raise CommandError(f"Upload {options['id']}: {type(error).__name__}; see its page.") from None

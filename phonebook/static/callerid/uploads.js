@@ -6,11 +6,11 @@ const post = async (url, token, body, type) => {
     let response;
     try {
       const headers = { "X-CSRFToken": token, "Content-Type": type };
-      // After the session has ended there is a redirect to the login page.
-      response = await fetch(url, { method: "POST", body, headers, redirect: "error", signal: AbortSignal.timeout(60000) });
+      response = await fetch(url, { method: "POST", body, headers, signal: AbortSignal.timeout(60000) });
     } catch {
       response = null;
     }
+    if (response?.redirected) throw new Error("You are logged out. Log in, and upload the file again.");
     if (response?.ok) return response.json();
     const answer = await response?.json().catch(() => null);
     if (answer?.errors) throw new Error(answer.errors.join(" "));
@@ -57,10 +57,10 @@ const prepare = (form) => {
       const step = Number(form.dataset.partBytes);
       for (let offset = 0; offset < file.size; offset += step) {
         const part = file.slice(offset, offset + step);
-        await post(`${begun.part}?offset=${offset}`, token, part, "application/octet-stream");
+        await post(`${begun.part}&offset=${offset}`, token, part, "application/octet-stream");
         bar.value = Math.min(1, (offset + step) / file.size);
       }
-      location.assign(begun.page);
+      location.reload();
     } catch (problem) {
       fail(problem.message);
     }
@@ -93,7 +93,8 @@ const follow = (block) => {
     if (isWaiting || document.hidden) return;
     isWaiting = true;
     try {
-      const response = await fetch(block.dataset.url, { redirect: "error", signal: AbortSignal.timeout(9000) });
+      const response = await fetch(block.dataset.url, { signal: AbortSignal.timeout(9000) });
+      if (response.redirected) return location.reload(); // to the login page
       if (!response.ok) throw new Error(response.status);
       const now = await response.json();
       if (now.state !== block.dataset.state) return location.reload();

@@ -100,6 +100,7 @@ def test_interrupted_large_import_names_the_command(admin_client: Client, batch:
     """On SQLite, where what it wrote stays."""
     monkeypatch.setattr(imports, "MAX_ROWS", 2)
     monkeypatch.setattr(undo, "MAX_CHANGES", 1)
+    ImportBatch.objects.filter(pk=batch.pk).update(state="running")
     begin_merge(batch, CONTACTS, Counts(added=2, changed=1))
     fail(batch, KeyboardInterrupt(), committed=2)
     batch.refresh_from_db()

@@ -14,6 +14,7 @@ from tests.console_pages import words
 pytestmark = pytest.mark.django_db
 
 FORM = "/admin/phonebook/importbatch/upload/"
+STEP, PROGRESS = f"{FORM}step/", f"{FORM}progress/"
 CSV = b"number,name\n+12125550100,Eve\n"
 
 
@@ -37,29 +38,25 @@ def begin(client: Client, **fields: Any) -> Any:
 def send(
     client: Client, url: str, content: bytes = CSV, offset: Any = 0, kind: str = "application/octet-stream"
 ) -> Any:
-    return client.post(f"{url}?offset={offset}", content, content_type=kind)
+    return client.post(f"{url}&offset={offset}", content, content_type=kind)
 
 
 def test_file_is_received_in_parts(operator: Client) -> None:
-    urls = begin(operator, what="contacts:vcard", region="us", source="desk", encoding="cp1252").json()
-    batch = ImportBatch.objects.get()
-    assert (batch.by, batch.state, batch.options) == (
-        "olga",
-        "uploading",
-        {"format": "vcard", "region": "US", "encoding": "cp1252"},
-    )
-    assert "The upload was not completed" in operator.get(urls["page"]).text
+    url = begin(operator, what="contacts:vcard", region="us", source="desk", encoding="cp1252").json()["part"]
+    upload = ImportUpload.objects.get()
+    assert (upload.user.username, upload.state) == ("olga", "uploading")
+    assert upload.options == {"format": "vcard", "region": "US", "encoding": "cp1252"}
+    assert "The upload was not completed" in operator.get(FORM).text
     for _ in range(2):  # also when it is sent again
-        assert send(operator, urls["part"]).json() == {"received": len(CSV)}
-    batch.refresh_from_db()
-    assert batch.state == "checking"
-    progress = page_url(ImportBatch, "progress", batch.pk)
-    assert operator.get(progress).json() == {"state": "Being checked", "text": "Waiting for the process to start."}
+        assert send(operator, url).json() == {"received": len(CSV)}
+    upload.refresh_from_db()
+    assert upload.state == "checking"
+    assert operator.get(PROGRESS).json()["text"] == "Waiting for the process to start."
     ImportUpload.objects.update(done=1_234, total=5_000, step="Reading")
-    shown = operator.get(progress)
-    assert shown.json()["text"] == "Reading: row 1,234 of about 5,000."
+    shown = operator.get(PROGRESS)
+    assert (shown.json()["state"], shown.json()["text"]) == ("Being checked", "Reading: row 1,234 of about 5,000.")
     assert len(shown.content) < 300
-    assert "Reading: row 1,234 of about 5,000." in operator.get(urls["page"]).text
+    assert "Reading: row 1,234 of about 5,000." in operator.get(FORM).text
 
 
 @pytest.mark.parametrize(
@@ -82,7 +79,7 @@ def test_file_is_received_in_parts(operator: Client) -> None:
 def test_refused_form_says_why(operator: Client, fields: dict[str, Any], says: str) -> None:
     response = begin(operator, **fields)
     assert (response.status_code, response.json()) == (400, {"errors": [says]})
-    assert not ImportBatch.objects.exists()
+    assert not ImportUpload.objects.exists()
 
 
 def test_request_that_is_no_part_is_refused(operator: Client) -> None:
@@ -97,58 +94,73 @@ def test_request_that_is_no_part_is_refused(operator: Client) -> None:
     assert ImportUpload.objects.get().received == 0
 
 
-def test_pages_of_an_upload_are_its_users_alone(operator: Client) -> None:
-    urls = begin(operator).json()
-    batch = ImportBatch.objects.get()
-    step, progress = (page_url(ImportBatch, name, batch.pk) for name in ("step", "progress"))
-    other = logged_in("eve")
-    answers = [send(other, urls["part"]), other.get(progress)]
-    answers += [other.post(step, {"step": name}) for name in ("import", "restart", "discard")]
-    assert [each.status_code for each in answers] == [404] * 5
-    assert "The upload was not completed" not in other.get(urls["page"]).text
+def step(client: Client, name: str, upload: ImportUpload) -> str:
+    """What the page says after one of its buttons."""
+    return words(client.post(STEP, {"step": name, "upload": upload.pk}, follow=True).text)
+
+
+def test_upload_is_its_users_alone(operator: Client) -> None:
+    url = begin(operator).json()["part"]
+    upload, other = ImportUpload.objects.get(), logged_in("eve")
+    assert send(other, url).status_code == 409
+    assert other.get(PROGRESS).json() == {"state": ""}
+    for name in ("import", "discard"):
+        assert "was imported, discarded or replaced" in step(other, name, upload)
+    assert "people.csv" not in other.get(FORM).text
     assert ImportUpload.objects.get().received == 0
 
 
 @pytest.mark.parametrize("missing", ["add_contact", "change_contact", "delete_contact"])
 def test_each_permission_is_needed_at_every_step(operator: Client, missing: str) -> None:
-    urls = begin(operator).json()
-    batch = ImportBatch.objects.get()
-    Group.objects.get(name="operator").permissions.remove(Permission.objects.get(codename=missing))
-    step, progress = (page_url(ImportBatch, name, batch.pk) for name in ("step", "progress"))
-    answers = [send(operator, urls["part"]), operator.get(progress), operator.post(step, {"step": "discard"})]
-    answers.append(operator.get("/admin/phonebook/contact/import-file/"))
-    assert [each.status_code for each in answers] == [403] * 4
-    assert begin(operator).status_code == 400  # complaints can still be imported
+    url = begin(operator).json()["part"]
+    upload, group = ImportUpload.objects.get(), Group.objects.get(name="operator")
+    group.permissions.remove(Permission.objects.get(codename=missing))
+    assert send(operator, url).status_code == 409
+    assert operator.get(PROGRESS).json() == {"state": ""}
+    assert "was imported, discarded or replaced" in step(operator, "discard", upload)
+    assert operator.get("/admin/phonebook/contact/import-file/").status_code == 403
     assert "Contacts: recognize" not in operator.get(FORM).text
     assert "Complaints: recognize" in operator.get(FORM).text
-    assert "Uploaded file" not in operator.get(urls["page"]).text
+    assert "people.csv" not in operator.get(FORM).text
     assert ImportUpload.objects.get().received == 0
+    group.permissions.remove(Permission.objects.get(codename="add_complaintday"))
+    for page in (FORM, PROGRESS):
+        assert operator.get(page).status_code == 403
 
 
-def test_steps_lead_to_where_the_upload_is(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_and_import_are_confirmed_once(operator: Client) -> None:
     begin(operator)
+    upload = ImportUpload.objects.get()
+    assert "This file is not waiting to be imported." in step(operator, "import", upload)
+    ImportUpload.objects.update(state="ready", counts={"added": 1, "rejected": {"no number": 2}}, received=len(CSV))
+    page = words(operator.get(FORM).text)
+    assert "would add 1, change 0 and remove 0" in page
+    assert "2 rejected" in page
+    assert "Waiting for the process to start." in step(operator, "import", upload)
     batch = ImportBatch.objects.get()
-    step = page_url(ImportBatch, "step", batch.pk)
-    for name, says in {
-        "import": "This file is not waiting to be imported.",
-        "restart": "This import is not interrupted.",
-    }.items():
-        assert says in words(operator.post(step, {"step": name}, follow=True).text)
-    done = operator.post(step, {"step": "discard"}, follow=True)
-    assert "The file was discarded." in words(done.text)
-    assert done.redirect_chain == [("/admin/phonebook/importbatch/", 302)]
-    assert not ImportBatch.objects.exists()
-    assert operator.post(step, {"step": "discard"}).status_code == 404
+    assert (batch.state, batch.by, batch.file_name) == ("running", "olga", "people.csv")
+    assert operator.get(FORM).headers["Location"] == page_url(ImportBatch, "change", batch.pk)
+    assert "Waiting for the process" not in logged_in("eve").get(page_url(ImportBatch, "change", batch.pk)).text
+    assert begin(operator).status_code == 409
 
 
-def test_list_shows_states_and_button_with_fixed_statements(
-    operator: Client, django_assert_num_queries: Any, django_assert_max_num_queries: Any
-) -> None:
+def test_upload_can_be_discarded(operator: Client) -> None:
     begin(operator)
-    ImportBatch.objects.update(state="checking")
-    ImportUpload.objects.update(seen_at="2026-01-01T00:00:00Z")
+    upload = ImportUpload.objects.get()
+    assert "The file was discarded." in step(operator, "discard", upload)
+    assert not ImportUpload.objects.exists()
+    assert "was imported, discarded or replaced" in step(operator, "discard", upload)
+
+
+def test_page_says_why_a_check_failed(operator: Client) -> None:
+    begin(operator)
+    ImportUpload.objects.update(state="checking", seen_at="2026-01-01T00:00:00Z")
+    page = words(operator.get(FORM).text)
+    assert "The check failed: Interrupted. Discard the file, and upload it again." in page
+    assert "Import 0 rows" not in page
+
+
+def test_list_offers_the_upload_with_fixed_statements(operator: Client, django_assert_max_num_queries: Any) -> None:
+    begin(operator)
     with django_assert_max_num_queries(12):
-        text = words(operator.get("/admin/phonebook/importbatch/").text)
-    assert "Import a file" in text
-    assert "Interrupted" in text
-    assert "Start again" in operator.get(page_url(ImportBatch, "change", ImportBatch.objects.get().pk)).text
+        assert "Import a file" in words(operator.get("/admin/phonebook/importbatch/").text)
