@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('phonebook', '0003_imports'),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ('auth', '0012_alter_user_first_name_max_length'),
     ]
 
     operations = [
