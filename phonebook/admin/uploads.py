@@ -254,8 +254,9 @@ class UploadAdmin(ConsoleAdmin):
 
     def progress_context(self, request: HttpRequest, batch: ImportBatch) -> dict[str, Any]:
         """Of the page of an import, for the user who has uploaded its file, until it has ended."""
-        upload = _own(request) if batch.state == ImportBatch.State.RUNNING else None
-        return {"progress": progress(upload)} if upload is not None and upload.batch == batch else {}
+        upload = ImportUpload.objects.filter(batch=batch, user=request.user.pk).first()
+        is_running = upload is not None and batch.state == ImportBatch.State.RUNNING
+        return {"progress": progress(upload)} if is_running and can_import(request, batch.kind) else {}
 
 
 def _kinds(request: HttpRequest) -> list[ImportBatch.Kind]:

@@ -23,9 +23,9 @@ def operator() -> Client:
     return logged_in("olga")
 
 
-def logged_in(name: str) -> Client:
+def logged_in(name: str, role: str = "operator") -> Client:
     user = User.objects.create_user(name, is_staff=True)
-    user.groups.add(Group.objects.get(name="operator"))
+    user.groups.add(Group.objects.get(name=role))
     client = Client()
     client.force_login(user)
     return client
@@ -140,7 +140,9 @@ def test_check_and_import_are_confirmed_once(operator: Client) -> None:
     batch = ImportBatch.objects.get()
     assert (batch.state, batch.by, batch.file_name) == ("running", "olga", "people.csv")
     assert operator.get(FORM).headers["Location"] == page_url(ImportBatch, "change", batch.pk)
-    assert "Waiting for the process" not in logged_in("eve").get(page_url(ImportBatch, "change", batch.pk)).text
+    for name, role in (("eve", "operator"), ("ann", "auditor")):
+        shown = logged_in(name, role).get(page_url(ImportBatch, "change", batch.pk))
+        assert (shown.status_code, "Waiting for the process" in shown.text) == (200, False)
     assert begin(operator).status_code == 409
 
 
