@@ -70,10 +70,12 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
 
 
 def _alerts(request: HttpRequest) -> dict[str, Any]:
-    """The open alerts, each with the pages that show more."""
+    """The open alerts, those of one incident with the pages that show more."""
     alerts = alert_list.open_alerts()
+    shown = alerts[:MAX_ALERTS]
+    pages = [related_pages(request, *each.incidents) if len(each.incidents) == 1 else [] for each in shown]
     return {
-        "rows": [{"alert": each, "pages": related_pages(request, each.incidents[0])} for each in alerts[:MAX_ALERTS]],
+        "rows": [{"alert": each, "pages": found} for each, found in zip(shown, pages, strict=True)],
         "more": len(alerts) > MAX_ALERTS,
         **checked(),
     }
