@@ -51,6 +51,12 @@ def _in_list(title: str, model: str, permission: str, synonyms: str) -> _Page:
     return page._replace(permission=f"{page.permission} {permission}", synonyms=synonyms)
 
 
+def _import(title: str, model: str, synonyms: str) -> _Page:
+    app, _, name = model.partition(".")
+    permissions = " ".join(f"{app}.{each}_{name}" for each in ("add", "change", "delete"))
+    return _Page(title, "", f"{app}_{name}_import_file", permissions, "", f"upload a file csv {synonyms}")
+
+
 #: By section.
 _SIDEBAR = {
     "": [
@@ -111,14 +117,8 @@ _OTHERS = [
     _in_list("Pause a source", "monitoring.source", "monitoring.pause_source", "resume stop vendor"),
     _in_list("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection"),
     _add("Add a rule", "phonebook.numberrule", "operator", "blacklist whitelist block allow spam prefix"),
-    _Page(
-        "Import a file",
-        "",
-        "phonebook_importbatch_upload",
-        "phonebook.add_contact phonebook.change_contact phonebook.delete_contact",
-        "",
-        "upload csv vcard contacts complaints",
-    ),
+    _import("Import contacts", "phonebook.contact", "vcard"),
+    _import("Import complaints", "phonebook.complaintday", "ftc fcc block list"),
     _add("Add a contact", "phonebook.contact", "operator", "create new name"),
     # No such permission: only superusers have it.
     _Page("Invite a user", "", "auth_user_invite", "console.superuser", "", "add new operator colleague"),

@@ -5,7 +5,7 @@ login. Each user has one upload, which only this user sees.
 """
 
 import codecs
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from django import forms
@@ -32,10 +32,6 @@ from phonebook.imports.uploads import UploadRefused
 from phonebook.models import ImportBatch, ImportUpload
 
 Kind, State = ImportBatch.Kind, ImportUpload.State
-_FORMATS: dict[str, Mapping[str, formats.Format]] = {
-    Kind.CONTACTS: formats.CONTACTS,
-    Kind.COMPLAINTS: formats.COMPLAINTS,
-}
 
 
 def can_import(request: HttpRequest, kind: str) -> bool:
@@ -62,37 +58,16 @@ def fault_text(row: dict[str, Any]) -> str:
     return f"{place}: {': '.join(filter(None, (row['number'], row['reason'], row['detail'])))}"
 
 
-def _of_kind(kind: str) -> dict[str, str]:
-    """For uploads.js, which hides the options of the other kind."""
-    return {"data-kind": kind}
-
-
 class UploadForm(forms.Form):
-    """The options of import_contacts and import_complaints. `kinds`: those that the user may import."""
+    """The options of the import commands that both kinds of imports have. Fields that are set are ImportBatch.options,
+    but for those in FILE."""
+
+    FILE = ("file_name", "size")
+    FORMATS: Mapping[str, formats.Format]
+    field_order = ("file", "region", "source", "format")
 
     file = forms.FileField(widget=UnfoldAdminFileFieldWidget)
-    what = forms.ChoiceField(label="What is in the file", widget=UnfoldAdminSelectWidget)
-    region = forms.CharField(
-        required=False,
-        max_length=2,
-        widget=UnfoldAdminTextInputWidget(attrs=_of_kind(Kind.CONTACTS)),
-        help_text="Where numbers without a plus are dialed, such as US. Without it they need their country code.",
-    )
-    source = forms.CharField(
-        required=False,
-        widget=UnfoldAdminTextInputWidget(attrs=_of_kind(Kind.COMPLAINTS)),
-        help_text="Source of rows that name none. By default ftc, fcc, phoneblock or import, by the format.",
-    )
-    full = forms.BooleanField(
-        label="The block list is complete (--full): remove the numbers that it does not name",
-        required=False,
-        widget=UnfoldBooleanWidget(attrs=_of_kind(Kind.COMPLAINTS)),
-    )
-    allow_loss = forms.BooleanField(
-        label="Import even if more than half of a day's or list's numbers are lost (--allow-loss)",
-        required=False,
-        widget=UnfoldBooleanWidget(attrs=_of_kind(Kind.COMPLAINTS)),
-    )
+    format = forms.ChoiceField(required=False, widget=UnfoldAdminSelectWidget)
     encoding = forms.CharField(
         required=False,
         max_length=40,
@@ -111,32 +86,12 @@ class UploadForm(forms.Form):
         },
     )
 
-    def __init__(self, *args: Any, kinds: Iterable[str], **options: Any) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         if self.is_bound:
             del self.fields["file"]  # it comes in parts
-        self.fields["what"].choices = [  # type: ignore[attr-defined]
-            (
-                Kind(kind).label,
-                [
-                    (kind, f"{Kind(kind).label}: recognize the format"),
-                    *((f"{kind}:{name}", f"{Kind(kind).label}: {each.title}") for name, each in _FORMATS[kind].items()),
-                ],
-            )
-            for kind in kinds
-        ]
-
-    def clean_region(self) -> str:
-        region: str = self.cleaned_data["region"].upper()
-        if region and region not in numbers.REGIONS:
-            raise forms.ValidationError("Enter an ISO 3166-1 code such as US.")
-        return region
-
-    def clean_source(self) -> str:
-        try:
-            return base.parse_source(self.cleaned_data["source"]) if self.cleaned_data["source"] else ""
-        except base.InvalidCell as error:
-            raise forms.ValidationError(f"The {error}.") from error
+        titles = ((name, each.title) for name, each in self.FORMATS.items())
+        self.fields["format"].choices = [("", "Recognize the format"), *titles]  # type: ignore[attr-defined]
 
     def clean_encoding(self) -> str:
         encoding: str = self.cleaned_data["encoding"]
@@ -149,12 +104,51 @@ class UploadForm(forms.Form):
     def clean_file_name(self) -> str:
         return clean_text(self.cleaned_data["file_name"].replace("/", "_"))
 
-    def importing(self) -> tuple[str, dict[str, Any]]:
-        """The kind of import, and its options that are set (ImportBatch.options)."""
-        kind, _, format_name = self.cleaned_data["what"].partition(":")
-        names = ("region",) if kind == Kind.CONTACTS else ("source", "full", "allow_loss")
-        options = {"format": format_name} | {name: self.cleaned_data[name] for name in (*names, "encoding")}
-        return kind, {name: value for name, value in options.items() if value}
+
+class ContactsForm(UploadForm):
+    FORMATS = formats.CONTACTS
+
+    region = forms.CharField(
+        required=False,
+        max_length=2,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Where numbers without a plus are dialed, such as US. Without it they need their country code.",
+    )
+
+    def clean_region(self) -> str:
+        region: str = self.cleaned_data["region"].upper()
+        if region and region not in numbers.REGIONS:
+            raise forms.ValidationError("Enter an ISO 3166-1 code such as US.")
+        return region
+
+
+class ComplaintsForm(UploadForm):
+    FORMATS = formats.COMPLAINTS
+
+    source = forms.CharField(
+        required=False,
+        widget=UnfoldAdminTextInputWidget,
+        help_text="Source of rows that name none. By default ftc, fcc, phoneblock or import, by the format.",
+    )
+    full = forms.BooleanField(
+        label="The block list is complete (--full): remove the numbers that it does not name",
+        required=False,
+        widget=UnfoldBooleanWidget,
+    )
+    allow_loss = forms.BooleanField(
+        label="Import even if more than half of a day's or list's numbers are lost (--allow-loss)",
+        required=False,
+        widget=UnfoldBooleanWidget,
+    )
+
+    def clean_source(self) -> str:
+        try:
+            return base.parse_source(self.cleaned_data["source"]) if self.cleaned_data["source"] else ""
+        except base.InvalidCell as error:
+            raise forms.ValidationError(f"The {error}.") from error
+
+
+_FORMS: dict[str, type[UploadForm]] = {Kind.CONTACTS: ContactsForm, Kind.COMPLAINTS: ComplaintsForm}
 
 
 class UploadAdmin(ConsoleAdmin):
@@ -178,24 +172,28 @@ class UploadAdmin(ConsoleAdmin):
 
     @action(description="Import a file", permissions=["upload"], url_path="upload")  # type: ignore[untyped-decorator]  # unfold has no types
     def upload(self, request: HttpRequest) -> HttpResponse:
-        """The user's upload or, without one, the form; a POST, by uploads.js, begins an upload."""
+        """The user's upload or, without one, the form of `kind`; a POST, by uploads.js, begins an upload."""
+        kinds = _kinds(request)
+        kind = request.GET.get("kind", kinds[0])
+        require(kind in kinds)
         if request.method == "POST":
-            return self._begin(request)
+            return self._begin(request, kind)
         uploads.end_killed()
         upload = _own(request)
         if upload is not None and upload.batch is not None:
             return redirect(self.url_of(upload.batch))
-        form = UploadForm(kinds=_kinds(request), initial={"what": request.GET.get("kind")})
-        context = {"form": form} if upload is None else self._state(upload)
+        context: dict[str, Any] = {"form": _FORMS[kind](), "other_kinds": [each for each in kinds if each != kind]}
+        if upload is not None:
+            kind, context = upload.kind, self._state(upload)
+        title = f"Import {Kind(kind).label.lower()}"
         limits = {"part_bytes": uploads.PART_BYTES, "max_bytes": uploads.MAX_BYTES}
-        cancel_url = self.url_of(None)
         return self.render_page(
-            request, "upload.html", title="Import a file", cancel_url=cancel_url, **limits, **context
+            request, "upload.html", title=title, kind=kind, cancel_url=self.url_of(None), **limits, **context
         )
 
     @staticmethod
-    def _begin(request: HttpRequest) -> HttpResponse:
-        form = UploadForm(request.POST, kinds=_kinds(request))
+    def _begin(request: HttpRequest, kind: str) -> HttpResponse:
+        form = _FORMS[kind](request.POST)
         if not form.is_valid():
             errors = [
                 error if form.fields[name].widget.is_hidden else f"{form[name].label}: {error}"
@@ -203,10 +201,10 @@ class UploadAdmin(ConsoleAdmin):
                 for error in found
             ]
             return JsonResponse({"errors": errors}, status=400)
-        kind, options = form.importing()
-        named = {name: form.cleaned_data[name] for name in ("file_name", "size")}
+        options = {name: value for name, value in form.cleaned_data.items() if value and name not in form.FILE}
+        file = {name: form.cleaned_data[name] for name in form.FILE}
         try:
-            upload = uploads.begin(user=cast(User, request.user), kind=kind, options=options, **named)
+            upload = uploads.begin(user=cast(User, request.user), kind=kind, options=options, **file)
         except UploadRefused as error:
             return JsonResponse({"errors": [str(error)]}, status=409)
         return JsonResponse({"part": f"{page_url(ImportBatch, 'upload_part')}?upload={upload.pk}"})

@@ -39,9 +39,10 @@ def test_file_is_uploaded_checked_imported_and_undone(admin_page: Page, tmp_path
 
     page.goto(CONTACTS)
     page.get_by_role("link", name="Import a file").click()
-    expect(page.get_by_label("What is in the file")).to_have_value("contacts")
+    page.get_by_role("link", name="Import complaints instead").click()
+    expect(page.get_by_label("Source")).to_be_visible()
+    page.get_by_role("link", name="Import contacts instead").click()
     expect(page.get_by_label("Region")).to_be_visible()
-    expect(page.get_by_label("Source")).to_be_hidden()
     screenshots(page, "upload")
     assert_not_cut(page)
     assert_accessible(page)

@@ -248,7 +248,7 @@ def test_each_role_may_open_every_page_and_action_it_finds(clients: dict[str, Cl
     for role in ROLES:
         request.user = User.objects.get(username=f"the {role}")
         urls = [url for _, url, *_ in (*pages.found_by("", request), *pages.actions_found_by("", request))]
-        assert {clients[role].get(url).status_code for url in urls} == {200}, role
+        assert {clients[role].get(url, follow=True).status_code for url in urls} == {200}, role
 
 
 def test_customer_has_its_tokens_under_it_once(boss: Client) -> None:

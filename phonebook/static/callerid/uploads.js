@@ -1,4 +1,4 @@
-// Uploads the file of the form "Import a file" in parts, and shows the progress of an import on its page.
+// Uploads the file of an import's form in parts, and shows the progress of an import on its page.
 
 // Sends a request again that got no response, or an error of the server: a part that arrived is not stored twice.
 const post = async (url, token, body, type) => {
@@ -26,14 +26,7 @@ const prepare = (form) => {
   const button = form.querySelector("button[type=submit]");
   const bar = document.getElementById("upload-bar");
   const error = document.getElementById("upload-error");
-  const what = form.elements.what;
-  let isChosen = Boolean(new URLSearchParams(location.search).get("kind"));
 
-  const showOptions = () => {
-    for (const field of form.querySelectorAll("[data-kind]")) {
-      field.closest(".group").hidden = !what.value.startsWith(field.dataset.kind);
-    }
-  };
   const fail = (message) => {
     error.textContent = message;
     error.hidden = false;
@@ -66,22 +59,11 @@ const prepare = (form) => {
     }
   };
 
-  input.addEventListener("change", () => {
-    const name = input.files[0]?.name ?? "";
-    const kind = /\.vcf(\.gz)?$/i.test(name) ? "contacts" : /complaint|dnc|fcc|blocklist|\.json/i.test(name) ? "complaints" : "";
-    if (!isChosen && kind && [...what.options].some((option) => option.value === kind)) what.value = kind;
-    showOptions();
-  });
-  what.addEventListener("change", () => {
-    isChosen = true;
-    showOptions();
-  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     upload();
   });
   button.disabled = false;
-  showOptions();
 };
 
 // Renews the progress every 2 s while the page is visible, and loads the page again when the work has ended.

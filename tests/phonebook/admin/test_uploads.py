@@ -31,8 +31,8 @@ def logged_in(name: str, role: str = "operator") -> Client:
     return client
 
 
-def begin(client: Client, **fields: Any) -> Any:
-    return client.post(FORM, {"what": "contacts", "file_name": "people.csv", "size": len(CSV), **fields})
+def begin(client: Client, kind: str = "contacts", **fields: Any) -> Any:
+    return client.post(f"{FORM}?kind={kind}", {"file_name": "people.csv", "size": len(CSV), **fields})
 
 
 def send(
@@ -42,7 +42,7 @@ def send(
 
 
 def test_file_is_received_in_parts(operator: Client) -> None:
-    url = begin(operator, what="contacts:vcard", region="us", source="desk", encoding="cp1252").json()["part"]
+    url = begin(operator, format="vcard", region="us", source="desk", encoding="cp1252").json()["part"]
     upload = ImportUpload.objects.get()
     assert (upload.user.username, upload.state) == ("olga", "uploading")
     assert upload.options == {"format": "vcard", "region": "US", "encoding": "cp1252"}
@@ -69,11 +69,8 @@ def test_file_is_received_in_parts(operator: Client) -> None:
         ({"size": 0}, "The file is empty."),
         ({"region": "XX"}, "Region: Enter an ISO 3166-1 code such as US."),
         ({"encoding": "utf-99"}, "Encoding: Enter the name of an encoding such as cp1252."),
-        ({"what": "complaints", "source": "x" * 33}, "Source: The source must have 1 to 32 characters."),
-        (
-            {"what": "recipes"},
-            "What is in the file: Select a valid choice. recipes is not one of the available choices.",
-        ),
+        ({"kind": "complaints", "source": "x" * 33}, "Source: The source must have 1 to 32 characters."),
+        ({"format": "ftc"}, "Format: Select a valid choice. ftc is not one of the available choices."),
     ],
 )
 def test_refused_form_says_why(operator: Client, fields: dict[str, Any], says: str) -> None:
@@ -119,9 +116,13 @@ def test_each_permission_is_needed_at_every_step(operator: Client, missing: str)
     assert operator.get(PROGRESS).json() == {"state": ""}
     assert "was imported, discarded or replaced" in step(operator, "discard", upload)
     assert operator.get("/admin/phonebook/contact/import-file/").status_code == 403
-    assert "Contacts: recognize" not in operator.get(FORM).text
-    assert "Complaints: recognize" in operator.get(FORM).text
-    assert "people.csv" not in operator.get(FORM).text
+    for kind in ("contacts", "recipes"):
+        assert operator.get(f"{FORM}?kind={kind}").status_code == 403
+        assert begin(operator, kind).status_code == 403
+    page = words(operator.get(FORM).text)
+    assert "Import complaints" in page
+    assert "Import contacts" not in page
+    assert "people.csv" not in page
     assert ImportUpload.objects.get().received == 0
     group.permissions.remove(Permission.objects.get(codename="add_complaintday"))
     for page in (FORM, PROGRESS):
