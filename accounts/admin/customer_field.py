@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 from django import forms
 from django.core.validators import ProhibitNullCharactersValidator
 from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from unfold import widgets
 
 from accounts import customers
@@ -14,6 +16,13 @@ from accounts.models import Customer
 
 #: With the name and a quotation mark after it, what suggest.js offers for a name that no customer has.
 _CREATE = 'Create "'
+
+
+def _or_create(message: str, name: str) -> SafeString:
+    """With a button that submits the form again: of two values of a field, the last one counts."""
+    value = f'{_CREATE}{name}"'
+    button = '{} <button type="submit" name="customer" value="{}" class="font-semibold underline">{}</button>'
+    return format_html(button, message, value, value)
 
 
 class CustomerWidget(widgets.UnfoldAdminTextInputWidget):
@@ -69,8 +78,7 @@ class CustomerField(forms.ModelChoiceField):
                 return Customer(name=customers.clean_name(text[len(_CREATE) : -1]))
             return customers.get_by_name_or_id(text)
         except customers.NoSuchName as error:
-            how = ", or choose Create there to add this customer." if self.can_create else "."
-            message = "There is no customer with this name. Choose one from the list that opens as you type"
-            raise forms.ValidationError(message + how) from error
+            message = "There is no customer with this name. Choose one from the list that opens as you type."
+            raise forms.ValidationError(_or_create(message, text) if self.can_create else message) from error
         except ValueError as error:
             raise forms.ValidationError(str(error)) from error

@@ -9,6 +9,7 @@
     for (const [index, text] of texts.entries()) {
       const option = list.appendChild(document.createElement("li"));
       Object.assign(option, { id: `${list.id}_${index}`, role: "option", ariaSelected: "false", textContent: text });
+      option.classList.toggle("is-new", text.startsWith('Create "'));
     }
     list.hidden = !texts.length;
     field.setAttribute("aria-expanded", !list.hidden);
@@ -16,6 +17,7 @@
   };
   const choose = (field, option) => {
     field.value = option.textContent;
+    document.getElementById(`${field.id}_error`)?.remove();
     show(field, []);
   };
   const fill = async (field) => {
@@ -35,6 +37,7 @@
     timer = setTimeout(() => fill(field), 200);
   });
   on("focusout", (field) => show(field, []));
+  on("click", (field) => listOf(field).hidden && field.value && fill(field));
   on("keydown", (field, event) => {
     const options = [...listOf(field).children];
     const active = options.findIndex((option) => option.ariaSelected === "true");
