@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, cast
 
 import django_otp
@@ -28,7 +29,7 @@ from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminRadioSelectWidg
 
 from console import login_limits, login_log, second_factor, status_page
 from console.invitation_page import InvitationView
-from core import throttling
+from core import history, throttling
 from core.admin import Secret, submitted
 
 #: How long the set-up page with a new secret can be submitted.
@@ -178,7 +179,22 @@ class ConsoleSite(UnfoldAdminSite):
         """Rate-limited: the page asks for the current password, which the holder of a stolen session could guess."""
         if request.method == "POST":
             login_limits.count_password(request)
-        return super().password_change(request, extra_context)
+        response = super().password_change(request, extra_context)
+        if response.status_code != HTTPStatus.FOUND:
+            return response
+        user = _user(request)
+        login_log.log_event(request, "password changed")
+        history.record(action=history.Action.CHANGE, target=user, user=user, message="Changed their own password.")
+        messages.success(request, "Your password was changed. Your other sessions are logged out.")
+        return redirect("admin:index")
+
+    def logout(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Leads to the login page, which says so."""
+        response = super().logout(request, extra_context)
+        if request.method != "POST":
+            return response
+        messages.success(request, "You are logged out.")
+        return redirect("admin:login")
 
     def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """The console's search, in place of unfold's, which puts the text into the URL."""

@@ -11,7 +11,9 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.checks import ModelAdminChecks
+from django.contrib.admin.models import LogEntry
 from django.contrib.admin.templatetags.admin_urls import admin_urlname
+from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR, ChangeList
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.core.paginator import Paginator
@@ -23,6 +25,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.text import capfirst
 from unfold.admin import ModelAdmin
 from unfold.dataclasses import UnfoldAction
@@ -91,7 +94,7 @@ def column(text: Callable[[Any], str], description: str, ordering: str | None = 
 
 
 def can_view_history(request: HttpRequest) -> bool:
-    """Whether the user sees who did what, in the History and on an object's own history page."""
+    """Whether the user sees who did what."""
     return request.user.has_perm("admin.view_logentry")
 
 
@@ -172,12 +175,11 @@ class ConsoleAdmin(ModelAdmin):
     add_label = ""
     checks_class = ModelAdminChecks  # unfold's reads the actions' permissions from a database that may not be migrated
 
-    def history_view(
-        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Django shows it to everybody who may view the object."""
+    def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        """The History, with the entries about this object (console.admin.history.AboutFilter)."""
         require(can_view_history(request))
-        return super().history_view(request, object_id, extra_context)
+        about = f"{self.opts.label_lower}.{unquote(object_id)}"
+        return redirect(f"{page_url(LogEntry, 'changelist')}?{urlencode({'about': about})}")
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         """Context of the page of `obj` in addition to Django's; not of a page for `editing` alone."""

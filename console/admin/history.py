@@ -1,6 +1,7 @@
 """The console's history: what operators and commands did (Django's LogEntry)."""
 
 import re
+from contextlib import suppress
 from datetime import timedelta
 
 from django.contrib import admin
@@ -9,12 +10,14 @@ from django.contrib.auth.models import Group, User
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.functional import cached_property
 
+from accounts.admin import base
 from accounts.admin.base import NewestRowsList, TokenRefusingAdmin
 from accounts.models import ApiToken, CreditEntry, Customer
+from core import numbers
 from core.admin import ConditionFilter, ReadOnlyAdmin, column, html_link
 from core.history import Action
-from core.numbers import formatted
 from lookup.models import SourcePause
 from monitoring.models import AlertRecipient, Incident, Notice
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
@@ -46,6 +49,26 @@ class ObjectFilter(ConditionFilter):
         }
 
 
+class AboutFilter(ConditionFilter):
+    """One object, such as `accounts.apitoken.12`: its page links the list with this filter."""
+
+    title = parameter_name = "about"
+
+    @cached_property
+    def condition(self) -> Q | None:
+        """Of the object in the URL."""
+        app_label, model, pk = [*(self.value() or "").split(".", 2), "", ""][:3]
+        found = Q(content_type__app_label=app_label, content_type__model=model, object_id=pk)
+        return found if pk else None
+
+    @cached_property
+    def conditions(self) -> dict[str, tuple[str, Q]]:
+        if self.condition is None:
+            return {}
+        entry = LogEntry.objects.select_related("content_type").filter(self.condition).order_by("pk").last()
+        return {str(self.value()): (_named(entry) if entry else "no entries", self.condition)}
+
+
 class ActionFilter(ConditionFilter):
     title = parameter_name = "action"
     conditions = {name: (name, Q(action_flag=flag)) for flag, name in Action.choices}
@@ -63,13 +86,22 @@ class TimeFilter(ConditionFilter):
         }
 
 
-class HistoryList(NewestRowsList):
-    """No index serves the filters. The search by user has one."""
+def _by_user(text: str) -> Q:
+    """The users first: they are few, and the index by user then finds their entries."""
+    users = User.objects.filter(username__icontains=text).values_list("pk", flat=True)
+    return Q(user__in=list(users))
 
-    limit = "entries; the search by user covers all"
+
+class HistoryList(NewestRowsList):
+    """No index serves the filters by action and time. Those by user and by object have one."""
+
+    limit = "entries; the search by user and the history of an object cover all"
 
     def identified(self) -> Q:
-        return Q(user__username__icontains=self.query) if self.query else Q(pk__in=())
+        for each in self.filter_specs:
+            if isinstance(each, AboutFilter) and each.condition:
+                return each.condition
+        return _by_user(self.query) if self.query else Q(pk__in=())
 
     def with_figures(self) -> QuerySet[LogEntry]:
         return LogEntry.objects.select_related("user", "content_type")
@@ -79,20 +111,26 @@ class HistoryList(NewestRowsList):
 class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     list_display = ("when", "user", "action", "target", "message")
     fields = ("when", "user", "action", "target_type", "target", "message")
-    list_filter = (ObjectFilter, ActionFilter, TimeFilter)
-    lookups_allowed = ("object", "action", "time")
+    list_filter = (AboutFilter, ObjectFilter, ActionFilter, TimeFilter)
+    lookups_allowed = ("about", "object", "action", "time")
     changelist_class = HistoryList
     counted = "entries"
     sortable_by = ("when",)
     search_fields = ("user",)
-    search_help_text = "Search by user"
+    search_help_text = "User, or part of the object's name"
     ordering = ("-pk",)
 
+    def search_problem(self, text: str) -> str:
+        with suppress(numbers.InvalidNumber):
+            numbers.parse_typed(text)
+            return "Numbers cannot be searched here. Open the rule or the contact of the number, then its history."
+        return super().search_problem(text)
+
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
-        """Select the users first: they are few, and the index by user then finds their entries."""
+        """By user, or by name among the newest entries about anything but a number."""
         if term := search_term.strip():
-            users = User.objects.filter(username__icontains=term).values_list("pk", flat=True)
-            queryset = queryset.filter(user__in=list(users))
+            named = Q(object_repr__icontains=term, pk__gt=base.scan_floor_id(LogEntry))
+            queryset = queryset.filter(_by_user(term) | named & ~Q(content_type__model__in=_NUMBERED))
         return queryset, False
 
     when = column(lambda entry: f"{entry.action_time:%Y-%m-%d %H:%M:%S}", "when (UTC)", "pk")
@@ -103,11 +141,16 @@ class HistoryAdmin(ReadOnlyAdmin, TokenRefusingAdmin):
     @admin.display(description="object")
     def target(self, entry: LogEntry) -> str:
         url = None if entry.is_deletion() else entry.get_admin_url()
-        kind = entry.content_type.name if entry.content_type else ""
-        is_of_number = entry.content_type and entry.content_type.model in _NUMBERED
-        name = _NUMBER.sub(lambda found: formatted(found[0]), entry.object_repr) if is_of_number else entry.object_repr
-        if not name.lower().startswith(kind):
-            name = f"{kind} {name}"
         if not url or not entry.object_id:  # deleted or erased
-            return name
-        return html_link(url, name)
+            return _named(entry)
+        return html_link(url, _named(entry))
+
+
+def _named(entry: LogEntry) -> str:
+    """What the entry is about: its kind and name."""
+    kind = entry.content_type.name if entry.content_type else ""
+    is_of_number = entry.content_type and entry.content_type.model in _NUMBERED
+    name = (
+        _NUMBER.sub(lambda found: numbers.formatted(found[0]), entry.object_repr) if is_of_number else entry.object_repr
+    )
+    return name if name.lower().startswith(kind) else f"{kind} {name}"

@@ -27,7 +27,6 @@ PAGES = {
     "token": "/admin/accounts/apitoken/{token}/change/",
     "test-token": "/admin/accounts/apitoken/{test_token}/change/",
     "token-edit": "/admin/accounts/apitoken/{token}/edit/",
-    "token-history": "/admin/accounts/apitoken/{token}/history/",
     "issue": "/admin/accounts/apitoken/add/",
     "top-up": "/admin/accounts/apitoken/{token}/top-up/",
     "adjust": "/admin/accounts/apitoken/{token}/adjust/",

@@ -12,6 +12,7 @@ from accounts.models import ApiToken
 from core import history
 from phonebook.models import NumberRule
 from tests.accounts.admin.pages import query_count
+from tests.console_pages import words
 
 pytestmark = pytest.mark.django_db
 
@@ -52,6 +53,29 @@ def test_filters_select_by_object_action_and_time(
     admin_client: Client, entries: User, parameters: dict[str, str], expected: list[str]
 ) -> None:
     assert listed(admin_client, **parameters) == expected
+
+
+def test_history_of_an_object_covers_all_its_entries(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accounts.admin.base.MAX_SCANNED", 1)
+    rules = [NumberRule.objects.create(number=12125550100 + n) for n in range(2)]
+    rule = rules[0]
+    for target in (rule, *rules):
+        history.record(action=history.Action.CHANGE, target=target, message="m", user=User.objects.get())
+    page = admin_client.get(f"/admin/phonebook/numberrule/{rule.pk}/history/", follow=True)
+    assert [row.object_id for row in page.context["cl"].result_list] == [str(rule.pk)] * 2
+    assert "About: rule +1 212 555 0100" in words(page.text)
+    nothing = admin_client.get(URL, {"about": "phonebook.numberrule.0"}).text
+    assert "No entries match." in words(nothing)
+    for about in ("x", "..", "a.b.", ".5"):
+        assert admin_client.get(URL, {"about": about}).status_code == 200
+
+
+def test_search_finds_objects_by_name_but_no_numbers(admin_client: Client, entries: User) -> None:
+    history.record(action=history.Action.CHANGE, model=NumberRule, name="12125550100 new", message="m", user=entries)
+    assert listed(admin_client, q="NEW") == ["new"]
+    page = admin_client.get(URL, {"q": "+1 212 555-0100"}, follow=True)
+    assert page.redirect_chain == [(f"{URL}?", 302)]
+    assert "Numbers cannot be searched here." in page.text
 
 
 def test_filters_cover_the_newest_entries(admin_client: Client, entries: User, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 import requests
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client, RequestFactory
 from django.urls import reverse
@@ -201,6 +202,24 @@ def test_password_change_limits_guesses(boss: User) -> None:
     assert boss.check_password(PASSWORD)
     assert client.get(reverse("admin:password_change")).status_code == 200
     assert attempt(password=PASSWORD).status_code == 302
+
+
+def test_own_password_change_is_recorded_and_told(boss: User) -> None:
+    client, other = Client(), Client()
+    for each in (client, other):
+        each.force_login(boss)
+    response = change_password(client, PASSWORD)
+    assert "Your password was changed." in client.get(response["Location"]).text
+    entry = LogEntry.objects.get(content_type__model="user")
+    assert (entry.user, entry.object_id, entry.change_message) == (boss, str(boss.pk), "Changed their own password.")
+    assert other.get(reverse("admin:index")).status_code == 302
+
+
+def test_logout_leads_to_the_login_page(boss: User) -> None:
+    client = Client()
+    client.force_login(boss)
+    assert "You are logged out." in client.post(reverse("admin:logout"), follow=True).text
+    assert client.get(reverse("admin:index")).status_code == 302
 
 
 # --- Cookies -----------------------------------------------------------------------------------------------------

@@ -29,7 +29,6 @@ def test_breadcrumbs_have_the_names_of_the_menu(rows: dict[str, Model]) -> None:
         "accounts/apitoken/": tokens,
         "accounts/apitoken/add/": [*tokens, "Issue an API token"],
         f"accounts/apitoken/{key}/change/": token,
-        f"accounts/apitoken/{key}/history/": [*token, "History"],
         f"accounts/apitoken/{key}/top-up/": [*token, "Top up"],
         "accounts/apitoken/999999/top-up/": [*tokens, "Page not found"],
         "monitoring/source/": ["Monitoring", "Sources"],

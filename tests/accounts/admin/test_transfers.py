@@ -47,8 +47,8 @@ def test_credits_move_with_entries_on_both_tokens(admin_client: Client, tills: T
         f"Received 20 credits from till 1 (#{one.pk})",
     )
     assert history() == [("admin", moved), ("admin", f"{received}, {entries}")]
-    assert moved in admin_client.get(page(one, "history")).text
-    assert received in admin_client.get(page(other, "history")).text
+    assert moved in admin_client.get(page(one, "history"), follow=True).text
+    assert received in admin_client.get(page(other, "history"), follow=True).text
     assert f"Transfer to #{other.pk}</td>" in admin_client.get(page(one, "change")).text
     assert f"Transfer from #{one.pk}</td>" in admin_client.get(page(other, "change")).text
 
