@@ -1,8 +1,8 @@
 """Undoes an import: restores the rows that it changed, puts back those that it removed, deletes those that it added.
 
-Rows that were changed since are left. A later import that met rows is undone first (`problem`). An ImportChange is
-deleted once its row is as it was before the import, so those that remain after an undo are of rows that were left; an
-interrupted undo continues with those that remain.
+Rows that were changed since are left. A later import that met the same rows is undone first (`problem`). An
+ImportChange is deleted once its row is as it was before the import, so those that remain after an undo are of rows that
+were left; an interrupted undo continues with those that remain.
 """
 
 # ruff: noqa: S608 (statements are built from names in the code; values are bound)
@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from core import history
@@ -70,19 +70,22 @@ def problem(batch: ImportBatch) -> str:
 
 
 def _blocking_import(batch: ImportBatch) -> ImportBatch | None:
-    """The newest import that may build on this one: a later one of its kind that is not undone, and that
-    changed or removed rows, or found them as they are in its files. None if there is none.
+    """The newest import that may build on this one: a later one of its kind that is not undone, and that changed or
+    removed rows of this one, or found rows as they are in its files, which may be rows of this one. None if there is
+    none.
 
     Later is what was written later: an import has its id before it waits for the lock.
     """
     if batch.finished_at is None:  # killed while it wrote: the next import's begin_merge would have set it
         return None
-    met = Q(counts__changed__gt=0) | Q(counts__removed__gt=0) | Q(counts__unchanged__gt=0)
+    own_rows = ImportChange.objects.filter(batch=OuterRef("pk"), previous__import_batch=batch.pk)
+    not_stored = Q(can_undo=False) & (Q(counts__changed__gt=0) | Q(counts__removed__gt=0))
+    met = Exists(own_rows) | not_stored | Q(counts__unchanged__gt=0)
     if batch.counts.get("removed"):
         met |= Q(counts__added__gt=0)  # perhaps the same rows
     since = Q(finished_at=None) | Q(finished_at__gt=batch.finished_at)
     written = ImportBatch.objects.filter(kind=batch.kind, last_id__isnull=False)
-    later = written.filter(met, since).exclude(state=ImportBatch.State.UNDONE)
+    later = written.filter(since, met).exclude(state=ImportBatch.State.UNDONE)
     return later.order_by(F("finished_at").desc(nulls_first=True)).first()
 
 

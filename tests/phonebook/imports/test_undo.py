@@ -37,6 +37,15 @@ def test_undo_is_refused_under_an_import_that_met_rows(write: Write, rows: dict[
 
 
 @pytest.mark.django_db
+def test_undo_is_allowed_under_an_import_of_other_rows(write: Write) -> None:
+    contacts(write, {2: "Ann"})
+    one = contacts(write, {0: "Bob", 1: "Bob"})
+    contacts(write, {2: "Cid", 3: "Cid"})
+    assert undo.undo(batch_id=one, by="ann") == UndoResult(deleted=2)
+    assert names() == {2: "Cid", 3: "Cid"}
+
+
+@pytest.mark.django_db
 def test_rows_that_an_import_removed_and_another_added(write: Write) -> None:
     block_list(write, 1, {0: 1})
     two = block_list(write, 2, {0: 0})
