@@ -111,6 +111,11 @@ class JsonTemplate:
         self.templates: list[Template] = []
         self._document = _map_leaves(document, self._parse)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Those of the members of the table."""
+        return frozenset(self._document)
+
     def fill(self, number: str) -> Any:
         return _map_leaves(self._document, lambda leaf: leaf.fill(number) if isinstance(leaf, Template) else leaf)
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -17,7 +18,7 @@ from core.addresses import policy_for
 from core.text import clean_text
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector
-from lookup.vendors import capitals, transport
+from lookup.vendors import capitals, oauth2, transport
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape, literal
 from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules, require_safe_scheme
 
@@ -62,13 +63,26 @@ class JsonApi(Connector):
         self.hit_ttl_s, self.miss_ttl_s = preset.budget.cache_hit_s, preset.budget.cache_miss_s
         self.concurrency = preset.budget.concurrency
         self._empty = {word.lower() for word in preset.fields.empty}
-        self._base_url = _base_url(preset, environment)
+        # The URL before the preset's path: its scheme and host, or the operator's, which may include a path.
+        self._base_url = _environment_url(preset.base_url_name, environment, default=preset.request.origin)
         # The only part of the URL in hints and logs: the path contains the number and may contain a key.
         self._host = urlsplit(self._base_url).netloc
         self.version = f"{preset.fingerprint} {self._base_url}"
         self._secrets = _secrets(preset, environment)
         self._prepare_request()
-        self.client = transport.Client(policy_for(self._base_url, private_network=preset.private_network))
+        self.client = self._client_of(self._base_url)
+        self._tokens = self._token_source(environment)
+
+    def _client_of(self, url: str) -> transport.Client:
+        return transport.Client(policy_for(url, private_network=self.preset.private_network))
+
+    def _token_source(self, environment: Mapping[str, str]) -> oauth2.Tokens | None:
+        auth = self.preset.auth.oauth2
+        if auth is None or not self._secrets:
+            return None
+        url = _environment_url(self.preset.token_url_name, environment, default=auth.url)
+        client_id, secret = self._secrets[auth.id], self._secrets[auth.secret]
+        return oauth2.Tokens(auth, self._client_of(url), url=url, client_id=client_id, secret=secret)
 
     def _prepare_request(self) -> None:
         """Add the secrets to the templates of the request."""
@@ -82,6 +96,7 @@ class JsonApi(Connector):
         self._query = [(name, each) for name, repeated in template.query.items() for each in repeated]
         self._query += given(auth.query).items()
         self._form = {**template.form, **given(auth.form)}
+        self._json = {name: secret[value] for name, value in auth.json.items() if value in secret}
         headers = CIMultiDict({name: Template(value) for name, value in _HEADERS.items()})
         if template.json or self._form:
             headers["Content-Type"] = Template(_JSON if template.json else _FORM)
@@ -99,7 +114,9 @@ class JsonApi(Connector):
 
     async def lookup(self, number: str, *, timeout_s: float) -> Answer:
         try:
-            reply = await self.client.send(self.request(number), max_body_bytes=self.preset.budget.max_body_bytes)
+            reply = await self._send(number)
+        except oauth2.Refused as error:
+            return Failed("auth", f"{error}: {' or '.join(self.preset.auth.names)} is rejected")
         except http.RequestFailed as error:
             reason = "bad_response" if isinstance(error, http.BadResponse) else "unavailable"
             return Failed(reason, f"{self._host}: {error}")
@@ -107,20 +124,37 @@ class JsonApi(Connector):
             return (await loop.run_in_thread(lambda: self.classify(reply))).answer
         return self.classify(reply).answer
 
+    async def _send(self, number: str) -> transport.Reply:
+        """With an access token where one is needed, and once more with a new one if the vendor rejects it."""
+        max_body_bytes = self.preset.budget.max_body_bytes
+        if self._tokens is None:
+            return await self.client.send(self.request(number), max_body_bytes=max_body_bytes)
+        token = await self._tokens.get()
+        reply = await self.client.send(self.request(number, token), max_body_bytes=max_body_bytes)
+        if reply.status == HTTPStatus.UNAUTHORIZED:
+            token = await self._tokens.get(rejected=token)
+            reply = await self.client.send(self.request(number, token), max_body_bytes=max_body_bytes)
+        return reply
+
     async def close(self) -> None:
         await self.client.close()
+        if self._tokens:
+            await self._tokens.close()
 
-    def request(self, number: str) -> transport.Request:
-        """The complete HTTP request, including the secrets."""
+    def request(self, number: str, token: str = "") -> transport.Request:
+        """The complete HTTP request, including the secrets. `token`: of OAuth 2.0."""
         template, body = self.preset.request, None
         url = self._base_url + self._path.fill(number, encode=partial(quote, safe=""))
         if self._query:
             url += "?" + urlencode([(name, each.fill(number)) for name, each in self._query], quote_via=quote)
         if template.json:
-            body = json.dumps(template.json.fill(number)).encode()
+            document = template.json.fill(number)
+            body = json.dumps({**document, **self._json} if self._json else document).encode()
         elif self._form:
             body = urlencode({name: each.fill(number) for name, each in self._form.items()}).encode()
         headers = {name: each.fill(number) for name, each in self._headers.items()}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         return transport.Request(template.method, url, headers, body)
 
     def classify(self, reply: transport.Reply) -> Classification:
@@ -269,15 +303,11 @@ def _secrets(preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:
     return given
 
 
-def _base_url(preset: Preset, environment: Mapping[str, str]) -> str:
-    """The URL before the preset's path: its scheme and host, or the operator's, which may include a path.
-
-    Errors never repeat the value: its path may contain a key.
-    """
-    name = preset.base_url_name
+def _environment_url(name: str, environment: Mapping[str, str], *, default: str) -> str:
+    """The operator's URL: a scheme, a host and at most a path. Errors never repeat it: its path may contain a key."""
     given = environment.get(name, "").strip().rstrip("/")
     if not given:
-        return preset.request.origin
+        return default
     try:
         if not _BASE_URL.fullmatch(given):
             raise ValueError
@@ -286,7 +316,7 @@ def _base_url(preset: Preset, environment: Mapping[str, str]) -> str:
         raise MissingEnvironment(
             f"{name} must be a scheme, a host and at most a path, as in https://api.example.com or "
             "https://gateway.example.com/vendor; http:// is for loopback only.",
-            f"Correct {name}, or leave it out for {preset.request.origin}.",
+            f"Correct {name}, or leave it out for {default}.",
         ) from None
     return given
 

@@ -107,20 +107,38 @@ class RequestTemplate(_Strict, frozen=True):
         yield from (("json", each) for each in (self.json.templates if self.json else ()))
 
 
+class OAuth2(_Strict, frozen=True):
+    """Client credentials (RFC 6749, section 4.4): a token is requested from `url`. `id` and `secret` are the names of
+    environment variables. `params`: further parameters of the request, such as `scope`. `in_form`: id and secret are
+    sent in the form, by a server that does not accept them as HTTP Basic."""
+
+    url: Text
+    id: str
+    secret: str
+    params: dict[str, str] = {}
+    in_form: bool = False
+
+    def __post_init__(self) -> None:
+        require_safe_scheme(self.url)
+
+
 class Auth(_Strict, frozen=True):
-    """Authentication, by at most one method. Each value is the name of an environment variable."""
+    """Authentication. Each value is the name of an environment variable; at most one of basic, bearer and oauth2."""
 
     basic: tuple[str, str] | None = None
     bearer: str | None = None
+    oauth2: OAuth2 | None = None
     headers: dict[HeaderName, str] = {}
     query: dict[str, str] = {}
     form: dict[str, str] = {}
+    json: dict[str, str] = {}
     path: str | None = None
     optional: bool = False
 
     def __post_init__(self) -> None:
-        if sum(map(bool, (self.basic, self.bearer, self.headers, self.query, self.form, self.path))) > 1:
-            raise ValueError("only one of basic, bearer, headers, query, form and path")
+        authorization = [self.basic, self.bearer, self.oauth2, "authorization" in map(str.lower, self.headers)]
+        if sum(map(bool, authorization)) > 1:
+            raise ValueError("only one of basic, bearer, oauth2 and a header Authorization")
         if not all(map(ENVIRONMENT_NAME.fullmatch, self.names)):
             # The value is not repeated: it may be a key that was pasted here.
             raise ValueError("a value is not the name of an environment variable (capitals, digits and _)")
@@ -131,8 +149,9 @@ class Auth(_Strict, frozen=True):
     def names(self) -> tuple[str, ...]:
         """The environment variables that hold the secrets."""
         single = [name for name in (self.bearer, self.path) if name]
-        named = (self.headers, self.query, self.form)
-        return (*(self.basic or ()), *single, *(name for values in named for name in values.values()))
+        oauth2 = (self.oauth2.id, self.oauth2.secret) if self.oauth2 else ()
+        named = (self.headers, self.query, self.form, self.json)
+        return (*(self.basic or ()), *single, *oauth2, *(name for values in named for name in values.values()))
 
 
 class Coverage(_Strict, frozen=True):
@@ -295,6 +314,8 @@ class Preset(_Strict, frozen=True):
             raise ValueError("{key} in request.url requires auth.path, and the reverse")
         if self.auth.form and (self.request.method != "POST" or self.request.json is not None):
             raise ValueError('auth.form requires method = "POST" under [request], and no json')
+        if self.auth.json and (self.request.json is None or self.auth.json.keys() & self.request.json.names):
+            raise ValueError("auth.json requires a table json under [request], without these names")
         outcomes = {sample.expect.outcome for sample in self.sample}
         if not (outcomes & {"found"} and outcomes & {"not_found", "invalid_number"} and len(outcomes) > 2):
             raise ValueError("sample: at least one found, one not found and one error are required")
@@ -302,6 +323,10 @@ class Preset(_Strict, frozen=True):
     @property
     def base_url_name(self) -> str:
         return f"{self.name.upper()}_BASE_URL"
+
+    @property
+    def token_url_name(self) -> str:
+        return f"{self.name.upper()}_TOKEN_URL"
 
     def covers(self, number: str) -> bool:
         """Whether `number` is in the coverage, and can be written in the formats of the request."""

@@ -43,6 +43,11 @@ ALWAYS = {"User-Agent": "callerid/1.0", "Accept": "application/json", "Accept-En
         ('query = { api_key = "MOCK_A_KEY" }', {}, "&api_key=k1"),
         ('query = { id = "MOCK_A_SID", api_key = "MOCK_A_KEY" }', {}, "&id=s1&api_key=k1"),
         ('basic = ["MOCK_A_SID", "MOCK_A_KEY"]', {"Authorization": "Basic czE6azE="}, ""),
+        (
+            'bearer = "MOCK_A_KEY"\nheaders = { X-Sid = "MOCK_A_SID" }\nquery = { id = "MOCK_A_SID" }',
+            {"Authorization": "Bearer k1", "X-Sid": "s1"},
+            "&id=s1",
+        ),
         ("", {}, ""),
     ],
 )
@@ -72,6 +77,13 @@ def test_form_headers_and_key_of_the_preset_are_sent(make: Make) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert request.headers == {**ALWAYS, **form, "User-Agent": "me", "X-N": NUMBER}
     assert request.body == b"phone=%2B12025550123&api_key=%7Bk1%7D"
+
+
+def test_keys_are_added_to_the_json_body(make: Make) -> None:
+    keys = ("{key}/report", "report"), ('path = "MOCK_B_KEY"', 'json = { api_key = "MOCK_B_KEY", id = "MOCK_B_ID" }')
+    request = make(*keys, name="mock_b", MOCK_B_KEY="{k1}", MOCK_B_ID="7").request(NUMBER)
+    sent = {"phone": "+12025550123", "options": {"spam": True}, "api_key": "{k1}", "id": "7"}
+    assert json.loads(request.body or b"") == sent
 
 
 def test_request_on_the_wire(vendors: Vendors, settings: Any) -> None:
