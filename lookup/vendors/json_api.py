@@ -24,7 +24,7 @@ from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Pres
 
 _JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
 # Those of each request, unless the preset has others. aiohttp's own Accept-Encoding depends on what is installed.
-_HEADERS = {"User-Agent": "callerid/1.0", "Accept": _JSON, "Accept-Encoding": "gzip"}
+HEADERS = {"User-Agent": "callerid/1.0", "Accept": _JSON, "Accept-Encoding": "gzip"}
 # Larger replies are classified in a thread, or their expressions would delay all other calls.
 LARGE_BYTES = 16 * 1024
 # The outcome if no rule of the preset applies (RFC 9110, section 15; RFC 6585, section 4).
@@ -97,7 +97,7 @@ class JsonApi(Connector):
         self._query += given(auth.query).items()
         self._form = {**template.form, **given(auth.form)}
         self._json = {name: secret[value] for name, value in auth.json.items() if value in secret}
-        headers = CIMultiDict({name: Template(value) for name, value in _HEADERS.items()})
+        headers = CIMultiDict({name: Template(value) for name, value in HEADERS.items()})
         if template.json or self._form:
             headers["Content-Type"] = Template(_JSON if template.json else _FORM)
         headers.update(template.headers)
@@ -114,7 +114,7 @@ class JsonApi(Connector):
 
     async def lookup(self, number: str, *, timeout_s: float) -> Answer:
         try:
-            reply = await self._send(number)
+            reply = await self.exchange(number)
         except oauth2.Refused as error:
             return Failed("auth", f"{error}: {' or '.join(self.preset.auth.names)} is rejected")
         except http.RequestFailed as error:
@@ -124,8 +124,9 @@ class JsonApi(Connector):
             return (await loop.run_in_thread(lambda: self.classify(reply))).answer
         return self.classify(reply).answer
 
-    async def _send(self, number: str) -> transport.Reply:
-        """With an access token where one is needed, and once more with a new one if the vendor rejects it."""
+    async def exchange(self, number: str) -> transport.Reply:
+        """Send the request, with an access token where one is needed, and once more with a new one if the vendor
+        rejects it. Raises oauth2.Refused and core.http.RequestFailed."""
         max_body_bytes = self.preset.budget.max_body_bytes
         if self._tokens is None:
             return await self.client.send(self.request(number), max_body_bytes=max_body_bytes)

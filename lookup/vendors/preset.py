@@ -198,6 +198,14 @@ class OutcomeRule(_Strict, frozen=True):
         elif not self.status or self.when is not None or self.text:
             raise ValueError("status_alone needs status, and neither when nor text")
 
+    def covers(self, later: "OutcomeRule") -> bool:
+        """Whether this rule applies to each reply to which the `later` one would."""
+        return (
+            (not self.status or 0 < len(later.status) == len({*later.status} & {*self.status}))
+            and (self.when is None or (later.when is not None and self.when.text == later.when.text))
+            and (not self.text or self.text == later.text)
+        )
+
     def _require_proof(self) -> None:
         """Raises ValueError if a proxy's page would be taken for the vendor's answer."""
         if self.when is None and not self.text:
@@ -291,7 +299,7 @@ class Preset(_Strict, frozen=True):
     request: RequestTemplate
     rules: Annotated[list[OutcomeRule], Meta(min_length=1)] = msgspec.field(name="outcome")
     fields: Fields
-    sample: list[Sample]
+    sample: list[Sample] = []
     caveats: list[str] = []
     auth: Auth = Auth()
     coverage: Coverage = Coverage()
@@ -316,9 +324,6 @@ class Preset(_Strict, frozen=True):
             raise ValueError('auth.form requires method = "POST" under [request], and no json')
         if self.auth.json and (self.request.json is None or self.auth.json.keys() & self.request.json.names):
             raise ValueError("auth.json requires a table json under [request], without these names")
-        outcomes = {sample.expect.outcome for sample in self.sample}
-        if not (outcomes & {"found"} and outcomes & {"not_found", "invalid_number"} and len(outcomes) > 2):
-            raise ValueError("sample: at least one found, one not found and one error are required")
 
     @property
     def base_url_name(self) -> str:
@@ -327,6 +332,15 @@ class Preset(_Strict, frozen=True):
     @property
     def token_url_name(self) -> str:
         return f"{self.name.upper()}_TOKEN_URL"
+
+    @property
+    def unreachable_rules(self) -> list[str]:
+        """A sentence for each rule that never applies, because an earlier one does. Rules are numbered from 1."""
+        return [
+            f"outcome {later} never applies: outcome {earlier} applies to the same replies"
+            for later, rule in enumerate(self.rules, start=1)
+            if (earlier := next((n for n, each in enumerate(self.rules[: later - 1], start=1) if each.covers(rule)), 0))
+        ]
 
     def covers(self, number: str) -> bool:
         """Whether `number` is in the coverage, and can be written in the formats of the request."""

@@ -1,24 +1,24 @@
-"""Checks a preset against its own samples, offline: for `check_sources --samples`, the console and the tests."""
+"""Checks a preset against its own samples, offline: for `check_preset`, the console and the tests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 from lookup.answers import FIELDS, Failed, Found
 from lookup.vendors import transport
-from lookup.vendors.json_api import Classification, JsonApi
-from lookup.vendors.preset import Preset, Sample
+from lookup.vendors.json_api import HEADERS, Classification, JsonApi
+from lookup.vendors.preset import ANSWERS, Outcome, Preset, Sample
 
+FAILURES = {*get_args(Outcome)} - {*ANSWERS}
 #: The value of every secret; a sample's `request` leaves it out.
 SECRET = "SECRET-OF-A-SAMPLE"  # noqa: S105
 
 
 @dataclass(frozen=True, slots=True)
 class SampleResult:
-    """`rule`: the number, from 1, of the rule that the sample reaches; None if its status decides."""
-
     sample: Sample
     problems: tuple[str, ...]
-    rule: int | None
+    classified: Classification
 
 
 def connector(preset: Preset) -> JsonApi:
@@ -31,15 +31,30 @@ def run(preset: Preset) -> list[SampleResult]:
     vendor, results = connector(preset), []
     for sample in preset.sample:
         classified = vendor.classify(transport.Reply(sample.status, sample.headers, sample.body.encode()))
-        results.append(SampleResult(sample, tuple(_problems(vendor, sample, classified)), classified.rule))
+        results.append(SampleResult(sample, tuple(_problems(vendor, sample, classified)), classified))
     return results
 
 
-def unreached_rules(preset: Preset, results: list[SampleResult]) -> str:
-    """The rules that no sample reaches, numbered from 1, or "". Nothing shows that such a rule works."""
-    reached = {result.rule for result in results}
-    missing = [str(number) for number in range(1, len(preset.rules) + 1) if number not in reached]
-    return f"no sample reaches outcome {', '.join(missing)} (counted from 1)" if missing else ""
+def missing_samples(preset: Preset, results: list[SampleResult]) -> list[str]:
+    """What no sample shows: an answer, an error, or a rule. Rules are numbered from 1."""
+    outcomes = {result.sample.expect.outcome for result in results}
+    kinds = {"found": {"found"}, "not found": {"not_found", "invalid_number"}, "an error": FAILURES}
+    missing = [f"no sample of {name}" for name, kind in kinds.items() if not outcomes & kind]
+    reached = {result.classified.rule for result in results}
+    if rules := [str(number) for number in range(1, len(preset.rules) + 1) if number not in reached]:
+        missing.append(f"no sample reaches outcome {', '.join(rules)} (counted from 1)")
+    return missing
+
+
+def shown_request(preset: Preset, number: str) -> str:
+    """The request about `number`, with the names of the environment variables in place of the secrets."""
+    names = preset.auth.names
+    sent = JsonApi(preset, dict(zip(names, names, strict=True))).request(number, "TOKEN" if preset.auth.oauth2 else "")
+    headers = {name: value for name, value in sent.headers.items() if name not in HEADERS}
+    if preset.auth.basic:
+        headers["Authorization"] = f"Basic {':'.join(preset.auth.basic)} (in base64)"
+    lines = [f"{sent.method} {sent.url}", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\n".join([*lines, *(["", sent.body.decode()] if sent.body else [])])
 
 
 def _problems(vendor: JsonApi, sample: Sample, classified: Classification) -> Iterator[str]:

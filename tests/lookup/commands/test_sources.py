@@ -3,10 +3,8 @@
 import io
 import json
 import os
-import re
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from django.core.management import CommandError, call_command
 
 from accounts.models import CreditEntry
 from lookup.connectors import registry
-from lookup.vendors import preset
 from phonebook.models import Contact
 from tests import connectors, upstream
 from tests.api import NUMBER
@@ -108,110 +105,6 @@ def test_invalid_number_or_source_is_reported(
 ) -> None:
     settings.SOURCE_A = "nobody"
     assert told in run(capsys, "check_sources", *arguments)[2]
-
-
-def test_samples_of_all_presets_run_offline(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:
-    out, _, failed = run(capsys, "check_sources", "--samples", "--json")
-    rows = [json.loads(line) for line in out.splitlines()]
-    assert {row["preset"] for row in rows} == set(registry.presets())
-    assert {"twilio", "mock_a", "mock_b"} <= {row["preset"] for row in rows}
-    assert all(row["ok"] and row["samples"] >= 3 for row in rows)
-    assert (failed, vendors.a.connections) == ("", 0)
-
-
-@pytest.fixture
-def mine(settings: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Path]:
-    """Write a preset, `mock_a` with replacements, as the only one. Testing the shipped ones takes most of a second."""
-    folder = tmp_path / "presets"
-    (tmp_path / "shipped").mkdir()
-    folder.mkdir()
-    monkeypatch.setattr(preset, "SHIPPED", tmp_path / "shipped")
-    monkeypatch.setenv("MINE_KEY", "k1")
-    settings.PRESET_DIR = str(folder)
-
-    def write(*replacements: tuple[str, str], name: str = "mine") -> Path:
-        text = (PRESETS / "mock_a.toml").read_text(encoding="utf-8").replace("MOCK_A_", f"{name.upper()}_")
-        for old, new in replacements:
-            assert old in text
-            text = text.replace(old, new, 1)
-        file = folder / f"{name}.toml"
-        file.write_text(text, encoding="utf-8")
-        return file
-
-    return write
-
-
-FAULTS = {
-    "not TOML": ("title = ", "title = = ", "not TOML"),
-    "a sample read otherwise": ('is = "not_found"', 'is = "quota"', "is quota instead of not_found"),
-    "another name in a sample": (
-        'name = "Example Bakery", location',
-        'name = "B", location',
-        "gives {'name': ",
-    ),
-    "a when that is no truth value": ("known == `false`", "name", "the preset's `when`: `name` is neither"),
-    "a secret of the service's": ("MINE_KEY", "SECRET_KEY", "must begin with MINE_"),
-    "a request nobody can send": ("[request]", '[request]\nheaders = { A = "b\\nc" }', "printable ASCII"),
-    "a rule that no sample reaches": (
-        'status = 404\nexpect = { outcome = "not_found" }',
-        'status = 410\nexpect = { outcome = "bad_response" }',
-        "no sample reaches outcome 3 (counted from 1)",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_preset_with_a_fault_is_reported(mine: Any, capsys: pytest.CaptureFixture[str], fault: str) -> None:
-    old, new, told = FAULTS[fault]
-    mine((old, new))
-    out, _, failed = run(capsys, "check_sources", "--samples")
-    assert told in out.splitlines()[1]
-    assert failed == "1 of 1 failed."
-    call_command("check")  # no slot uses it, so no other command is stopped
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("directory", "directory is a built-in source"),
-        ("secret", "SECRET_KEY is a setting of the service itself."),
-    ],
-)
-def test_preset_with_a_name_in_use_is_reported(
-    mine: Any, capsys: pytest.CaptureFixture[str], name: str, told: str
-) -> None:
-    mine(name=name)
-    assert told in run(capsys, "check_sources", "--samples")[0]
-
-
-def test_rule_by_status_alone_is_shown(mine: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    mine()
-    out, _, failed = run(capsys, "check_sources", "--samples")
-    assert out.splitlines()[1].endswith("ok (whatever the body: outcome 3)")
-    assert failed == ""
-
-
-@pytest.mark.parametrize(
-    ("auth", "request_line"),
-    [
-        (
-            'query = { api_key = "MINE_KEY", api_secret = "MINE_SECRET" }',
-            "https://secret.example.com/v1/secret/%2B12025550123?fields=name&fields=place&api_key=&api_secret=",
-        ),
-        ('path = "MINE_KEY"', "https://secret.example.com/v1/secret//%2B12025550123?fields=name&fields=place"),
-    ],
-)
-def test_secrets_are_masked_by_position_not_by_value(
-    mine: Any, capsys: pytest.CaptureFixture[str], auth: str, request_line: str
-) -> None:
-    path = "v1/secret/{key}/{e164}" if auth.startswith("path") else "v1/secret/{e164}"
-    file = mine(
-        ("vendor.example.com/v1/callers/{e164}", f"secret.example.com/{path}"),
-        ('headers = { X-Key = "MINE_KEY" }', auth),
-    )
-    text = re.sub(r"GET https://\S+?(?=\")", f"GET {request_line}", file.read_text(encoding="utf-8"))
-    file.write_text(text, encoding="utf-8")
-    assert run(capsys, "check_sources", "--samples")[2] == ""
 
 
 # --- lookup ---------------------------------------------------------------------------------------------------------

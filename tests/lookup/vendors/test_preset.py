@@ -225,11 +225,6 @@ def test_a_slice_is_an_expression(load: Callable[..., preset.Preset]) -> None:
     assert load(MOCK_A.replace('name = ["name"]', 'name = ["names[0:2]", "names[::-1] | [0]"]')).fields.name
 
 
-def test_preset_without_an_error_sample_is_invalid(load: Callable[..., preset.Preset]) -> None:
-    with pytest.raises(preset.InvalidPreset, match="at least one found, one not found and one error"):
-        load(MOCK_A[: MOCK_A.rindex("[[sample]]")])
-
-
 def test_unreadable_or_missing_file(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes('title = "Zoë"'.encode("latin-1"))
     for name in ("latin.toml", "absent.toml"):

@@ -1,0 +1,145 @@
+import os
+import re
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import CommandError, CommandParser
+
+from core import http, loop, numbers
+from core.commands import JSONCommand
+from lookup.answers import Failed, Found
+from lookup.connectors import registry
+from lookup.management.commands.check_sources import shown
+from lookup.source_actions import NUMBER
+from lookup.vendors import preset, preset_samples
+from lookup.vendors.json_api import Classification, JsonApi
+from lookup.vendors.oauth2 import Refused
+from lookup.vendors.preset import Preset
+from lookup.vendors.transport import Reply
+
+_BLANK_LINE = re.compile(rb"\r?\n\r?\n")
+_HEADER = ["REPLY", "STATUS", "RULE", "OUTCOME", "FIELDS, OR WHAT IS WRONG"]
+
+
+class Command(JSONCommand):
+    help = (
+        "Check presets. Without FILE: each one, shipped and yours, is validated and must read its own samples, which "
+        "must reach each of its rules. With FILE: also shows its request, with the names of the environment variables "
+        "in place of the secrets, and for each sample the rule that applies and the fields. Nothing is sent, but with "
+        "--number. Fails if anything is wrong."
+    )
+    json_help = "Print one JSON object per preset or reply."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("file", nargs="?", metavar="FILE", help="A preset's file, or the name of one.")
+        what = parser.add_mutually_exclusive_group()
+        what.add_argument("--reply", metavar="FILE", help="Read this reply, as `curl -i` prints it, or its body only.")
+        what.add_argument("--number", help="Send one real request about this number. The vendor may bill it.")
+
+    def handle(self, *args: Any, file: str | None, **options: Any) -> None:
+        if file is None:
+            if options["reply"] or options["number"]:
+                raise CommandError("--reply and --number need FILE.")
+            rows = [_checked(name, path) for name, path in registry.presets().items()]
+            cells = [[row["preset"], str(row["samples"]), row["problem"] or f"ok{row['note']}"] for row in rows]
+            self.write_rows(options, rows, ["PRESET", "SAMPLES", "RESULT"], cells)
+        else:
+            rows = self._replies(registry.presets().get(file) or Path(file), options)
+        if failed := sum(not row["ok"] for row in rows):
+            raise CommandError(f"{failed} of {len(rows)} failed.")
+
+    def _replies(self, file: Path, options: dict[str, Any]) -> list[dict[str, Any]]:
+        try:
+            loaded = preset.load(file)
+            number = numbers.parse_typed(options["number"] or NUMBER)
+            if not options["json"]:
+                self.stdout.write(f"{preset_samples.shown_request(loaded, number)}\n\n")
+            if options["number"]:
+                rows = [_called(loaded, number)]
+            elif options["reply"]:
+                reply = _recorded(Path(options["reply"]))
+                rows = [_row(options["reply"], reply.status, preset_samples.connector(loaded).classify(reply))]
+            else:
+                rows = _samples(loaded)
+        except numbers.InvalidNumber as error:
+            raise CommandError(f"--number: invalid phone number ({error}).") from error
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from error
+        columns = ("reply", "status", "rule", "outcome", "text")
+        self.write_rows(options, rows, _HEADER, [[str(row[name] or "-") for name in columns] for row in rows])
+        for sentence in loaded.unreachable_rules:
+            self.stderr.write(sentence, self.style.WARNING)
+        return rows
+
+
+def _checked(name: str, file: Path) -> dict[str, Any]:
+    """What `check_preset` prints of a preset."""
+    results, wrong, note = [], [], ""
+    if name in registry.BUILT_IN:
+        wrong.append(f"{name} is a built-in source: give {file} another name")
+    try:
+        loaded = preset.load(file)
+        results = preset_samples.run(loaded)
+        wrong += [f"'{r.sample.title}' {problem}" for r in results for problem in r.problems]
+        wrong += loaded.unreachable_rules or preset_samples.missing_samples(loaded, results)
+        alone = [str(number) for number, rule in enumerate(loaded.rules, start=1) if rule.status_alone]
+        note = f" (whatever the body: outcome {', '.join(alone)})" if alone else ""
+    except ImproperlyConfigured as error:
+        wrong.append(str(error))
+    return {"preset": name, "samples": len(results), "ok": not wrong, "problem": "; ".join(wrong), "note": note}
+
+
+def _samples(loaded: Preset) -> list[dict[str, Any]]:
+    return [
+        _row(result.sample.title, result.sample.status, result.classified, "; ".join(result.problems))
+        for result in preset_samples.run(loaded)
+    ]
+
+
+def _called(loaded: Preset, number: str) -> dict[str, Any]:
+    """By one real request, which is not repeated."""
+    connector = JsonApi(loaded, os.environ)
+    if not connector.covers(number):
+        raise CommandError("The number is outside the preset's coverage, or cannot be written in its formats.")
+
+    async def call() -> Reply:
+        try:
+            return await connector.exchange(number)
+        finally:
+            await connector.close()
+
+    try:
+        reply = loop.run(call())
+    except (http.RequestFailed, Refused) as error:
+        nothing: dict[str, Any] = {"reply": number, "status": None, "rule": None, "fields": {}, "ok": False}
+        return nothing | {"outcome": "failed", "text": str(error)}
+    row = _row(number, reply.status, connector.classify(reply))
+    return row | {"ok": row["outcome"] in preset.ANSWERS}
+
+
+def _recorded(file: Path) -> Reply:
+    """Of several replies, such as one before a redirect, the last counts."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}.") from error
+    status, headers = HTTPStatus.OK.value, dict[str, str]()
+    while content.startswith(b"HTTP/"):
+        head, _, content = _BLANK_LINE.sub(b"\n\n", content, count=1).partition(b"\n\n")
+        first, *lines = head.decode("latin-1").split("\n")
+        if not (found := re.fullmatch(r"HTTP/\S+ ([1-5][0-9]{2})\b.*", first.strip())):
+            raise CommandError(f"{file}: the first line has no status.")
+        status = int(found[1])
+        headers = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return Reply(status, headers, content)
+
+
+def _row(title: str, status: int, classified: Classification, problem: str = "") -> dict[str, Any]:
+    answer = classified.answer
+    known = answer.known() if isinstance(answer, Found) else {}
+    text = problem or shown(known) or (answer.hint if isinstance(answer, Failed) else "")
+    named = {"reply": title, "status": status, "rule": classified.rule, "outcome": classified.outcome}
+    return {**named, "text": text, "fields": known, "ok": not problem}

@@ -1,0 +1,195 @@
+"""`check_preset`: all presets, and one with its samples, a recorded reply and a real call."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+
+from lookup.connectors import registry
+from tests import upstream
+from tests.lookup.commands.test_sources import run
+from tests.mock_vendors import Vendors
+
+pytestmark = pytest.mark.django_db
+NUMBER = "12025550123"
+
+
+def test_samples_of_all_presets_run_offline(vendors: Vendors, capsys: pytest.CaptureFixture[str]) -> None:
+    out, _, failed = run(capsys, "check_preset", "--json")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert {row["preset"] for row in rows} == set(registry.presets())
+    assert {"twilio", "mock_a", "mock_b"} <= {row["preset"] for row in rows}
+    assert all(row["ok"] and row["samples"] >= 3 for row in rows)
+    assert (failed, vendors.a.connections) == ("", 0)
+
+
+FAULTS = {
+    "not TOML": ("title = ", "title = = ", "not TOML"),
+    "a sample read otherwise": ('is = "not_found"', 'is = "quota"', "is quota instead of not_found"),
+    "another name in a sample": (
+        'name = "Example Bakery", location',
+        'name = "B", location',
+        "gives {'name': ",
+    ),
+    "a when that is no truth value": ("known == `false`", "name", "the preset's `when`: `name` is neither"),
+    "a secret of the service's": ("MINE_KEY", "SECRET_KEY", "must begin with MINE_"),
+    "a request nobody can send": ("[request]", '[request]\nheaders = { A = "b\\nc" }', "printable ASCII"),
+    "a rule that no sample reaches": (
+        'status = 404\nexpect = { outcome = "not_found" }',
+        'status = 410\nexpect = { outcome = "bad_response" }',
+        "no sample reaches outcome 3 (counted from 1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_preset_with_a_fault_is_reported(mine: Any, capsys: pytest.CaptureFixture[str], fault: str) -> None:
+    old, new, told = FAULTS[fault]
+    mine((old, new))
+    out, _, failed = run(capsys, "check_preset")
+    assert told in out.splitlines()[1]
+    assert failed == "1 of 1 failed."
+    call_command("check")  # no slot uses it, so no other command is stopped
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("directory", "directory is a built-in source"),
+        ("secret", "SECRET_KEY is a setting of the service itself."),
+    ],
+)
+def test_preset_with_a_name_in_use_is_reported(
+    mine: Any, capsys: pytest.CaptureFixture[str], name: str, told: str
+) -> None:
+    mine(name=name)
+    assert told in run(capsys, "check_preset")[0]
+
+
+def test_rule_by_status_alone_is_shown(mine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    mine()
+    out, _, failed = run(capsys, "check_preset")
+    assert out.splitlines()[1].endswith("ok (whatever the body: outcome 3)")
+    assert failed == ""
+
+
+@pytest.mark.parametrize(
+    ("auth", "request_line"),
+    [
+        (
+            'query = { api_key = "MINE_KEY", api_secret = "MINE_SECRET" }',
+            "https://secret.example.com/v1/secret/%2B12025550123?fields=name&fields=place&api_key=&api_secret=",
+        ),
+        ('path = "MINE_KEY"', "https://secret.example.com/v1/secret//%2B12025550123?fields=name&fields=place"),
+    ],
+)
+def test_secrets_are_masked_by_position_not_by_value(
+    mine: Any, capsys: pytest.CaptureFixture[str], auth: str, request_line: str
+) -> None:
+    path = "v1/secret/{key}/{e164}" if auth.startswith("path") else "v1/secret/{e164}"
+    file = mine(
+        ("vendor.example.com/v1/callers/{e164}", f"secret.example.com/{path}"),
+        ('headers = { X-Key = "MINE_KEY" }', auth),
+    )
+    text = re.sub(r"GET https://\S+?(?=\")", f"GET {request_line}", file.read_text(encoding="utf-8"))
+    file.write_text(text, encoding="utf-8")
+    assert run(capsys, "check_preset")[2] == ""
+
+
+# --- One preset -----------------------------------------------------------------------------------------------------
+
+
+def test_preset_shows_its_request_and_samples(mine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = mine(
+        ('headers = { X-Key = "MINE_KEY" }', 'headers = { X-Key = "MINE_KEY" }\nbasic = ["MINE_ID", "MINE_PW"]')
+    )
+    out, err, failed = run(capsys, "check_preset", str(file))
+    request, _, table = out.partition("\n\n")
+    assert request.splitlines() == [
+        "GET https://vendor.example.com/v1/callers/%2B12025550123?fields=name&fields=place",
+        "X-Key: MINE_KEY",
+        "Authorization: Basic MINE_ID:MINE_PW (in base64)",
+    ]
+    assert re.search(r"^found +200 +2 +found +name=Example Bakery, location=Springfield, IL$", table, re.MULTILINE)
+    assert (err, failed) == ("", "")
+    assert run(capsys, "check_preset", "mine")[0] == out
+
+
+RECORDED = (
+    b"""HTTP/1.1 301 Moved Permanently\r\nLocation: /x\r\n\r\nHTTP/2 200 \r\ncontent-type: application/json\r\n\r\n"""
+)
+GOOD = json.dumps(upstream.GOOD_A).encode()
+
+
+@pytest.mark.parametrize("content", [RECORDED + GOOD, RECORDED.replace(b"\r", b"") + GOOD, GOOD])
+def test_recorded_reply_is_read(mine: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes) -> None:
+    reply = tmp_path / "reply.txt"
+    reply.write_bytes(content)
+    out, _, failed = run(capsys, "check_preset", str(mine()), "--reply", str(reply), "--json")
+    row = json.loads(out)
+    assert (row["status"], row["rule"], row["outcome"], failed) == (200, 2, "found", "")
+    assert row["fields"] == {"name": "Example Bakery", "location": "Springfield, IL"}
+
+
+def test_real_call_is_made_once_and_masks_the_key(
+    mine: Any, vendors: Vendors, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = str(mine())
+    monkeypatch.setenv("MINE_BASE_URL", vendors.a.url)
+    monkeypatch.setenv("MINE_KEY", "a-key-of-mine")
+    out, _, failed = run(capsys, "check_preset", file, "--number", "+1 202 555 0123")
+    assert "name=Example Bakery" in out
+    assert ("a-key-of-mine" in out, failed, len(vendors.a.heads)) == (False, "", 1)
+    assert b"X-Key: a-key-of-mine" in vendors.a.heads[0]
+    vendors.a.behave_as(upstream.says({"message": "no"}, 401))
+    out, _, failed = run(capsys, "check_preset", file, "--number", NUMBER)
+    assert re.search(r"^12025550123 +401 +- +auth +401: MINE_KEY is rejected$", out, re.MULTILINE)
+    assert failed == "1 of 1 failed."
+    vendors.a.behave_as(upstream.resets)
+    out, _, failed = run(capsys, "check_preset", file, "--number", NUMBER, "--json")
+    assert (json.loads(out)["outcome"], failed) == ("failed", "1 of 1 failed.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["nothing.toml"], "nothing.toml: cannot be read: FileNotFoundError"),
+        (["mine", "--reply", "nothing.txt"], "nothing.txt: No such file or directory."),
+        (["mine", "--reply", "{bad}"], "the first line has no status."),
+        (["mine", "--number", "12"], "--number: invalid phone number"),
+        (["mine", "--number", "4930231250"], "The number is outside the preset's coverage"),
+        (["--number", NUMBER], "--reply and --number need FILE."),
+    ],
+)
+def test_wrong_arguments_are_told(
+    mine: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], told: str
+) -> None:
+    mine(("[fields]", '[coverage]\nregions = ["US"]\n\n[fields]'))
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"HTTP/1.1 what\r\n\r\n{}")
+    assert told in run(capsys, "check_preset", *(each.replace("{bad}", str(bad)) for each in arguments))[2]
+
+
+def test_rule_that_never_applies_is_named(mine: Any, capsys: pytest.CaptureFixture[str], settings: Any) -> None:
+    rule = '[[outcome]]\nstatus = [404]\nwhen = "code == \'x\'"\nis = "invalid_number"\n\n[fields]'
+    mine(("[fields]", rule))
+    told = "outcome 4 never applies: outcome 3 applies to the same replies"
+    assert told in run(capsys, "check_preset")[0]
+    assert told in run(capsys, "check_preset", "mine")[1]
+    settings.SOURCE_A = "mine"
+    assert [warning.msg for warning in run_checks() if warning.id == "lookup.W001"] == [f"mine: {told}."]
+
+
+def test_preset_without_samples_can_be_tried(mine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = mine()
+    file.write_text(file.read_text(encoding="utf-8").partition("[[sample]]")[0], encoding="utf-8")
+    out, _, failed = run(capsys, "check_preset", "mine")
+    assert out.startswith("GET https://vendor.example.com/")
+    assert failed == ""
+    out, _, failed = run(capsys, "check_preset")
+    assert "no sample of found; no sample of not found; no sample of an error; no sample reaches outcome 1, 2, 3" in out
+    assert failed == "1 of 1 failed."
