@@ -7,6 +7,7 @@ transport        one HTTP exchange: connections, limits on a reply, TLS
 json_api         the connector of every preset: request, classification of the reply, fields
 oauth2           access tokens by client credentials
 capitals         text that a vendor sends in capitals
+xml              XML as the objects that expressions read
 preset           the format of presets/*.toml
 expressions      JMESPath expressions and templates in presets
 proxy_bodies     what proxies and frameworks send, which no rule of a preset may take for an answer

@@ -1,4 +1,4 @@
-"""A vendor's JSON API by its preset: build the request, send it, classify the reply, extract the fields."""
+"""A vendor's API by its preset: build the request, send it, classify the reply, extract the fields."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from core.addresses import policy_for
 from core.text import clean_text
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector
-from lookup.vendors import capitals, oauth2, transport
+from lookup.vendors import capitals, oauth2, transport, xml
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape, literal
 from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules, require_safe_scheme
 
@@ -98,6 +98,8 @@ class JsonApi(Connector):
         self._form = {**template.form, **given(auth.form)}
         self._json = {name: secret[value] for name, value in auth.json.items() if value in secret}
         headers = CIMultiDict({name: Template(value) for name, value in HEADERS.items()})
+        if self.preset.body == "xml":
+            headers["Accept"] = Template("application/xml, text/xml")
         if template.json or self._form:
             headers["Content-Type"] = Template(_JSON if template.json else _FORM)
         headers.update(template.headers)
@@ -190,6 +192,8 @@ class JsonApi(Connector):
         try:
             if self.preset.body == "text":
                 return body.decode(), True
+            if self.preset.body == "xml":
+                return xml.document(body), True
             return _decoder.decode(body.decode(json.detect_encoding(body), "surrogatepass")), True
         except (ValueError, RecursionError):
             return None, False
@@ -256,6 +260,8 @@ class JsonApi(Connector):
             what = "empty"
         elif self.preset.body == "text":
             what = "not UTF-8"
+        elif self.preset.body == "xml":
+            what = "not XML, or has a document type"
         elif start.startswith(b"<"):
             what = f"{'XML' if start == b'<?xml' else 'HTML'}, not JSON"
         else:

@@ -42,7 +42,7 @@ _CHOICES = {
     **dict.fromkeys(("is", "outcome"), get_args(Outcome)),
     **dict.fromkeys(("evidence", "grade"), get_args(Grade)),
     "method": ("GET", "POST"),
-    "body": ("json", "text"),
+    "body": ("json", "text", "xml"),
 }
 
 
@@ -306,8 +306,9 @@ class Preset(_Strict, frozen=True):
     budget: Budget = Budget()
     #: Whether the vendor's host may have an address in the operator's private network.
     private_network: bool = False
-    #: The body is JSON, whatever its Content-Type, or plain text, which is `@` in expressions.
-    body: Literal["json", "text"] = "json"
+    #: The body is JSON or XML (lookup.vendors.xml), whatever its Content-Type, or plain text, which is `@` in
+    #: expressions.
+    body: Literal["json", "text", "xml"] = "json"
 
     def __post_init__(self) -> None:
         prefix = f"{self.name.upper()}_"

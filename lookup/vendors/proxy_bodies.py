@@ -8,6 +8,9 @@ from typing import Any
 # What proxies and frameworks send. A `when` that is true for one is refused. `[]` is not here: some vendors mean 'not
 # found' by it. The bodies that depend on the status are in `of`.
 _ALWAYS: tuple[Any, ...] = (None, {}, "", 0, True, "<!doctype html><html><body>Not Found</body></html>")
+# Those of XML, as lookup.vendors.xml reads them: a page without a document type, and an object store's error.
+_ALWAYS += ({"html": {"head": {"title": "Not Found"}, "body": {"h1": "Not Found"}}},)
+_ALWAYS += ({"Error": {"Code": "AccessDenied", "Message": "Access Denied", "RequestId": "0", "HostId": "0"}},)
 _USUAL_STATUSES = (200, 400, 401, 403, 404, 405, 410, 422, 429, 500, 502, 503, 504)
 # google.rpc.Code, where it is not the reason phrase.
 _GOOGLE_STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
