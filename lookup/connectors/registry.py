@@ -15,6 +15,7 @@ from core import loop
 from lookup.answers import FIELDS
 from lookup.connectors.base import Connector
 from lookup.vendors import preset
+from lookup.vendors.authentication import ENVIRONMENT_NAME
 from lookup.vendors.guard import Guard
 
 BUILT_IN = {
@@ -132,7 +133,7 @@ def _from_class(name: str, path: str) -> Connector:
         raise ImproperlyConfigured(f"'{name}' cannot be created: {error}") from error
     except Exception as error:
         variable = error.args[0] if isinstance(error, KeyError) and error.args else None
-        if isinstance(variable, str) and preset.ENVIRONMENT_NAME.fullmatch(variable) and variable not in os.environ:
+        if isinstance(variable, str) and ENVIRONMENT_NAME.fullmatch(variable) and variable not in os.environ:
             message = f"'{name}' needs {variable}, which the environment does not set."
             raise preset.MissingEnvironment(message, f"Set {variable}.") from error
         raise ImproperlyConfigured(f"'{name}' cannot be created: {type(error).__name__}.") from error

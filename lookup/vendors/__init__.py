@@ -5,8 +5,10 @@ cache            cached answers, in Redis or in this process
 circuit_breaker  stops calls to a vendor that fails
 transport        one HTTP exchange: connections, limits on a reply, TLS
 json_api         the connector of every preset: request, classification of the reply, fields
+authentication   how a preset authenticates its requests
 oauth2           access tokens by client credentials
 capitals         text that a vendor sends in capitals
+signatures       signatures of requests by HMAC
 xml              XML as the objects that expressions read
 preset           the format of presets/*.toml
 expressions      JMESPath expressions and templates in presets

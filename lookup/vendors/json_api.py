@@ -13,14 +13,15 @@ from aiohttp import encode_basic_auth
 from django.conf import settings
 from multidict import CIMultiDict
 
-from core import http, loop
+from core import http, loop, numbers
 from core.addresses import policy_for
 from core.text import clean_text
 from lookup.answers import Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector
-from lookup.vendors import capitals, oauth2, transport, xml
+from lookup.vendors import capitals, oauth2, signatures, transport, xml
+from lookup.vendors.authentication import require_safe_scheme
 from lookup.vendors.expressions import Expression, NotBoolean, Template, UnexpectedShape, literal
-from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules, require_safe_scheme
+from lookup.vendors.preset import MissingEnvironment, Outcome, OutcomeRule, Preset, SpamRules
 
 _JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
 # Those of each request, unless the preset has others. aiohttp's own Accept-Encoding depends on what is installed.
@@ -29,8 +30,6 @@ HEADERS = {"User-Agent": "callerid/1.0", "Accept": _JSON, "Accept-Encoding": "gz
 LARGE_BYTES = 16 * 1024
 # The outcome if no rule of the preset applies (RFC 9110, section 15; RFC 6585, section 4).
 _BY_STATUS: dict[int, Outcome] = {401: "auth", 402: "quota", 403: "auth", 408: "unavailable", 429: "rate_limited"}
-# If no rule matches, these may concern this number only: five such numbers must not open the circuit breaker.
-_REQUEST_ERRORS = {400, 422}
 # Without digits, which might be the number.
 _MEDIA_TYPE = re.compile(r"[a-z]{1,20}/[a-z.+-]{1,40}")
 # A scheme, a host and a path of the characters of RFC 3986, without the segments that HTTP clients resolve (. and ..).
@@ -72,6 +71,12 @@ class JsonApi(Connector):
         self._prepare_request()
         self.client = self._client_of(self._base_url)
         self._tokens = self._token_source(environment)
+        if (signature := preset.auth.signature) and self._secrets:
+            try:
+                self.request(numbers.EXAMPLE_NUMBER)
+            except ValueError as error:
+                message = f"{signature.key} is not a key of the scheme {signature.scheme}."
+                raise MissingEnvironment(message, f"Set {signature.key}: see {preset.documentation}") from error
 
     def _client_of(self, url: str) -> transport.Client:
         return transport.Client(policy_for(url, private_network=self.preset.private_network))
@@ -158,7 +163,11 @@ class JsonApi(Connector):
         headers = {name: each.fill(number) for name, each in self._headers.items()}
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        return transport.Request(template.method, url, headers, body)
+        request = transport.Request(template.method, url, headers, body)
+        if (signature := self.preset.auth.signature) and self._secrets:
+            account, key = self._secrets[signature.id], self._secrets[signature.key]
+            headers |= signatures.SCHEMES[signature.scheme](request, account, key)
+        return request
 
     def classify(self, reply: transport.Reply) -> Classification:
         """Classify by the preset's rules in their order, else by the status; extract the fields of a found answer."""
@@ -332,7 +341,9 @@ def _environment_url(name: str, environment: Mapping[str, str], *, default: str)
 def _status_rule(status: int) -> OutcomeRule:
     """What a reply is to which no rule of the preset applies."""
     outcome = "unavailable" if status >= 500 else _BY_STATUS.get(status, "bad_response")
-    return OutcomeRule(outcome=outcome, status=[status], number_specific=status in _REQUEST_ERRORS)
+    # It may concern this number only: five such numbers must not open the circuit breaker.
+    number_specific = outcome == "bad_response" and 400 <= status < 500
+    return OutcomeRule(outcome=outcome, status=[status], number_specific=number_specific)
 
 
 def _refuse(constant: str) -> Any:

@@ -11,7 +11,7 @@ from aiohttp import encode_basic_auth
 
 from core.http import BadResponse, RequestFailed
 from lookup.vendors import transport
-from lookup.vendors.preset import OAuth2
+from lookup.vendors.authentication import OAuth2
 
 MAX_BODY_BYTES = 64 * 1024
 #: A token is not used in the last seconds before it expires: the vendor's clock may differ, and calls take time.

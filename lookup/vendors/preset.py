@@ -13,19 +13,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 from django.core.exceptions import ImproperlyConfigured
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from core import numbers
-from core.addresses import LOOPBACK
 from lookup.answers import FIELDS
 from lookup.vendors import proxy_bodies
+from lookup.vendors.authentication import Auth, HeaderName, Strict, Text, require_safe_scheme
 from lookup.vendors.expressions import Expression, JsonTemplate, Template, Templates
 
 SHIPPED = Path(__file__).with_name("presets")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
-_HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*\.?|[0-9a-f:.]+")
 _INDEX = re.compile(r"\[(\d+)\]")
-ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 Outcome = Literal[
     "found", "not_found", "invalid_number", "auth", "quota", "rate_limited", "unavailable", "bad_response"
@@ -34,15 +32,14 @@ Outcome = Literal[
 ANSWERS: tuple[Outcome, ...] = ("found", "not_found", "invalid_number")
 #: Where a fact comes from: the vendor's own documents, third-party code only, a measurement, or general knowledge.
 Grade = Literal["V", "T", "M", "K"]
-Text = Annotated[str, Meta(min_length=1)]
 Status = Annotated[int, Meta(ge=100, le=599)]
 Seconds = Annotated[float, Meta(ge=0, le=31_536_000)]
-HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 _CHOICES = {
     **dict.fromkeys(("is", "outcome"), get_args(Outcome)),
     **dict.fromkeys(("evidence", "grade"), get_args(Grade)),
     "method": ("GET", "POST"),
     "body": ("json", "text", "xml"),
+    "scheme": ("telesign",),
 }
 
 
@@ -64,11 +61,7 @@ class InvalidPreset(ImproperlyConfigured):
         self.hint = f"Correct {key or 'it'} in {file}; docs/presets.md describes every key."
 
 
-class _Strict(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
-class RequestTemplate(_Strict, frozen=True):
+class RequestTemplate(Strict, frozen=True):
     url: Template
     method: Literal["GET", "POST"] = "GET"
     query: dict[str, Templates] = {}
@@ -107,54 +100,7 @@ class RequestTemplate(_Strict, frozen=True):
         yield from (("json", each) for each in (self.json.templates if self.json else ()))
 
 
-class OAuth2(_Strict, frozen=True):
-    """Client credentials (RFC 6749, section 4.4): a token is requested from `url`. `id` and `secret` are the names of
-    environment variables. `params`: further parameters of the request, such as `scope`. `in_form`: id and secret are
-    sent in the form, by a server that does not accept them as HTTP Basic."""
-
-    url: Text
-    id: str
-    secret: str
-    params: dict[str, str] = {}
-    in_form: bool = False
-
-    def __post_init__(self) -> None:
-        require_safe_scheme(self.url)
-
-
-class Auth(_Strict, frozen=True):
-    """Authentication. Each value is the name of an environment variable; at most one of basic, bearer and oauth2."""
-
-    basic: tuple[str, str] | None = None
-    bearer: str | None = None
-    oauth2: OAuth2 | None = None
-    headers: dict[HeaderName, str] = {}
-    query: dict[str, str] = {}
-    form: dict[str, str] = {}
-    json: dict[str, str] = {}
-    path: str | None = None
-    optional: bool = False
-
-    def __post_init__(self) -> None:
-        authorization = [self.basic, self.bearer, self.oauth2, "authorization" in map(str.lower, self.headers)]
-        if sum(map(bool, authorization)) > 1:
-            raise ValueError("only one of basic, bearer, oauth2 and a header Authorization")
-        if not all(map(ENVIRONMENT_NAME.fullmatch, self.names)):
-            # The value is not repeated: it may be a key that was pasted here.
-            raise ValueError("a value is not the name of an environment variable (capitals, digits and _)")
-        if self.optional and self.path:
-            raise ValueError("a key in the path cannot be optional")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The environment variables that hold the secrets."""
-        single = [name for name in (self.bearer, self.path) if name]
-        oauth2 = (self.oauth2.id, self.oauth2.secret) if self.oauth2 else ()
-        named = (self.headers, self.query, self.form, self.json)
-        return (*(self.basic or ()), *single, *oauth2, *(name for values in named for name in values.values()))
-
-
-class Coverage(_Strict, frozen=True):
+class Coverage(Strict, frozen=True):
     """Numbers outside are never looked up. Empty: no limit."""
 
     country_codes: list[Annotated[str, Meta(pattern="^[1-9][0-9]{0,2}$")]] = []
@@ -172,7 +118,7 @@ class Coverage(_Strict, frozen=True):
         return not self.regions or numbers.region(number) in self.regions
 
 
-class OutcomeRule(_Strict, frozen=True):
+class OutcomeRule(Strict, frozen=True):
     """A reply whose status is in `status`, for whose body `when` is true, and whose body is `text` (surrounding
     whitespace does not count), has this outcome. `number_specific`: the failure concerns this number alone, so the
     circuit breaker does not count it. `status_alone`: where the vendor documents that the status is the answer."""
@@ -227,7 +173,7 @@ class OutcomeRule(_Strict, frozen=True):
             )
 
 
-class SpamRules(_Strict, frozen=True):
+class SpamRules(Strict, frozen=True):
     """In this order: `never` is true: not spam. Any of `yes` is true: spam. All of `known` is true: not spam. Else, and
     without `known`: unknown."""
 
@@ -236,7 +182,7 @@ class SpamRules(_Strict, frozen=True):
     never: Expression | None = None
 
 
-class Fields(_Strict, frozen=True):
+class Fields(Strict, frozen=True):
     name: list[Expression] = []
     location: list[Expression] = []
     spam: SpamRules | None = None
@@ -255,7 +201,7 @@ class Fields(_Strict, frozen=True):
         return frozenset(field for field in FIELDS if getattr(self, field))
 
 
-class Budget(_Strict, frozen=True):
+class Budget(Strict, frozen=True):
     """`timeout_s`: how long a search waits for this vendor, at most until its deadline. Cache: 0 caches nothing."""
 
     timeout_s: Annotated[float, Meta(gt=0, le=60)] | None = None
@@ -265,14 +211,14 @@ class Budget(_Strict, frozen=True):
     concurrency: Annotated[int, Meta(ge=1, le=256)] = 16
 
 
-class ExpectedAnswer(_Strict, frozen=True):
+class ExpectedAnswer(Strict, frozen=True):
     outcome: Outcome
     name: str | None = None
     location: str | None = None
     spam: bool | None = None
 
 
-class Sample(_Strict, frozen=True):
+class Sample(Strict, frozen=True):
     """A reply as the vendor documents it, and what must be read from it."""
 
     title: Text
@@ -287,7 +233,7 @@ class Sample(_Strict, frozen=True):
     request: str = ""
 
 
-class Preset(_Strict, frozen=True):
+class Preset(Strict, frozen=True):
     #: The file's name without `.toml`, and a hash of its content: `load` sets both.
     name: str
     fingerprint: str
@@ -377,15 +323,6 @@ def load(file: Path) -> Preset:
 def folder(directory: Path) -> dict[str, Path]:
     """The presets in a folder: name → file."""
     return {file.name.removesuffix(".toml"): file for file in sorted(directory.glob("*.toml"))}
-
-
-def require_safe_scheme(url: str) -> None:
-    """HTTPS is required, except for loopback. Raises ValueError, also for an invalid host or port."""
-    parts = urlsplit(url)
-    if not _HOST.fullmatch(parts.hostname or "") or parts.port == 0:
-        raise ValueError("the host or port is invalid")
-    if parts.scheme != "https" and not (parts.scheme == "http" and LOOPBACK.fullmatch(parts.hostname or "")):
-        raise ValueError("https:// is required; http:// is for loopback only")
 
 
 def _decode(wanted: type, value: Any) -> Any:

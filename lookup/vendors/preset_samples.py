@@ -1,5 +1,6 @@
 """Checks a preset against its own samples, offline: for `check_preset`, the console and the tests."""
 
+import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
@@ -23,7 +24,13 @@ class SampleResult:
 
 def connector(preset: Preset) -> JsonApi:
     """The connector of a preset, with a made-up value for each secret."""
-    return JsonApi(preset, dict.fromkeys(preset.auth.names, SECRET))
+    return _connector(preset, dict.fromkeys(preset.auth.names, SECRET))
+
+
+def _connector(preset: Preset, secrets: dict[str, str]) -> JsonApi:
+    if signature := preset.auth.signature:
+        secrets[signature.key] = base64.b64encode(secrets[signature.key].encode()).decode()
+    return JsonApi(preset, secrets)
 
 
 def run(preset: Preset) -> list[SampleResult]:
@@ -48,11 +55,11 @@ def missing_samples(preset: Preset, results: list[SampleResult]) -> list[str]:
 
 def shown_request(preset: Preset, number: str) -> str:
     """The request about `number`, with the names of the environment variables in place of the secrets."""
-    names = preset.auth.names
-    sent = JsonApi(preset, dict(zip(names, names, strict=True))).request(number, "TOKEN" if preset.auth.oauth2 else "")
+    names, auth = preset.auth.names, preset.auth
+    sent = _connector(preset, dict(zip(names, names, strict=True))).request(number, "TOKEN" if auth.oauth2 else "")
     headers = {name: value for name, value in sent.headers.items() if name not in HEADERS}
-    if preset.auth.basic:
-        headers["Authorization"] = f"Basic {':'.join(preset.auth.basic)} (in base64)"
+    if auth.basic:
+        headers["Authorization"] = f"Basic {':'.join(auth.basic)} (in base64)"
     lines = [f"{sent.method} {sent.url}", *(f"{name}: {value}" for name, value in headers.items())]
     return "\n".join([*lines, *(["", sent.body.decode()] if sent.body else [])])
 

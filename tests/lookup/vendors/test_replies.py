@@ -36,12 +36,12 @@ def test_unreadable_error_body_is_classified_by_status(make: Make) -> None:
     assert outcomes == {200: "bad_response", 401: "auth", 429: "rate_limited", 500: "unavailable"}
 
 
-@pytest.mark.parametrize(("status", "number_specific"), [(400, True), (422, True), (404, False), (500, False)])
-def test_status_400_and_422_are_number_specific(make: Make, status: int, number_specific: bool) -> None:
+@pytest.mark.parametrize(("status", "specific"), [(400, True), (404, True), (422, True), (302, False), (500, False)])
+def test_request_errors_are_number_specific(make: Make, status: int, specific: bool) -> None:
     vendor = make(("status = [404]", "status = [410]"))
     answer = read(vendor, {}, status)
     assert isinstance(answer, Failed)
-    assert answer.number_specific == number_specific
+    assert answer.number_specific is specific
 
 
 @pytest.mark.parametrize("value", ["x", 0, {}, []])
