@@ -102,6 +102,10 @@ REFRESH_FCC_URL = env.file_url("REFRESH_FCC_URL")
 REFRESH_PHONEBLOCK_URL = env.file_url("REFRESH_PHONEBLOCK_URL")
 REFRESH_MAX_MB = env.number("REFRESH_MAX_MB", 2_000, most=100_000)
 COMPLAINT_STALE_DAYS = env.number("COMPLAINT_STALE_DAYS", 7, most=36_500)
+# Of the names of places and countries, by load_numbering_plan.
+PLACE_LANGUAGE = env("PLACE_LANGUAGE", default="en")
+if not re.fullmatch("[a-z]{2}(_[A-Z][a-z]{3})?", PLACE_LANGUAGE):
+    raise ImproperlyConfigured("PLACE_LANGUAGE must be a code of ISO 639-1, such as de, or zh_Hant.")
 # What sync_contacts synchronizes, in the order of priority. ADDRESS_BOOK_<NAME>_… describe each.
 ADDRESS_BOOKS = env.words("ADDRESS_BOOKS", [])
 if not all(re.fullmatch("[a-z][a-z0-9_]{0,31}", name) for name in ADDRESS_BOOKS) or (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import phonenumbers
+from django.conf import settings
 from django.db import models
 
 from core.db import yield_to_writers
@@ -17,15 +18,22 @@ from phonebook.imports.staging import chunks
 from phonebook.models import Country, Dataset, NumberPrefix
 
 NUMBERING_PLAN = "numbering-plan"
+ENGLISH = "en"
+#: Languages whose missing places the package does not name in English.
+_WITHOUT_ENGLISH = ("zh", "zh_Hant", "ja", "ko")
 
 # Regions of the plan that are missing in the package's table of names; the names are Unicode CLDR's.
 _NAMES_MISSING_UPSTREAM = {"AC": "Ascension Island", "TA": "Tristan da Cunha", "XK": "Kosovo"}
 
 
+class UnknownLanguage(Exception):
+    """No place has a name in PLACE_LANGUAGE."""
+
+
 @dataclass(frozen=True, slots=True)
 class NumberingPlan:
-    """`places`: the English place of each prefix (country code and leading digits; empty: known to have none);
-    `countries`: the English name of each region (ISO 3166-1 alpha-2)."""
+    """In PLACE_LANGUAGE, `places`: the place of each prefix (country code and leading digits; empty: known to have
+    none); `countries`: the name of each region (ISO 3166-1 alpha-2)."""
 
     version: str
     places: dict[int, str]
@@ -49,35 +57,44 @@ class PlanResult:
 
 
 def installed_version() -> str:
-    """The version of the installed data, without reading it."""
-    return phonenumbers.__version__
+    """The version of the installed data, without reading it; with the language, if it is not English."""
+    language = settings.PLACE_LANGUAGE
+    return phonenumbers.__version__ + (f" {language}" if language != ENGLISH else "")
 
 
 def read_installed() -> NumberingPlan:
-    """The installed plan, without prefixes that are named in other languages only: for them the package too uses a
-    shorter prefix."""
+    """The installed plan, without prefixes that have no name in PLACE_LANGUAGE: for them the package too uses a shorter
+    prefix. Raises UnknownLanguage."""
     from phonenumbers.geodata import GEOCODE_DATA
     from phonenumbers.geodata.locale import LOCALE_DATA
 
+    language = settings.PLACE_LANGUAGE
+    if language not in (known := {name for names in GEOCODE_DATA.values() for name in names}):
+        raise UnknownLanguage(f"PLACE_LANGUAGE: no place has a name in {language}, only in {', '.join(sorted(known))}.")
+    order = [language, *([ENGLISH] if language not in _WITHOUT_ENGLISH else [])]
+    named = ((prefix, [names[each] for each in order if each in names]) for prefix, names in GEOCODE_DATA.items())
+    countries = {code: _country_name(names, language) for code, names in LOCALE_DATA.items()}
     return NumberingPlan(
         version=installed_version(),
-        places={int(prefix): clean_text(names["en"]) for prefix, names in GEOCODE_DATA.items() if "en" in names},
-        countries=_NAMES_MISSING_UPSTREAM
-        | {code: name for code in LOCALE_DATA if (name := _english_name(LOCALE_DATA[code]))},
+        places={int(prefix): clean_text(names[0]) for prefix, names in named if names},
+        countries=_NAMES_MISSING_UPSTREAM | {code: name for code, name in countries.items() if name},
     )
 
 
-def _english_name(names: dict[str, str]) -> str:
-    """A region's English name. `*aa` refers to the name in language aa."""
-    name = names.get("en", "")
-    return names.get(name[1:], "") if name.startswith("*") else name
+def _country_name(names: dict[str, str], language: str) -> str:
+    """A region's name, if there is none in this language, the English one. `*aa` refers to the name in language aa."""
+    for each in (language, ENGLISH):
+        name = names.get(each, "")
+        if name := names.get(name[1:], "") if name.startswith("*") else name:
+            return name
+    return ""
 
 
 def load_numbering_plan() -> PlanResult:
     """Update the tables of prefixes and countries to the installed version, writing only what differs.
 
     Does nothing if that version is recorded as loaded, with as many prefixes as the table has, and there are countries.
-    Searches continue: a table's rows are removed last. If interrupted, call it again.
+    Searches continue: a table's rows are removed last. If interrupted, call it again. Raises UnknownLanguage.
     """
     version = installed_version()
     loaded = Dataset.objects.filter(name=NUMBERING_PLAN).first()

@@ -18,7 +18,7 @@ from accounts.models import ApiToken, Customer
 from callerid_project.announce import demo_token_file
 from core import db, loop, schema_state
 from core.database_errors import describe
-from phonebook.imports.numbering_plan import load_numbering_plan
+from phonebook.imports.numbering_plan import UnknownLanguage, load_numbering_plan
 from phonebook.imports.sample_data import load_sample_data
 
 DEMO_CREDITS = 1_000
@@ -64,7 +64,10 @@ class Command(BaseCommand):
             raise CommandError(f"{found}.")
 
     def load_numbering_plan(self) -> None:
-        plan = load_numbering_plan()
+        try:
+            plan = load_numbering_plan()
+        except UnknownLanguage as error:
+            raise CommandError(str(error)) from error
         if not plan.already_loaded:
             self.report(f"Loaded the numbering plan: {plan.prefixes:,} prefixes in {plan.countries:,} countries.")
 

@@ -1,22 +1,27 @@
 from dataclasses import asdict
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from core import history
 from core.commands import JSONCommand
-from phonebook.imports.numbering_plan import load_numbering_plan
+from phonebook.imports.numbering_plan import UnknownLanguage, load_numbering_plan
 
 SHOWN_CHANGES = 20
 
 
 class Command(JSONCommand):
     help = (
-        "Load the locations and countries of the world's numbering plan from the installed phonenumbers package, "
-        "writing only what differs, and print the changes. Searches continue meanwhile. Does nothing if that version "
-        "is loaded and no rows are missing."
+        "Load the locations and countries of the world's numbering plan, in PLACE_LANGUAGE, from the installed "
+        "phonenumbers package, writing only what differs, and print the changes. Searches continue meanwhile. Does "
+        "nothing if that version is loaded and no rows are missing."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        result = load_numbering_plan()
+        try:
+            result = load_numbering_plan()
+        except UnknownLanguage as error:
+            raise CommandError(str(error)) from error
         counts = f"{result.added:,} rows added, {result.changed:,} changed, {result.removed:,} removed."
         if not result.already_loaded:
             name = f"numbering plan {result.version}"
