@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -193,6 +194,8 @@ def test_vendors_page_is_current(settings: Any, capsys: pytest.CaptureFixture[st
     out, _, _ = run(capsys, "list_presets", "--markdown")
     assert (ROOT / "docs" / "vendors.md").read_text(encoding="utf-8") == out
     assert "mock_a" not in out
+    _, named = out.split("\n## Without a preset\n")
+    assert re.findall(r"^- \*\*(\w+)", named, re.MULTILINE) == ["Bandwidth", "Vonage", "seven", "Telesign", "Data24"]
 
 
 # --- System checks --------------------------------------------------------------------------------------------------

@@ -72,6 +72,11 @@ def test_every_key_is_required_and_sent(shipped: preset.Preset) -> None:
 
 #: Samples of failures, and whether they concern their number alone.
 FAILURES = [
+    ("opencnam", "the number is invalid", True),
+    ("telesign", "the data did not arrive in time", True),
+    ("telesign", "the number is on Telesign's block list", True),
+    ("telesign", "Contact is unavailable", False),
+    ("telesign", "not found, but not the number", False),
     ("telnyx", "the source of names did not answer", True),
     ("telnyx", "the name failed with another error, beside a place", True),
     ("telnyx", "another request that it refuses", True),
@@ -79,6 +84,7 @@ FAILURES = [
     ("trestle", "a partial answer with neither name nor place", True),
     ("trestle", "a malformed request", True),
     ("trestle", "it is down", False),
+    ("trestle_smart_cnam", "a partial answer with neither name nor spam", True),
     ("twilio", "the provider of names replied with an error", True),
     ("twilio", "the number was looked up too often", True),
     ("twilio", "the provider of names is degraded", False),
@@ -102,6 +108,9 @@ def test_failure_of_one_number_does_not_count(name: str, title: str, number_spec
         ("trestle", "a partial answer with a name", {"location"}),
         ("trestle", "a partial answer with a place", {"name"}),
         ("trestle", "a name and a list of addresses", set()),
+        ("trestle_smart_cnam", "a partial answer with a name only", {"spam"}),
+        ("trestle_smart_cnam", "a partial answer with spam only", {"name"}),
+        ("trestle_smart_cnam", "a name and spam in a partial answer", set()),
         ("veriroute", "an error beside a name", {"spam"}),
         ("veriroute", "an error instead of the name, and the number is reported", {"name"}),
         ("veriroute", "a name is known and nothing is reported", set()),
@@ -153,6 +162,7 @@ def test_page_of_a_proxy_is_a_failure(shipped: preset.Preset, body: bytes) -> No
 
 
 PHONEBLOCK = {"phone": "+12025550123", "votesWildcard": 9, "whiteListed": False, "blackListed": False}
+SMART_CNAM = {"is_valid": True, "belongs_to": None, "error": None}
 #: Cleared; then what the vendor recommends to flag in combination with more, and fields that may be missing.
 IPQUALITYSCORE = {
     "success": True,
@@ -175,6 +185,7 @@ FEW_REPORTS: list[tuple[str, object, Answer]] = [
     ("youmail", {"statusCode": 10000, "recordFound": True, "spamRisk": {"level": 1}}, NotFound()),
     ("callcontrol", {"IsSpam": False, "Confidence": 0}, NotFound()),
     ("callfilter", {"phone": 12025550123, "blocked": 0}, NotFound()),
+    ("trestle_smart_cnam", {**SMART_CNAM, "add_ons": {"spam_checks": {"phone.is_spam": False}}}, NotFound()),
     ("veriroute", {"data": {"cnam": None, "spam_type": "NONE"}}, NotFound()),
     *(("ipqualityscore", {**IPQUALITYSCORE, "fraud_score": score}, NotFound()) for score in (75, 89)),
     *(("ipqualityscore", {**IPQUALITYSCORE, field: value}, NotFound()) for field, value in UNDECIDED),
