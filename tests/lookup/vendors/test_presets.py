@@ -76,7 +76,7 @@ FAILURES = [
     ("telesign", "the data did not arrive in time", True),
     ("telesign", "the number is on Telesign's block list", True),
     ("telesign", "Contact is unavailable", False),
-    ("telesign", "not found, but not the number", False),
+    ("telesign", "not found, but not the number", True),
     ("telnyx", "the source of names did not answer", True),
     ("telnyx", "the name failed with another error, beside a place", True),
     ("telnyx", "another request that it refuses", True),
