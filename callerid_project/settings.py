@@ -81,6 +81,8 @@ ADMIN_LOGIN_RATE = (10, 60)
 SEARCH_DEADLINE_S = env.number("SEARCH_DEADLINE_S", 1.5, least=0.05, most=60)
 TOKEN_DAYS = env.number("TOKEN_DAYS", 365, most=36_500)
 CHARGE_EMPTY = env.flag("CHARGE_EMPTY", True)
+# If False, no vendor is called for a number that the numbering plan rules out, and an empty answer about it is free.
+CHARGE_IMPOSSIBLE = env.flag("CHARGE_IMPOSSIBLE", True)
 COMPLAINT_THRESHOLD = env.number("COMPLAINT_THRESHOLD", 2)
 COMPLAINT_WINDOW_DAYS = env.number("COMPLAINT_WINDOW_DAYS", 90, most=36_500)
 SOURCE_A = env.str("SOURCE_A", "directory,geography")

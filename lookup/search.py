@@ -10,7 +10,7 @@ from typing import Any
 
 from django.conf import settings
 
-from core import admission
+from core import admission, numbers
 from lookup import pauses, signals
 from lookup.answers import Answer, Failed, Found, NotFound, SourceCall
 from lookup.connectors.base import call_connector, checked, covers
@@ -29,8 +29,9 @@ SLOTS = {
     "source_b": ("SOURCE_B", frozenset({"name", "spam"})),
 }
 
-#: The name of operator rules in the statistics. No connector can have it, because of the space.
-RULES_SOURCE = "operator rules"
+#: In statistics and the request log, operator rules, and the numbering plan where it rules a number out.
+#: No connector can have these names, because of the space.
+RULES_SOURCE, PLAN_SOURCE = PSEUDO_SOURCES = ("operator rules", "numbering plan")
 UNREADABLE = Failed("bad_response")
 NO_TIME = Failed("no_time", "no time was left to call it")
 
@@ -62,11 +63,13 @@ class SlotResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`rule`: the operator rule for the number, if one has a field of a slot."""
+    """`rule`: the operator rule for the number, if one has a field of a slot. `is_impossible`: no vendor was called,
+    because the numbering plan rules the number out (CHARGE_IMPOSSIBLE)."""
 
     number: str
     slots: dict[str, SlotResult]
     rule: rules.Rule | None = None
+    is_impossible: bool = False
 
     @property
     def found(self) -> int:
@@ -106,6 +109,11 @@ class Slot:
         for index, source in enumerate(self._sources):
             if (source.guard is not None) is remote and index not in self._calls and self._can_add(index):
                 yield index, source
+
+    def rule_out(self) -> None:
+        """Have no vendor called: the number cannot exist."""
+        self._calls[len(self._sources)] = SourceCall(PLAN_SOURCE, NotFound("invalid_number"), None)
+        self._covered |= {index: False for index, source in enumerate(self._sources) if source.guard}
 
     def record(
         self, index: int, answer: Answer, elapsed_s: float, *, cached: bool = False, joined: bool = False
@@ -159,6 +167,9 @@ async def search(number: str, rows: NumberRows | None = None, token_id: int | No
     slots = {name: Slot(bound[name], fields, number, ruled) for name, (_, fields) in SLOTS.items()}
     for slot in slots.values():
         await _call_local(slot, number, rows, paused)
+    is_impossible = not settings.CHARGE_IMPOSSIBLE and not numbers.in_plan(number)
+    for slot in slots.values() if is_impossible else ():
+        slot.rule_out()
     if waiting := [slot for slot in slots.values() if any(slot.due(remote=True))]:
         # Read before any vendor is called: then no older cached answer is used.
         version = await cache_versions.find(rows)
@@ -166,7 +177,7 @@ async def search(number: str, rows: NumberRows | None = None, token_id: int | No
             await _call_vendors(waiting, number, version, deadline, paused)
     results = {name: SlotResult(slot.answer(), slot.elapsed_s, slot.calls()) for name, slot in slots.items()}
     signals.searched.send_robust(None, slots=results, token_id=token_id)
-    return SearchResult(number, results, rule)
+    return SearchResult(number, results, rule, is_impossible)
 
 
 def bound_sources(slot: str) -> tuple[BoundSource, ...]:

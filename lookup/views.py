@@ -100,7 +100,8 @@ class SearchView(AsyncAPIView):
         if result.failed:
             self.headers["Server-Timing"] = server_timing(result)
             raise BothSlotsFailed
-        charged = not token.is_test and (settings.CHARGE_EMPTY or result.found > 0)
+        is_empty_charged = settings.CHARGE_EMPTY and not result.is_impossible
+        charged = not token.is_test and (is_empty_charged or result.found > 0)
         body = {"success": True, "data": search_data(result)}
         if charged:
             answer = await charging.charge(

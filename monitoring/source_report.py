@@ -14,7 +14,7 @@ from core import periods
 from core.periods import Period
 from lookup.connectors.registry import BUILT_IN, BoundSource
 from lookup.models import SourceCheck, SourcePause
-from lookup.search import RULES_SOURCE, SLOTS, bound_sources
+from lookup.search import PSEUDO_SOURCES, RULES_SOURCE, SLOTS, bound_sources
 from lookup.source_actions import configured
 from lookup.vendors.preset import Preset
 from monitoring import source_statistics
@@ -47,7 +47,7 @@ class SourceRow:
     @property
     def has_page(self) -> bool:
         """Whether the console has a page about it."""
-        return self.name != RULES_SOURCE
+        return self.name not in PSEUDO_SOURCES
 
     @property
     def state_name(self) -> str:
@@ -67,7 +67,7 @@ class SourceRow:
     @property
     def remote(self) -> bool:
         """A source that is no longer configured is taken to be remote unless it is built in."""
-        return self.bound.connector.remote if self.bound else self.name not in (*BUILT_IN, RULES_SOURCE)
+        return self.bound.connector.remote if self.bound else self.name not in (*BUILT_IN, *PSEUDO_SOURCES)
 
     @property
     def price(self) -> Decimal | None:

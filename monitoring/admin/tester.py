@@ -14,7 +14,7 @@ from core import history, loop, numbers, throttling
 from core.admin import require
 from core.forms import PhoneNumberField
 from lookup.answers import Answer, Failed, Found
-from lookup.search import RULES_SOURCE, SearchResult, bound_sources, search
+from lookup.search import PSEUDO_SOURCES, SearchResult, bound_sources, search
 from lookup.serializers import search_data
 from monitoring.source_statistics import advice, is_failure, outcome_text
 from phonebook import rules
@@ -93,10 +93,10 @@ def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
     outcome = result.slots[slot]
     suppliers = outcome.suppliers()
     calls = {call.connector: call for call in outcome.calls}
-    names = [name for name in calls if name == RULES_SOURCE] + [bound.name for bound in bound_sources(slot)]
+    names = [name for name in calls if name in PSEUDO_SOURCES] + [bound.name for bound in bound_sources(slot)]
     rows = []
     for name in names:
-        row: dict[str, Any] = {"slot": slot, "name": name, "has_page": name != RULES_SOURCE, "elapsed_ms": None}
+        row: dict[str, Any] = {"slot": slot, "name": name, "has_page": name not in PSEUDO_SOURCES, "elapsed_ms": None}
         if call := calls.get(name):
             row |= {"outcome": outcome_text(call.outcome), "failed": is_failure(call.outcome)}
             row |= {"hint": call.hint, "advice": advice(call.outcome)}

@@ -21,6 +21,7 @@ from tests import connectors
 from tests.api import NUMBER, Integrator
 from tests.awaited import search
 from tests.lookup.vendors.searches import until
+from tests.mock_vendors import Vendors
 
 T = "tests.connectors."
 
@@ -74,6 +75,26 @@ def test_empty_answers_are_free_without_charge_empty(ask: Any, integrator: Integ
     assert ask("KnowsNothing", "Fails").json()["credits_remaining"] == 10
     assert ask("KnowsNothing", "Knows").json()["credits_remaining"] == 9
     assert integrator.debits() == 1
+
+
+def test_impossible_number_is_free_and_asks_no_vendor(integrator: Integrator, settings: Any, vendors: Vendors) -> None:
+    settings.CHARGE_IMPOSSIBLE = False
+    response = integrator.search("12025550")  # too short for +1
+    assert (response.status_code, response.json()["credits_remaining"]) == (200, 10)
+    assert response.json()["data"]["combined"] == {"source_a_available": False, "source_b_available": False}
+    assert not [*vendors.a.heads, *vendors.b.heads]
+    NumberRule.objects.create(number=12025550, name="Front door")
+    response = integrator.search("12025550")
+    assert response.json()["data"]["source_a"] == {"name": "Front door"}
+    assert response.json()["credits_remaining"] == 9
+    assert not [*vendors.a.heads, *vendors.b.heads]
+    integrator.search("12025550123")
+    assert (len(vendors.a.heads), len(vendors.b.heads)) == (1, 1)
+
+
+def test_impossible_number_is_charged_by_default(integrator: Integrator, vendors: Vendors) -> None:
+    assert integrator.search("12025550").json()["credits_remaining"] == 9
+    assert (len(vendors.a.heads), len(vendors.b.heads)) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,15 @@ def test_a_row_holds_only_mask_and_hash_of_the_number(integrator: Integrator) ->
         assert word not in text
 
 
+def test_number_that_cannot_exist_is_marked(integrator: Integrator, settings: Any) -> None:
+    settings.CHARGE_IMPOSSIBLE = False
+    settings.SOURCE_A = settings.SOURCE_B = T + "KnowsNothing"
+    integrator.search("12025550")
+    (row,) = logged()
+    assert {calls[-1][0] for calls in json.loads(row.calls).values()} == {"numbering plan"}
+    assert (row.outcome, row.charged) == ("given_away", False)
+
+
 def test_calls_have_connector_outcome_duration_and_hint(integrator: Integrator, settings: Any) -> None:
     NumberRule.objects.create(number=int(NUMBER), spam=True)
     settings.SOURCE_A, settings.SOURCE_B = f"{T}Raises,{T}KnowsName", T + "RemoteKnows"
