@@ -4,6 +4,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -16,7 +17,7 @@ from core import history, loop
 from core.text import clean_text
 from lookup import answers
 from lookup.answers import Answer, Failed, Found, NotFound
-from lookup.connectors.base import Connector, call_connector, covers
+from lookup.connectors.base import call_connector, covers
 from lookup.connectors.registry import BoundSource
 from lookup.models import SourceCheck, SourcePause
 from lookup.search import SLOTS, bound_sources
@@ -34,6 +35,12 @@ CHECK_INTERVAL = timedelta(seconds=10)
 def configured() -> dict[str, BoundSource]:
     """The sources of both slots, by name."""
     return {source.name: source for slot in SLOTS for source in bound_sources(slot)}
+
+
+def call_price(slot: str, name: str, *, remote: bool) -> Decimal | None:
+    """Of one call of the source in `slot`, in CURRENCY; None if none is set."""
+    prices: dict[str, Decimal] = getattr(settings, f"{SLOTS[slot][0]}_PRICE")
+    return prices.get(name, prices.get("*")) if remote else Decimal(0)
 
 
 def described(pause: SourcePause) -> str:
@@ -103,7 +110,7 @@ def call(source: BoundSource, number: str = NUMBER) -> CheckResult:
     if not covers(name, connector, number):
         return CheckResult(name, "not covered", True, None, {}, _NOT_COVERED)
     started = time.monotonic()
-    answer = loop.run(_call(name, connector, number))
+    answer = loop.run(ask(source, number))
     elapsed_s = time.monotonic() - started
     ms = round(elapsed_s * 1000, 1)
     if isinstance(answer, Failed):
@@ -118,9 +125,10 @@ def call(source: BoundSource, number: str = NUMBER) -> CheckResult:
     return CheckResult(name, outcome, ok, ms, known, fix)
 
 
-async def _call(name: str, connector: Connector, number: str) -> Answer:
-    timeout_s = settings.CALL_LIFETIME_S if connector.remote else settings.SEARCH_DEADLINE_S
-    call = asyncio.create_task(call_connector(name, connector, number, timeout_s=timeout_s))
+async def ask(source: BoundSource, number: str) -> Answer:
+    """The answer about a number that the source covers, as `call` gets it."""
+    timeout_s = settings.CALL_LIFETIME_S if source.connector.remote else settings.SEARCH_DEADLINE_S
+    call = asyncio.create_task(call_connector(source.name, source.connector, number, timeout_s=timeout_s))
     await asyncio.wait([call], timeout=MAX_CALL_S)
     return call.result() if call.done() else Failed("unavailable", f"no answer within {MAX_CALL_S:g} s")
 

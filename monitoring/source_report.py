@@ -15,7 +15,7 @@ from core.periods import Period
 from lookup.connectors.registry import BUILT_IN, BoundSource
 from lookup.models import SourceCheck, SourcePause
 from lookup.search import PSEUDO_SOURCES, RULES_SOURCE, SLOTS, bound_sources
-from lookup.source_actions import configured
+from lookup.source_actions import call_price, configured
 from lookup.vendors.preset import Preset
 from monitoring import source_statistics
 from monitoring.models import SourceResult, TokenSourceDay
@@ -72,8 +72,7 @@ class SourceRow:
     @property
     def price(self) -> Decimal | None:
         """Of one call, in CURRENCY; None if none is set."""
-        prices: dict[str, Decimal] = getattr(settings, f"{self.setting}_PRICE")
-        return prices.get(self.name, prices.get("*")) if self.remote else Decimal(0)
+        return call_price(self.slot, self.name, remote=self.remote)
 
     @property
     def cost(self) -> Decimal | None:
