@@ -38,7 +38,7 @@ from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from phonebook import rules
 from phonebook.admin.base import number_prefix
-from phonebook.admin.numbers import named
+from phonebook.directory import named
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
 MAX_SHOWN = 10

@@ -17,6 +17,7 @@ from core.forms import PhoneNumberField
 from phonebook import cache_versions, rules
 from phonebook.admin.base import NumberAdmin, PhoneNumberForm, number_prefix
 from phonebook.admin.uploads import can_import
+from phonebook.directory import named
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
 
 #: Rules that concern the same numbers as another one, on its page.
@@ -110,12 +111,6 @@ class DatedNumberAdmin(NumberAdmin):
     ordering = ("number",)
 
     updated = column(lambda row: f"{row.updated_at:%Y-%m-%d %H:%M}", "updated (UTC)", "updated_at")
-
-
-def named(text: str, rows: QuerySet) -> QuerySet:
-    """The contacts whose name contains the text, in any case (on SQLite only of A to Z), by number. Reads all rows, if
-    few match."""
-    return rows.filter(name__icontains=text.strip()).order_by("number")
 
 
 @admin.register(Contact)

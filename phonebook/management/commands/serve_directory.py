@@ -1,0 +1,40 @@
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from phonebook import directory, slapd_socket
+
+
+class Command(BaseCommand):
+    help = (
+        "Answer OpenLDAP's slapd, of which telephones search contacts and rules, until it is stopped. Vendors are not "
+        "called, and nothing is charged. Settings are the environment variables in docs/telephone-systems.md."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        group = parser.add_mutually_exclusive_group(required=True)
+        group.add_argument("--socket", metavar="PATH", type=Path, help="The Unix socket that slapd connects to.")
+        group.add_argument("--check", metavar="NUMBER", help="Show what a telephone finds for this caller, and end.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["socket"]:
+            asyncio.run(self._serve(options["socket"]))
+            return
+        number = directory.full_number(options["check"])
+        if not number:
+            raise CommandError("not a number with a country code")
+        entry = directory.of_number(number)
+        self.stdout.write(f"+{number}: {entry.name if entry else 'no entry'}")
+        if not directory.setting("LDAP_PASSWORD"):
+            self.stderr.write("CALLERID_LDAP_PASSWORD is not set: telephones cannot log in.", self.style.NOTICE)
+
+    async def _serve(self, path: Path) -> None:
+        try:
+            server = await slapd_socket.serve(path)
+        except OSError as error:
+            raise CommandError(f"{path}: {error.strerror or error}.") from error
+        self.stderr.write(f"Answering slapd on {path}.")
+        await server.serve_forever()

@@ -1,0 +1,116 @@
+"""A directory for telephones that speak LDAP, behind OpenLDAP's slapd, which speaks it: slapd sends each operation as
+text to a Unix socket (slapd-sock(5)), on a connection of its own, and reads entries and a result code from it.
+
+Whatever fails, the result is "no entry", within DEADLINE_S: the telephone then shows the number. slapd itself has no
+time limit for an answer. A filter is not evaluated: a number in it finds that number's entry, and without one a name
+finds the contacts that have it as a part. slapd sends all entries on.
+"""
+
+import asyncio
+import hmac
+import logging
+import re
+from base64 import b64encode
+from contextlib import nullcontext
+from pathlib import Path
+
+from django.db import transaction
+
+from core import db, loop
+from core.database_errors import describe
+from phonebook import directory
+
+log = logging.getLogger(__name__)
+
+#: As in integrations/ldap/slapd.conf.
+SUFFIX = "dc=callerid"
+USER = f"cn=telephone,{SUFFIX}"
+MAX_ENTRIES = 50
+#: A telephone waits for a few seconds.
+DEADLINE_S = 2.0
+MAX_REQUEST_BYTES = 2**16
+#: Characters of a part of a name.
+MIN_NAME = 2
+
+SUCCESS, INVALID_CREDENTIALS, UNWILLING_TO_PERFORM = 0, 49, 53
+#: Attribute and value of an assertion in a filter, for equality or substrings. slapd escapes parentheses in values, and
+#: puts a question mark before attributes that it does not know.
+_ASSERTION = re.compile(r"\(\??([\w.;-]+)~?=([^()]*)\)")
+_ESCAPED = re.compile(rb"\\([0-9A-Fa-f]{2})")
+_NAMES = frozenset({"cn", "sn", "givenname", "displayname", "o", "company"})
+
+
+async def serve(path: Path) -> asyncio.Server:
+    """Starts to answer on a socket at `path`, for its owner and group. Raises OSError."""
+    server = await asyncio.start_unix_server(_answer, path, limit=MAX_REQUEST_BYTES)
+    path.chmod(0o660)
+    return server
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    reply = _result(SUCCESS)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            request = (await reader.readuntil(b"\n\n")).decode("utf-8", "replace")
+            reply = await respond(request)
+    except Exception as error:  # whatever happens, the telephone rings
+        log.warning("directory: no entry, %s", describe(error))
+    writer.write(reply)
+    writer.close()
+
+
+async def respond(request: str) -> bytes:
+    """The reply to one operation. Raises django.db's errors, and KeyError and ValueError for a request of another
+    form."""
+    operation, *lines = request.strip("\n").split("\n")
+    fields = dict(line.partition(": ")[::2] for line in lines)
+    if operation == "SEARCH":
+        limit = int(fields["sizelimit"])
+        entries = await _search(fields["filter"], min(limit, MAX_ENTRIES) if limit > 0 else MAX_ENTRIES)
+        return b"".join(map(_ldif, entries)) + _result(SUCCESS)
+    if operation == "BIND":
+        password, given = directory.setting("LDAP_PASSWORD"), fields.get("cred", "")
+        matches = hmac.compare_digest(given.encode(), password.encode()) and fields["dn"].casefold() == USER
+        if password and matches:
+            return _result(SUCCESS)
+        log.warning("directory: a login was refused")
+        return _result(INVALID_CREDENTIALS)
+    return b"" if operation == "UNBIND" else _result(UNWILLING_TO_PERFORM)
+
+
+async def _search(filter_: str, limit: int) -> list[directory.Entry]:
+    """At most `limit` entries; none for an incomplete number, such as one that is being typed."""
+    assertions = [(attribute.lower(), _unescaped(value)) for attribute, value in _ASSERTION.findall(filter_)]
+    numbers = dict.fromkeys(filter(None, (directory.full_number(text) for _, text in assertions)))
+    names = [text for attribute, text in assertions if attribute in _NAMES and any(map(str.isalpha, text))]
+    names = [text for text in dict.fromkeys(names) if len(text) >= MIN_NAME]
+
+    def find() -> list[directory.Entry]:
+        with transaction.atomic() if db.VENDOR == "postgresql" else nullcontext():
+            if db.VENDOR == "postgresql":  # which would continue after the deadline
+                db.run("SELECT set_config('statement_timeout', %s, true)", [f"{DEADLINE_S * 1000:.0f}"])
+            if numbers:
+                return [entry for number in numbers if (entry := directory.of_number(number))][:limit]
+            return directory.with_names(names, limit) if names else []
+
+    entries = await loop.run_with_connection(find) if numbers or names else []
+    log.info("directory: search by %s, %d found", "number" if numbers else "name", len(entries))
+    return entries
+
+
+def _unescaped(value: str) -> str:
+    """The text of a value, without the asterisks of substrings at both ends."""
+    octets = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), value.strip("*").encode())
+    return octets.decode("utf-8", "replace").strip()
+
+
+def _ldif(entry: directory.Entry) -> bytes:
+    """LDIF (RFC 2849), with all texts in base64. The DN has no +, which slapd 2.5 would drop the entry for."""
+    values = {"cn": entry.name, "sn": entry.name, "displayName": entry.name, "l": entry.location}
+    lines = [f"dn: uid={entry.number},{SUFFIX}", "objectClass: inetOrgPerson", f"uid: {entry.number}"]
+    lines += [f"{name}:: {b64encode(text.encode()).decode()}" for name, text in values.items() if text]
+    return "\n".join([*lines, f"telephoneNumber: +{entry.number}", "", ""]).encode()
+
+
+def _result(code: int) -> bytes:
+    return f"RESULT\ncode: {code}\n\n".encode()
