@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from accounts import request_statistics, sales, unknown_charges
 from accounts.admin.charts import requests_chart
-from accounts.models import CreditEntry, UnknownCharge
+from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from accounts.sales import Sales
 from console import status_page
@@ -65,19 +65,24 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if request.user.has_perm("monitoring.view_incident"):
         blocks["alerts"] = _alerts(request)
     if blocks:
-        blocks["health"] = _health(checks.for_dashboard(request))
+        reported = blocks["alerts"]["reported"] if "alerts" in blocks else ()
+        blocks["health"] = _health(checks.for_dashboard(request, reported))
     return {**context, "now": now, "periods": periods.ALL, "period": period, "since": since, **blocks}
 
 
 def _alerts(request: HttpRequest) -> dict[str, Any]:
-    """The open alerts, those of one incident with the pages that show more."""
+    """The open alerts, those of one incident with the pages that show more. `reported`: kind and subject of each, if
+    they are up to date."""
+    state = checked()
+    is_current = state["alerts_on"] and not state["alerts_overdue"]
     alerts = alert_list.open_alerts()
     shown = alerts[:MAX_ALERTS]
     pages = [related_pages(request, *each.incidents) if len(each.incidents) == 1 else [] for each in shown]
     return {
         "rows": [{"alert": each, "pages": found} for each, found in zip(shown, pages, strict=True)],
         "more": len(alerts) > MAX_ALERTS,
-        **checked(),
+        "reported": {(each.kind, each.subject) for alert in alerts for each in alert.incidents if is_current},
+        **state,
     }
 
 
@@ -147,11 +152,15 @@ def running_out(request: HttpRequest) -> HttpResponse:
     """The tokens that run out soon, which the page loads by itself (later.js): with 100,000 tokens the query takes as
     long as the rest of the page."""
     require(request.user.has_perm(VIEW_TOKENS))
-    found: list[request_statistics.RunningOut] | None = None
+    context: dict[str, Any] = {"running_out": None}
     with suppress(OperationalError), statement_timeout(RUNNING_OUT_TIMEOUT_S):
         found = request_statistics.running_out(timezone.now(), within_days=RUNNING_OUT_DAYS)
-    more = max(0, len(found or ()) - MAX_RUNNING_OUT)
-    context = {"running_out": found and found[:MAX_RUNNING_OUT], "more": more}
+        soon = [each for each in found if each.token.credits]
+        shown = soon[:MAX_RUNNING_OUT]
+        owned = ApiToken.objects.select_related("customer").in_bulk([each.token.pk for each in shown])
+        for each in shown:
+            each.token.customer = owned[each.token.pk].customer if each.token.pk in owned else None
+        context = {"running_out": shown, "more": len(soon) - len(shown), "empty": len(found) - len(soon)}
     return TemplateResponse(request, "admin/running_out.html", context)
 
 

@@ -96,13 +96,13 @@ def test_several_alerts_are_acknowledged_at_once(operator: Client) -> None:
     assert Incident.objects.filter(acknowledged_by="support").count() == 3
 
 
-def test_dashboard_lists_acknowledged_alerts_last(admin_client: Client) -> None:
+def test_dashboard_lists_critical_alerts_first(admin_client: Client) -> None:
     report("ftc", kind="data.stale")
     report("trestle", "twilio")
     post(admin_client, Incident.objects.get(subject="twilio"), "acknowledge")
     rows = [row[0] for row in table(admin_client.get("/admin/").text, "Open alerts")]
-    assert [re.findall(r"failing: (\w+)", row)[0] for row in rows] == ["trestle", "ftc", "twilio"]
-    assert ["Acknowledged by admin." in row for row in rows] == [False, False, True]
+    assert [re.findall(r"failing: (\w+)", row)[0] for row in rows] == ["twilio", "trestle", "ftc"]
+    assert ["Acknowledged by admin." in row for row in rows] == [True, False, False]
 
 
 # --- Mute --------------------------------------------------------------------------------------------------------
