@@ -41,25 +41,28 @@ MAX_ALERTS = 10
 def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Unfold's DASHBOARD_CALLBACK: `context` and the blocks that this operator may view."""
     now, period = timezone.now(), periods.from_query(request.GET)
-    since = period.since(now)
+    since, until = period.since(now), period.until(now)
     can_view_sources, can_view_ledger, can_view_tokens = map(
         request.user.has_perm, ("monitoring.view_source", "accounts.view_creditentry", VIEW_TOKENS)
     )
     blocks: dict[str, Any] = {}
     if can_view_sources or can_view_ledger:
-        hours = request_statistics.by_hour(since)
+        hours = request_statistics.by_hour(since, until)
         total = sum(map(Counter, hours.values()), Counter[str]())
     if can_view_sources:
         states = source_report.states(now)
         blocks["live"] = status_page.context(now, states)
         blocks["searches"] = _searches(total)
         blocks["chart"] = _chart(hours, period, now)
-        blocks["report"] = source_report.report(since, states=states)
+        blocks["report"] = source_report.report(since, until, states)
     if can_view_ledger:
-        blocks["credits"] = figures = _credits(total, since)
+        blocks["credits"] = figures = _credits(total, since, until)
         cost = blocks["report"].cost if can_view_sources else None
         spent = sales.net_spent(figures["spent"], refunded=figures["refunded"], lost=figures["lost"])
-        blocks["money"] = {**_money(sales.sales(since), spent, cost), "last_month": CalendarMonth.of(now).previous}
+        blocks["money"] = {
+            **_money(sales.sales(since, until=until), spent, cost),
+            "last_month": CalendarMonth.of(now).previous,
+        }
     if can_view_tokens:
         blocks["tokens"] = {"outstanding": _outstanding(now)}
     if request.user.has_perm("monitoring.view_incident"):
@@ -67,7 +70,8 @@ def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     if blocks:
         reported = blocks["alerts"]["reported"] if "alerts" in blocks else ()
         blocks["health"] = _health(checks.for_dashboard(request, reported))
-    return {**context, "now": now, "periods": periods.ALL, "period": period, "since": since, **blocks}
+    shown = {"now": now, "periods": periods.ALL, "period": period, "described": period.described(now)}
+    return {**context, **shown, **blocks}
 
 
 def _alerts(request: HttpRequest) -> dict[str, Any]:
@@ -112,10 +116,10 @@ def _searches(total: Counter[str]) -> dict[str, Any]:
     }
 
 
-def _credits(total: Counter[str], since: datetime) -> dict[str, Any]:
+def _credits(total: Counter[str], since: datetime, until: datetime) -> dict[str, Any]:
     """`spent` is from the statistics of searches, the rest from the ledger. `lost` of the refunds are for searches that
     were answered with 500; `unknown`: searches of which it is not known yet whether they were charged, of any time."""
-    amounts, lost = Counter(sales.ledger_sums(since)), Counter(unknown_charges.count(since))
+    amounts, lost = Counter(sales.ledger_sums(since, until)), Counter(unknown_charges.count(since, until=until))
     return {
         "issued": amounts[CreditEntry.Kind.ISSUE] + amounts[CreditEntry.Kind.TOP_UP],
         "refunded": amounts[CreditEntry.Kind.REFUND],
@@ -169,5 +173,5 @@ def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime)
     steps = {at: Counter[str]() for at in period.steps(now)}
     for hour, counts in hours.items():
         # A process with a fast clock may have counted in an hour that has not begun yet.
-        steps.setdefault(periods.midnight(hour) if period.days else hour, Counter()).update(counts)
+        steps.setdefault(hour if period.hours else periods.midnight(hour), Counter()).update(counts)
     return requests_chart(steps, label=period.step_label, by=period.step)

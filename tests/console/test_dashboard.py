@@ -83,6 +83,7 @@ def test_search_figures_count_only_the_period(admin_client: Client) -> None:
         ({"period": "7d"}, "15", "2026-03-03 00:00"),
         ({"period": "30d"}, "63", "2026-02-08 00:00"),
         ({"period": "2h"}, "1", "2026-03-09 13:00"),
+        ({"period": "month"}, "31", "2026-03-01 00:00"),
         *(({"period": bad}, "3", "2026-03-08 15:00") for bad in ("", "24H", "-1", "x" * 5000)),
     ],
 )
@@ -95,6 +96,19 @@ def test_period_is_whole_hours_or_days_up_to_now(
     text = admin_client.get(URL, query).text
     assert figures(text)["Answered"] == answered
     assert f"Searches since {since} UTC" in text
+
+
+def test_last_month_is_without_this_month(admin_client: Client) -> None:
+    for days_ago, credits, searches in ((8, 1, 1), (9, 20, 2), (36, 300, 4), (37, 4_000, 8)):  # of 9 March
+        add_credits("top-up", credits, days_ago=days_ago, price=Decimal(credits))
+        count_requests("found_one", searches, hours_ago=24 * days_ago)
+    text = admin_client.get(URL, {"period": "last-month"}).text
+    shown = figures(text)
+    assert (shown["Answered"], shown["Issued and topped up"], shown["Sales"]) == ("6", "320", "320.00 USD")
+    assert shown["Revenue"] == "6.00 USD at 1.00 per credit"
+    drawn = chart(text)
+    assert (len(drawn["labels"]), drawn["labels"][0], drawn["labels"][-1]) == (28, "Feb 01", "Feb 28")
+    assert "Searches in February 2026" in text
 
 
 def test_chart_shows_hours_without_requests_as_zero(admin_client: Client) -> None:
