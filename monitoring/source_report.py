@@ -295,5 +295,5 @@ def _coverage(loaded: Preset) -> str:
     limits = [f"country code {', '.join(f'+{code}' for code in loaded.coverage.country_codes)}"]
     limits = limits if loaded.coverage.country_codes else []
     if loaded.coverage.regions:
-        limits.append(f"numbers of {', '.join(loaded.coverage.regions)}")
+        limits.append(f"those of {', '.join(loaded.coverage.regions)}")
     return "; ".join(limits) or "all that its request can contain"

@@ -65,7 +65,7 @@ _ADVICE = {
 }
 REASONS = tuple(_ADVICE)
 #: What a failure of a call means.
-_MEANINGS = {
+MEANINGS = {
     "auth": "the vendor rejected the key",
     "quota": "the vendor's quota is used up",
     "rate_limited": "the vendor refused the call: too many in a short time",
@@ -127,7 +127,7 @@ def check_text(outcome: str, *, ok: bool, ms: float, fix: str) -> str:
     """`The check succeeded: found, in 230 ms.` or `The check failed: the vendor rejected the key (auth).`"""
     if ok:
         return f"The check succeeded: {outcome}, in {ms:,.0f} ms."
-    meaning = _MEANINGS.get(outcome.replace(" ", "_"))
+    meaning = MEANINGS.get(outcome.replace(" ", "_"))
     return f"The check failed: {meaning} ({outcome})." if meaning else f"The check failed: {fix or outcome}."
 
 

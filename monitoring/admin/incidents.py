@@ -300,11 +300,11 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         "Send test alert",
         VIEW,
         "monitoring.change_notice",
-        explanation="Queues a test alert for each address and webhook that gets alerts.",
+        explanation="Queues a test alert for each address and webhook that receives alerts.",
     )
     def send_test(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:
         if not alert_recipients.alerts_are_on():
             return Unchanged("Alerts are off.")
         for notice in incidents.write_test_alert():
             self.log_addition(request, notice, "Test alert queued.")
-        return "Test alert queued: send_notices sends it within a minute. Notices shows the result."
+        return "Test alert queued: it is sent within a minute. Notices shows the result."

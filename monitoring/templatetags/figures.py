@@ -52,6 +52,18 @@ def check_text(result: dict[str, Any]) -> str:
 
 
 @register.filter
+def slot_name(slot: str) -> str:
+    """`Source A`."""
+    return slot.replace("_", " ").title()
+
+
+@register.filter
+def meaning(reason: str) -> str:
+    """A failure's reason, and what it means: `auth: the vendor rejected the key`."""
+    return ": ".join(filter(None, [reason, source_statistics.MEANINGS.get(reason)]))
+
+
+@register.filter
 def state_label(name: str) -> tuple[str, str]:
     return STATES[name]
 

@@ -98,7 +98,7 @@ def test_operator_rules_have_a_row_and_cost_nothing(admin_client: Client, settin
     count_calls("found", 12, connector=RULES_SOURCE)
     rows = table(admin_client.get(URL).text, "Sources")
     assert rows[0] == [
-        "operator rules source_a",
+        "operator rules Source A",
         *("12", "12", "0", "0", "0", "-", "-", "-", "-", "0.00 free"),
     ]
     assert figures(admin_client.get(URL).text)["Cost of sources"] == "0.00 USD"
@@ -123,9 +123,9 @@ def test_cost_is_exact_and_counts_only_calls(admin_client: Client, settings: Any
     text = admin_client.get(URL).text
     rows = {(row[0], row[-1]) for row in table(text, "Sources")}
     assert rows == {
-        ("tests.connectors.Knows source_a", "0.00 free"),
-        ("tests.connectors.RemoteKnows source_a", "8.984 0.008 per call"),
-        ("tests.connectors.RemoteKnows source_b", "0.30 0.10 per call"),
+        ("tests.connectors.Knows Source A", "0.00 free"),
+        ("tests.connectors.RemoteKnows Source A", "8.984 0.008 per call"),
+        ("tests.connectors.RemoteKnows Source B", "0.30 0.10 per call"),
     }
     assert figures(text)["Cost of sources"] == "9.284 EUR"
 
@@ -146,10 +146,10 @@ def test_unused_and_no_longer_configured_sources_are_listed(admin_client: Client
     count_calls("found", 9, connector="directory")
     rows = table(admin_client.get(URL).text, "Sources")
     assert [(row[0], row[1], row[-1]) for row in rows] == [
-        ("tests.connectors.Knows source_a", "0", "0.00 free"),
-        ("directory source_a, no longer configured", "9", "0.00 free"),
-        ("telnyx source_a, no longer configured", "2", "1.00 0.50 per call"),
-        ("tests.connectors.Knows source_b", "0", "0.00 free"),
+        ("tests.connectors.Knows Source A", "0", "0.00 free"),
+        ("directory Source A, no longer configured", "9", "0.00 free"),
+        ("telnyx Source A, no longer configured", "2", "1.00 0.50 per call"),
+        ("tests.connectors.Knows Source B", "0", "0.00 free"),
     ]
 
 

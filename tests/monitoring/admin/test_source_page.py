@@ -156,7 +156,7 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
         permit = guard.breaker.admit()
         assert permit is not None
         guard.breaker.failed(permit)
-    stopped = "circuit breaker open Calls are stopped after repeated failures."
+    stopped = "circuit breaker open Calls were stopped after repeated failures."
     assert re.fullmatch(rf"{stopped} The next try is at 14:2[01]:[0-9]{{2}} UTC\.", state(admin_client))
     guard.breaker.open_until = 0.0
     assert state(admin_client) == f"{stopped} The next search tries again."
@@ -169,15 +169,15 @@ def test_last_failures_have_reason_advice_and_time(frozen: None, admin_client: C
     failed("late", seconds_ago=90)
     failed("late", seconds_ago=10, connector="other")
     assert table(admin_client.get(url(REMOTE)).text, "Last failures") == [
-        ["2026-03-09 14:20:10", "auth Check the key.", source_statistics.advice("auth")],
-        ["2026-03-09 14:19:00", "late", source_statistics.advice("late")],
+        ["2026-03-09 14:20:10", "auth: the vendor rejected the key Check the key.", source_statistics.advice("auth")],
+        ["2026-03-09 14:19:00", "late: no reply in time", source_statistics.advice("late")],
     ]
 
 
 def test_reason_of_a_failure_links_to_its_requests(frozen: None, admin_client: Client) -> None:
     failed("late", seconds_ago=90)
     address = f"/admin/monitoring/requestlogentry/?failed={REMOTE}&reason=late&since=2026-03-09"
-    assert f'<a href="{address.replace("&", "&amp;")}">late</a>' in admin_client.get(url(REMOTE)).text
+    assert f'<a href="{address.replace("&", "&amp;")}">late: no reply in time</a>' in admin_client.get(url(REMOTE)).text
     assert not admin_client.get(address).context["cl"].form.errors
 
 
@@ -209,7 +209,7 @@ def test_sources_page_links_each_source(frozen: None, admin_client: Client) -> N
 def test_configuration_has_no_secret(vendors: Vendors, admin_client: Client) -> None:
     page = admin_client.get(url("mock_a")).text
     shown = dict(row for row in table(page, "Configuration") if len(row) == 2)
-    assert shown["source_a"] == "1 of 1 in SOURCE_A ; no price set ( SOURCE_A_PRICE )"
+    assert shown["Source A"] == "1 of 1 in SOURCE_A ; no price set ( SOURCE_A_PRICE )"
     assert shown["Fields"] == "location, name"
     assert shown["Concurrency limit"].endswith("calls per process")
     assert {"Kind", "A search waits", "A call ends", "Cached", "Numbers"} <= shown.keys()
