@@ -25,6 +25,7 @@ from core.forms import PhoneNumberField
 from core.hashing import keyed_hash
 from core.list_fields import choice_field, text_field
 from core.long_lists import EVER, Filter
+from core.ranges import FIRST, LAST, in_range
 from lookup.search import SLOTS
 from lookup.source_actions import configured
 from monitoring import charges
@@ -115,8 +116,9 @@ class RequestLogForm(TokenListForm):
 
 def _mask_of(number_hash: bytes) -> str:
     """The masked number, if a request for it is logged."""
-    logged = RequestLogEntry.objects.filter(number_hash=number_hash).values_list("number_mask", flat=True)
-    return next(iter(logged.order_by()[:1]), "one number")
+    logged = in_range(RequestLogEntry.objects.all(), "number_hash", number_hash, FIRST, LAST)
+    newest = logged.order_by("-number_hash", "-created_at", "-pk").values_list("number_mask", flat=True)
+    return next(iter(newest[:1]), "one number")
 
 
 def _failed(failed: str, reason: str) -> Filter:
