@@ -6,6 +6,7 @@ from itertools import takewhile
 from typing import Any, cast
 
 from django.contrib import messages
+from django.contrib.admin.views.main import ORDER_VAR
 from django.contrib.auth.models import User
 from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -119,6 +120,8 @@ class NewestRowsList(IndexedChangeList):
     limit: str
     #: Orders of columns that `sort_values` has: the database would compute them for each row by itself.
     computed: Collection[str] = ()
+    #: A filter's parameter and the value with which the list begins with what runs out first.
+    soonest_first: tuple[str, str]
     scan_limited = False
 
     def identified(self) -> Q:
@@ -135,6 +138,9 @@ class NewestRowsList(IndexedChangeList):
     def get_ordering(self, request: HttpRequest, queryset: QuerySet) -> list[Any]:
         """That of the database; the terms in `computed` before it are in `sorted_by`."""
         ordering: list[Any] = super().get_ordering(request, queryset)
+        name, value = self.soonest_first
+        if request.GET.get(name) == value and ORDER_VAR not in request.GET:
+            ordering.insert(0, "runs_out")
         self.sorted_by = list(takewhile(self._is_computed, ordering))
         return [term for term in ordering if not self._is_computed(term)]
 

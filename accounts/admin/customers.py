@@ -86,7 +86,7 @@ class ContactInline(TabularInline):
 
 
 class UseFilter(ConditionFilter):
-    """Customers that were not charged lately, that have no token, or of which a token runs out soon."""
+    """Customers that were not charged lately, have no token, run out soon, or have a token that is out of credits."""
 
     title = parameter_name = "use"
 
@@ -95,17 +95,20 @@ class UseFilter(ConditionFilter):
         since = timezone.now() - timedelta(days=UNUSED_DAYS)
         owned = ApiToken.objects.filter(customer=OuterRef("pk"))
         live = owned.filter(is_test=False)
+        empty = live.filter(revoked_at=None, expires_at__gt=timezone.now(), credits=0)
         unused = Q(Exists(live.filter(created_at__lte=since))) & ~Q(Exists(live.filter(last_charged_at__gt=since)))
         return {
             "unused": (f"not charged for {UNUSED_DAYS} days", unused),
             "no_token": ("no token", ~Q(Exists(owned))),
-            "runs_out": (f"running out within {token_list.SOON_DAYS} days", Q()),
+            "runs_out": (f"running out within {token_list.SOON_DAYS} days", ~Q(Exists(empty))),
+            "empty": ("a token out of credits", Q(Exists(empty))),
         }
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Customer]) -> QuerySet[Customer]:
-        if self.value() != "runs_out":
-            return super().queryset(request, queryset)
-        return queryset.filter(pk__in=token_list.running_out().values("customer"))
+        found = super().queryset(request, queryset)
+        if self.value() == "runs_out":
+            found = found.filter(pk__in=token_list.running_out().values("customer"))
+        return found
 
 
 class CustomerList(base.NewestRowsList):
@@ -114,6 +117,7 @@ class CustomerList(base.NewestRowsList):
     limit = "customers; #id finds any customer"
     ascending_first = ("runs_out",)
     computed = customer_figures.FIGURES
+    soonest_first = "use", "runs_out"
 
     def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, Any]]:
         named = ids if len(ids) <= MAX_NAMED else None
