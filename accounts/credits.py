@@ -58,7 +58,7 @@ class Transfer(NamedTuple):
     def messages(self) -> tuple[str, str]:
         """For the History of the token that had the credits, and of the one that has them."""
         what = f"{self.given.amount:,} credits"
-        entries = f"ledger entries {self.taken.pk} and {self.given.pk}. {self.taken.reason}"
+        entries = f"ledger entries {self.taken.pk} and {self.given.pk}. Reason: {self.taken.reason}"
         source, target = self.given.other_token, self.taken.other_token
         return f"Moved {what} to {target}, {entries}", f"Received {what} from {source}, {entries}"
 

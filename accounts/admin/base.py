@@ -121,7 +121,7 @@ class NewestRowsList(IndexedChangeList):
     #: Orders of columns that `sort_values` has: the database would compute them for each row by itself.
     computed: Collection[str] = ()
     #: A filter's parameter and the value with which the list begins with what runs out first.
-    soonest_first: tuple[str, str]
+    soonest_first = "", ""
     scan_limited = False
 
     def identified(self) -> Q:
@@ -138,8 +138,7 @@ class NewestRowsList(IndexedChangeList):
     def get_ordering(self, request: HttpRequest, queryset: QuerySet) -> list[Any]:
         """That of the database; the terms in `computed` before it are in `sorted_by`."""
         ordering: list[Any] = super().get_ordering(request, queryset)
-        name, value = self.soonest_first
-        if request.GET.get(name) == value and ORDER_VAR not in request.GET:
+        if self.soonest_first in request.GET.items() and ORDER_VAR not in request.GET:
             ordering.insert(0, "runs_out")
         self.sorted_by = list(takewhile(self._is_computed, ordering))
         return [term for term in ordering if not self._is_computed(term)]

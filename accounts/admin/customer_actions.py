@@ -26,16 +26,17 @@ LINKS = ("link", "revoke-links")
 
 class LinkForm(forms.Form):
     days = forms.IntegerField(
+        label="Valid for (days)",
         min_value=1,
         max_value=customer_links.MAX_DAYS,
         initial=customer_links.DEFAULT_DAYS,
         widget=widgets.UnfoldAdminIntegerFieldWidget,
-        help_text=f"Days until the link expires, 1 to {customer_links.MAX_DAYS}.",
+        help_text=f"1 to {customer_links.MAX_DAYS}.",
     )
 
 
 class RevokeLinksForm(forms.Form):
-    confirmed = ConfirmationField(label="Revoke all links to this customer's page.")
+    confirmed = ConfirmationField(label="I understand that all links to this customer's page stop working.")
 
 
 class WebhookForm(forms.Form):
@@ -48,7 +49,7 @@ class WebhookForm(forms.Form):
 
 
 class RemoveWebhookForm(forms.Form):
-    confirmed = ConfirmationField(label="Send no more notices to this webhook, and delete its secret.")
+    confirmed = ConfirmationField(label="I understand that the webhook gets no more notices and its secret is deleted.")
 
 
 class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
@@ -138,13 +139,13 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
     # --- Links to the customer's own page --------------------------------------------------------------------------
 
     @form_action(
-        "Link for the customer",
+        "Create link",
         *EDIT,
         form=LinkForm,
         explanation=(
-            "Anyone who has the link sees the tokens' names, states, balances and limits, their use and their ledger "
-            "entries with your references, without a login. It shows no phone number, note, reason or price. You will "
-            "see the link once."
+            "Makes a link to the customer's own page. Anyone who has it sees the tokens' names, states, balances and "
+            "limits, their use and their ledger entries with your references, without a login. It shows no phone "
+            "number, note, reason or price. You will see the link once."
         ),
     )
     def link(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:
@@ -167,7 +168,6 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
         *EDIT,
         form=RevokeLinksForm,
         explanation="All links to this customer's page that were made so far stop working immediately.",
-        variant=ActionVariant.DANGER,
     )
     def revoke_links(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
         customer_links.revoke(customer=obj)

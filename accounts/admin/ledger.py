@@ -180,8 +180,8 @@ class CreditEntryAdmin(TokenListAdmin):
                 raise
             refund = earlier
         else:
-            self.log_change(request, obj, f"Refunded by ledger entry {refund.pk}. {refund.reason}")
-        return f"Refunded; balance {refund.balance_after:,}. {refund.reason}"
+            self.log_change(request, obj, f"Refunded by ledger entry {refund.pk}. Reason: {refund.reason}")
+        return f"Refunded; balance {refund.balance_after:,}. Reason: {refund.reason}"
 
     @form_action("Check a number", "view", form=CompareNumberForm, explanation="The number is not stored.")
     def check_number(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:

@@ -120,7 +120,9 @@ class IssueForm(ApiTokenForm, OnceForm):
     )
     initial_credits = _integer(initial=0)
     price = _price(help_text=lazy(_paid, str)())
-    days = _integer(initial=lambda: settings.TOKEN_DAYS, help_text="Days until expiry; rotating restarts it.")
+    days = _integer(
+        label="Valid for (days)", initial=lambda: settings.TOKEN_DAYS, help_text="Rotating the token restarts it."
+    )
     reason = _text(help_text="Shown in the ledger, such as an order number.")
     field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")
 
@@ -165,7 +167,7 @@ class AdjustForm(TopUpForm):
     price = _price(
         help_text="Only if the correction changes what the customer has paid: negative for a negative amount."
     )
-    confirmed = ConfirmationField(label="Change the balance of this token now. The ledger entry is permanent.")
+    confirmed = ConfirmationField(label="I understand that the balance changes now and that the entry is permanent.")
 
 
 class TargetField(forms.ModelChoiceField):
@@ -223,6 +225,11 @@ class RotateForm(forms.Form):
     expires_at = forms.CharField(widget=forms.HiddenInput)
 
 
+class EndGraceForm(forms.Form):
+    reason = _text(help_text="Shown in the history.")
+    confirmed = ConfirmationField(label="I understand that the previous token stops working immediately.")
+
+
 class RevokeForm(forms.Form):
     """`targets`: the tokens that it offers to move the credits to; without one, or None, it does not ask."""
 
@@ -234,7 +241,7 @@ class RevokeForm(forms.Form):
         empty_label="Leave them on this token",
         help_text="Credits that stay can only be moved later, not spent.",
     )
-    confirmed = ConfirmationField(label="Refuse all requests with this token permanently.")
+    confirmed = ConfirmationField(label="I understand that this token stops working permanently.")
 
     def __init__(self, *args: Any, targets: QuerySet[ApiToken] | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

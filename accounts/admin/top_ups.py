@@ -49,7 +49,7 @@ def record(
         what += f", reference {entry.reference}"
     if not is_new:
         return Unchanged(f"Already recorded ({what}); nothing added.")
-    message = f"Added {what}, balance {entry.balance_after:,}. {entry.reason}"
+    message = f"Added {what}, balance {entry.balance_after:,}. Reason: {entry.reason}"
     model_admin.log_change(request, token, message)
     return message
 
@@ -122,4 +122,4 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
             reference = data["own_reference"]
             by = f"with reference {reference}" if reference else "when this page was submitted before"
             return Unchanged(f"Already recorded {by}; nothing added.")
-        return f"Added {data['amount']:,} credits to each of {added} tokens. {data['reason']}"
+        return f"Added {data['amount']:,} credits to each of {added} tokens. Reason: {data['reason']}"

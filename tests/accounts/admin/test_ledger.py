@@ -154,8 +154,8 @@ def test_refund_is_one_entry_with_operator_and_reason(staff: Staff, search: Cred
     refund = CreditEntry.objects.get(kind="refund")
     assert response["Location"] == entry_page(search, "change")
     assert (refund.amount, refund.actor, refund.reason, refund.refunds_id) == (1, "support", "wrong name", search.pk)
-    assert history() == [("support", f"Refunded by ledger entry {refund.pk}. wrong name")]
-    assert "Refunded; balance 30. wrong name" in client.get(entry_page(search, "change")).text
+    assert history() == [("support", f"Refunded by ledger entry {refund.pk}. Reason: wrong name")]
+    assert "Refunded; balance 30. Reason: wrong name" in client.get(entry_page(search, "change")).text
     assert (balance(search.token), audit.audit()) == (30, [])
 
 

@@ -139,7 +139,7 @@ def test_resubmitted_bulk_page_tops_up_each_token_once(admin_client: Client, tok
     assert not CreditEntry.objects.filter(kind="top-up").exists()
     data, answer = send(admin_client, token, other, revoked)
     assert answer["Location"] == LIST
-    assert "Added 5 credits to each of 2 tokens. thanks" in admin_client.get(LIST).text
+    assert "Added 5 credits to each of 2 tokens. Reason: thanks" in admin_client.get(LIST).text
     admin_client.post(BULK, data)
     assert "Already recorded when this page was submitted before; nothing added." in admin_client.get(LIST).text
     assert [amounts(one, "top-up") for one in (token, other, apart, revoked)] == [[5], [5], [], []]
