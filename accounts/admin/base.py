@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from itertools import takewhile
 from typing import Any, cast
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.admin.views.main import ORDER_VAR
 from django.contrib.auth.models import User
@@ -81,6 +82,14 @@ def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[Cred
     """credits.require_allowance, for an operator whose credits are limited."""
     if amount > 0 and not request.user.has_perm("accounts.give_any_credits"):
         credits.require_allowance(user=cast(User, request.user), amount=amount, repeated=repeated)
+
+
+def allowance(request: HttpRequest) -> str:
+    """How many credits an operator may give whose credits are limited; empty for others."""
+    if request.user.has_perm("accounts.give_any_credits"):
+        return ""
+    left, limit = credits.allowance_left(cast(User, request.user)), settings.SUPPORT_CREDITS_PER_DAY
+    return f"You can give {left:,} more credits now: your limit is {limit:,} in 24 hours."
 
 
 class TokenRefusingAdmin(LargeTableAdmin):

@@ -27,6 +27,7 @@ from accounts import (
 from accounts.admin import base, token_list
 from accounts.admin.charts import requests_chart
 from accounts.admin.customer_actions import CustomerActionsAdmin
+from accounts.admin.ledger import described
 from accounts.customer_figures import CustomerFigures
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
@@ -201,7 +202,7 @@ class CustomerAdmin(CustomerActionsAdmin):
             ],
             "more": len(owned) > len(shown),
             "chart": requests_chart(days, label="%b %d", by="day"),
-            **(_ledger_figures(owned, days, now) if request.user.has_perm("accounts.view_creditentry") else {}),
+            **_ledger_figures(request, owned, days, now),
         }
 
     def get_deleted_objects(self, objs: Iterable[Customer], request: HttpRequest) -> Any:
@@ -228,15 +229,20 @@ def _runs_out(figures: CustomerFigures, now: datetime) -> str:
     return token_list.end_of_credits(figures.runs_out, now) if figures.usable else "-"
 
 
-def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]], now: datetime) -> dict[str, Any]:
-    """The newest entries, and sales and revenue. `days`: requests in the days of periods.MONTH, by outcome."""
+def _ledger_figures(
+    request: HttpRequest, owned: list[ApiToken], days: Mapping[date, Mapping[str, int]], now: datetime
+) -> dict[str, Any]:
+    """The newest entries, and sales and revenue, for those who may see the ledger. `days`: requests in the days of
+    periods.MONTH, by outcome."""
+    if not request.user.has_perm("accounts.view_creditentry"):
+        return {}
     ids = [token.pk for token in owned]
     since = periods.MONTH.since(now)
     sold = sales.sales(since, ids)
     lost = unknown_charges.count(since, ids).get(UnknownCharge.Outcome.REFUNDED, 0)
     charged = request_statistics.total(days, request_statistics.CHARGED)
     return {
-        "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
+        "entries": described(request, newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES)),
         "sold": sold,
         "revenue": sold.revenue(sales.net_spent(charged, refunded=sold.refunded, lost=lost)),
         "currency": settings.CURRENCY,

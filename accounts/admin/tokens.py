@@ -23,9 +23,10 @@ from unfold.enums import ActionVariant
 
 from accounts import credits, customers, request_statistics, tokens
 from accounts.admin import base, token_list
-from accounts.admin.base import require_allowance
+from accounts.admin.base import allowance, require_allowance
 from accounts.admin.charts import requests_chart
 from accounts.admin.customer_field import CustomerField
+from accounts.admin.ledger import described
 from accounts.admin.token_forms import (
     GRACES,
     AdjustForm,
@@ -154,7 +155,7 @@ class ApiTokenAdmin(TopUpAdmin):
             "rate_limit": tokens.rate_limit(token),
             "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
             "requests_url": requests.url(token) if request.user.has_perm(requests.permission) else "",
-            "entries": token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES],
+            "entries": described(request, token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES]),
         }
 
     # --- Issue, top up, adjust, move credits, rotate, revoke -----------------------------------------------------
@@ -212,6 +213,8 @@ class ApiTokenAdmin(TopUpAdmin):
         context: dict[str, Any] = {"state": token_list.state_label(obj)}
         targets = token_list.targets(obj)
         match url_path:
+            case "top-up":
+                context["explanation"] = allowance(request)
             case "rotate":
                 context["initial"] = {"expires_at": obj.expires_at.isoformat()}
                 if obj.state == "in grace":
