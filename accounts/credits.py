@@ -291,6 +291,12 @@ def allowance_left(user: AbstractBaseUser) -> int:
     return max(0, settings.SUPPORT_CREDITS_PER_DAY - given_amount)
 
 
+def charge_rule() -> str:
+    """When a search costs a credit, in a sentence."""
+    empty = "also one without a match" if settings.CHARGE_EMPTY else "unless there is no match"
+    return f"An answered search costs one credit, {empty}."
+
+
 def _clean_reason(text: str) -> str:
     text = text.strip()
     if not 1 <= len(text) <= 200:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
@@ -12,7 +12,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.functional import cached_property
+from django.utils.functional import SimpleLazyObject, cached_property
+from django.utils.text import format_lazy
 from unfold.admin import TabularInline
 
 from accounts import (
@@ -147,14 +148,18 @@ class CustomerAdmin(CustomerActionsAdmin):
     list_filter = (UseFilter,)
     lookups_allowed = ("use",)
     search_fields = ("name",)
-    search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
+    search_help_text = "Name, contact, #id or token"
     ordering = ("-pk",)
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "-", "contacts")
     token_count = column(lambda customer: f"{customer.figures.token_count:,}", "tokens", "token_count")
-    balance = column(lambda customer: f"{customer.figures.balance:,}", "balance", "balance")
+    balance = column(lambda customer: f"{customer.figures.balance:,}", "balance (credits)", "balance")
     searches = column(lambda customer: f"{customer.figures.searches:,}", "searches (30 days)", "searches")
-    revenue = column(lambda customer: _or_dash(customer.figures.revenue, ",.2f"), "revenue (30 days)", "revenue")
+    revenue = column(
+        lambda customer: _or_dash(customer.figures.revenue, ",.2f"),
+        cast(str, format_lazy("revenue ({}, 30 days)", SimpleLazyObject(lambda: settings.CURRENCY))),
+        "revenue",
+    )
     last_use = column(
         lambda customer: _or_dash(customer.figures.last_charge, "%Y-%m-%d"), "last charged", "last_charge"
     )
@@ -179,6 +184,12 @@ class CustomerAdmin(CustomerActionsAdmin):
                 return queryset.none(), False
             condition |= Q(pk__in=owners.values("customer"))
         return queryset.filter(condition), False
+
+    def get_inline_formsets(self, *args: Any, **kwargs: Any) -> list[Any]:
+        found: list[Any] = super().get_inline_formsets(*args, **kwargs)
+        for each in found:  # Django says "another" of the first one too
+            each.inline_formset_data = each.inline_formset_data().replace("Add another Contact", "Add a contact")
+        return found
 
     def page_context(self, request: HttpRequest, obj: Customer) -> dict[str, Any]:
         now = timezone.now()

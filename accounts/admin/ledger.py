@@ -155,8 +155,7 @@ class CreditEntryAdmin(TokenListAdmin):
         return [path("export/", export, name="accounts_creditentry_export"), *super().get_urls()]
 
     def page_context(self, request: HttpRequest, obj: CreditEntry) -> dict[str, Any]:
-        empty = "also one without a match" if settings.CHARGE_EMPTY else "unless there is no match"
-        rule = f"An answered search costs one credit, {empty}." if _is_search(obj) else ""
+        rule = credits.charge_rule() if _is_search(obj) else ""
         return {"title": str(obj), "subtitle": None, "charge_rule": rule}
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
@@ -192,11 +191,10 @@ class CreditEntryAdmin(TokenListAdmin):
         if url_path != "refund":
             return {}
         balance = obj.token.credits - obj.amount
-        return {"explanation": f"Adds {-obj.amount} credit to {obj.token}, whose balance is then {balance:,}."}
+        effect = f"Adds {-obj.amount} credit to {obj.token}, whose balance is then {balance:,}."
+        return {"explanation": f"{effect} A refund cannot be undone."}
 
-    @form_action(
-        "Refund this search", "view", REFUND, form=RefundForm, explanation="A refund is permanent: it cannot be undone."
-    )
+    @form_action("Refund this search", "view", REFUND, form=RefundForm)
     def refund(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:
         actor, reason = request.user.get_username(), data["reason"]
         try:

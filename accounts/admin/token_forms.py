@@ -80,7 +80,7 @@ class ApiTokenForm(forms.ModelForm):
             "name": "Name of the app or site. The customer sees it.",
             "note": "Shown to operators only.",
             "rate_limit": lazy(_rate_limits, str)(),
-            "contact": "Gets an e-mail when the balance is low, instead of the customer's contacts.",
+            "contact": "E-mail address that gets a notice when the balance is low, instead of the customer's contacts.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -165,7 +165,9 @@ class BulkTopUpForm(TopUpForm):
 class AdjustForm(TopUpForm):
     amount = _integer(help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.")
     price = _price(
-        help_text="Only if the correction changes what the customer has paid: negative for a negative amount."
+        help_text=lazy(
+            lambda: f"In {settings.CURRENCY}, only if it changes what the customer has paid: negative for less.", str
+        )()
     )
     confirmed = ConfirmationField(label="I understand that the balance changes now and that the entry is permanent.")
 

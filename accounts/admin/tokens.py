@@ -75,7 +75,7 @@ class ApiTokenAdmin(TopUpAdmin):
     list_filter = (token_list.StateFilter, token_list.ModeFilter, token_list.RunsOutFilter)
     lookups_allowed = ("state", "mode", "runs_out", "customer__id__exact")
     search_fields = ("name", "note", "contact")
-    search_help_text = "Name, note, contact, #id or the token's last 4 characters"
+    search_help_text = "Name, note, contact, #id or last 4 characters"
     ordering = ("-pk",)
     add_label = "Issue an API token"
     actions_detail = ("top_up", "edit", "adjust", "move_credits", "rotate", "end_grace", "revoke")
@@ -95,7 +95,9 @@ class ApiTokenAdmin(TopUpAdmin):
         "name",
         "name",
     )
-    balance = column(lambda token: _test_badge() if token.is_test else f"{token.credits:,}", "balance", "credits")
+    balance = column(
+        lambda token: _test_badge() if token.is_test else f"{token.credits:,}", "balance (credits)", "credits"
+    )
     last_charged = column(
         lambda token: f"{token.last_charged_at:%Y-%m-%d %H:%M}" if token.last_charged_at else "-",
         "last charged (UTC)",
@@ -220,7 +222,7 @@ class ApiTokenAdmin(TopUpAdmin):
                 if obj.state == "in grace":
                     context["explanation"] = "The grace period of the previous token ends."
             case "end-grace" if obj.state == "in grace":
-                context["explanation"] = f"It would work until {obj.previous_until:%Y-%m-%d %H:%M} UTC."
+                context["explanation"] = f"The previous one would work until {obj.previous_until:%Y-%m-%d %H:%M} UTC."
             case "move-credits":
                 # Of a usable token an operator moves some credits; of a revoked one nobody can spend the rest.
                 initial = {"amount": obj.credits} if obj.revoked_at else {}

@@ -106,6 +106,17 @@ def test_rotated_token_is_active_and_the_previous_one_too(client: Client, custom
     assert "The previous token works until" in text
 
 
+@pytest.mark.parametrize(
+    ("charged", "rule"), [(True, "also one without a match."), (False, "unless there is no match.")]
+)
+def test_page_says_when_a_search_costs_a_credit(
+    client: Client, customer: Customer, settings: Any, charged: bool, rule: str
+) -> None:
+    settings.CHARGE_EMPTY = charged
+    awaited.charge(token=token_of(customer), request_id="r1", number=NUMBER, answer={})
+    assert f"An answered search costs one credit, {rule}" in client.get(url_of(customer)).text
+
+
 def test_refunded_charge_says_so(client: Client, customer: Customer) -> None:
     token = token_of(customer)
     for request_id in ("kept", "returned"):
