@@ -103,7 +103,8 @@ def view(request: HttpRequest) -> HttpResponse:
         context |= {"rows": _sorted(rows, order)[:MAX_SHOWN], "more": max(0, len(rows) - MAX_SHOWN)}
         context |= {"total": _total(rows, has_cost=has_cost), "calls_without_price": calls_without_price}
         context["unattributed"] = unattributed
-        context["costs_are_unknown"] = unattributed and all(row.cost is None for row in rows[:-1])
+        customers = rows[:-1]
+        context["costs_are_unknown"] = bool(customers and unattributed) and all(row.cost is None for row in customers)
         context["credits_without_price"] = sum(row.spent for row in rows if row.revenue is None)
     return TemplateResponse(request, "admin/revenue.html", {**admin.site.each_context(request), **context})
 

@@ -102,6 +102,15 @@ def test_costs_are_unknown_if_calls_have_no_token(admin_client: Client, february
     assert figures(text)["Cost of sources"] == "4.20 EUR"
 
 
+def test_calls_without_a_token_alone_are_said_to_be_so(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A_PRICE = {"*": Decimal("0.008")}
+    configure(settings, "RemoteKnows")
+    calls(None, 25)
+    text = admin_client.get(URL).text
+    assert f"0.20 {settings.CURRENCY} of the cost is in no customer" in words(text)
+    assert "of each customer are unknown" not in text
+
+
 def test_every_column_sorts_with_unknown_figures_last(admin_client: Client, february: dict[str, Customer]) -> None:
     shop, formula, cafe, none, calls = (
         "Shop",
