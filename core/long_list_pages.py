@@ -4,6 +4,7 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 from django import forms
+from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
@@ -48,14 +49,23 @@ class LongChangeList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         rows = self.root_queryset.select_related(*self.model_admin.list_select_related)
         self.page = self.form.page(rows, self.before)
-        for row in self.page.rows:
-            row.tzinfo = self.form.tzinfo
+        self._show_zone()
         self.model_admin.complete(request, self.page.rows)
         self.result_list: Any = self.page.rows
         self.paginator = KeysetPaginator(self.page.rows, self.list_per_page)
         self.result_count = self.full_result_count = len(self.page.rows)
         self.show_full_result_count = self.show_admin_actions = False
         self.can_show_all = self.multi_page = False
+
+    def _show_zone(self) -> None:
+        """The column `when` has times in the form's zone, which its heading names."""
+
+        @admin.display(description=f"time ({self.form.zone_name})")
+        def when(row: Any) -> str:
+            return f"{row.created_at.astimezone(self.form.tzinfo):%Y-%m-%d %H:%M:%S}"
+
+        self.list_display = [when if name == "when" else name for name in self.list_display]
+        self.list_display_links = [when]
 
     def notes(self) -> list[str]:
         return [each.warning for each in self.form.filters if each.warning]
@@ -148,7 +158,8 @@ def local_time(at: datetime, zone: tzinfo) -> str:
 
 
 class LongListAdmin(ReadOnlyAdmin, LargeTableAdmin):
-    """The console's page of a long list. A user who may not view it gets 403, whatever the form has."""
+    """The console's page of a long list, whose column `when` links each row. A user who may not view it gets 403,
+    whatever the form has."""
 
     list_form: type[ListForm]
     list_select_related: tuple[str, ...] = ()

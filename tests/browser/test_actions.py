@@ -122,7 +122,7 @@ def test_credits_move_and_the_rest_when_the_token_is_revoked(
     open_action(page, old, "Revoke")
     page.get_by_label("Reason").fill("thrown away")
     page.get_by_label("Move its credits to").select_option(value=str(new.id))
-    page.get_by_label("Refuse all requests").check()
+    page.get_by_label("I understand").check()
     screenshots(page, "revoke-and-move")
     assert_not_cut(page)
     assert_accessible(page)
