@@ -30,6 +30,12 @@ BY_DIGITS = Cast("number", TextField())
 _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
 
 
+def number_pages(request: HttpRequest) -> dict[str, Any]:
+    """Context of buttons for NUMBER_PAGES: title and URL name of those that the user may open, and `since`."""
+    pages = [(title, name) for title, (permission, name) in NUMBER_PAGES.items() if request.user.has_perm(permission)]
+    return {"number_pages": pages, "since": EVER}
+
+
 def number_prefix(text: str) -> str | None:
     """The digits with which the numbers begin that `text` searches for; None if it is other text."""
     try:
@@ -144,11 +150,8 @@ class NumberAdmin(LargeTableAdmin):
         return () if obj is None else ("phone", *self.key)
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        pages = [
-            (title, name) for title, (permission, name) in NUMBER_PAGES.items() if request.user.has_perm(permission)
-        ]
-        is_whole = not getattr(obj, "is_prefix", False)
-        return {"subtitle": self.phone(obj), "number_pages": pages if is_whole else [], "since": EVER}
+        pages = {} if getattr(obj, "is_prefix", False) else number_pages(request)
+        return {"subtitle": self.phone(obj), **pages}
 
     def message_user(self, request: HttpRequest, message: str, *args: Any, **kwargs: Any) -> None:
         """Django's messages, with numbers as lists show them. (The History has the digits, which an erasure finds.)"""
