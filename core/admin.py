@@ -318,7 +318,7 @@ class IndexedChangeList(DescendingFirstChangeList):
         """Tells the header that all rows are listed, unless the URL selects some, and the footer their order."""
         super().get_results(request)
         self.is_newest_first = self.queryset.query.order_by[0] == "-pk" and ORDER_VAR not in self.params
-        if not self.params:
+        if self.params.keys() <= {ORDER_VAR}:
             self.full_result_count = self.result_count
 
     @property
