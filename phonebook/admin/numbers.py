@@ -34,7 +34,7 @@ class PrefixField(PhoneNumberField):
 
 class RuleForm(PhoneNumberForm):
     number = PrefixField(
-        help_text="A number with country code, e.g. +49 30 23125042, or the beginning of numbers, e.g. +49 30."
+        help_text="With country code, e.g. +49 30 23125042; with Prefix the beginning of numbers, e.g. +49 30."
     )
     one_of = ("spam", "name")
 
@@ -43,6 +43,7 @@ class RuleForm(PhoneNumberForm):
         if "spam" in self.fields:  # not for users who may only view
             field = self.fields["spam"]
             field.help_text = ""
+            self.fields["is_prefix"].help_text = "The rule is for every number that begins with these digits."
             field.widget.choices = [("unknown", "Use the sources"), ("true", "Spam"), ("false", "Not spam")]
 
     def clean(self) -> dict[str, Any]:
@@ -127,9 +128,18 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
     search_help_text = "Number prefix, e.g. 4930, or part of a name"
     searches_names = True
     list_display = ("phone", "name", "location", "address_book", "updated")
-    warning = f"{ImportedAdmin.warning} Address books do not change what is saved here, but restore what is deleted."
-    fieldsets = ((None, {"fields": ("number", "name", "location"), "description": warning}),)
+    warning = (
+        f"{ImportedAdmin.warning} Address books no longer change a contact that you save here, but add one again that "
+        "you delete."
+    )
     address_book = column(lambda contact: contact.book or "-", "address book")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        fields = ["phone", "name", "location", "address_book", "updated"] if obj else ["number", "name", "location"]
+        return [(None, {"fields": fields, "description": self.warning})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        return (*super().get_readonly_fields(request, obj), *(("address_book", "updated") if obj else ()))
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         """As NumberAdmin's, but names are searched once, for a page of them: there is no index for a part of one."""
@@ -211,6 +221,7 @@ class ComplaintDayAdmin(ImportedAdmin):
     form = ComplaintDayForm
     kind = ImportBatch.Kind.COMPLAINTS
     key = ("number", "source", "day", "subject")
+    counted = "complaint counts"
     list_display = ("phone", "source", "date", "total", "robocalls", "subject")
     date = column(lambda row: f"{row.day:%Y-%m-%d}", "day", "day")
 

@@ -15,6 +15,7 @@ from phonebook import cache_versions
 from phonebook.models import CacheVersion, ComplaintDay, ComplaintSubject, Contact, NumberRule
 from tests.console.dashboard_rows import timing_out
 from tests.console.role_table import logged_in
+from tests.console_pages import words
 from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, MODELS, NUMBER, RULES, row_page, searched
 from tests.phonebook.rows import cache_version_of, rule_of
 
@@ -223,6 +224,8 @@ def test_pages_of_a_number_show_it_in_groups(admin_client: Client, url: str) -> 
     fields = {**days, "name": "x", "location": "", "spam": "true", "note": "", "source": "desk"}
     messages = admin_client.post(f"{url}{row.pk}/change/", fields, follow=True).context["messages"]
     assert ["+49 30 23125042" in str(message) for message in messages] == [True]
+    page = words(admin_client.get(f"{url}{row.pk}/change/").text)
+    assert ("Address book -" in page and "Updated (UTC)" in page) == (url == CONTACTS)
     auditor = logged_in("auditor").get(f"{url}{row.pk}/change/").text
     assert ("Requests for this number" in auditor, "Test this number" in auditor) == (True, False)
 
