@@ -32,6 +32,7 @@ from monitoring import charges
 from monitoring.models import RequestLogEntry
 from monitoring.source_statistics import REASONS, advice, is_failure, outcome_text
 from monitoring.templatetags.figures import milliseconds
+from phonebook.admin.base import NUMBER_PAGES
 
 ANY = "any"
 SLOT_NAMES = {"source_a": "Source A", "source_b": "Source B"}
@@ -197,8 +198,10 @@ def _can_refund(request: HttpRequest) -> bool:
     return request.user.has_perms(["accounts.view_creditentry", REFUND])
 
 
-RELATED_PAGES[ApiToken] = RelatedPage("monitoring.view_requestlogentry", _requests_of)
-RELATED_PAGES[CreditEntry] = RelatedPage("monitoring.view_requestlogentry", _request_of, _details_of)
+_PERMISSION = "monitoring.view_requestlogentry"
+NUMBER_PAGES["Requests for this number"] = (_PERMISSION, "admin:monitoring_requestlogentry_changelist")
+RELATED_PAGES[ApiToken] = RelatedPage(_PERMISSION, _requests_of)
+RELATED_PAGES[CreditEntry] = RelatedPage(_PERMISSION, _request_of, _details_of)
 
 
 _KEY_TEXTS = {True: "yes", False: "no", None: "not recorded"}

@@ -1,5 +1,6 @@
 """The Imports page: which there were, what each did, and undoing one. `uploads` imports a file."""
 
+import re
 from typing import Any
 
 from django.contrib import admin
@@ -11,7 +12,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from core import numbers
-from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, column, form_action, require
+from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, require
 from phonebook.admin.uploads import UploadAdmin, can_import, fault_text
 from phonebook.imports import undo
 from phonebook.imports.staging import LockNotAvailable
@@ -27,11 +28,21 @@ STATE_LABELS = {
     "Running": "info",
     "Being undone": "info",
 }
+_IMPORT = re.compile("Import ([0-9]+)")
 _COUNTS = ("added", "changed", "removed", "unchanged", "repeated")
 
 
 def _command(batch: ImportBatch) -> str:
     return f"Run this command instead: ./run manage undo_import {batch.pk}"
+
+
+def _linked(problem: str) -> str:
+    """With a link to the import that it names, and its file."""
+    named = _IMPORT.match(problem)
+    if named is None or (later := ImportBatch.objects.filter(pk=named[1]).first()) is None:
+        return problem
+    text = f"{later.file_name} (import {later.pk})" if later.file_name else str(later)
+    return format_html("{}{}", change_link("phonebook_importbatch", later.pk, text), problem[named.end() :])
 
 
 def _time(value: Any) -> str:
@@ -53,7 +64,7 @@ def _lines(texts: list[str]) -> str:
 
 def _undone(batch: ImportBatch) -> str:
     if batch.undo is None or batch.undone_at is None:
-        return undo.problem(batch) or "Not undone."
+        return _linked(undo.problem(batch)) or "Not undone."
     return f"{_time(batch.undone_at)} UTC, by {batch.undone_by}: rows {undo.UndoResult(**batch.undo)}."
 
 
@@ -69,7 +80,7 @@ class StateFilter(ConditionFilter):
 
 @admin.register(ImportBatch)
 class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
-    list_display = ("when", "user", "kind", "file", "state_label", "rows")
+    list_display = ("__str__", "when", "user", "kind", "file", "state_label", "rows")
     list_filter = (KindFilter, StateFilter)
     lookups_allowed = ("kind", "state")
     ordering = ("-pk",)
@@ -126,7 +137,8 @@ class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         if self._is_large(obj):
             return {"explanation": f"It has more than {MAX_ROWS:,} rows. {_command(obj)}"}
         try:
-            return {"explanation": f"Rows: {undo.preview(batch_id=obj.pk)}."}
+            what = f"{obj.get_kind_display()} of {_time(obj.created_at)} UTC{obj.file_name and f', {obj.file_name}'}"
+            return {"explanation": f"{what}: rows {undo.preview(batch_id=obj.pk)}."}
         except undo.CannotUndo as error:
             return {"explanation": str(error)}
         except OperationalError:
