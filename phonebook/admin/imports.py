@@ -1,6 +1,5 @@
 """The Imports page: which there were, what each did, and undoing one. `uploads` imports a file."""
 
-import re
 from typing import Any
 
 from django.contrib import admin
@@ -28,7 +27,6 @@ STATE_LABELS = {
     "Running": "info",
     "Being undone": "info",
 }
-_IMPORT = re.compile("Import ([0-9]+)")
 _COUNTS = ("added", "changed", "removed", "unchanged", "repeated")
 
 
@@ -36,13 +34,14 @@ def _command(batch: ImportBatch) -> str:
     return f"Run this command instead: ./run manage undo_import {batch.pk}"
 
 
-def _linked(problem: str) -> str:
-    """With a link to the import that it names, and its file."""
-    named = _IMPORT.match(problem)
-    if named is None or (later := ImportBatch.objects.filter(pk=named[1]).first()) is None:
-        return problem
+def _problem(batch: ImportBatch) -> str:
+    """Why the import cannot be undone, with a link to the later import that it names, and its file."""
+    why = undo.problem(batch)
+    later = undo.blocking_import(batch) if why and batch.can_undo else None
+    if later is None:
+        return why
     text = f"{later.file_name} (import {later.pk})" if later.file_name else str(later)
-    return format_html("{}{}", change_link("phonebook_importbatch", later.pk, text), problem[named.end() :])
+    return format_html("{}{}", change_link("phonebook_importbatch", later.pk, text), why.removeprefix(str(later)))
 
 
 def _time(value: Any) -> str:
@@ -64,7 +63,7 @@ def _lines(texts: list[str]) -> str:
 
 def _undone(batch: ImportBatch) -> str:
     if batch.undo is None or batch.undone_at is None:
-        return _linked(undo.problem(batch)) or "Not undone."
+        return _problem(batch) or "Not undone."
     return f"{_time(batch.undone_at)} UTC, by {batch.undone_by}: rows {undo.UndoResult(**batch.undo)}."
 
 
