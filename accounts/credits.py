@@ -58,7 +58,7 @@ class Transfer(NamedTuple):
     def messages(self) -> tuple[str, str]:
         """For the History of the token that had the credits, and of the one that has them."""
         what = f"{self.given.amount:,} credits"
-        entries = f"ledger entries {self.taken.pk} and {self.given.pk}. {self.taken.reason}"
+        entries = f"ledger entries {self.taken.pk} and {self.given.pk}. Reason: {self.taken.reason}"
         source, target = self.given.other_token, self.taken.other_token
         return f"Moved {what} to {target}, {entries}", f"Received {what} from {source}, {entries}"
 
@@ -273,17 +273,28 @@ def require_allowance(*, user: AbstractBaseUser, amount: int, repeated: QuerySet
     the user, would otherwise wait for this one, and this one for the token.
     """
     get_user_model()._default_manager.select_for_update(no_key=True).get(pk=user.pk)
+    left = allowance_left(user)
+    if amount > left and not (repeated is not None and repeated.exists()):
+        limit = settings.SUPPORT_CREDITS_PER_DAY
+        raise AllowanceExceeded(
+            f"Only {left:,} of your {limit:,} credits in 24 hours are left: enter a smaller amount, or ask an operator."
+        )
+
+
+def allowance_left(user: AbstractBaseUser) -> int:
+    """How many credits of SUPPORT_CREDITS_PER_DAY `user` may give now."""
     since = timezone.now() - timedelta(days=1)
     booked = CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH)  # by this condition they have an index
     given = booked.exclude(kind=CreditEntry.Kind.TRANSFER)
     entries = given.filter(created_at__gte=since, actor=user.get_username()[:150], amount__gt=0)
-    limit = settings.SUPPORT_CREDITS_PER_DAY
-    left = limit - entries.aggregate(total=Sum("amount", default=0))["total"]
-    if amount > left and not (repeated is not None and repeated.exists()):
-        raise AllowanceExceeded(
-            f"You may give {limit:,} credits in 24 hours, and {max(left, 0):,} of them are left. "
-            "Enter a smaller amount, or ask an operator."
-        )
+    given_amount: int = entries.aggregate(total=Sum("amount", default=0))["total"]
+    return max(0, settings.SUPPORT_CREDITS_PER_DAY - given_amount)
+
+
+def charge_rule() -> str:
+    """When a search costs a credit, in a sentence."""
+    empty = "also one without a match" if settings.CHARGE_EMPTY else "unless there is no match"
+    return f"An answered search costs one credit, {empty}."
 
 
 def _clean_reason(text: str) -> str:

@@ -22,7 +22,7 @@ from rest_framework.exceptions import NotFound, ParseError
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from accounts import customer_links, request_statistics, tokens
+from accounts import credits, customer_links, request_statistics, tokens
 from accounts.admin import ledger_export
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.models import ApiToken, CreditEntry, Customer
@@ -223,6 +223,7 @@ def _overview(customer: Customer) -> dict[str, Any]:
         "chart_height": CHART_HEIGHT,
         "chart_width": request_statistics.DAYS * BAR_STEP,
         "number": EXAMPLE_NUMBER,
+        "charge_rule": credits.charge_rule(),
     }
 
 

@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 
 from accounts.models import ApiToken, SearchHour, TokenDay
 from core import metrics, write_buffer
-from core.periods import day_of, hour_of
+from core.periods import END, day_of, hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
 
@@ -87,9 +87,11 @@ def prune() -> int:
 # --- Reports -----------------------------------------------------------------------------------------------------
 
 
-def by_hour(since: datetime) -> dict[datetime, dict[str, int]]:
-    """Hour → outcome → number of requests, for the hours from `since` on that have any. One statement."""
-    return _by_period(SearchHour.objects.filter(hour__gte=since).values_list("hour", "outcome", "count"))
+def by_hour(since: datetime, until: datetime = END) -> dict[datetime, dict[str, int]]:
+    """Hour → outcome → number of requests, for the hours from `since` on, and before `until`, that have any. One
+    statement."""
+    hours = SearchHour.objects.filter(hour__gte=since, hour__lt=until)
+    return _by_period(hours.values_list("hour", "outcome", "count"))
 
 
 def by_day(token_ids: Collection[int], now: datetime) -> dict[date, dict[str, int]]:

@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import Q, QuerySet, Sum
 
 from accounts.models import ApiToken, CreditEntry
+from core.periods import END
 
 _CENT = Decimal("0.01")
 #: Of an average price. Revenue is calculated with the rounded average, so that it can be checked by hand.
@@ -55,9 +56,12 @@ def revenue(credits: int, average: Decimal | None) -> Decimal | None:
     return None if average is None else (credits * average).quantize(_CENT)
 
 
-def sales(since: datetime, token_ids: Collection[int] | None = None) -> Sales:
-    """The sales from `since` on, of all tokens or of these. One statement, which reads no searches."""
-    entries = booked() if token_ids is None else booked().filter(token__in=token_ids)
+def sales(since: datetime, token_ids: Collection[int] | None = None, *, until: datetime = END) -> Sales:
+    """The sales from `since` on, of all tokens or of these, as they were known at `until`. One statement, which reads
+    no searches."""
+    entries = booked().filter(created_at__lt=until)
+    if token_ids is not None:
+        entries = entries.filter(token__in=token_ids)
     in_period = Q(created_at__gte=since)
     sums = entries.aggregate(
         total=Sum("price"),
@@ -77,9 +81,11 @@ def booked() -> QuerySet[CreditEntry]:
     return CreditEntry.objects.exclude(kind=CreditEntry.Kind.SEARCH)
 
 
-def ledger_sums(since: datetime) -> dict[str, int]:
-    """The credits of the ledger's entries from `since` on, without searches, by kind. One statement."""
-    return dict(booked().filter(created_at__gte=since).values_list("kind").annotate(Sum("amount")).order_by())
+def ledger_sums(since: datetime, until: datetime = END) -> dict[str, int]:
+    """The credits of the ledger's entries from `since` on, and before `until`, without searches, by kind. One
+    statement."""
+    entries = booked().filter(created_at__gte=since, created_at__lt=until)
+    return dict(entries.values_list("kind").annotate(Sum("amount")).order_by())
 
 
 def outstanding(now: datetime) -> tuple[int, int]:

@@ -250,6 +250,12 @@ def rotate(*, token: ApiToken, grace: timedelta = timedelta(0)) -> Issued:
     return Issued(row, api_key)
 
 
+def end_grace(*, token: ApiToken) -> bool:
+    """End the validity of the previous JWT of a rotated token at once. False when it was not valid any more."""
+    in_grace = ApiToken.objects.filter(pk=token.pk, revoked_at=None, previous_until__gt=timezone.now())
+    return bool(in_grace.update(previous_jti=None, previous_until=None))
+
+
 def revoke(*, token: ApiToken, reason: str = "") -> bool:
     """End the validity of the token and of its rotated predecessor at once. False when it was revoked before."""
     return bool(

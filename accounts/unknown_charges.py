@@ -25,6 +25,7 @@ from accounts.models import UnknownCharge
 from core import db
 from core.background import BackgroundWriter
 from core.database_errors import describe
+from core.periods import END
 from core.retention import delete_in_batches, oldest_kept
 
 log = logging.getLogger(__name__)
@@ -122,12 +123,15 @@ class ChargeSettler(BackgroundWriter):
 settler = ChargeSettler()
 
 
-def count(since: datetime | None = None, token_ids: Collection[int] | None = None) -> dict[str, int]:
-    """How many there are by outcome (UnknownCharge.Outcome). `since`: without those settled before, so that the
-    refunded ones are of the period of their refunds. `token_ids`: of these tokens only."""
+def count(
+    since: datetime | None = None, token_ids: Collection[int] | None = None, *, until: datetime = END
+) -> dict[str, int]:
+    """How many there are by outcome (UnknownCharge.Outcome). `since`, `until`: without those settled before or after,
+    so that the refunded ones are of the period of their refunds. `token_ids`: of these tokens only."""
     charges = UnknownCharge.objects.all()
     if since is not None:
-        charges = charges.filter(Q(settled_at__gte=since) | Q(outcome=UnknownCharge.Outcome.UNKNOWN))
+        settled = Q(settled_at__gte=since, settled_at__lt=until)
+        charges = charges.filter(settled | Q(outcome=UnknownCharge.Outcome.UNKNOWN))
     if token_ids is not None:
         charges = charges.filter(token__in=token_ids)
     return dict(charges.values_list("outcome").annotate(Count("pk")).order_by())

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from accounts import request_statistics, sales, unknown_charges
 from accounts.admin.charts import requests_chart
-from accounts.models import CreditEntry, UnknownCharge
+from accounts.models import ApiToken, CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from accounts.sales import Sales
 from console import status_page
@@ -41,43 +41,52 @@ MAX_ALERTS = 10
 def context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Unfold's DASHBOARD_CALLBACK: `context` and the blocks that this operator may view."""
     now, period = timezone.now(), periods.from_query(request.GET)
-    since = period.since(now)
+    since, until = period.since(now), period.until(now)
     can_view_sources, can_view_ledger, can_view_tokens = map(
         request.user.has_perm, ("monitoring.view_source", "accounts.view_creditentry", VIEW_TOKENS)
     )
     blocks: dict[str, Any] = {}
     if can_view_sources or can_view_ledger:
-        hours = request_statistics.by_hour(since)
+        hours = request_statistics.by_hour(since, until)
         total = sum(map(Counter, hours.values()), Counter[str]())
     if can_view_sources:
         states = source_report.states(now)
         blocks["live"] = status_page.context(now, states)
         blocks["searches"] = _searches(total)
         blocks["chart"] = _chart(hours, period, now)
-        blocks["report"] = source_report.report(since, states=states)
+        blocks["report"] = source_report.report(since, until, states)
     if can_view_ledger:
-        blocks["credits"] = figures = _credits(total, since)
+        blocks["credits"] = figures = _credits(total, since, until)
         cost = blocks["report"].cost if can_view_sources else None
         spent = sales.net_spent(figures["spent"], refunded=figures["refunded"], lost=figures["lost"])
-        blocks["money"] = {**_money(sales.sales(since), spent, cost), "last_month": CalendarMonth.of(now).previous}
+        blocks["money"] = {
+            **_money(sales.sales(since, until=until), spent, cost),
+            "last_month": CalendarMonth.of(now).previous,
+        }
     if can_view_tokens:
         blocks["tokens"] = {"outstanding": _outstanding(now)}
     if request.user.has_perm("monitoring.view_incident"):
         blocks["alerts"] = _alerts(request)
     if blocks:
-        blocks["health"] = _health(checks.for_dashboard(request))
-    return {**context, "now": now, "periods": periods.ALL, "period": period, "since": since, **blocks}
+        reported = blocks["alerts"]["reported"] if "alerts" in blocks else ()
+        blocks["health"] = _health(checks.for_dashboard(request, reported))
+    shown = {"now": now, "periods": periods.ALL, "period": period, "described": period.described(now)}
+    return {**context, **shown, **blocks}
 
 
 def _alerts(request: HttpRequest) -> dict[str, Any]:
-    """The open alerts, those of one incident with the pages that show more."""
+    """The open alerts, those of one incident with the pages that show more. `reported`: kind and subject of each, if
+    they are up to date."""
+    state = checked()
+    is_current = state["alerts_on"] and not state["alerts_overdue"]
     alerts = alert_list.open_alerts()
     shown = alerts[:MAX_ALERTS]
     pages = [related_pages(request, *each.incidents) if len(each.incidents) == 1 else [] for each in shown]
     return {
         "rows": [{"alert": each, "pages": found} for each, found in zip(shown, pages, strict=True)],
         "more": len(alerts) > MAX_ALERTS,
-        **checked(),
+        "reported": {(each.kind, each.subject) for alert in alerts for each in alert.incidents if is_current},
+        **state,
     }
 
 
@@ -107,10 +116,10 @@ def _searches(total: Counter[str]) -> dict[str, Any]:
     }
 
 
-def _credits(total: Counter[str], since: datetime) -> dict[str, Any]:
+def _credits(total: Counter[str], since: datetime, until: datetime) -> dict[str, Any]:
     """`spent` is from the statistics of searches, the rest from the ledger. `lost` of the refunds are for searches that
     were answered with 500; `unknown`: searches of which it is not known yet whether they were charged, of any time."""
-    amounts, lost = Counter(sales.ledger_sums(since)), Counter(unknown_charges.count(since))
+    amounts, lost = Counter(sales.ledger_sums(since, until)), Counter(unknown_charges.count(since, until=until))
     return {
         "issued": amounts[CreditEntry.Kind.ISSUE] + amounts[CreditEntry.Kind.TOP_UP],
         "refunded": amounts[CreditEntry.Kind.REFUND],
@@ -147,11 +156,15 @@ def running_out(request: HttpRequest) -> HttpResponse:
     """The tokens that run out soon, which the page loads by itself (later.js): with 100,000 tokens the query takes as
     long as the rest of the page."""
     require(request.user.has_perm(VIEW_TOKENS))
-    found: list[request_statistics.RunningOut] | None = None
+    context: dict[str, Any] = {"running_out": None}
     with suppress(OperationalError), statement_timeout(RUNNING_OUT_TIMEOUT_S):
         found = request_statistics.running_out(timezone.now(), within_days=RUNNING_OUT_DAYS)
-    more = max(0, len(found or ()) - MAX_RUNNING_OUT)
-    context = {"running_out": found and found[:MAX_RUNNING_OUT], "more": more}
+        soon = [each for each in found if each.token.credits]
+        shown = soon[:MAX_RUNNING_OUT]
+        owned = ApiToken.objects.select_related("customer").in_bulk([each.token.pk for each in shown])
+        for each in shown:
+            each.token.customer = owned[each.token.pk].customer if each.token.pk in owned else None
+        context = {"running_out": shown, "more": len(soon) - len(shown), "empty": len(found) - len(soon)}
     return TemplateResponse(request, "admin/running_out.html", context)
 
 
@@ -160,5 +173,5 @@ def _chart(hours: dict[datetime, dict[str, int]], period: Period, now: datetime)
     steps = {at: Counter[str]() for at in period.steps(now)}
     for hour, counts in hours.items():
         # A process with a fast clock may have counted in an hour that has not begun yet.
-        steps.setdefault(periods.midnight(hour) if period.days else hour, Counter()).update(counts)
+        steps.setdefault(hour if period.hours else periods.midnight(hour), Counter()).update(counts)
     return requests_chart(steps, label=period.step_label, by=period.step)

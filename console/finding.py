@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from django import forms
+from django.apps import apps
 from django.contrib import admin
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.contrib.auth.models import User
@@ -37,7 +38,7 @@ from lookup import source_actions
 from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
 from phonebook import rules
-from phonebook.admin.base import number_prefix
+from phonebook.admin.base import number_pages, number_prefix
 from phonebook.directory import named
 from phonebook.models import ComplaintDay, Contact, NumberRule
 
@@ -98,6 +99,7 @@ def view(request: HttpRequest) -> HttpResponse:
     if form.is_bound and form.is_valid():
         search = _Search(request, form.cleaned_data["q"], is_typed=in_palette)
         groups = [group for kind in kinds if (group := kind.group(search))]
+        groups.sort(key=lambda group: not any(_is_called(result, search.text) for result in group.results[:1]))
         results = [one for group in groups for result in group.results for one in (result, *result.under)]
         if len(results) == 1 and not in_palette and not any(group.timed_out for group in groups):
             return redirect(results[0].url)
@@ -111,6 +113,9 @@ def view(request: HttpRequest) -> HttpResponse:
         "title": "Search",
     }
     if in_palette:
+        if groups is not None and search.number is not None:
+            context |= {"number": numbers.formatted(str(search.number)), **number_pages(request)}
+            context["total"] += len(context["number_pages"])
         return TemplateResponse(request, "admin/palette.html", context)
     return TemplateResponse(request, "admin/find.html", {**admin.site.each_context(request), **context})
 
@@ -146,7 +151,14 @@ class _Kind:
             results = list(islice(self.find(search), MAX_SHOWN + 1))
         except OperationalError:
             return Group(self.title, [], timed_out=True)
-        return Group(self.title, results[:MAX_SHOWN], len(results) > MAX_SHOWN) if results else None
+        has_more = len(results) > MAX_SHOWN
+        results = sorted(results[:MAX_SHOWN], key=lambda result: not _is_called(result, search.text))
+        return Group(self.title, results, has_more) if results else None
+
+
+def _is_called(result: Result, text: str) -> bool:
+    """Whether its title, without the id, is the text."""
+    return result.title.partition(" (#")[0].casefold() == text.casefold()
 
 
 def _result(obj: Model, *details: str, title: str = "") -> Result:
@@ -163,7 +175,8 @@ def _rows(model: type[Any], search: _Search) -> list[Any]:
 
 
 def _customers(search: _Search) -> Iterable[Result]:
-    """With their tokens: those with the text in their name first, then the last charged."""
+    """With their tokens: those with the text in their name first, then the last charged. One that is called so while
+    the customer is not is a result of its own."""
     found = _rows(Customer, search)[: MAX_SHOWN + 1]
     if admin.site.get_model_admin(ApiToken).has_view_permission(search.request):
         has_text = Case(When(name__icontains=search.text, then=0), default=1)
@@ -171,10 +184,12 @@ def _customers(search: _Search) -> Iterable[Result]:
         tokens_first = ApiToken.objects.order_by(has_text, last_charged, "-pk")[:MAX_UNDER]
         prefetch_related_objects(found, Prefetch("tokens", tokens_first, "under"))
     for place, customer in enumerate(found):
-        under = getattr(customer, "under", ())
+        result, under = _result(customer), getattr(customer, "under", ())
+        if not _is_called(result, search.text):
+            under = [token for token in under if token.name.casefold() != search.text.casefold()]
         if place < MAX_SHOWN:  # one more says only that there are more
             search.shown.update(token.pk for token in under)
-        yield replace(_result(customer), under=tuple(_result(token, *_token_details(token)) for token in under))
+        yield replace(result, under=tuple(_result(token, *_token_details(token)) for token in under))
 
 
 def _tokens(search: _Search) -> Iterable[Result]:
@@ -218,7 +233,18 @@ def _pages(search: _Search) -> Iterable[Result]:
 
 
 def _actions(search: _Search) -> Iterable[Result]:
-    return (Result(*action) for action in pages.actions_found_by(search.text, search.request))
+    """Those with this name; those on a row whose name follows, such as "pause twilio"."""
+    for action in pages.actions_found_by(search.text, search.request):
+        yield Result(*action)
+    for title, model, name, rest in pages.row_actions_found_by(search.text, search.request):
+        page: Any = admin.site.get_model_admin(apps.get_model(model))
+        if page.model is Source:
+            rows = [page.get_object(search.request, key) for key in source_actions.configured() if rest in key]
+        else:
+            rows = _rows(page.model, _Search(search.request, rest, is_typed=search.is_typed))
+        for row in rows[:MAX_UNDER]:
+            if page.offers(search.request, name.replace("_", "-"), row):
+                yield Result(f"{title}: {row}", page_url(page.model, name, row.pk))
 
 
 def _entries(search: _Search) -> Iterable[Result]:
@@ -240,7 +266,7 @@ def _requests(search: _Search) -> Iterable[Result]:
     rows = RequestLogEntry.objects.select_related("token")
     for row in RequestLogForm({"request_id": search.text, "since": EVER}).page(rows, size=MAX_SHOWN + 1).rows:
         yield _result(row, str(row.token), f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC", f"status {row.status}")
-    if search.number is not None:
+    if search.number is not None and not search.is_typed:
         by_number = RequestLogForm({"number": str(search.number), "since": EVER})
         if by_number.page(rows, size=1).rows:
             url = f"{page_url(RequestLogEntry, 'changelist')}?{urlencode(by_number.url_parameters())}"

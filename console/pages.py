@@ -16,7 +16,8 @@ _EXCEPT_BILLING = "viewer auditor support operator"
 
 class _Page(NamedTuple):
     """`icon`: a Material symbol. `name`: that of the URL. `permission`: to open it, or several; `roles`: those that
-    have it. `synonyms`: other words by which the search finds it."""
+    have it. `synonyms`: other words by which the search finds it. `row_action`: of an action on a row, the end of the
+    name of its URL, which has the row's key."""
 
     title: str
     icon: str
@@ -24,6 +25,7 @@ class _Page(NamedTuple):
     permission: str = ""
     roles: str = ""
     synonyms: str = ""
+    row_action: str = ""
 
     @property
     def url(self) -> str:
@@ -45,10 +47,10 @@ def _add(title: str, model: str, roles: str, synonyms: str) -> _Page:
     return _Page(title, "", f"{app}_{name}_add", f"{app}.add_{name}", roles, synonyms)
 
 
-def _in_list(title: str, model: str, permission: str, synonyms: str) -> _Page:
+def _in_list(title: str, model: str, permission: str, synonyms: str, row_action: str = "") -> _Page:
     """An action on a row of a list: the page is the list."""
     page = _list(title, "", model, "")
-    return page._replace(permission=f"{page.permission} {permission}", synonyms=synonyms)
+    return page._replace(permission=f"{page.permission} {permission}", synonyms=synonyms, row_action=row_action)
 
 
 def _import(title: str, model: str, synonyms: str) -> _Page:
@@ -105,17 +107,24 @@ _SIDEBAR = {
 #: What the search finds as actions. `_in_list` has no roles: _ACTIONS grants these permissions.
 _OTHERS = [
     _add("Issue an API token", "accounts.apitoken", "operator", "create new add key jwt"),
-    _in_list("Top up tokens", "accounts.apitoken", "accounts.top_up_apitoken", "topup add buy credits price payment"),
-    _in_list("Rotate a token", "accounts.apitoken", "accounts.rotate_apitoken", "renew replace key"),
-    _in_list("Revoke a token", "accounts.apitoken", "accounts.revoke_apitoken", "block disable stop key"),
+    _in_list(
+        "Top up tokens",
+        "accounts.apitoken",
+        "accounts.top_up_apitoken",
+        "topup add buy credits price payment",
+        "top_up",
+    ),
+    _in_list("Rotate a token", "accounts.apitoken", "accounts.rotate_apitoken", "renew replace key", "rotate"),
+    _in_list("Revoke a token", "accounts.apitoken", "accounts.revoke_apitoken", "block disable stop key", "revoke"),
     _add("Add a customer", "accounts.customer", "operator", "create new company client"),
     _in_list("Refund a search", "accounts.creditentry", "accounts.refund_creditentry", "give back credit charge"),
     _in_list("Export the ledger", "accounts.creditentry", "accounts.export_creditentry", "csv download"),
     _in_list("Send a test alert", "monitoring.incident", "monitoring.change_notice", "webhook e-mail")._replace(
         name="monitoring_incident_send_test"
     ),
-    _in_list("Pause a source", "monitoring.source", "monitoring.pause_source", "resume stop vendor"),
-    _in_list("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection"),
+    _in_list("Pause a source", "monitoring.source", "monitoring.pause_source", "stop vendor", "pause"),
+    _in_list("Resume a source", "monitoring.source", "monitoring.pause_source", "start vendor", "resume"),
+    _in_list("Check a source", "monitoring.source", "monitoring.check_source", "vendor connection", "check_now"),
     _add("Add a rule", "phonebook.numberrule", "operator", "blacklist whitelist block allow spam prefix"),
     _import("Import contacts", "phonebook.contact", "vcard"),
     _import("Import complaints", "phonebook.complaintday", "ftc fcc block list"),
@@ -163,6 +172,17 @@ def actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str
     for page in _permitted(request, _OTHERS):
         if page.is_called(text):
             yield page.title, page.url
+
+
+def row_actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str, str, str, str]]:
+    """Title, model, end of the URL's name and the other words, of the actions on a row with which the text begins."""
+    words = text.split()
+    for page in _permitted(request, [page for page in _OTHERS if page.row_action]):
+        for count in range(len(words) - 1, 0, -1):
+            if page.is_called(" ".join(words[:count])):
+                model = page.name.removesuffix("_changelist").replace("_", ".")
+                yield page.title, model, page.row_action, " ".join(words[count:])
+                break
 
 
 def current(path: str) -> tuple[str, _Page] | None:

@@ -32,14 +32,14 @@ from monitoring import source_report
 #: Rows on the page; the export has all.
 MAX_SHOWN = 200
 VIEW, EXPORT, VIEW_COST = "accounts.view_creditentry", "accounts.export_creditentry", "monitoring.view_source"
-#: What the table has, and can be sorted by.
+#: What the table has, and can be sorted by; with the currency.
 COLUMNS = {
     "name": "Customer",
-    "sales": "Sales",
+    "sales": "Sales ({})",
     "spent": "Credits spent",
-    "revenue": "Revenue",
-    "cost": "Cost of sources",
-    "margin": "Margin",
+    "revenue": "Revenue ({})",
+    "cost": "Cost of sources ({})",
+    "margin": "Margin ({})",
     "margin_percent": "Margin (%)",
 }
 _OF_COST = ("cost", "margin", "margin_percent")
@@ -48,7 +48,8 @@ _OF_COST = ("cost", "margin", "margin_percent")
 @dataclass(frozen=True, slots=True)
 class Row:
     """`customer_id`: None for the total, and for what belongs to no customer. `revenue`: None if no price is known.
-    `cost`: None if it is unknown (the month is older than the statistics), or for users who may not view it."""
+    `cost`: None if it is unknown (the month is older than the statistics, or its calls were recorded without a token),
+    or for users who may not view it."""
 
     name: str
     customer_id: int | None
@@ -82,7 +83,8 @@ def view(request: HttpRequest) -> HttpResponse:
     context = {
         "title": "Revenue",
         "month": month,
-        "next": month.next if month.until <= now else None,
+        "months": [month.previous, month, *([month.next] if month.until <= now else [])],
+        "current": CalendarMonth.of(now),
         "is_complete": month.until <= now,
         "headings": _headings(columns, order),
         "sort": order,
@@ -92,7 +94,7 @@ def view(request: HttpRequest) -> HttpResponse:
         "currency": settings.CURRENCY,
     }
     try:
-        rows, calls_without_price = _rows(month, has_cost=has_cost)
+        rows, calls_without_price, unattributed = _rows(month, has_cost=has_cost)
     except OperationalError:
         context["timed_out"] = True
     else:
@@ -100,6 +102,9 @@ def view(request: HttpRequest) -> HttpResponse:
             return _export(request, month, columns, _sorted(rows, order))
         context |= {"rows": _sorted(rows, order)[:MAX_SHOWN], "more": max(0, len(rows) - MAX_SHOWN)}
         context |= {"total": _total(rows, has_cost=has_cost), "calls_without_price": calls_without_price}
+        context["unattributed"] = unattributed
+        customers = rows[:-1]
+        context["costs_are_unknown"] = bool(customers and unattributed) and all(row.cost is None for row in customers)
         context["credits_without_price"] = sum(row.spent for row in rows if row.revenue is None)
     return TemplateResponse(request, "admin/revenue.html", {**admin.site.each_context(request), **context})
 
@@ -126,12 +131,15 @@ def last_month(request: HttpRequest) -> HttpResponse:
     return TemplateResponse(request, "admin/last_month.html", context)
 
 
-def _rows(month: CalendarMonth, *, has_cost: bool) -> tuple[list[Row], int]:
-    """A row for each customer, and how many calls have no price. The costs are those of the sources' report."""
+def _rows(month: CalendarMonth, *, has_cost: bool) -> tuple[list[Row], int, Decimal]:
+    """A row for each customer, how many calls have no price, and the cost of calls without a token, which the last row
+    has. The costs are those of the sources' report."""
     months, costs, report = monthly.by_customer(month), defaultdict[int | None, Decimal](Decimal), None
     if has_cost:
         report = source_report.report(month.since, month.until)
         costs |= source_report.cost_by_customer(month.since, month.until)
+    rest = report.cost - sum(costs.values()) if report else Decimal(0)
+    is_known = has_cost and bool(costs or not rest)
     keys = months.keys() | costs.keys()
     owners = [key for key in keys if key is not None]
     names = dict(Customer.objects.filter(pk__in=owners).values_list("pk", "name"))
@@ -139,11 +147,11 @@ def _rows(month: CalendarMonth, *, has_cost: bool) -> tuple[list[Row], int]:
     for key in keys:
         figures = months.get(key, CustomerMonth())
         name = "Tokens without a customer" if key is None else names.get(key, f"Customer #{key}")
-        cost = _exact(costs[key]) if has_cost else None
+        cost = _exact(costs[key]) if is_known else None
         rows.append(Row(name, key, _exact(figures.sales), figures.spent, figures.revenue, cost))
-    if report and (rest := report.cost - sum(costs.values())):
+    if rest:
         rows.append(Row("Calls without a token", None, Decimal("0.00"), 0, Decimal("0.00"), _exact(rest)))
-    return rows, report.calls_without_price if report else 0
+    return rows, report.calls_without_price if report else 0, _exact(rest)
 
 
 def _total(rows: Collection[Row], *, has_cost: bool) -> Row:
@@ -175,7 +183,8 @@ def _headings(columns: dict[str, str], order: str) -> list[dict[str, str]]:
     for name, title in columns.items():
         first, other = (name, f"-{name}") if name == "name" else (f"-{name}", name)
         direction = {name: "ascending", f"-{name}": "descending"}.get(order, "")
-        headings.append({"title": title, "sort": other if order == first else first, "sorted": direction})
+        heading = title.format(settings.CURRENCY)
+        headings.append({"title": heading, "sort": other if order == first else first, "sorted": direction})
     return headings
 
 

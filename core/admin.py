@@ -88,7 +88,7 @@ def short_id(text: str, url: str = "") -> str:
     return format_html('<span class="console-id">{}' + button + "</button></span>", element, text, text)
 
 
-def column(text: Callable[[Any], str], description: str, ordering: str | None = None) -> Any:
+def column(text: Callable[[Any], str], description: str, ordering: Any = None) -> Any:
     """A column of a list, or a read-only field of a page, that shows the `text` of its row."""
     return staticmethod(admin.display(description=description, ordering=ordering)(text))
 
@@ -317,9 +317,10 @@ class IndexedChangeList(DescendingFirstChangeList):
         return super().get_ordering_field(field_name) if field_name in (self.sortable_by or ()) else None
 
     def get_results(self, request: HttpRequest) -> None:
-        """Tells the header that all rows are listed, unless the URL selects some."""
+        """Tells the header that all rows are listed, unless the URL selects some, and the footer their order."""
         super().get_results(request)
-        if not self.params:
+        self.is_newest_first = self.queryset.query.order_by[0] == "-pk" and ORDER_VAR not in self.params
+        if self.params.keys() <= {ORDER_VAR}:
             self.full_result_count = self.result_count
 
     @property
@@ -343,8 +344,7 @@ class IndexedChangeList(DescendingFirstChangeList):
 
     def notes(self) -> list[str]:
         """Messages about the limits that the list has reached."""
-        newest_first = self.queryset.query.order_by[0] == "-pk" and ORDER_VAR not in self.params
-        which = "newest" if newest_first else "first"
+        which = "newest" if self.is_newest_first else "first"
         return [f"Showing the {which} {MAX_LISTED:,}."] if self.paginator.is_capped else []
 
 

@@ -1,16 +1,19 @@
 """The console's page of a long list (core.long_lists): its filters, what they select, and a page of rows."""
 
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
 from django import forms
+from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils import timezone
 from django.utils.http import urlencode
 
+from core import periods
 from core.admin import LargeTableAdmin, ReadOnlyAdmin, Selected, require
 from core.long_lists import EVER, ListForm, Page, Position
 
@@ -46,14 +49,23 @@ class LongChangeList(ChangeList):
     def get_results(self, request: HttpRequest) -> None:
         rows = self.root_queryset.select_related(*self.model_admin.list_select_related)
         self.page = self.form.page(rows, self.before)
-        for row in self.page.rows:
-            row.tzinfo = self.form.tzinfo
+        self._show_zone()
         self.model_admin.complete(request, self.page.rows)
         self.result_list: Any = self.page.rows
         self.paginator = KeysetPaginator(self.page.rows, self.list_per_page)
         self.result_count = self.full_result_count = len(self.page.rows)
         self.show_full_result_count = self.show_admin_actions = False
         self.can_show_all = self.multi_page = False
+
+    def _show_zone(self) -> None:
+        """The column `when` has times in the form's zone, which its heading names."""
+
+        @admin.display(description=f"time ({self.form.zone_name})")
+        def when(row: Any) -> str:
+            return f"{row.created_at.astimezone(self.form.tzinfo):%Y-%m-%d %H:%M:%S}"
+
+        self.list_display = [when if name == "when" else name for name in self.list_display]
+        self.list_display_links = [when]
 
     def notes(self) -> list[str]:
         return [each.warning for each in self.form.filters if each.warning]
@@ -100,13 +112,35 @@ class LongChangeList(ChangeList):
             choices = [(self._url(**{name: value}), text) for value, text in (own and own.choices) or ()]
             note = (own and own.note) or f"{form[name].label}: {_shown(form[name])}"
             found.append(Selected(note, self._url(**{name: None}), choices))
-        return found if form.has_default_period else [*found, self._selected_period()]
+        return [*found, self._selected_period()]
 
     def _selected_period(self) -> Selected:
+        if self.form.has_default_period:
+            return Selected("The last 24 hours", self.ever_url)
         data, zone = self.form.cleaned_data, self.form.tzinfo
         since, until = (f"{data[name].astimezone(zone):%Y-%m-%d %H:%M}" if data[name] else "" for name in _PERIOD)
         text = "The whole time" if since.startswith(EVER) else f"From {since}"
         return Selected(f"{text}{until and f' to {until}'} ({self.form.zone_name})", self._url(since=None, until=None))
+
+    @property
+    def periods(self) -> list[tuple[str, str, bool]]:
+        """Title and URL of this list in each of periods.LISTED, and whether it is in that one."""
+        if not self.form.is_valid():
+            return []
+        now, links = timezone.now(), []
+        for period in periods.LISTED:
+            bounds = {"since": self._minute(period.since(now))}
+            if period.is_over:
+                bounds["until"] = self._minute(period.until(now) - timedelta(minutes=1))
+            shown = {name: value for name in _PERIOD if (value := self.form.data[name])}
+            if is_default := period is periods.DAY:
+                bounds = {}
+            is_current = self.form.has_default_period if is_default else shown == bounds
+            links.append((period.title, self._url(**{"since": None, "until": None, **bounds}), is_current))
+        return links
+
+    def _minute(self, at: datetime) -> str:
+        return f"{at.astimezone(self.form.tzinfo):%Y-%m-%dT%H:%M}"
 
 
 _PERIOD = "since", "until"
@@ -124,7 +158,8 @@ def local_time(at: datetime, zone: tzinfo) -> str:
 
 
 class LongListAdmin(ReadOnlyAdmin, LargeTableAdmin):
-    """The console's page of a long list. A user who may not view it gets 403, whatever the form has."""
+    """The console's page of a long list, whose column `when` links each row. A user who may not view it gets 403,
+    whatever the form has."""
 
     list_form: type[ListForm]
     list_select_related: tuple[str, ...] = ()

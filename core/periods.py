@@ -4,36 +4,54 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+END = datetime.max.replace(tzinfo=UTC)
+
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A number of `hours` or of `days`. `key`: its value in the URL parameter `period`."""
+    """A number of `hours` or of `days`, or a calendar month: the current one, or the last one, which `is_over`. `key`:
+    its value in the URL parameter `period`."""
 
     key: str
     title: str
     hours: int = 0
     days: int = 0
+    is_over: bool = False
 
     def since(self, now: datetime) -> datetime:
         """The start of its first hour or day. `now`: in UTC."""
+        if self.hours:
+            return hour(now) - timedelta(hours=self.hours - 1)
         if self.days:
             return midnight(now) - timedelta(days=self.days - 1)
-        return hour(now) - timedelta(hours=self.hours - 1)
+        return self._month(now).since
+
+    def until(self, now: datetime) -> datetime:
+        """Its end, if it is over; otherwise the end of time."""
+        return self._month(now).until if self.is_over else END
+
+    def _month(self, now: datetime) -> "CalendarMonth":
+        return CalendarMonth.of(now).previous if self.is_over else CalendarMonth.of(now)
+
+    def described(self, now: datetime) -> str:
+        """`since 2026-01-01 00:00 UTC` or `in January 2026`."""
+        return f"in {self._month(now)}" if self.is_over else f"since {shown(self.since(now))}"
 
     @property
     def step(self) -> str:
         """What a chart of it has a bar for: `hour` or `day`."""
-        return "day" if self.days else "hour"
+        return "hour" if self.hours else "day"
 
     @property
     def step_label(self) -> str:
         """The strftime format of the steps."""
-        return "%b %d" if self.days else "%H:%M"
+        return "%H:%M" if self.hours else "%b %d"
 
     def steps(self, now: datetime) -> list[datetime]:
         """The start of each step."""
-        since, step = self.since(now), timedelta(days=1) if self.days else timedelta(hours=1)
-        return [since + step * index for index in range((now - since) // step + 1)]
+        since, step = self.since(now), timedelta(hours=1) if self.hours else timedelta(days=1)
+        count = (min(self.until(now), now + step) - since) // step
+        return [since + step * index for index in range(count)]
 
 
 def hour(at: datetime) -> datetime:
@@ -57,7 +75,9 @@ def midnight(at: datetime) -> datetime:
 DAY = Period("24h", "24 hours", hours=24)
 WEEK = Period("7d", "7 days", days=7)
 MONTH = Period("30d", "30 days", days=30)
-ALL = (Period("2h", "2 hours", hours=2), DAY, WEEK, MONTH)
+#: Of rows, which have a time of their own.
+LISTED = (DAY, WEEK, MONTH, Period("last-month", "last month", is_over=True))
+ALL = (Period("2h", "2 hours", hours=2), DAY, WEEK, MONTH, Period("month", "this month"), LISTED[-1])
 
 
 def from_query(query: Mapping[str, str]) -> Period:

@@ -1,5 +1,4 @@
-"""The open alerts as the dashboard lists them: acknowledged ones last, critical ones first, and those about tokens
-grouped by kind."""
+"""The open alerts as the dashboard lists them: critical ones first, and those about tokens grouped by kind."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -31,13 +30,12 @@ class Alert:
         return min(each.opened_at for each in self.incidents if each.opened_at)
 
     @property
-    def acknowledged(self) -> bool:
-        return all(each.acknowledged_at for each in self.incidents)
+    def muted(self) -> bool:
+        return all(each.muted_until for each in self.incidents)
 
 
 def open_alerts() -> list[Alert]:
-    """Critical ones, then others, then those about tokens, and in the same order those that are acknowledged; of each,
-    the newest first. Two statements."""
+    """Critical ones, then others, then those about tokens; of each, the newest first. Two statements."""
     tokens: dict[str, list[Incident]] = defaultdict(list)
     others = []
     found = list(incidents.open_incidents()[:MAX_READ])
@@ -48,7 +46,7 @@ def open_alerts() -> list[Alert]:
         else:
             others.append(Alert(incident.title, [incident]))
     alerts = others + [_group(kind, tokens[kind]) for kind in TOKEN_KINDS if kind in tokens]
-    return sorted(alerts, key=lambda each: (each.acknowledged, each.severity != "critical"))
+    return sorted(alerts, key=lambda each: each.severity != "critical")
 
 
 def _group(kind: str, found: list[Incident]) -> Alert:

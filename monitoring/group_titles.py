@@ -2,10 +2,12 @@
 
 from collections.abc import Collection
 
+from django.conf import settings
+
 #: Kind → what several of its subjects do.
 _SUBJECTS = {
     "token.out_of_credits": "tokens are out of credits",
-    "token.running_out": "tokens run out of credits",
+    "token.running_out": "tokens will run out of credits",
     "token.expiring": "tokens expire soon or have expired",
     "source.failing": "sources are failing",
     "source.slow": "sources are slow",
@@ -36,4 +38,5 @@ def group_title(kind: str, subjects: Collection[str]) -> str:
     if kind not in _SUBJECTS:
         return f"{len(subjects):,} alerts: {kind_title(kind)}"
     own = [each for each in subjects if kind not in TOKEN_KINDS or each.isdigit()]
-    return f"{'More than ' if len(own) < len(subjects) else ''}{len(own):,} {_SUBJECTS[kind]}"
+    within = f" within {settings.ALERT_RUNNING_OUT_DAYS} days" if kind == "token.running_out" else ""
+    return f"{'More than ' if len(own) < len(subjects) else ''}{len(own):,} {_SUBJECTS[kind]}{within}"

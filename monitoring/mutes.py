@@ -17,6 +17,10 @@ def titled() -> QuerySet[AlertMute]:
     return AlertMute.objects.annotate(title=title).order_by("kind", "subject")  # type: ignore[no-redef]
 
 
+def in_effect() -> QuerySet[AlertMute]:
+    return titled().filter(until__gt=timezone.now())
+
+
 def set_muted_until(found: Iterable[Incident], now: datetime) -> None:
     """Set `muted_until` of each. One statement."""
     mutes = list(AlertMute.objects.filter(until__gt=now))

@@ -57,14 +57,14 @@ def _requests(counts: Counter[str]) -> Requests:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`name`: `working`, `idle`, `impaired` or `failing`. `recent`: the requests since `since`. `minutes`: each of the
-    last MINUTES, oldest first; None if requests are not logged, or the query timed out."""
+    """`name`: `working`, `idle`, `impaired` or `failing`. `parts`: of its sentence, each with the source that it names,
+    or with an empty text. `minutes`: each of the last MINUTES, oldest first; None if requests are not logged, or the
+    query timed out."""
 
     name: str
-    sentence: str
+    parts: list[tuple[str, str]]
     now: datetime
     since: datetime
-    recent: Requests
     minutes: dict[datetime, Requests] | None
 
     @property
@@ -81,10 +81,14 @@ def status(now: datetime, states: Mapping[str, State]) -> Status:
     else:
         since = list(minutes)[-RECENT]
         recent = Requests.sum(requests for at, requests in minutes.items() if at >= since)
-    failing = _failing_sources(now, states)
-    name, text = _describe(recent, now - since)
-    sentence = "; ".join([text, *failing])
-    return Status("impaired" if failing and name != "failing" else name, sentence, now, since, recent, minutes)
+    name, state, figures = _describe(recent, now - since)
+    parts, separator = [(state, "")], ", but " if name == "working" else "; "
+    for before, source, after in (problems := _problems(now, states)):
+        parts += [(f"{separator}{before}", ""), (source, source), (after, "")]
+        separator = "; "
+    if figures:
+        parts.append((f". {figures}." if problems else f": {figures}", ""))
+    return Status("impaired" if problems and name != "failing" else name, parts, now, since, minutes)
 
 
 def by_minute(now: datetime) -> dict[datetime, Requests] | None:
@@ -105,32 +109,35 @@ def by_minute(now: datetime) -> dict[datetime, Requests] | None:
     return None
 
 
-def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str]:
-    """The name of the status without regard to sources, and its sentence."""
+def _describe(recent: Requests, elapsed: timedelta) -> tuple[str, str, str]:
+    """The name of the status without regard to sources, what it says, and figures, if there are any."""
     minutes = max(1.0, elapsed / MINUTE)
     if not recent.total:
-        return "idle", f"No requests in the last {math.ceil(minutes)} minutes"
+        return "idle", f"No requests in the last {math.ceil(minutes)} minutes", ""
     rate = recent.total / minutes
     number = f"{rate:,.0f}" if rate >= 1 else "less than 1"
     figures = f"{number} request{'s' if rate >= 1.5 else ''} a minute"
     percent = recent.answered_percent
     if percent is None:
-        return "working", f"Working: {figures}, all refused"
+        return "working", "Working", f"{figures}, all refused"
     figures += f", {percent:g} % answered"
+    if recent.refused:
+        figures += f", {recent.refused:,} refused"
     if recent.failed < MIN_FAILURES or 100 - percent <= settings.ALERT_FAILED_PERCENT:
-        return "working", f"Working: {figures}"
-    return ("impaired", f"Working partly: {figures}") if recent.answered else ("failing", f"Not working: {figures}")
+        return "working", "Working", figures
+    return ("impaired", "Working partly", figures) if recent.answered else ("failing", "Not working", figures)
 
 
-def _failing_sources(now: datetime, states: Mapping[str, State]) -> list[str]:
-    """`twilio is failing since 13:05`, for each. One statement."""
+def _problems(now: datetime, states: Mapping[str, State]) -> list[tuple[str, str, str]]:
+    """`twilio is failing since 13:05`, for each source, as the text before its name, the name, and the text after it.
+    One statement."""
     rows = incidents.current().filter(kind="source.failing").values_list("subject", "first_seen_at")
     began = dict(rows)
     found = []
     for name, state in states.items():
         if state.name in ("failing", "breaker"):
             at = began.get(name) or (state.last_failure.at if state.last_failure else now)
-            found.append(f"{name} is failing since {periods.time_of_day(at, now)}")
+            found.append(("", name, f" is failing since {periods.time_of_day(at, now)}"))
         elif state.name == "check_failed":
-            found.append(f"the check of {name} failed {state.check_failure}")
+            found.append(("the check of ", name, f" failed {state.check_failure}"))
     return found

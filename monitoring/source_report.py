@@ -228,13 +228,14 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
     state, since = states(now).get(name), period.since(now)
     bound = state.bound if state else None
     pause = state.pause if state else SourcePause.objects.filter(pk=name).first()
-    total = source_statistics.usages(since, connector=name).get((), SourceUsage())
-    by_step = source_statistics.usages(since, period.step, connector=name)
+    until = period.until(now)
+    total = source_statistics.usages(since, until=until, connector=name).get((), SourceUsage())
+    by_step = source_statistics.usages(since, period.step, until=until, connector=name)
     # A process with a fast clock may have counted in an hour that has not begun yet.
     steps = dict.fromkeys(period.steps(now), SourceUsage())
     steps |= {at: usage for (at,), usage in by_step.items()}
     own = [failure for failure in source_statistics.last_results(since)[1] if failure.connector == name]
-    slots = [row for row in report(since).sources if row.name == name]
+    slots = [row for row in report(since, until).sources if row.name == name]
     if not (pause or slots or own):
         return None
     costs = [slot.cost for slot in slots]
@@ -250,8 +251,15 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
         "total": total,
         "steps": sorted(steps.items()),
         "last_failures": own[:MAX_FAILURES],
+        "wrong_samples": _wrong_samples(state),
         "configuration": _configuration(bound) if bound else [],
     }
+
+
+def _wrong_samples(state: State | None) -> list[dict[str, str]]:
+    """Those of the last check that were not as expected."""
+    result = state.check.result if state and state.check else {}
+    return [each for each in result.get("samples", ()) if each["problem"]]
 
 
 def _next_try_at(bound: BoundSource | None, now: datetime) -> datetime | None:
@@ -286,5 +294,5 @@ def _coverage(loaded: Preset) -> str:
     limits = [f"country code {', '.join(f'+{code}' for code in loaded.coverage.country_codes)}"]
     limits = limits if loaded.coverage.country_codes else []
     if loaded.coverage.regions:
-        limits.append(f"numbers of {', '.join(loaded.coverage.regions)}")
+        limits.append(f"those of {', '.join(loaded.coverage.regions)}")
     return "; ".join(limits) or "all that its request can contain"

@@ -55,7 +55,7 @@ _ADVICE = {
     "quota": "Top up the account with the vendor, or wait for its next billing period.",
     "rate_limited": "Lower its concurrency, or ask the vendor for a higher rate limit.",
     "late": "For a vendor, see its status page; for a local source, the load of the database.",
-    "unavailable": "See the vendor's status page. Pause the source if it stays down.",
+    "unavailable": "For a vendor, see its status page, and pause it if it stays down; for a local source, the log.",
     "bad_response": "Correct the preset or the connector, then run manage.py check_sources.",
     "error": "See the log, and correct the connector.",
     "breaker": "Do what the last failures on the source's page ask for. Calls resume when the source responds.",
@@ -64,6 +64,16 @@ _ADVICE = {
     "paused": "Resume it when it works again.",
 }
 REASONS = tuple(_ADVICE)
+#: What a failure of a call means.
+MEANINGS = {
+    "auth": "the vendor rejected the key",
+    "quota": "the vendor's quota is used up",
+    "rate_limited": "the vendor refused the call: too many in a short time",
+    "late": "no reply in time",
+    "unavailable": "the source could not be reached",
+    "bad_response": "the reply could not be read",
+    "error": "the connector failed",
+}
 _METRIC_OUTCOMES = {*_ANSWERED, *_CACHED, *REASONS}
 
 
@@ -111,6 +121,14 @@ def outcome_text(outcome: str) -> str:
     word = outcome.removeprefix(_SHARED).removeprefix("cached_")
     how = "" if word == outcome else " (cached)" if outcome in _CACHED else " (another search's call)"
     return (f"failed: {word}" if is_failure(outcome) else word.replace("_", " ")) + how
+
+
+def check_text(outcome: str, *, ok: bool, ms: float, fix: str) -> str:
+    """`The check succeeded: found, in 230 ms.` or `The check failed: the vendor rejected the key (auth).`"""
+    if ok:
+        return f"The check succeeded: {outcome}, in {ms:,.0f} ms."
+    meaning = MEANINGS.get(outcome.replace(" ", "_"))
+    return f"The check failed: {meaning} ({outcome})." if meaning else f"The check failed: {fix or outcome}."
 
 
 def prune() -> int:

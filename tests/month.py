@@ -20,18 +20,12 @@ from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
 from accounts import audit
-from accounts.models import (
-    ApiToken,
-    CreditEntry,
-    Customer,
-    CustomerContact,
-    SearchHour,
-    TokenDay,
-)
+from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, SearchHour, TokenDay
 from core import numbers
 from core.hashing import keyed_hash
+from lookup.connectors.registry import BUILT_IN
 from monitoring import task_runs
-from monitoring.models import Incident, Notice, RequestLogEntry, SourceHour, SourceResult
+from monitoring.models import Incident, Notice, RequestLogEntry, SourceHour, SourceResult, TokenSourceDay
 from phonebook.imports.numbering_plan import installed_version
 from phonebook.models import Contact, Country, Dataset, NumberPrefix, NumberRule
 
@@ -93,6 +87,7 @@ class Month:
         self.source_a, self.source_b = source_a, source_b
         self.users = list(self._users())
         self.hours: Counter[tuple[datetime, str]] = Counter()
+        self.searched_by: dict[tuple[datetime, str], list[int]] = defaultdict(list)
 
     def _users(self) -> Iterator[User]:
         for name, role in (("maria", "operator"), ("tom", "support"), ("aisha", "auditor")):
@@ -143,6 +138,7 @@ class Month:
                 self.random.choices(list(OUTCOMES), list(OUTCOMES.values()), k=max(0, count))
             ).items():
                 self.hours[at, outcome] += number
+                self.searched_by[at, outcome] += [token.pk] * number
                 days[at.date(), outcome] += number
         TokenDay.objects.bulk_create(
             TokenDay(token=token, day=day, outcome=outcome, count=count) for (day, outcome), count in days.items()
@@ -180,6 +176,9 @@ class Month:
                 created_at=at,
                 price=Decimal(amount) * CREDIT_PRICE if kind == "top-up" else None,
             )
+        before = self.hour - timedelta(hours=LOGGED_HOURS)
+        token.last_charged_at = max((at for at, outcome in planned if outcome in CHARGED), default=before)
+        token.save(update_fields=["last_charged_at"])
         for at, outcome in planned:
             balance -= outcome in CHARGED
             self.request(token, at, outcome, balance)
@@ -232,6 +231,7 @@ class Month:
 
     def sources(self) -> None:
         rows: dict[tuple[datetime, str, str, str], dict[str, int]] = defaultdict(dict)
+        made: Counter[tuple[int, Any, str, str]] = Counter()
         for (at, outcome), count in self.hours.items():
             if outcome not in CHARGED:
                 continue
@@ -253,6 +253,13 @@ class Month:
                 row["total_us"] = row.get("total_us", 0) + calls * us
                 if bucket:
                     row[bucket] = row.get(bucket, 0) + calls
+                if bucket and connector not in BUILT_IN:
+                    owners = self.searched_by[at, outcome]
+                    made.update((owners[n * count // calls], at.date(), slot, connector) for n in range(calls))
+        TokenSourceDay.objects.bulk_create(
+            TokenSourceDay(token_id=token_id, day=day, slot=slot, connector=connector, calls=calls)
+            for (token_id, day, slot, connector), calls in made.items()
+        )
         SourceHour.objects.bulk_create(
             (
                 SourceHour(hour=hour, slot=slot, connector=connector, outcome=outcome, **values)

@@ -48,6 +48,7 @@ WORST = {
     "core.webhooks: \\s": "a",
     "phonebook.address_books.carddav._STATUS": "HTTP/",
     "phonebook.address_books.books._ATTRIBUTE": "a-",
+    "phonebook.admin.base._NAMED": ">1",
     "phonebook.admin.base._PREFIX": "1",
     "callerid_project.erasure._NUMBER": "1",
     "phonebook.imports.readers.base.UNDECODED": "\udc80a",

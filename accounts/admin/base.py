@@ -5,7 +5,9 @@ from collections.abc import Collection, Mapping
 from itertools import takewhile
 from typing import Any, cast
 
+from django.conf import settings
 from django.contrib import messages
+from django.contrib.admin.views.main import ORDER_VAR
 from django.contrib.auth.models import User
 from django.db.models import Max, Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -82,6 +84,14 @@ def require_allowance(request: HttpRequest, amount: int, repeated: QuerySet[Cred
         credits.require_allowance(user=cast(User, request.user), amount=amount, repeated=repeated)
 
 
+def allowance(request: HttpRequest) -> str:
+    """How many credits an operator may give whose credits are limited; empty for others."""
+    if request.user.has_perm("accounts.give_any_credits"):
+        return ""
+    left, limit = credits.allowance_left(cast(User, request.user)), settings.SUPPORT_CREDITS_PER_DAY
+    return f"You can give {left:,} more credits now: your limit is {limit:,} in 24 hours."
+
+
 class TokenRefusingAdmin(LargeTableAdmin):
     """A list that refuses a whole token, in whichever field, so that neither the page nor the address shows it."""
 
@@ -106,7 +116,8 @@ class ShownAdmin(LargeTableAdmin):
     @action(description="Edit", permissions=["change"], url_path="edit")  # type: ignore[untyped-decorator]
     def edit(self, request: HttpRequest, object_id: str) -> HttpResponse:
         buttons = {"show_save_and_continue": False, "show_save_and_add_another": False}
-        return self.changeform_view(request, object_id, extra_context={"editing": True, **buttons})
+        title = f"Edit {self.opts.verbose_name}"
+        return self.changeform_view(request, object_id, extra_context={"editing": True, "title": title, **buttons})
 
     def response_post_save_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
         return redirect(self.url_of(obj))
@@ -119,6 +130,8 @@ class NewestRowsList(IndexedChangeList):
     limit: str
     #: Orders of columns that `sort_values` has: the database would compute them for each row by itself.
     computed: Collection[str] = ()
+    #: A filter's parameter and the value with which the list begins with what runs out first.
+    soonest_first = "", ""
     scan_limited = False
 
     def identified(self) -> Q:
@@ -135,6 +148,8 @@ class NewestRowsList(IndexedChangeList):
     def get_ordering(self, request: HttpRequest, queryset: QuerySet) -> list[Any]:
         """That of the database; the terms in `computed` before it are in `sorted_by`."""
         ordering: list[Any] = super().get_ordering(request, queryset)
+        if self.soonest_first in request.GET.items() and ORDER_VAR not in request.GET:
+            ordering.insert(0, "runs_out")
         self.sorted_by = list(takewhile(self._is_computed, ordering))
         return [term for term in ordering if not self._is_computed(term)]
 

@@ -12,7 +12,7 @@ from unfold.enums import ActionVariant
 
 from accounts import credits, customer_links, customer_webhooks
 from accounts.admin import token_list
-from accounts.admin.base import ShownAdmin, TokenRefusingAdmin
+from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance
 from accounts.admin.token_forms import CustomerTopUpForm
 from accounts.admin.top_ups import TOP_UP, TOP_UP_EXPLANATION, record
 from accounts.models import CreditEntry, Customer
@@ -26,16 +26,17 @@ LINKS = ("link", "revoke-links")
 
 class LinkForm(forms.Form):
     days = forms.IntegerField(
+        label="Valid for (days)",
         min_value=1,
         max_value=customer_links.MAX_DAYS,
         initial=customer_links.DEFAULT_DAYS,
         widget=widgets.UnfoldAdminIntegerFieldWidget,
-        help_text=f"Days until the link expires, 1 to {customer_links.MAX_DAYS}.",
+        help_text=f"1 to {customer_links.MAX_DAYS}.",
     )
 
 
 class RevokeLinksForm(forms.Form):
-    confirmed = ConfirmationField(label="Revoke all links to this customer's page.")
+    confirmed = ConfirmationField(label="I understand that all links to this customer's page stop working.")
 
 
 class WebhookForm(forms.Form):
@@ -48,7 +49,7 @@ class WebhookForm(forms.Form):
 
 
 class RemoveWebhookForm(forms.Form):
-    confirmed = ConfirmationField(label="Send no more notices to this webhook, and delete its secret.")
+    confirmed = ConfirmationField(label="I understand that the webhook gets no more notices and its secret is deleted.")
 
 
 class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
@@ -63,7 +64,7 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Customer) -> dict[str, Any]:
         if url_path == "top-up":
-            return {"form_options": {"targets": token_list.usable(obj)}}
+            return {"form_options": {"targets": token_list.usable(obj)}, "explanation": allowance(request)}
         if url_path == "webhook" and (label := customer_webhooks.label(obj)):
             return {"explanation": f"Present URL: {label}. Leave the URL empty to keep it."}
         if url_path in LINKS and not settings.CUSTOMER_PAGES:
@@ -138,13 +139,13 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
     # --- Links to the customer's own page --------------------------------------------------------------------------
 
     @form_action(
-        "Link for the customer",
+        "Create link",
         *EDIT,
         form=LinkForm,
         explanation=(
-            "Anyone who has the link sees the tokens' names, states, balances and limits, their use and their ledger "
-            "entries with your references, without a login. It shows no phone number, note, reason or price. You will "
-            "see the link once."
+            "Makes a link to the customer's own page. Anyone who has it sees the tokens' names, states, balances and "
+            "limits, their use and their ledger entries with your references, without a login. It shows no phone "
+            "number, note, reason or price. You will see the link once."
         ),
     )
     def link(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> HttpResponse:
@@ -167,7 +168,6 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
         *EDIT,
         form=RevokeLinksForm,
         explanation="All links to this customer's page that were made so far stop working immediately.",
-        variant=ActionVariant.DANGER,
     )
     def revoke_links(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
         customer_links.revoke(customer=obj)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.conf import settings
@@ -12,7 +12,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.functional import cached_property
+from django.utils.functional import SimpleLazyObject, cached_property
+from django.utils.text import format_lazy
 from unfold.admin import TabularInline
 
 from accounts import (
@@ -27,6 +28,7 @@ from accounts import (
 from accounts.admin import base, token_list
 from accounts.admin.charts import requests_chart
 from accounts.admin.customer_actions import CustomerActionsAdmin
+from accounts.admin.ledger import described
 from accounts.customer_figures import CustomerFigures
 from accounts.models import ApiToken, CreditEntry, Customer, CustomerContact, UnknownCharge
 from accounts.newest import newest
@@ -86,7 +88,7 @@ class ContactInline(TabularInline):
 
 
 class UseFilter(ConditionFilter):
-    """Customers that were not charged lately, that have no token, or of which a token runs out soon."""
+    """Customers that were not charged lately, have no token, run out soon, or have a token that is out of credits."""
 
     title = parameter_name = "use"
 
@@ -95,17 +97,20 @@ class UseFilter(ConditionFilter):
         since = timezone.now() - timedelta(days=UNUSED_DAYS)
         owned = ApiToken.objects.filter(customer=OuterRef("pk"))
         live = owned.filter(is_test=False)
+        empty = live.filter(revoked_at=None, expires_at__gt=timezone.now(), credits=0)
         unused = Q(Exists(live.filter(created_at__lte=since))) & ~Q(Exists(live.filter(last_charged_at__gt=since)))
         return {
             "unused": (f"not charged for {UNUSED_DAYS} days", unused),
             "no_token": ("no token", ~Q(Exists(owned))),
-            "runs_out": (f"running out within {token_list.SOON_DAYS} days", Q()),
+            "runs_out": (f"running out within {token_list.SOON_DAYS} days", ~Q(Exists(empty))),
+            "empty": ("a token out of credits", Q(Exists(empty))),
         }
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Customer]) -> QuerySet[Customer]:
-        if self.value() != "runs_out":
-            return super().queryset(request, queryset)
-        return queryset.filter(pk__in=token_list.running_out().values("customer"))
+        found = super().queryset(request, queryset)
+        if self.value() == "runs_out":
+            found = found.filter(pk__in=token_list.running_out().values("customer"))
+        return found
 
 
 class CustomerList(base.NewestRowsList):
@@ -114,6 +119,7 @@ class CustomerList(base.NewestRowsList):
     limit = "customers; #id finds any customer"
     ascending_first = ("runs_out",)
     computed = customer_figures.FIGURES
+    soonest_first = "use", "runs_out"
 
     def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, Any]]:
         named = ids if len(ids) <= MAX_NAMED else None
@@ -142,14 +148,18 @@ class CustomerAdmin(CustomerActionsAdmin):
     list_filter = (UseFilter,)
     lookups_allowed = ("use",)
     search_fields = ("name",)
-    search_help_text = "Name, contact, #id, or a token's name or last 4 characters"
+    search_help_text = "Name, contact, #id or token"
     ordering = ("-pk",)
 
     contact = column(lambda customer: ", ".join(one.email for one in customer.contacts.all()) or "-", "contacts")
     token_count = column(lambda customer: f"{customer.figures.token_count:,}", "tokens", "token_count")
-    balance = column(lambda customer: f"{customer.figures.balance:,}", "balance", "balance")
+    balance = column(lambda customer: f"{customer.figures.balance:,}", "balance (credits)", "balance")
     searches = column(lambda customer: f"{customer.figures.searches:,}", "searches (30 days)", "searches")
-    revenue = column(lambda customer: _or_dash(customer.figures.revenue, ",.2f"), "revenue (30 days)", "revenue")
+    revenue = column(
+        lambda customer: _or_dash(customer.figures.revenue, ",.2f"),
+        cast(str, format_lazy("revenue ({}, 30 days)", SimpleLazyObject(lambda: settings.CURRENCY))),
+        "revenue",
+    )
     last_use = column(
         lambda customer: _or_dash(customer.figures.last_charge, "%Y-%m-%d"), "last charged", "last_charge"
     )
@@ -175,6 +185,12 @@ class CustomerAdmin(CustomerActionsAdmin):
             condition |= Q(pk__in=owners.values("customer"))
         return queryset.filter(condition), False
 
+    def get_inline_formsets(self, *args: Any, **kwargs: Any) -> list[Any]:
+        found: list[Any] = super().get_inline_formsets(*args, **kwargs)
+        for each in found:  # Django says "another" of the first one too
+            each.inline_formset_data = each.inline_formset_data().replace("Add another Contact", "Add a contact")
+        return found
+
     def page_context(self, request: HttpRequest, obj: Customer) -> dict[str, Any]:
         now = timezone.now()
         owned = list(obj.tokens.order_by("-pk"))
@@ -197,7 +213,7 @@ class CustomerAdmin(CustomerActionsAdmin):
             ],
             "more": len(owned) > len(shown),
             "chart": requests_chart(days, label="%b %d", by="day"),
-            **(_ledger_figures(owned, days, now) if request.user.has_perm("accounts.view_creditentry") else {}),
+            **_ledger_figures(request, owned, days, now),
         }
 
     def get_deleted_objects(self, objs: Iterable[Customer], request: HttpRequest) -> Any:
@@ -224,15 +240,20 @@ def _runs_out(figures: CustomerFigures, now: datetime) -> str:
     return token_list.end_of_credits(figures.runs_out, now) if figures.usable else "-"
 
 
-def _ledger_figures(owned: list[ApiToken], days: Mapping[date, Mapping[str, int]], now: datetime) -> dict[str, Any]:
-    """The newest entries, and sales and revenue. `days`: requests in the days of periods.MONTH, by outcome."""
+def _ledger_figures(
+    request: HttpRequest, owned: list[ApiToken], days: Mapping[date, Mapping[str, int]], now: datetime
+) -> dict[str, Any]:
+    """The newest entries, and sales and revenue, for those who may see the ledger. `days`: requests in the days of
+    periods.MONTH, by outcome."""
+    if not request.user.has_perm("accounts.view_creditentry"):
+        return {}
     ids = [token.pk for token in owned]
     since = periods.MONTH.since(now)
     sold = sales.sales(since, ids)
     lost = unknown_charges.count(since, ids).get(UnknownCharge.Outcome.REFUNDED, 0)
     charged = request_statistics.total(days, request_statistics.CHARGED)
     return {
-        "entries": newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES),
+        "entries": described(request, newest(CreditEntry.objects.select_related("token"), ids, NEWEST_ENTRIES)),
         "sold": sold,
         "revenue": sold.revenue(sales.net_spent(charged, refunded=sold.refunded, lost=lost)),
         "currency": settings.CURRENCY,

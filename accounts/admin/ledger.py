@@ -1,6 +1,7 @@
 """The ledger in the console: why a token was charged, refunds, and the export. Nobody changes an entry."""
 
 import hmac
+from collections.abc import Iterable
 from typing import Any, cast
 
 from django.conf import settings
@@ -46,24 +47,36 @@ def _request_link(entry: CreditEntry) -> str:
     return short_id(entry.request_id, RELATED_PAGES[CreditEntry].url(entry) if _is_search(entry) else "")
 
 
+def _token_link(entry: CreditEntry) -> str:
+    """With the name of its customer."""
+    owner = format_html(" <small><bdi>{}</bdi></small>", entry.token.customer.name) if entry.token.customer else ""
+    return format_html("{}{}", change_link("accounts_apitoken", entry.token_id, entry.token), owner)
+
+
 def _is_search(entry: CreditEntry) -> bool:
     return entry.kind == CreditEntry.Kind.SEARCH
 
 
-def _kind(entry: Any) -> str:
-    """With a link that refunds a search, for those who may."""
-    if entry.refunded_by.all():
-        return f"{entry.kind_text}, refunded"
-    if not (_is_search(entry) and getattr(entry, "can_refund", False)):
-        return cast(str, entry.kind_text)
-    link = html_link(page_url(CreditEntry, "refund", entry.pk), "Refund")
-    return format_html("{} <small>{}</small>", entry.get_kind_display(), link)
+def _refund(entry: CreditEntry) -> str:
+    """A link that refunds a search."""
+    if not _is_search(entry) or entry.refunded_by.all():
+        return "-"
+    return html_link(page_url(CreditEntry, "refund", entry.pk), "Refund")
 
 
-def _details(entry: Any) -> str:
-    """What the request log knows of a search; the reason of another entry, and whose it is."""
-    if _is_search(entry):
-        return getattr(entry, "details", "") or "-"
+def described(request: HttpRequest, entries: Iterable[CreditEntry]) -> list[Any]:
+    """With `details`: what the request log knows of a search, for those who may view it; the reason of another entry,
+    and whose it is. With `request_link`."""
+    rows: list[Any] = list(entries)
+    related = RELATED_PAGES[CreditEntry]
+    logged = related.details(rows) if request.user.has_perm(related.permission) else {}
+    for entry in rows:
+        entry.details = logged.get(entry.pk, "-") if _is_search(entry) else _booked(entry)
+        entry.request_link = _request_link(entry)
+    return rows
+
+
+def _booked(entry: CreditEntry) -> str:
     more = ", ".join(filter(None, (entry.actor and f"by {entry.actor}", entry.own_reference)))
     return format_html("{} <small>{}</small>", entry.reason, more) if entry.reason else more or "-"
 
@@ -71,7 +84,11 @@ def _details(entry: Any) -> str:
 @admin.register(CreditEntry)
 class CreditEntryAdmin(TokenListAdmin):
     list_form = LedgerForm
-    list_display = ("when", "token_link", "kind_text", "signed_amount", "balance", "details", "request_link")
+    list_display = (
+        *("when", "token_link", "kind_text", "signed_amount", "balance", "details", "request_link"),
+        "refund_action",
+    )
+    list_select_related = ("token__customer",)
     list_display_links = ("when",)
     actions_detail = ("refund", "check_number")
 
@@ -80,18 +97,20 @@ class CreditEntryAdmin(TokenListAdmin):
         return super().get_queryset(request).prefetch_related(Prefetch("refunded_by", refunds))
 
     def complete(self, request: HttpRequest, rows: list[Any]) -> None:
-        related, can_refund = RELATED_PAGES[CreditEntry], request.user.has_perm(REFUND)
-        details = related.details(rows) if request.user.has_perm(related.permission) else {}
-        for entry in rows:
-            entry.details, entry.can_refund = details.get(entry.pk, ""), can_refund
+        described(request, rows)
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        return self.list_display if request.user.has_perm(REFUND) else self.list_display[:-1]
 
     # --- Columns and fields ---------------------------------------------------------------------------------------
 
     signed_amount = column(lambda entry: f"{entry.amount:+,}" if entry.amount else "0", "credits")
     balance = column(lambda entry: f"{entry.balance_after:,}", "balance")
     request_link = column(_request_link, "request id")
-    kind_text = column(_kind, "kind")
-    details = column(_details, "details")
+    kind_text = column(lambda entry: f"{entry.kind_text}{', refunded' * bool(entry.refunded_by.all())}", "kind")
+    details = column(lambda entry: entry.details, "details")
+    refund_action = column(_refund, "refund")
+    token_link = column(_token_link, "token")
     outcome = column(
         lambda entry: RELATED_PAGES[CreditEntry].details([entry]).get(entry.pk, "No longer in the request log."),
         "outcome",
@@ -106,8 +125,8 @@ class CreditEntryAdmin(TokenListAdmin):
         "number",
     )
     refund_link = column(
-        lambda entry: next((_entry_link(refund.pk) for refund in entry.refunded_by.all()), "Not refunded."),
-        "refunded by",
+        lambda entry: next((_entry_link(refund.pk) for refund in entry.refunded_by.all()), "no"),
+        "refunded",
     )
     search_link = column(lambda entry: _entry_link(entry.refunds_id), "refund of")
     other_token_link = column(
@@ -136,7 +155,8 @@ class CreditEntryAdmin(TokenListAdmin):
         return [path("export/", export, name="accounts_creditentry_export"), *super().get_urls()]
 
     def page_context(self, request: HttpRequest, obj: CreditEntry) -> dict[str, Any]:
-        return {"title": str(obj), "subtitle": None}
+        rule = credits.charge_rule() if _is_search(obj) else ""
+        return {"title": str(obj), "subtitle": None, "charge_rule": rule}
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Everything that the list selects with the same parameters, as CSV. By POST, because it writes the history."""
@@ -167,6 +187,13 @@ class CreditEntryAdmin(TokenListAdmin):
             return obj.kind == CreditEntry.Kind.SEARCH and not obj.refunded_by.all()
         return obj.number_hash is not None
 
+    def action_context(self, request: HttpRequest, url_path: str, obj: CreditEntry) -> dict[str, Any]:
+        if url_path != "refund":
+            return {}
+        balance = obj.token.credits - obj.amount
+        effect = f"Adds {-obj.amount} credit to {obj.token}, whose balance is then {balance:,}."
+        return {"explanation": f"{effect} A refund cannot be undone."}
+
     @form_action("Refund this search", "view", REFUND, form=RefundForm)
     def refund(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:
         actor, reason = request.user.get_username(), data["reason"]
@@ -180,8 +207,8 @@ class CreditEntryAdmin(TokenListAdmin):
                 raise
             refund = earlier
         else:
-            self.log_change(request, obj, f"Refunded by ledger entry {refund.pk}. {refund.reason}")
-        return f"Refunded; balance {refund.balance_after:,}. {refund.reason}"
+            self.log_change(request, obj, f"Refunded by ledger entry {refund.pk}. Reason: {refund.reason}")
+        return f"Refunded; balance {refund.balance_after:,}. Reason: {refund.reason}"
 
     @form_action("Check a number", "view", form=CompareNumberForm, explanation="The number is not stored.")
     def check_number(self, request: HttpRequest, obj: CreditEntry, data: dict[str, Any]) -> str:

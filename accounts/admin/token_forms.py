@@ -80,7 +80,7 @@ class ApiTokenForm(forms.ModelForm):
             "name": "Name of the app or site. The customer sees it.",
             "note": "Shown to operators only.",
             "rate_limit": lazy(_rate_limits, str)(),
-            "contact": "Gets an e-mail when the balance is low, instead of the customer's contacts.",
+            "contact": "E-mail address that gets a notice when the balance is low, instead of the customer's contacts.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -120,7 +120,9 @@ class IssueForm(ApiTokenForm, OnceForm):
     )
     initial_credits = _integer(initial=0)
     price = _price(help_text=lazy(_paid, str)())
-    days = _integer(initial=lambda: settings.TOKEN_DAYS, help_text="Days until expiry; rotating restarts it.")
+    days = _integer(
+        label="Valid for (days)", initial=lambda: settings.TOKEN_DAYS, help_text="Rotating the token restarts it."
+    )
     reason = _text(help_text="Shown in the ledger, such as an order number.")
     field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")
 
@@ -163,9 +165,11 @@ class BulkTopUpForm(TopUpForm):
 class AdjustForm(TopUpForm):
     amount = _integer(help_text="A negative amount removes credits, e.g. -5. The balance cannot fall below 0.")
     price = _price(
-        help_text="Only if the correction changes what the customer has paid: negative for a negative amount."
+        help_text=lazy(
+            lambda: f"In {settings.CURRENCY}, only if it changes what the customer has paid: negative for less.", str
+        )()
     )
-    confirmed = ConfirmationField(label="Change the balance of this token now. The ledger entry is permanent.")
+    confirmed = ConfirmationField(label="I understand that the balance changes now and that the entry is permanent.")
 
 
 class TargetField(forms.ModelChoiceField):
@@ -223,6 +227,11 @@ class RotateForm(forms.Form):
     expires_at = forms.CharField(widget=forms.HiddenInput)
 
 
+class EndGraceForm(forms.Form):
+    reason = _text(help_text="Shown in the history.")
+    confirmed = ConfirmationField(label="I understand that the previous token stops working immediately.")
+
+
 class RevokeForm(forms.Form):
     """`targets`: the tokens that it offers to move the credits to; without one, or None, it does not ask."""
 
@@ -234,7 +243,7 @@ class RevokeForm(forms.Form):
         empty_label="Leave them on this token",
         help_text="Credits that stay can only be moved later, not spent.",
     )
-    confirmed = ConfirmationField(label="Refuse all requests with this token permanently.")
+    confirmed = ConfirmationField(label="I understand that this token stops working permanently.")
 
     def __init__(self, *args: Any, targets: QuerySet[ApiToken] | None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -85,9 +85,11 @@ class StateFilter(ConditionFilter):
 
 
 def running_out() -> QuerySet[ApiToken]:
-    """The tokens that run out within SOON_DAYS days, at most MAX_LISTED. Takes longer the more tokens are in use."""
+    """The tokens with credits that run out within SOON_DAYS days, at most MAX_LISTED. Takes longer the more tokens are
+    in use."""
     soon = request_statistics.running_out(timezone.now(), within_days=SOON_DAYS)
-    return ApiToken.objects.filter(pk__in=[one.token.pk for one in soon[:MAX_LISTED]])
+    ids = [one.token.pk for one in soon if one.token.credits]
+    return ApiToken.objects.filter(pk__in=ids[:MAX_LISTED])
 
 
 class RunsOutFilter(ConditionFilter):
@@ -113,6 +115,7 @@ class TokenList(base.NewestRowsList):
     limit = "tokens; #id and the last 4 characters find any token"
     ascending_first = ("expires", "runs_out")
     computed = ("runs_out",)
+    soonest_first = "runs_out", "soon"
 
     def sort_values(self, ids: list[int], names: Collection[str]) -> dict[str, dict[int, datetime | None]]:
         now = timezone.now()

@@ -1,7 +1,5 @@
 """The lists of rows about tokens, the ledger and the request log, and the filters that both have."""
 
-from datetime import UTC
-
 from django import forms
 from django.db.models import Q
 from django.utils.html import format_html
@@ -11,9 +9,9 @@ from accounts.admin.base import TokenRefusingAdmin, TokenRowsAdmin, matching_tok
 from accounts.admin.customer_field import CustomerField
 from accounts.models import Customer
 from accounts.newest import newest
-from core.admin import change_link, column
+from core.admin import change_link
 from core.list_fields import text_field
-from core.long_list_pages import LongListAdmin, local_time
+from core.long_list_pages import LongListAdmin
 from core.long_lists import Filter, ListForm
 
 #: How many tokens that a text matches are offered.
@@ -66,4 +64,4 @@ def customer_filter(customer: Customer, noun: str, *, is_only_filter: bool = Tru
 
 
 class TokenListAdmin(TokenRefusingAdmin, LongListAdmin, TokenRowsAdmin):
-    when = column(lambda row: local_time(row.created_at, getattr(row, "tzinfo", UTC)), "time")
+    """The lists of the ledger and of the request log."""

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any, cast
 
 from django import forms
-from django.conf import settings
 from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
@@ -24,13 +23,15 @@ from unfold.enums import ActionVariant
 
 from accounts import credits, customers, request_statistics, tokens
 from accounts.admin import base, token_list
-from accounts.admin.base import require_allowance
+from accounts.admin.base import allowance, require_allowance
 from accounts.admin.charts import requests_chart
 from accounts.admin.customer_field import CustomerField
+from accounts.admin.ledger import described
 from accounts.admin.token_forms import (
     GRACES,
     AdjustForm,
     ApiTokenForm,
+    EndGraceForm,
     IssueForm,
     MoveCreditsForm,
     RevokeForm,
@@ -74,10 +75,10 @@ class ApiTokenAdmin(TopUpAdmin):
     list_filter = (token_list.StateFilter, token_list.ModeFilter, token_list.RunsOutFilter)
     lookups_allowed = ("state", "mode", "runs_out", "customer__id__exact")
     search_fields = ("name", "note", "contact")
-    search_help_text = "Name, note, contact, #id or the token's last 4 characters"
+    search_help_text = "Name, note, contact, #id or last 4 characters"
     ordering = ("-pk",)
     add_label = "Issue an API token"
-    actions_detail = ("top_up", "edit", "adjust", "move_credits", "rotate", "revoke")
+    actions_detail = ("top_up", "edit", "adjust", "move_credits", "rotate", "end_grace", "revoke")
 
     # --- The list ------------------------------------------------------------------------------------------------
 
@@ -94,7 +95,9 @@ class ApiTokenAdmin(TopUpAdmin):
         "name",
         "name",
     )
-    balance = column(lambda token: _test_badge() if token.is_test else f"{token.credits:,}", "balance", "credits")
+    balance = column(
+        lambda token: _test_badge() if token.is_test else f"{token.credits:,}", "balance (credits)", "credits"
+    )
     last_charged = column(
         lambda token: f"{token.last_charged_at:%Y-%m-%d %H:%M}" if token.last_charged_at else "-",
         "last charged (UTC)",
@@ -149,13 +152,12 @@ class ApiTokenAdmin(TopUpAdmin):
         requests = RELATED_PAGES[ApiToken]
         return {
             "token": token,
-            "customer_pages": settings.CUSTOMER_PAGES,
             "state": token_list.state_label(token),
             "runs_out": self.runs_out(token),
             "rate_limit": tokens.rate_limit(token),
             "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
             "requests_url": requests.url(token) if request.user.has_perm(requests.permission) else "",
-            "entries": token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES],
+            "entries": described(request, token.entries.order_by("-created_at", "-pk")[:NEWEST_ENTRIES]),
         }
 
     # --- Issue, top up, adjust, move credits, rotate, revoke -----------------------------------------------------
@@ -197,12 +199,14 @@ class ApiTokenAdmin(TopUpAdmin):
                 "token. To issue another token, open this page again."
             ) from error
         kind = "no credits (a test token)" if issued.token.is_test else f"{data['initial_credits']} credits"
-        self.log_addition(request, issued.token, f"Issued: {kind}, {data['days']} days. {data['reason']}")
+        self.log_addition(request, issued.token, f"Issued: {kind}, {data['days']} days. Reason: {data['reason']}")
         return issued
 
     def offers(self, request: HttpRequest, url_path: str, obj: ApiToken) -> bool:
         if url_path == "move-credits":
             return obj.customer_id is not None and obj.credits > 0
+        if url_path == "end-grace":
+            return obj.state == "in grace"
         return (url_path in ("adjust", "edit") or obj.revoked_at is None) and not (
             obj.is_test and url_path in ("top-up", "adjust")
         )
@@ -211,8 +215,14 @@ class ApiTokenAdmin(TopUpAdmin):
         context: dict[str, Any] = {"state": token_list.state_label(obj)}
         targets = token_list.targets(obj)
         match url_path:
+            case "top-up":
+                context["explanation"] = allowance(request)
             case "rotate":
                 context["initial"] = {"expires_at": obj.expires_at.isoformat()}
+                if obj.state == "in grace":
+                    context["explanation"] = "The grace period of the previous token ends."
+            case "end-grace" if obj.state == "in grace":
+                context["explanation"] = f"The previous one would work until {obj.previous_until:%Y-%m-%d %H:%M} UTC."
             case "move-credits":
                 # Of a usable token an operator moves some credits; of a revoked one nobody can spend the rest.
                 initial = {"amount": obj.credits} if obj.revoked_at else {}
@@ -271,9 +281,7 @@ class ApiTokenAdmin(TopUpAdmin):
         "view",
         "accounts.rotate_apitoken",
         form=RotateForm,
-        explanation=(
-            "Issues a new token with a new lifetime. Balance, ledger and limits stay. An earlier grace period ends."
-        ),
+        explanation="Issues a new token with a new lifetime. Balance, ledger and limits stay.",
     )
     def rotate(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> HttpResponse:
         token = ApiToken.objects.select_for_update().get(pk=obj.pk)
@@ -283,8 +291,21 @@ class ApiTokenAdmin(TopUpAdmin):
             )
         issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
         grace = f"The old token keeps working for: {GRACES[data['grace_minutes']]}."
-        self.log_change(request, token, f"Rotated. {grace} {data['reason']}")
+        self.log_change(request, token, f"Rotated. {grace} Reason: {data['reason']}")
         return self._shown_once(request, issued, title="API token rotated")
+
+    @form_action(
+        "End grace period",
+        "view",
+        "accounts.rotate_apitoken",
+        form=EndGraceForm,
+        explanation="The previous token stops working immediately. The current one keeps working.",
+    )
+    def end_grace(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
+        if not tokens.end_grace(token=obj):
+            return Unchanged("The grace period of this token has ended already.")
+        self.log_change(request, obj, f"Ended the grace period. Reason: {data['reason']}")
+        return "The previous token no longer works."
 
     @form_action(
         "Revoke",
@@ -302,7 +323,7 @@ class ApiTokenAdmin(TopUpAdmin):
             moved = tokens.revoke_and_move(token=obj, to_token=target, reason=reason, actor=actor)
         elif not tokens.revoke(token=obj, reason=reason):
             raise tokens.TokenRevoked("This token is already revoked.")
-        self.log_change(request, obj, message := f"Revoked. {reason}")
+        self.log_change(request, obj, message := f"Revoked. Reason: {reason}")
         return f"Revoked. {self._log_move(request, moved)}" if moved else message
 
     def _log_move(self, request: HttpRequest, moved: credits.Transfer) -> str:

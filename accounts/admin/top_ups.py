@@ -15,7 +15,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.text import Truncator
 
 from accounts import credits
-from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, require_allowance
+from accounts.admin.base import ShownAdmin, TokenRefusingAdmin, allowance, require_allowance
 from accounts.admin.token_forms import MAX_AT_ONCE, BulkTopUpForm
 from accounts.models import ApiToken, CreditEntry
 from core.admin import ConsoleAdmin, Unchanged, require
@@ -49,7 +49,7 @@ def record(
         what += f", reference {entry.reference}"
     if not is_new:
         return Unchanged(f"Already recorded ({what}); nothing added.")
-    message = f"Added {what}, balance {entry.balance_after:,}. {entry.reason}"
+    message = f"Added {what}, balance {entry.balance_after:,}. Reason: {entry.reason}"
     model_admin.log_change(request, token, message)
     return message
 
@@ -95,7 +95,7 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
             title="Top up selected API tokens",
             button="Top up",
             explanation=f"Adds the amount to each of {len(chosen)} tokens: {names}. "
-            "Resubmitting will not add credits twice.",
+            f"Resubmitting will not add credits twice. {allowance(request)}",
             form_url=reverse("admin:accounts_apitoken_top_up_selected"),
             error_title="Not all tokens were topped up.",
         )
@@ -122,4 +122,4 @@ class TopUpAdmin(ShownAdmin, TokenRefusingAdmin):
             reference = data["own_reference"]
             by = f"with reference {reference}" if reference else "when this page was submitted before"
             return Unchanged(f"Already recorded {by}; nothing added.")
-        return f"Added {data['amount']:,} credits to each of {added} tokens. {data['reason']}"
+        return f"Added {data['amount']:,} credits to each of {added} tokens. Reason: {data['reason']}"

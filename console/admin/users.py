@@ -38,6 +38,15 @@ from core.admin import ConditionFilter, Secret, Unchanged, column, form_action, 
 apps.get_app_config("auth").verbose_name = "Operators"
 Group._meta.verbose_name, Group._meta.verbose_name_plural = "role", "roles"
 
+#: Labels and help of Django's fields, in the console's words.
+_LABELS = {"email": "E-mail address", "is_staff": "May log in", "is_superuser": "Superuser"}
+_HELP = {
+    "username": "At most 150 letters, digits and @ . + - _",
+    "is_active": "Turn off instead of deleting the user.",
+    "is_staff": "To the console.",
+    "is_superuser": "May do everything, also without a role.",
+}
+
 # Django's pages are replaced below. django-otp's pages would show the secrets of other users.
 admin.site.unregister([Group, User, StaticDevice, TOTPDevice])
 
@@ -98,6 +107,7 @@ class InvitationForm(forms.ModelForm):
     class Meta:
         model = User
         fields = ("username", "email", "groups", "is_superuser")
+        labels, help_texts = _LABELS, _HELP
         widgets: ClassVar = {
             "username": UnfoldAdminTextInputWidget(attrs={"autocomplete": "off", "autocapitalize": "none"}),
             "is_superuser": UnfoldBooleanWidget(),
@@ -106,7 +116,7 @@ class InvitationForm(forms.ModelForm):
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
         if not self.errors and not data["groups"] and not data["is_superuser"]:
-            self.add_error("groups", "Select at least one role, or superuser status.")
+            self.add_error("groups", "Select at least one role, or Superuser.")
         return data
 
 
@@ -118,17 +128,31 @@ class InvitationFilter(ConditionFilter):
         return {"pending": ("no password set yet", Q(pk__in=invitations.pending()))}
 
 
+def _roles(user: User) -> str:
+    names = [group.name for group in user.groups.all()]
+    return ", ".join([*(["superuser"] if user.is_superuser else []), *names]) or "-"
+
+
+def _state(user: User) -> str:
+    """In the list; with the user's invitation, until it is accepted."""
+    if not (user.is_active and user.is_staff):
+        return "inactive" if user.is_staff else "may not log in"
+    invitation = invitations.described(user)
+    return "active" if invitation == "-" else invitation
+
+
+def _time(value: Any) -> str:
+    return f"{value:%Y-%m-%d %H:%M:%S}" if value else "never"
+
+
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     form = UserChangeForm
     add_form = UserCreationForm
     add_form_template = None
     change_password_form = AdminPasswordChangeForm
-    list_display = (
-        *("username", "roles", "is_staff", "is_superuser", "is_active", "has_second_factor", "invitation_state"),
-        "last_login",
-    )
-    sortable_by = ("username", "is_staff", "is_superuser", "is_active", "last_login")
+    list_display = ("username", "email_address", "roles", "state", "has_second_factor", "last_login_time")
+    sortable_by = ("username", "email_address", "state", "last_login_time")
     lookups_allowed = (
         *("is_staff__exact", "is_superuser__exact", "is_active__exact"),
         *("groups__id__exact", "groups__isnull", "invitation"),
@@ -138,13 +162,13 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     show_add_link = False  # the page of an invitation links the page that adds a user with a password
     actions_list = ("invite",)
     actions_detail = ("invite_again", "withdraw_invitation", "reset_second_factor")
-    readonly_fields = ("has_second_factor", "invitation_state", "last_login", "date_joined")
+    readonly_fields = ("has_second_factor", "invitation_state", "last_login_time", "joined")
     filter_horizontal = ()
     fieldsets = (
         (None, {"fields": ("username", "password", "has_second_factor", "invitation_state")}),
         ("Personal info", {"fields": ("first_name", "last_name", "email")}),
         ("Permissions", {"fields": ("is_active", "is_staff", "is_superuser", "groups")}),
-        ("Important dates", {"fields": ("last_login", "date_joined")}),
+        ("Important dates", {"fields": ("last_login_time", "joined")}),
     )
     add_fieldsets = (
         (None, {"fields": ("username", "password1", "password2"), "description": ADD_HELP}),
@@ -152,7 +176,11 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     )
 
     invitation_state = column(invitations.described, "invitation")
-    roles = column(lambda user: ", ".join(group.name for group in user.groups.all()) or "-", "roles")
+    email_address = column(lambda user: user.email or "-", "e-mail address", "email")
+    roles = column(_roles, "roles")
+    state = column(_state, "state", "is_active")
+    last_login_time = column(lambda user: _time(user.last_login), "last login (UTC)", "last_login")
+    joined = column(lambda user: _time(user.date_joined), "date joined (UTC)")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         device = TOTPDevice.objects.filter(user=OuterRef("pk"), confirmed=True)
@@ -163,8 +191,21 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
         """User names are in the ledger, and the daily limit is counted by name."""
         return ("username", *self.readonly_fields) if obj else self.readonly_fields
 
+    def get_form(self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: Any) -> Any:
+        help_texts = {**_HELP, "username": ""} if obj else _HELP
+        return super().get_form(request, obj, change=change, labels=_LABELS, help_texts=help_texts, **kwargs)
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """As Django's, without links to pages of roles."""
+        field: Any = super().formfield_for_dbfield(db_field, request, **kwargs)
+        field.widget = getattr(field.widget, "widget", field.widget)
+        return field
+
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         return super().formfield_for_manytomany(db_field, request, form_class=RolesField, **kwargs)
+
+    def page_context(self, request: HttpRequest, obj: User) -> dict[str, Any]:
+        return {**super().page_context(request, obj), "show_save_and_add_another": False}
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Users are deactivated, never deleted: their history entries would be deleted with them."""
@@ -282,6 +323,13 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
 @admin.register(Group)
 class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
     filter_horizontal = ()
+    list_display = ("name", "explanation")
+    explanation = column(lambda role: _with_limit(SENTENCES.get(role.name, "-")), "what its users may do")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Group | None = None) -> Any:
+        sentence = SENTENCES.get(obj.name, "") if obj else ""
+        description = f"A user with this role {_with_limit(sentence)}" if sentence else ""
+        return [(None, {"fields": ("name", "permissions"), "description": description})]
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest | None = None, **kwargs: Any) -> Any:
         """Offer only permissions that some role has: the others have no effect."""
@@ -289,11 +337,21 @@ class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
         kwargs["queryset"] = Permission.objects.filter(codename__in=codenames)
         field = super().formfield_for_manytomany(db_field, request, **kwargs)
         if isinstance(field, forms.ModelMultipleChoiceField):
-            field.label_from_instance = _with_limit  # type: ignore[method-assign, assignment]
+            field.label_from_instance = _permission_label  # type: ignore[method-assign, assignment]
         return field
 
 
 def _with_limit(text: object) -> str:
     """With the value of the setting that limits billing and support users each day."""
-    limit = f"up to {settings.SUPPORT_CREDITS_PER_DAY:,} credits a day"
-    return str(text).replace("within SUPPORT_CREDITS_PER_DAY", limit)
+    limit = f"{settings.SUPPORT_CREDITS_PER_DAY:,} credits a day"
+    shown = str(text).replace("within SUPPORT_CREDITS_PER_DAY", f"up to {limit}")
+    return shown.replace("without that limit", f"without the limit of {limit}")
+
+
+def _permission_label(permission: Any) -> str:
+    """Section, object and name, of which Django's own have the name that the object had in a migration."""
+    kind = permission.content_type
+    action = permission.codename.removesuffix(f"_{kind.model}")
+    is_djangos = action in ("add", "change", "delete", "view")
+    name = f"Can {action} {kind.name}" if is_djangos else _with_limit(permission.name)
+    return f"{kind.app_labeled_name}: {name}"

@@ -14,8 +14,8 @@ from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from unfold.dataclasses import UnfoldAction
-from unfold.decorators import display
 from unfold.enums import ActionVariant
+from unfold.utils import display_for_label
 from unfold.widgets import UnfoldAdminSelectWidget, UnfoldAdminTextInputWidget, UnfoldBooleanWidget
 
 from accounts.admin.top_ups import TOP_UP
@@ -64,12 +64,15 @@ class ReasonForm(forms.Form):
 class MuteForm(ReasonForm):
     hours = forms.ChoiceField(label="Duration", choices=MUTE_HOURS, widget=UnfoldAdminSelectWidget)
     all_of_kind = forms.BooleanField(
-        label="All alerts of this kind",
         required=False,
         widget=UnfoldBooleanWidget,
         help_text="Otherwise only those about the same subject, such as one source or token.",
     )
     field_order = ("hours", "all_of_kind", "reason")
+
+    def __init__(self, *args: Any, kind: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["all_of_kind"].label = f'All alerts of the kind "{kind_title(kind)}"'
 
 
 class EndMuteForm(forms.Form):
@@ -100,6 +103,10 @@ class KindFilter(ConditionFilter):
     def conditions(self) -> dict[str, tuple[str, Q]]:
         kinds = Incident.objects.order_by("kind").values_list("kind", flat=True).distinct()
         return {kind: (kind_title(kind), Q(kind=kind)) for kind in kinds}
+
+
+def _state(incident: Incident) -> str:
+    return "resolved" if incident.closed_at else "acknowledged" if incident.acknowledged_at else "open"
 
 
 def related_pages(request: HttpRequest, incident: Incident) -> list[tuple[str, object]]:
@@ -158,34 +165,21 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
     ordering = ("-pk",)
     sortable_by = ()
     fields = (
-        *("alert", "kind_name", "severity_label", "state", "acknowledged", "muted"),
+        *("alert", "kind_name", "severity_label", "state", "acknowledged"),
         *("summary", "what_to_do", "since", "until"),
     )
 
     alert = column(lambda incident: isolated_title(incident.title), "alert")
     handled = column(lambda incident: incident.handling or "-", "handled")
-    muted = column(
-        lambda incident: (
-            f"until {periods.shown(incident.muted_until)}"
-            if incident.muted_until
-            else "no; you can mute this alert, or all of its kind"
-        ),
-        "muted",
-    )
+    # Not by unfold's decorator, which has no effect on the page of an alert.
+    severity_label = column(lambda incident: display_for_label(incident.severity, "-", LABELS), "severity")
+    state = column(lambda incident: display_for_label(_state(incident), "-", LABELS), "state")
     kind_name = column(lambda incident: f"{kind_title(incident.kind)} ({incident.kind})", "kind")
     what_to_do = column(lambda incident: incident.hint or "-", "what to do")
     since = column(lambda incident: f"{incident.opened_at:%Y-%m-%d %H:%M}", "since (UTC)")
     until = column(
         lambda incident: f"{incident.closed_at:%Y-%m-%d %H:%M}" if incident.closed_at else "-", "until (UTC)"
     )
-
-    @display(description="severity", label=LABELS)  # type: ignore[untyped-decorator]
-    def severity_label(self, incident: Incident) -> str:
-        return incident.severity
-
-    @display(description="state", label=LABELS)  # type: ignore[untyped-decorator]  # unfold has no types
-    def state(self, incident: Incident) -> str:
-        return "resolved" if incident.closed_at else "acknowledged" if incident.acknowledged_at else "open"
 
     @admin.display(description="acknowledged")
     def acknowledged(self, incident: Incident) -> str:
@@ -204,33 +198,33 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         return [each for each in permitted if each.path != "end-mute"]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        context = {
-            "mutes": mutes.titled().filter(until__gt=timezone.now()),
-            "can_end_mutes": request.user.has_perm(HANDLE),
-        }
+        context = {"mutes": mutes.in_effect(), "can_end_mutes": request.user.has_perm(HANDLE)}
         return super().changelist_view(request, {**checked(), **context, **(extra_context or {})})
 
     def page_context(self, request: HttpRequest, obj: Incident) -> dict[str, Any]:
-        mutes.set_muted_until([obj], timezone.now())
         can_view_notices = request.user.has_perm("monitoring.view_notice")
         notices = incidents.notices_about(obj).order_by("-pk")[:MAX_NOTICES] if can_view_notices else []
         return {
             "related": related_pages(request, obj),
+            "mutes": mutes.in_effect().filter(kind=obj.kind, subject__in=("", obj.subject))
+            if not obj.closed_at
+            else (),
+            "can_end_mutes": request.user.has_perm(HANDLE),
             "can_view_notices": can_view_notices,
             "notices": [{"notice": notice, "state": notice_state(notice)} for notice in notices],
         }
 
     def offers(self, request: HttpRequest, url_path: str, obj: Incident) -> bool:
-        if url_path == "mute":
-            return True
-        return obj.closed_at is None and (obj.acknowledged_at is None) == (url_path == "acknowledge")
+        return obj.closed_at is None and (
+            url_path == "mute" or (obj.acknowledged_at is None) == (url_path == "acknowledge")
+        )
 
     @form_action(
         "Acknowledge",
         VIEW,
         HANDLE,
         form=ReasonForm,
-        explanation="Shows others that you look after this alert, and stops its reminders.",
+        explanation="Shows others that you are looking after this alert, and stops its reminders.",
         variant=ActionVariant.PRIMARY,
     )
     def acknowledge(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
@@ -270,8 +264,8 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         HANDLE,
         form=MuteForm,
         explanation=(
-            "Sends nothing about the alert, or about all of its kind, for this time, except the end of those that were "
-            "reported before. What opens meanwhile and is still open at the end is reported then."
+            "While it is muted, nothing is sent about it, except that an alert that was reported before has ended. "
+            "Alerts that open meanwhile, and are still open when the mute ends, are reported then."
         ),
     )
     def mute(self, request: HttpRequest, obj: Incident, data: dict[str, Any]) -> str:
@@ -285,6 +279,8 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         return result
 
     def action_context(self, request: HttpRequest, url_path: str, obj: Incident | None) -> dict[str, Any]:
+        if url_path == "mute" and obj:
+            return {"form_options": {"kind": obj.kind}}
         return {"initial": {"mute": request.GET.get("mute")}} if url_path == "end-mute" else {}
 
     @form_action("End mute", VIEW, HANDLE, form=EndMuteForm)
@@ -304,11 +300,11 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         "Send test alert",
         VIEW,
         "monitoring.change_notice",
-        explanation="Queues a test alert for each address and webhook that gets alerts.",
+        explanation="Queues a test alert for each address and webhook that receives alerts.",
     )
     def send_test(self, request: HttpRequest, obj: None, data: dict[str, Any]) -> str:
         if not alert_recipients.alerts_are_on():
             return Unchanged("Alerts are off.")
         for notice in incidents.write_test_alert():
             self.log_addition(request, notice, "Test alert queued.")
-        return "Test alert queued: send_notices sends it within a minute. Notices shows the result."
+        return "Test alert queued: it is sent within a minute. Notices shows the result."

@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from accounts.admin.base import TokenRowsAdmin
 from core.admin import change_link, column
 from core.bidi import isolated_title
-from monitoring import notices
+from monitoring import alert_emails, notices
 from monitoring.models import Notice
 
 
@@ -70,7 +70,11 @@ class NoticeAdmin(TokenRowsAdmin):
 
     @admin.display(description="message")
     def content(self, notice: Notice) -> str:
-        text = json.dumps(json.loads(notice.payload), indent=2, ensure_ascii=False)
+        if notice.channel == Notice.Channel.EMAIL and notice.event != Notice.Event.BALANCE_LOW:
+            email = alert_emails.message(notice)
+            text = f"Subject: {email.subject}\n\n{email.body}"
+        else:
+            text = json.dumps(json.loads(notice.payload), indent=2, ensure_ascii=False)
         return format_html('<pre class="notice-message">{}</pre>', text)
 
     state = column(notice_state, "state")

@@ -25,12 +25,14 @@ from core.forms import PhoneNumberField
 from core.hashing import keyed_hash
 from core.list_fields import choice_field, text_field
 from core.long_lists import EVER, Filter
+from core.ranges import FIRST, LAST, in_range
 from lookup.search import SLOTS
 from lookup.source_actions import configured
 from monitoring import charges
 from monitoring.models import RequestLogEntry
 from monitoring.source_statistics import REASONS, advice, is_failure, outcome_text
 from monitoring.templatetags.figures import milliseconds
+from phonebook.admin.base import NUMBER_PAGES
 
 ANY = "any"
 SLOT_NAMES = {"source_a": "Source A", "source_b": "Source B"}
@@ -96,7 +98,7 @@ class RequestLogForm(TokenListForm):
             yield Filter("request_id", "request_id", data["request_id"])
         if data["number"] or data["number_hash"]:
             number_hash = keyed_hash("number", data["number"]) if data["number"] else bytes.fromhex(data["number_hash"])
-            yield Filter("number_hash", "number_hash", number_hash, note="Only requests for one number.")
+            yield Filter("number_hash", "number_hash", number_hash, note=f"Only requests for {_mask_of(number_hash)}.")
         if data["token"]:
             yield token_filter(data["token"], "requests")
         if data["status"] == "200":  # not in the index
@@ -111,6 +113,13 @@ class RequestLogForm(TokenListForm):
             others = ("token", "request_id", "number", "number_hash", "outcome", "status", "failed", "reason")
             is_only_filter = not any(data[name] for name in others)
             yield customer_filter(data["customer"], "requests", is_only_filter=is_only_filter)
+
+
+def _mask_of(number_hash: bytes) -> str:
+    """The masked number, if a request for it is logged."""
+    logged = in_range(RequestLogEntry.objects.all(), "number_hash", number_hash, FIRST, LAST)
+    newest = logged.order_by("-number_hash", "-created_at", "-pk").values_list("number_mask", flat=True)
+    return next(iter(newest[:1]), "one number")
 
 
 def _failed(failed: str, reason: str) -> Filter:
@@ -171,20 +180,28 @@ def _repeated_label(earlier_id: int | None) -> str:
 
 
 def _charged(row: Any) -> str:
-    """With what was done about the charge, and a link that refunds it, for those who may (RequestLogAdmin.complete)."""
+    """With what was done about the charge (RequestLogAdmin.complete)."""
     if not row.charged:
         return "no, replayed" if row.replayed else "no"
     repeated = _repeated_label(getattr(row, "repeats", None))
-    if getattr(row, "is_refunded", False):
-        return format_html("1 credit, refunded {}", repeated)
-    if not getattr(row, "can_refund", False) or row.entry_id is None:
-        return format_html("1 credit {}", repeated)
-    link = html_link(page_url(CreditEntry, "refund", row.entry_id), "Refund")
-    return format_html("1 credit <small>{}</small> {}", link, repeated)
+    return format_html("1 credit{} {}", ", refunded" if row.is_refunded else "", repeated)
 
 
-RELATED_PAGES[ApiToken] = RelatedPage("monitoring.view_requestlogentry", _requests_of)
-RELATED_PAGES[CreditEntry] = RelatedPage("monitoring.view_requestlogentry", _request_of, _details_of)
+def _refund(row: Any) -> str:
+    """A link that refunds the charge."""
+    if row.entry_id is None or row.is_refunded:
+        return "-"
+    return html_link(page_url(CreditEntry, "refund", row.entry_id), "Refund")
+
+
+def _can_refund(request: HttpRequest) -> bool:
+    return request.user.has_perms(["accounts.view_creditentry", REFUND])
+
+
+_PERMISSION = "monitoring.view_requestlogentry"
+NUMBER_PAGES["Requests for this number"] = (_PERMISSION, "admin:monitoring_requestlogentry_changelist")
+RELATED_PAGES[ApiToken] = RelatedPage(_PERMISSION, _requests_of)
+RELATED_PAGES[CreditEntry] = RelatedPage(_PERMISSION, _request_of, _details_of)
 
 
 _KEY_TEXTS = {True: "yes", False: "no", None: "not recorded"}
@@ -221,23 +238,20 @@ def _slot(row: RequestLogEntry, slot: str) -> dict[str, Any]:
 class RequestLogAdmin(TokenListAdmin):
     list_form = RequestLogForm
     list_display = (
-        *("when", "token_link", "number", "status_text", "source_a_text", "source_b_text", "charged_and_key"),
-        "short_request_id",
+        *("when", "token_link", "number", "status_text", "source_a_text", "source_b_text", "charged_text"),
+        *("short_request_id", "refund_action"),
     )
     list_display_links = ("when",)
 
     # --- Columns and fields ---------------------------------------------------------------------------------------
 
-    short_request_id = column(lambda row: short_id(row.request_id), "request id")
+    short_request_id = column(
+        lambda row: short_id(row.request_id, page_url(RequestLogEntry, "change", row.pk)), "request id"
+    )
+    refund_action = column(_refund, "refund")
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
     charged_text = column(_charged, "charged")
-    charged_and_key = column(  # in one column: on phones each has a line of its own
-        lambda row: format_html(
-            "{} <small>Idempotency-Key: {}</small>", _charged(row), _KEY_TEXTS[row.idempotency_key]
-        ),
-        "charged",
-    )
     key_text = column(lambda row: _KEY_TEXTS[row.idempotency_key], "Idempotency-Key")
     source_a_text = column(lambda row: _slot_text(row, "source_a"), "source A")
     source_b_text = column(lambda row: _slot_text(row, "source_b"), "source B")
@@ -261,8 +275,8 @@ class RequestLogAdmin(TokenListAdmin):
         "number",
     )
     fields = (
-        *("when", "status_text", "charged_text", "entry_link", "token_link", "customer", "masked_number"),
-        *("key_text", "request_text", "duration"),
+        *("when", "status_text", "charged_text", "refund_action", "entry_link", "token_link", "customer"),
+        *("masked_number", "key_text", "request_text", "duration"),
     )
 
     def page_context(self, request: HttpRequest, obj: RequestLogEntry) -> dict[str, Any]:
@@ -270,14 +284,19 @@ class RequestLogAdmin(TokenListAdmin):
 
     # --- Pages ----------------------------------------------------------------------------------------------------
 
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        return self.list_display if _can_refund(request) else self.list_display[:-1]
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        offered = obj is not None and obj.entry_id and not obj.is_refunded and _can_refund(request)
+        return tuple(name for name in self.fields if offered or name != "refund_action")
+
     def complete(self, request: HttpRequest, rows: list[Any]) -> None:
-        """What the ledger knows of the charges, and whether the user may refund them."""
+        """What the ledger knows of the charges."""
         repeated = charges.repeated(rows)
         refunded = charges.refunded([row.entry_id for row in rows if row.entry_id])
-        can_refund = request.user.has_perms(["accounts.view_creditentry", REFUND])
         for row in rows:
             row.repeats, row.is_refunded = repeated.get(row.pk), row.entry_id in refunded
-            row.can_refund = can_refund
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         if row := super().get_object(request, object_id, from_field):

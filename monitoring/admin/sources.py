@@ -19,7 +19,7 @@ from core import charts, periods
 from core.admin import ReadOnlyAdmin, Unchanged, form_action, require
 from lookup import source_actions
 from lookup.models import SourcePause
-from monitoring import source_report, source_statistics
+from monitoring import incidents, source_report, source_statistics
 from monitoring.models import Source
 from monitoring.source_statistics import BOUNDS_MS, SourceUsage
 from phonebook.address_books import books as address_books
@@ -80,7 +80,7 @@ class SourcesAdmin(ReadOnlyAdmin):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         require(self.has_view_permission(request))
         period, now = periods.from_query(request.GET), timezone.now()
-        since = period.since(now)
+        since, until = period.since(now), period.until(now)
         return self.render_page(
             request,
             "change_list.html",
@@ -88,8 +88,9 @@ class SourcesAdmin(ReadOnlyAdmin):
             periods=periods.ALL,
             period=period,
             since=since,
+            described=period.described(now),
             now=now,
-            report=source_report.report(since, states=source_report.states(now)),
+            report=source_report.report(since, until, source_report.states(now)),
             data_sets=data_sets.loaded(now),
             address_books=address_books.statuses(now),
             last_failures=source_statistics.last_results(since)[1][:MAX_FAILURES],
@@ -113,9 +114,14 @@ class SourcesAdmin(ReadOnlyAdmin):
             periods=periods.ALL,
             period=period,
             since=period.since(now),
+            described=period.described(now),
             now=now,
             by=period.step,
             source=source,
+            failing_since=incidents.current()
+            .filter(kind="source.failing", subject=object_id)
+            .values_list("first_seen_at", flat=True)
+            .first(),
             charts=_charts(source["steps"], label=period.step_label),
             actions_detail=self._get_actions_navigation(self.actions_detail, actions, object_id),
             currency=settings.CURRENCY,
@@ -170,8 +176,8 @@ class SourcesAdmin(ReadOnlyAdmin):
             return Unchanged("No call was made: this source is being checked, or was checked in the last 10 seconds.")
         if result.ms is None:
             return Unchanged(f"No call was made: {result.outcome}.")
-        level = messages.SUCCESS if result.ok else messages.ERROR
-        self.message_user(request, f"Checked by one call: {result.outcome}.", level)
+        text = source_statistics.check_text(result.outcome, ok=result.ok, ms=result.ms, fix=result.fix)
+        self.message_user(request, text, messages.SUCCESS if result.ok else messages.ERROR)
         return redirect(f"{self.url_of(obj)}#check")
 
 

@@ -18,11 +18,13 @@ from lookup.search import PSEUDO_SOURCES, SearchResult, bound_sources, search
 from lookup.serializers import search_data
 from monitoring.source_statistics import advice, is_failure, outcome_text
 from phonebook import rules
+from phonebook.admin.base import NUMBER_PAGES
 from phonebook.models import Contact, NumberRule
 
 #: Numbers that one user may test, and in how many seconds: as many as a token may search by default.
 RATE = (30, 60)
 _PERMISSION = "monitoring.test_lookup"
+NUMBER_PAGES["Test this number"] = (_PERMISSION, "admin:monitoring_source_test")
 
 
 class TestForm(forms.Form):

@@ -1,6 +1,6 @@
 """What a health check is, and the list of all. A check is one function with the decorator `check`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
@@ -53,8 +53,9 @@ class Check:
     in_doctor: bool = True
     on_dashboard: bool = False
 
-    def result(self, request: Request = None) -> Result | None:
-        """None where the check does not apply."""
+    def result(self, request: Request = None, reported: Collection[tuple[str, str]] = ()) -> Result | None:
+        """None where the check does not apply, or if it finds only what is in `reported`: kinds and subjects of open
+        alerts, which are shown themselves."""
         conditions, sentences = [], []
         for found in self.find(request):
             if isinstance(found, str):
@@ -62,11 +63,14 @@ class Check:
             elif found.effect is not Effect.PASSING:
                 conditions.append(found)
         described: list[str] = []
-        for hint, same_hint in groupby(conditions, key=attrgetter("hint")):
+        used = bool(conditions) or not any(isinstance(each, NotUsed) for each in sentences)
+        shown = [each for each in conditions if (each.kind, each.subject) not in reported]
+        if conditions and not shown:
+            return None
+        for hint, same_hint in groupby(shown, key=attrgetter("hint")):
             described += [text for each in same_hint for text in (f"{each.title.removesuffix('.')}.", each.summary)]
             described.append(hint)
         detail = " ".join(filter(None, [*described, *sentences]))
-        used = bool(conditions) or not any(isinstance(each, NotUsed) for each in sentences)
         return Result(self.name, not conditions, detail, used) if detail else None
 
 

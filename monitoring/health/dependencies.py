@@ -208,9 +208,10 @@ def _sources(request: Request) -> Findings:
     states = source_report.states(timezone.now())
     for name, state in states.items():
         if state.pause is None:
-            if state.bound.breaker_is_open:
+            # A source that is failing is reported once, with its last failure.
+            if state.bound.breaker_is_open and not state.is_failing:
                 yield problem(f"Circuit breaker open: {name}")
-            if state.check and (failure := state.check_failure):
+            elif state.check and (failure := state.check_failure) and not state.is_failing:
                 yield problem(f"The check of {name} failed {failure}", advice(state.check.result["outcome"]))
             yield from _failing(name, state)
             yield from _slow(name, state)

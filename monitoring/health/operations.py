@@ -113,7 +113,7 @@ def _credits(request: Request) -> Findings:
         opens = credits > 0 and each.at <= now + timedelta(days=days)
         soon.append(condition if opens else replace(condition, effect=Effect.PASSING))
     yield from _capped(empty, "Top it up.", "are out of credits")
-    yield from _capped(soon, "Top it up.", "run out of credits")
+    yield from _capped(soon, "Top it up.", f"will run out of credits within {days} days")
 
 
 def _day(at: datetime) -> str:
@@ -131,8 +131,8 @@ def _named(conditions: list[Condition]) -> Iterable[Condition]:
     names = {str(pk): (name, customer) for pk, name, customer in tokens.values_list("pk", "name", "customer__name")}
     for each in conditions:
         name, customer = names.get(each.subject, ("", None))
-        summary = f"{each.summary} Customer: {customer}." if customer else each.summary
-        yield replace(each, title=f"{name or f'API token #{each.subject}'} {each.title}", summary=summary)
+        token = f"{name or 'API token'} (#{each.subject}){f' of {customer}' if customer else ''}"
+        yield replace(each, title=f"{token} {each.title}")
 
 
 def _capped(conditions: list[Condition], hint: str, what: str) -> Iterable[Condition]:
@@ -151,7 +151,8 @@ def _capped(conditions: list[Condition], hint: str, what: str) -> Iterable[Condi
     yield from _named([*own, *kept_open])
     if count := sum(each.effect is Effect.ALERT for each in others):
         summary = f"{count:,} more API tokens {what}."
-        yield Condition(others[0].kind, "others", f"More API tokens {what}", summary, "See the list of API tokens.")
+        title = f"More than {MAX_TOKENS} API tokens {what}"
+        yield Condition(others[0].kind, "others", title, summary, "See the list of API tokens.")
 
 
 @check("Balances")

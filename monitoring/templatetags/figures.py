@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal
+from typing import Any
 
 from django import template
 
@@ -42,6 +43,24 @@ def money(value: Decimal) -> str:
 @register.filter
 def advice(outcome: str) -> str:
     return source_statistics.advice(outcome) or "-"
+
+
+@register.filter
+def check_text(result: dict[str, Any]) -> str:
+    """Of the stored result of a check that made a call."""
+    return source_statistics.check_text(result["outcome"], ok=result["ok"], ms=result["ms"], fix=result["fix"])
+
+
+@register.filter
+def slot_name(slot: str) -> str:
+    """`Source A`."""
+    return slot.replace("_", " ").title()
+
+
+@register.filter
+def meaning(reason: str) -> str:
+    """A failure's reason, and what it means: `auth: the vendor rejected the key`."""
+    return ": ".join(filter(None, [reason, source_statistics.MEANINGS.get(reason)]))
 
 
 @register.filter

@@ -6,18 +6,34 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin.views.main import SEARCH_VAR
+from django.contrib.admin.views.main import ORDER_VAR, SEARCH_VAR
 from django.db import OperationalError
-from django.db.models import Model, QuerySet
+from django.db.models import Model, QuerySet, TextField
+from django.db.models.functions import Cast
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.safestring import SafeString
 
 from core import numbers
 from core.admin import IndexedChangeList, LargeTableAdmin, column
 from core.forms import PhoneNumberField
+from core.long_lists import EVER
 from core.text import clean_text
 
 SEARCH_TERM, NEW_NUMBER = "search_term", "new_number"
+#: By title, the pages of apps above that take a number: the permission to view one, and the name of its URL, to which
+#: `number` is sent by POST, with `since`, of which lists show rows.
+NUMBER_PAGES: dict[str, tuple[str, str]] = {}
+#: The number of an object in Django's messages: in quotation marks, perhaps as a link.
+_NAMED = re.compile("(?<=[>“])[1-9]([0-9]{6,14}(?=[ <”])|[0-9]*…)")
+#: The order in which numbers with the same beginning follow each other. It has no index: for few rows.
+BY_DIGITS = Cast("number", TextField())
 _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
+
+
+def number_pages(request: HttpRequest) -> dict[str, Any]:
+    """Context of buttons for NUMBER_PAGES: title and URL name of those that the user may open, and `since`."""
+    pages = [(title, name) for title, (permission, name) in NUMBER_PAGES.items() if request.user.has_perm(permission)]
+    return {"number_pages": pages, "since": EVER}
 
 
 def number_prefix(text: str) -> str | None:
@@ -66,7 +82,11 @@ class PhoneNumberForm(forms.ModelForm):
 class NumberChangeList(IndexedChangeList):
     """Searched by POST. The search term is in no URL, so a search lists one page, and actions take only rows of it."""
 
-    is_cut = False
+    is_cut, ascending_first = False, ("phone",)
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet) -> list[Any]:
+        ordering: list[Any] = super().get_ordering(request, queryset)
+        return [BY_DIGITS, *ordering] if self.query and ORDER_VAR not in self.params else ordering
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet:
         if SEARCH_TERM in request.POST:
@@ -93,6 +113,8 @@ class NumberAdmin(LargeTableAdmin):
     form: type[forms.ModelForm] = PhoneNumberForm
     changelist_class = NumberChangeList
     key: tuple[str, ...] = ("number",)
+    ordering: Any = ("-pk",)
+    change_form_outer_before_template = "admin/phonebook/number_pages.html"
     phone = column(lambda row: numbers.formatted(str(row.number)), "number", "number")
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
@@ -128,7 +150,13 @@ class NumberAdmin(LargeTableAdmin):
         return () if obj is None else ("phone", *self.key)
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        return {"subtitle": self.phone(obj)}
+        pages = {} if getattr(obj, "is_prefix", False) else number_pages(request)
+        return {"subtitle": self.phone(obj), **pages}
+
+    def message_user(self, request: HttpRequest, message: str, *args: Any, **kwargs: Any) -> None:
+        """Django's messages, with numbers as lists show them. (The History has the digits, which an erasure finds.)"""
+        shown = _NAMED.sub(lambda n: f"+{n[0]}" if n[0].endswith("…") else numbers.formatted(n[0]), message)
+        super().message_user(request, SafeString(shown) if isinstance(message, SafeString) else shown, *args, **kwargs)
 
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         return self._explain_timeout(request, super().changeform_view, *args, **kwargs)

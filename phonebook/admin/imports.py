@@ -11,7 +11,7 @@ from unfold.decorators import display
 from unfold.enums import ActionVariant
 
 from core import numbers
-from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, column, form_action, require
+from core.admin import ConditionFilter, LargeTableAdmin, ReadOnlyAdmin, change_link, column, form_action, require
 from phonebook.admin.uploads import UploadAdmin, can_import, fault_text
 from phonebook.imports import undo
 from phonebook.imports.staging import LockNotAvailable
@@ -34,6 +34,16 @@ def _command(batch: ImportBatch) -> str:
     return f"Run this command instead: ./run manage undo_import {batch.pk}"
 
 
+def _problem(batch: ImportBatch) -> str:
+    """Why the import cannot be undone, with a link to the later import that it names, and its file."""
+    why = undo.problem(batch)
+    later = undo.blocking_import(batch) if why and batch.can_undo else None
+    if later is None:
+        return why
+    text = f"{later.file_name} (import {later.pk})" if later.file_name else str(later)
+    return format_html("{}{}", change_link("phonebook_importbatch", later.pk, text), why.removeprefix(str(later)))
+
+
 def _time(value: Any) -> str:
     return f"{value:%Y-%m-%d %H:%M:%S}" if value else "-"
 
@@ -53,7 +63,7 @@ def _lines(texts: list[str]) -> str:
 
 def _undone(batch: ImportBatch) -> str:
     if batch.undo is None or batch.undone_at is None:
-        return undo.problem(batch) or "Not undone."
+        return _problem(batch) or "Not undone."
     return f"{_time(batch.undone_at)} UTC, by {batch.undone_by}: rows {undo.UndoResult(**batch.undo)}."
 
 
@@ -69,7 +79,7 @@ class StateFilter(ConditionFilter):
 
 @admin.register(ImportBatch)
 class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
-    list_display = ("when", "user", "kind", "file", "state_label", "rows")
+    list_display = ("__str__", "when", "user", "kind", "file", "state_label", "rows")
     list_filter = (KindFilter, StateFilter)
     lookups_allowed = ("kind", "state")
     ordering = ("-pk",)
@@ -126,7 +136,8 @@ class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
         if self._is_large(obj):
             return {"explanation": f"It has more than {MAX_ROWS:,} rows. {_command(obj)}"}
         try:
-            return {"explanation": f"Rows: {undo.preview(batch_id=obj.pk)}."}
+            what = f"{obj.get_kind_display()} of {_time(obj.created_at)} UTC{obj.file_name and f', {obj.file_name}'}"
+            return {"explanation": f"{what}: rows {undo.preview(batch_id=obj.pk)}."}
         except undo.CannotUndo as error:
             return {"explanation": str(error)}
         except OperationalError:

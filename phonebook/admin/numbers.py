@@ -9,13 +9,14 @@ from django.db import OperationalError, transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.html import format_html
 from unfold.decorators import action
 
 from core import numbers
-from core.admin import column, page_url
+from core.admin import column, html_link, page_url
 from core.forms import PhoneNumberField
 from phonebook import cache_versions, rules
-from phonebook.admin.base import NumberAdmin, PhoneNumberForm, number_prefix
+from phonebook.admin.base import BY_DIGITS, NumberAdmin, PhoneNumberForm, number_prefix
 from phonebook.admin.uploads import can_import
 from phonebook.directory import named
 from phonebook.models import ComplaintDay, Contact, ImportBatch, NumberRule
@@ -34,7 +35,7 @@ class PrefixField(PhoneNumberField):
 
 class RuleForm(PhoneNumberForm):
     number = PrefixField(
-        help_text="A number with country code, e.g. +49 30 23125042, or the beginning of numbers, e.g. +49 30."
+        help_text="With country code, e.g. +49 30 23125042; with Prefix the beginning of numbers, e.g. +49 30."
     )
     one_of = ("spam", "name")
 
@@ -43,6 +44,7 @@ class RuleForm(PhoneNumberForm):
         if "spam" in self.fields:  # not for users who may only view
             field = self.fields["spam"]
             field.help_text = ""
+            self.fields["is_prefix"].help_text = "The rule is for every number that begins with these digits."
             field.widget.choices = [("unknown", "Use the sources"), ("true", "Spam"), ("false", "Not spam")]
 
     def clean(self) -> dict[str, Any]:
@@ -108,8 +110,6 @@ class ImportedAdmin(NumberAdmin):
 
 
 class DatedNumberAdmin(NumberAdmin):
-    ordering = ("number",)
-
     updated = column(lambda row: f"{row.updated_at:%Y-%m-%d %H:%M}", "updated (UTC)", "updated_at")
 
 
@@ -123,9 +123,18 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
     search_help_text = "Number prefix, e.g. 4930, or part of a name"
     searches_names = True
     list_display = ("phone", "name", "location", "address_book", "updated")
-    warning = f"{ImportedAdmin.warning} Address books do not change what is saved here, but restore what is deleted."
-    fieldsets = ((None, {"fields": ("number", "name", "location"), "description": warning}),)
+    warning = (
+        f"{ImportedAdmin.warning} Address books no longer change a contact that you save here, but add one again that "
+        "you delete."
+    )
     address_book = column(lambda contact: contact.book or "-", "address book")
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        fields = ["phone", "name", "location", "address_book", "updated"] if obj else ["number", "name", "location"]
+        return [(None, {"fields": fields, "description": self.warning})]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
+        return (*super().get_readonly_fields(request, obj), *(("address_book", "updated") if obj else ()))
 
     def get_search_results(self, request: HttpRequest, queryset: QuerySet, search_term: str) -> tuple[QuerySet, bool]:
         """As NumberAdmin's, but names are searched once, for a page of them: there is no index for a part of one."""
@@ -162,6 +171,7 @@ class RuleAdmin(DatedNumberAdmin):
     """Shows the rules that concern the same numbers, and which of them apply."""
 
     form = RuleForm
+    ordering = (BY_DIGITS,)
     list_display = ("phone", "spam_label", "name", "note", "updated")
     list_filter = ("spam", "is_prefix")
     lookups_allowed = ("spam__exact", "spam__isnull", "is_prefix__exact")
@@ -169,7 +179,7 @@ class RuleAdmin(DatedNumberAdmin):
     search_help_text = "Number prefix, e.g. 4930, or part of a name"
     # As text: Django's icon for True is a green tick.
     spam_label = column(lambda rule: _SPAM[rule.spam] or "-", "spam", "spam")
-    phone = column(rules.shown, "number or prefix", "number")
+    phone = column(rules.shown, "number or prefix", BY_DIGITS)
     overridden = column(lambda rule: _listed(rules.shorter(rule)), "overrides")
     overriding = column(lambda rule: _listed(rules.longer(rule)), "overridden by")
 
@@ -180,17 +190,23 @@ class RuleAdmin(DatedNumberAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[str, ...]:
         return () if obj is None else ("phone", "number", "overridden", "overriding")
 
-    def save_model(self, request: HttpRequest, obj: NumberRule, form: forms.ModelForm, change: bool) -> None:
-        """As Django's, with a message if other rules concern the same numbers. It has no number: messages are stored in
-        a cookie."""
-        super().save_model(request, obj, form, change)
+    def response_add(self, request: HttpRequest, obj: NumberRule, *args: Any) -> HttpResponse:
+        return self._with_others(request, obj, super().response_add(request, obj, *args))
+
+    def response_change(self, request: HttpRequest, obj: NumberRule) -> HttpResponse:
+        return self._with_others(request, obj, super().response_change(request, obj))
+
+    def _with_others(self, request: HttpRequest, obj: NumberRule, response: HttpResponse) -> HttpResponse:
+        """`response`, with a message if other rules concern the same numbers."""
         for verb, which, others in (
             ("overrides", "shorter", rules.shorter(obj)),
             ("is overridden by", "longer", rules.longer(obj)),
         ):
             if count := others.count():
-                text = f"This rule {verb} {count:,} {which} rule{'' if count == 1 else 's'}; its page lists them."
-                self.message_user(request, text, messages.WARNING)
+                text = f"This rule {verb} {count:,} {which} rule{'' if count == 1 else 's'}; {{}}."
+                link = html_link(self.url_of(obj), "its page lists them")
+                self.message_user(request, format_html(text, link), messages.INFO)
+        return response
 
 
 @admin.register(ComplaintDay)
@@ -200,7 +216,7 @@ class ComplaintDayAdmin(ImportedAdmin):
     form = ComplaintDayForm
     kind = ImportBatch.Kind.COMPLAINTS
     key = ("number", "source", "day", "subject")
-    ordering = ("number", "source", "day")
+    counted = "complaint counts"
     list_display = ("phone", "source", "date", "total", "robocalls", "subject")
     date = column(lambda row: f"{row.day:%Y-%m-%d}", "day", "day")
 

@@ -72,7 +72,7 @@ class UploadForm(forms.Form):
         required=False,
         max_length=40,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Such as cp1252, for files in neither UTF-8 nor with a byte order mark.",
+        help_text="Leave empty for UTF-8. Files of older Windows programs may have cp1252.",
     )
     file_name = forms.CharField(max_length=255, widget=forms.HiddenInput)
     size = forms.IntegerField(
@@ -128,7 +128,7 @@ class ComplaintsForm(UploadForm):
     source = forms.CharField(
         required=False,
         widget=UnfoldAdminTextInputWidget,
-        help_text="Source of rows that name none. By default ftc, fcc, phoneblock or import, by the format.",
+        help_text="Of rows that name none. If it is empty: ftc, fcc, phoneblock or import, by the format.",
     )
     full = forms.BooleanField(
         label="The block list is complete (--full): remove the numbers that it does not name",

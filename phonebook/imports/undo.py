@@ -56,7 +56,7 @@ def problem(batch: ImportBatch) -> str:
     if batch.state == ImportBatch.State.UNDONE:
         return "It was undone."
     if batch.can_undo:
-        later = _blocking_import(batch)
+        later = blocking_import(batch)
         if later is None:
             return ""
         return f"Import {later.pk} came later{': undo it first.' if later.can_undo else ', and cannot be undone.'}"
@@ -69,7 +69,7 @@ def problem(batch: ImportBatch) -> str:
     return f"Imports can be undone for {UNDO_DAYS} days."
 
 
-def _blocking_import(batch: ImportBatch) -> ImportBatch | None:
+def blocking_import(batch: ImportBatch) -> ImportBatch | None:
     """The newest import that may build on this one: a later one of its kind that is not undone, and that changed or
     removed rows of this one, or found rows as they are in its files, which may be rows of this one. None if there is
     none.

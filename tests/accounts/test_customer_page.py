@@ -106,6 +106,17 @@ def test_rotated_token_is_active_and_the_previous_one_too(client: Client, custom
     assert "The previous token works until" in text
 
 
+@pytest.mark.parametrize(
+    ("charged", "rule"), [(True, "also one without a match."), (False, "unless there is no match.")]
+)
+def test_page_says_when_a_search_costs_a_credit(
+    client: Client, customer: Customer, settings: Any, charged: bool, rule: str
+) -> None:
+    settings.CHARGE_EMPTY = charged
+    awaited.charge(token=token_of(customer), request_id="r1", number=NUMBER, answer={})
+    assert f"An answered search costs one credit, {rule}" in client.get(url_of(customer)).text
+
+
 def test_refunded_charge_says_so(client: Client, customer: Customer) -> None:
     token = token_of(customer)
     for request_id in ("kept", "returned"):
@@ -303,12 +314,8 @@ def test_link_has_the_public_address_of_the_service(admin_client: Client, custom
 
 
 def test_console_offers_links_only_if_pages_are_on(admin_client: Client, customer: Customer, settings: Any) -> None:
-    token, console = token_of(customer), f"/admin/accounts/customer/{customer.pk}"
-    pages = (f"{console}/change/", f"/admin/accounts/apitoken/{token.pk}/change/")
+    console = f"/admin/accounts/customer/{customer.pk}"
     for on in (True, False):
         settings.CUSTOMER_PAGES = on
-        assert [f"{console}/link/" in admin_client.get(page).text for page in pages] == [on, on]
+        assert (f"{console}/link/" in admin_client.get(f"{console}/change/").text) is on
     assert admin_client.get(f"{console}/link/").status_code == 404
-    other = issue_token("of nobody")
-    settings.CUSTOMER_PAGES = True
-    assert "Link for the customer" not in admin_client.get(f"/admin/accounts/apitoken/{other.pk}/change/").text

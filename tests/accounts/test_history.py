@@ -89,9 +89,9 @@ def test_each_token_command_records_one_entry(alice: str) -> None:
     top_up = token.entries.get(kind="top-up")
     assert history() == [
         (alice, "Issued: 5 credits, 30 days."),
-        (alice, f"Added ledger entry {top_up.pk}, top-up of +7 credits, balance 12. invoice"),
+        (alice, f"Added ledger entry {top_up.pk}, top-up of +7 credits, balance 12. Reason: invoice"),
         (alice, "Rotated, with 5 minutes of grace for the earlier token."),
-        (alice, "Revoked. lost"),
+        (alice, "Revoked. Reason: lost"),
     ]
     assert set(CreditEntry.objects.values_list("actor", flat=True)) == {alice}
 
@@ -100,7 +100,7 @@ def test_transfer_is_in_the_history_of_both_tokens(alice: str) -> None:
     one, other = tokens_of_one_customer(30, 0)
     run("transfer_credits", one.pk, other.pk, 20, "--note", "closed", "--reference", "MOVE-1")
     taken, given = CreditEntry.objects.filter(kind="transfer").order_by("pk")
-    entries = f"ledger entries {taken.pk} and {given.pk}. closed"
+    entries = f"ledger entries {taken.pk} and {given.pk}. Reason: closed"
     moved = [(alice, f"Moved 20 credits to till 2 (#{other.pk}), {entries}")]
     received = [(alice, f"Received 20 credits from till 1 (#{one.pk}), {entries}")]
     assert history() == moved + received

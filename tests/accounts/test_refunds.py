@@ -72,7 +72,7 @@ def test_refunds_count_towards_the_daily_allowance(search: CreditEntry, settings
     credits.refund(entry=search, actor="op", reason="wrong name")
     credits.adjust(token=search.token, amount=-3, actor="op", reason="mistake")
     credits.require_allowance(user=op, amount=4)
-    with pytest.raises(credits.AllowanceExceeded, match="5 credits in 24 hours, and 4 of them are left"):
+    with pytest.raises(credits.AllowanceExceeded, match="Only 4 of your 5 credits in 24 hours are left"):
         credits.require_allowance(user=op, amount=5)
     credits.require_allowance(user=other, amount=5)
 

@@ -55,7 +55,7 @@ def test_console_issues_a_test_token(admin_client: Client) -> None:
     token = ApiToken.objects.get()
     assert (awaited.verify(api_key).pk, token.is_test, token.credits) == (token.pk, True, 0)
     assert "12125550100" in response.text
-    assert history() == [("admin", "Issued: no credits (a test token), 30 days. order")]
+    assert history() == [("admin", "Issued: no credits (a test token), 30 days. Reason: order")]
     assert not awaited.verify(re.findall(r"eyJ[\w-]+\.[\w-]+\.[\w-]+", issue(admin_client).text)[0]).is_test
 
 

@@ -47,7 +47,7 @@ def test_rotated_token_is_copied_from_the_page_shown_once(
 
     cookies = page.context.cookies()
     assert not any(copied in str(cookie) for cookie in cookies)
-    page.get_by_role("link", name="I have copied it").click()
+    page.get_by_role("link", name="I have made a copy").click()
     expect(page.get_by_text("in grace")).to_be_visible()
     assert copied not in page.content()
 
@@ -122,7 +122,7 @@ def test_credits_move_and_the_rest_when_the_token_is_revoked(
     open_action(page, old, "Revoke")
     page.get_by_label("Reason").fill("thrown away")
     page.get_by_label("Move its credits to").select_option(value=str(new.id))
-    page.get_by_label("Refuse all requests").check()
+    page.get_by_label("I understand").check()
     screenshots(page, "revoke-and-move")
     assert_not_cut(page)
     assert_accessible(page)

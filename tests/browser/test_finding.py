@@ -97,6 +97,24 @@ def test_palette_finds_as_one_types_and_opens_by_keyboard(admin_page: Page, fill
     assert not [url for url in requested if "2fa" in url]
 
 
+def test_palette_tests_a_number_by_keyboard(admin_page: Page) -> None:
+    page, requested = admin_page, list[str]()
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto("/admin/")
+    page.keyboard.press("Control+k")
+    expect(page.get_by_text("For example: a customer's name")).to_be_visible()
+    look_at(page, "palette-empty")
+    page.keyboard.type("+49 30 23125099")
+    expect(page.get_by_text("For example: a customer's name")).to_be_hidden()
+    expect(page.get_by_role("group", name="+49 30 23125099").get_by_role("option")).to_have_count(2)
+    look_at(page, "palette-number")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url("/admin/test-a-number/")
+    expect(page.get_by_role("region", name="Result")).to_be_visible()
+    assert not [url for url in requested if "23125099" in url]
+
+
 def test_palette_opens_a_touched_result(admin_page: Page, make_token: Callable[..., MadeToken]) -> None:
     token = make_token(credits=3)
     admin_page.set_viewport_size({"width": 390, "height": 844})

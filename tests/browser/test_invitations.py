@@ -56,7 +56,7 @@ def test_invitation_from_the_form_to_the_dashboard(
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_label("Code", exact=True).fill(totp.code(secret))
     page.get_by_role("button", name="Turn on").click()
-    page.get_by_role("link", name="I have copied it").click()
+    page.get_by_role("link", name="I have made a copy").click()
     expect(page.get_by_role("heading", name="Dashboard")).to_be_visible()
 
     watch.expect_status(404)

@@ -44,7 +44,7 @@ def set_up(page: Page) -> list[str]:
             look_at(page, "two-factor-set-up-refused")
     codes = page.get_by_label("Recovery codes").inner_text().split()
     look_at(page, "two-factor-recovery-codes")
-    page.get_by_role("link", name="I have copied it").click()
+    page.get_by_role("link", name="I have made a copy").click()
     return codes
 
 

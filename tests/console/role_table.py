@@ -32,6 +32,7 @@ accounts.apitoken top_up               -       -       yes      yes      yes    
 accounts.apitoken adjust               -       -       -        -        yes       -        yes
 accounts.apitoken move_credits         -       -       -        -        yes       -        yes
 accounts.apitoken rotate               -       -       -        -        yes       -        yes
+accounts.apitoken end_grace            -       -       -        -        yes       -        yes
 accounts.apitoken revoke               -       -       -        -        yes       -        yes
 accounts.apitoken top_up_selected      -       -       yes      yes      yes       -        yes
 
@@ -133,6 +134,7 @@ TYPED: dict[tuple[str, str], dict[str, Any]] = {
     ("accounts.apitoken", "adjust"): {"amount": -5, "reason": "mistake", "confirmed": "on"},
     ("accounts.apitoken", "move_credits"): {"amount": 5, "reason": "one till less"},
     ("accounts.apitoken", "rotate"): {"reason": "leaked"},
+    ("accounts.apitoken", "end_grace"): {"reason": "leaked", "confirmed": "on"},
     ("accounts.apitoken", "revoke"): {"reason": "lost", "confirmed": "on"},
     ("accounts.customer", "add"): {"name": "new"},
     ("accounts.customer", "edit"): {"name": "renamed"},
@@ -259,6 +261,9 @@ def requests(model: str, verb: str, row: Model, boss: Client) -> Iterator[Reques
             yield from form(url(verb), mute=str(AlertMute.objects.get().pk))
         case "withdraw_acknowledgement":
             Incident.objects.filter(pk=row.pk).update(acknowledged_at=timezone.now())
+            yield from form(url(verb, str(row.pk)))
+        case "end_grace":
+            ApiToken.objects.filter(pk=row.pk).update(previous_until=timezone.now() + timedelta(hours=1))
             yield from form(url(verb, str(row.pk)))
         case "move_credits":
             owner = customers.create(name="Corner Shop")

@@ -13,8 +13,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from accounts import tokens
-from accounts.models import ApiToken, CreditEntry, UnknownCharge
-from monitoring import task_runs
+from accounts.models import ApiToken, CreditEntry, Customer, UnknownCharge
+from monitoring import mutes, task_runs
 from monitoring.models import Incident
 from tests.console.dashboard_rows import (
     NOW,
@@ -70,7 +70,7 @@ def test_search_figures_count_only_the_period(admin_client: Client) -> None:
     ):
         count_requests(outcome, count)
     shown = figures(admin_client.get(URL).text)
-    assert (shown["Answered"], shown["Found"]) == ("2,007", "70%")
+    assert (shown["Answered"], shown["Found"]) == ("2,007", "70 %")
     assert (shown["Refused"], shown["Failed"]) == ("15", "16")
     assert shown["Degraded"] == "0"
 
@@ -83,6 +83,7 @@ def test_search_figures_count_only_the_period(admin_client: Client) -> None:
         ({"period": "7d"}, "15", "2026-03-03 00:00"),
         ({"period": "30d"}, "63", "2026-02-08 00:00"),
         ({"period": "2h"}, "1", "2026-03-09 13:00"),
+        ({"period": "month"}, "31", "2026-03-01 00:00"),
         *(({"period": bad}, "3", "2026-03-08 15:00") for bad in ("", "24H", "-1", "x" * 5000)),
     ],
 )
@@ -95,6 +96,19 @@ def test_period_is_whole_hours_or_days_up_to_now(
     text = admin_client.get(URL, query).text
     assert figures(text)["Answered"] == answered
     assert f"Searches since {since} UTC" in text
+
+
+def test_last_month_is_without_this_month(admin_client: Client) -> None:
+    for days_ago, credits, searches in ((8, 1, 1), (9, 20, 2), (36, 300, 4), (37, 4_000, 8)):  # of 9 March
+        add_credits("top-up", credits, days_ago=days_ago, price=Decimal(credits))
+        count_requests("found_one", searches, hours_ago=24 * days_ago)
+    text = admin_client.get(URL, {"period": "last-month"}).text
+    shown = figures(text)
+    assert (shown["Answered"], shown["Issued and topped up"], shown["Sales"]) == ("6", "320", "320.00 USD")
+    assert shown["Revenue"] == "6.00 USD at 1.00 per credit"
+    drawn = chart(text)
+    assert (len(drawn["labels"]), drawn["labels"][0], drawn["labels"][-1]) == (28, "Feb 01", "Feb 28")
+    assert "Searches in February 2026" in text
 
 
 def test_chart_shows_hours_without_requests_as_zero(admin_client: Client) -> None:
@@ -205,8 +219,8 @@ def test_margin_is_revenue_less_the_cost_of_sources(admin_client: Client, settin
     count_calls("found", 3)
     text = admin_client.get(URL, {"period": "7d"}).text
     shown = figures(text)
-    assert (shown["Sales"], shown["Revenue"]) == ("60.00 EUR", "5.00 EUR, at 0.05 per credit")
-    assert (shown["Cost of sources"], shown["Margin"]) == ("1.50 EUR", "3.50 EUR, 70% of revenue")
+    assert (shown["Sales"], shown["Revenue"]) == ("60.00 EUR", "5.00 EUR at 0.05 per credit")
+    assert (shown["Cost of sources"], shown["Margin"]) == ("1.50 EUR", "3.50 EUR 70 % of revenue")
     assert "Set <code>CREDIT_PRICE</code>" not in text
 
 
@@ -232,14 +246,16 @@ def test_first_ten_tokens_running_out_are_listed(admin_client: Client) -> None:
     for number in range(13):
         issue_long_ago(f"pbx {number}", 5 * number, charged=100)
     issue_long_ago("idle", 1)
+    clinic = Customer.objects.create(name="Harbour Clinic")
+    ApiToken.objects.filter(name="pbx 1").update(customer=clinic)
     text = admin_client.get(RUNNING_OUT_URL).text
     rows = table(text, "Running out within 7 days")
-    assert [row[0].partition(" (")[0] for row in rows] == [f"pbx {number}" for number in range(10)]
-    first, second = ApiToken.objects.order_by("pk")[:2]
-    assert rows[0] == [f"pbx 0 (#{first.pk})", "0", "15.2", "Out of credits"]
-    assert rows[1] == [f"pbx 1 (#{second.pk})", "5", "15.2", "2026-03-09 22:15"]
+    assert [row[0].partition(" (")[0] for row in rows] == [f"pbx {number}" for number in range(1, 11)]
+    second = ApiToken.objects.get(name="pbx 1")
+    assert rows[0] == [f"pbx 1 (#{second.pk}) {clinic}", "5", "15.2", "2026-03-09 22:15"]
     assert f'href="/admin/accounts/apitoken/{second.pk}/change/"' in text
-    assert "And 3 more." in text
+    assert '/apitoken/?runs_out=soon">2 more</a>' in text
+    assert '/apitoken/?runs_out=none">1 token used in the last 7 days is out of credits</a>' in text
 
 
 def test_timed_out_token_query_keeps_the_rest_of_the_page(admin_client: Client) -> None:
@@ -378,16 +394,18 @@ def test_many_alerts_about_tokens_do_not_hide_a_failing_source(admin_client: Cli
     for subject in ("1", "2", "others"):
         opened("token.expiring", subject, f"pbx {subject} expires on 12 March", 5)
     opened("token.out_of_credits", "7", "pbx 7 is out of credits", 1)
+    mutes.mute(kind="token.expiring", subject="", until=NOW + timedelta(hours=1), by="olga")
     text = admin_client.get(URL).text
     rows = [row[0] for row in table(text, "Open alerts")]
     assert [" ".join(row.split()[:7]) for row in rows] == [
         "Critical: Source failing: twilio Source twilio",
         "Warning: Complaint data is stale: ftc Sources",
         "Warning: pbx 7 is out of credits",
-        "Warning: 12 tokens run out of credits",
+        "Warning: 12 tokens will run out of",
         "Warning: More than 2 tokens expire soon",
     ]
     assert "pbx 11 runs out on 12 March" in rows[3]
+    assert ["(muted)" in row for row in rows] == [False, False, False, False, True]
 
 
 def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, settings: Any) -> None:

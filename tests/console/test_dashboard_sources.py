@@ -1,6 +1,7 @@
 """The dashboard's sources and service health: cost, breakers, failing sources, Redis, the database's log."""
 
 import re
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +13,8 @@ from core.postgresql import server_log
 from lookup import search
 from lookup.models import SourcePause
 from lookup.search import RULES_SOURCE
+from monitoring.health import checks
+from monitoring.models import TaskRun
 from phonebook.imports.numbering_plan import NUMBERING_PLAN, installed_version
 from phonebook.models import Dataset
 from tests.console.dashboard_rows import (
@@ -33,15 +36,15 @@ def test_search_with_a_failed_source_is_counted_as_degraded(admin_client: Client
         count_requests(outcome, count)
     text = admin_client.get(URL).text
     shown = figures(text)
-    assert (shown["Answered"], shown["Found"], shown["Failed"]) == ("100", "70%", "0")
-    assert shown["Degraded"] == "60 60% of new answers"
+    assert (shown["Answered"], shown["Found"], shown["Failed"]) == ("100", "70 %", "0")
+    assert shown["Degraded"] == "60 60 % of new answers"
     assert shown["Spent"] == "90"
     drawn = {dataset["label"]: dataset["data"][-1] for dataset in chart(text)["datasets"]}
     assert (drawn["degraded"], drawn["both slots matched"], drawn["one slot matched"]) == (60, 40, 0)
 
 
 def sources_finding(client: Client) -> str:
-    return words(client.get(URL).text.partition("<strong>Sources: ")[2].partition("</li>")[0])
+    return words(re.split(r"<strong>(?:<a [^>]*source/\">)?Sources: ", client.get(URL).text)[1].partition("</li>")[0])
 
 
 def test_failing_source_is_unhealthy_before_its_breaker_opens(admin_client: Client, settings: Any) -> None:
@@ -58,6 +61,19 @@ def test_failing_source_is_unhealthy_before_its_breaker_opens(admin_client: Clie
         "unhealthy Source failing: tests.connectors.RemoteKnows. 3 of 100 lookups failed. Last failure: auth, at "
         "2026-03-09 14:20 UTC. Check the key. Correct the key, or ask the vendor to enable the account."
     )
+
+
+def test_open_alert_is_not_repeated_by_the_check(admin_client: Client, settings: Any) -> None:
+    configure(settings, "Knows,RemoteKnows")
+    settings.ALERT_EMAILS, settings.ALERT_OPEN_AFTER_MIN = ["ops@example.org"], 0
+    add_result("auth", seconds_ago=10, connector="tests.connectors.RemoteKnows")
+    assert "Source failing" in sources_finding(admin_client)
+    checks.for_alerts()
+    text = admin_client.get(URL).text
+    assert text.count("Last failure: auth") == 1
+    assert "Sources: unhealthy" not in text
+    TaskRun.objects.update(succeeded_at=NOW - timedelta(days=1))
+    assert "Source failing" in sources_finding(admin_client)
 
 
 def test_paused_source_is_not_failing(admin_client: Client, settings: Any) -> None:
@@ -82,7 +98,7 @@ def test_operator_rules_have_a_row_and_cost_nothing(admin_client: Client, settin
     count_calls("found", 12, connector=RULES_SOURCE)
     rows = table(admin_client.get(URL).text, "Sources")
     assert rows[0] == [
-        "operator rules source_a",
+        "operator rules Source A",
         *("12", "12", "0", "0", "0", "-", "-", "-", "-", "0.00 free"),
     ]
     assert figures(admin_client.get(URL).text)["Cost of sources"] == "0.00 USD"
@@ -107,9 +123,9 @@ def test_cost_is_exact_and_counts_only_calls(admin_client: Client, settings: Any
     text = admin_client.get(URL).text
     rows = {(row[0], row[-1]) for row in table(text, "Sources")}
     assert rows == {
-        ("tests.connectors.Knows source_a", "0.00 free"),
-        ("tests.connectors.RemoteKnows source_a", "8.984 0.008 per call"),
-        ("tests.connectors.RemoteKnows source_b", "0.30 0.10 per call"),
+        ("tests.connectors.Knows Source A", "0.00 free"),
+        ("tests.connectors.RemoteKnows Source A", "8.984 0.008 per call"),
+        ("tests.connectors.RemoteKnows Source B", "0.30 0.10 per call"),
     }
     assert figures(text)["Cost of sources"] == "9.284 EUR"
 
@@ -120,7 +136,7 @@ def test_source_without_a_price_is_not_shown_as_free(admin_client: Client, setti
     count_calls("found", 1234)
     text = admin_client.get(URL).text
     assert [row[-1] for row in table(text, "Sources")][:2] == ["unknown no price set", "0.00 free"]
-    assert figures(text)["Cost of sources"] == "0.00 USD, incomplete"
+    assert figures(text)["Cost of sources"] == "0.00 USD incomplete"
     assert "1,234 calls without a price" in text
 
 
@@ -130,10 +146,10 @@ def test_unused_and_no_longer_configured_sources_are_listed(admin_client: Client
     count_calls("found", 9, connector="directory")
     rows = table(admin_client.get(URL).text, "Sources")
     assert [(row[0], row[1], row[-1]) for row in rows] == [
-        ("tests.connectors.Knows source_a", "0", "0.00 free"),
-        ("directory source_a, no longer configured", "9", "0.00 free"),
-        ("telnyx source_a, no longer configured", "2", "1.00 0.50 per call"),
-        ("tests.connectors.Knows source_b", "0", "0.00 free"),
+        ("tests.connectors.Knows Source A", "0", "0.00 free"),
+        ("directory Source A, no longer configured", "9", "0.00 free"),
+        ("telnyx Source A, no longer configured", "2", "1.00 0.50 per call"),
+        ("tests.connectors.Knows Source B", "0", "0.00 free"),
     ]
 
 
@@ -146,7 +162,7 @@ def test_state_of_each_source_is_shown(admin_client: Client, settings: Any) -> N
     text = admin_client.get(URL).text
     rows = table(re.sub(r"\s+", " ", text), "Sources")
     assert [row[-2] for row in rows][:3] == ["no calls", "healthy", "circuit breaker open"]
-    assert "Sources: unhealthy</strong> Circuit breaker open: tests.connectors.RemoteFails." in text
+    assert "Sources: unhealthy</a></strong> Circuit breaker open: tests.connectors.RemoteFails." in text
 
 
 # --- Service health ----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from accounts.models import ApiToken, CreditEntry, Customer
 from console import finding, pages
 from core import numbers
 from core.hashing import keyed_hash
+from core.long_lists import EVER
 from monitoring.models import RequestLogEntry
 from phonebook.models import Contact, NumberRule
 from tests import awaited
@@ -259,8 +260,44 @@ def test_customer_has_its_tokens_under_it_once(boss: Client) -> None:
     (found,) = groups["Customers"]
     assert [one.title.partition(" (#")[0] for one in found.under] == ["Harbour cellar", "Harbour", "Harbour"]
     assert "API tokens" not in groups
-    (found,) = {group.title: group.results for group in find(boss, "fax").context["groups"]}["Customers"]
+    (found,) = {group.title: group.results for group in find(boss, "fa").context["groups"]}["Customers"]
     assert found.under[0].title.startswith("fax (#")
+
+
+def test_what_is_called_as_the_text_comes_first(boss: Client) -> None:
+    customer = Customer.objects.create(name="Shop Ltd")
+    for name in ("shop phone", "shop", "shop phone 2"):
+        tokens.issue(name=name, initial_credits=0, actor="boss", customer=customer)
+    groups = find(boss, "Shop Phone").context["groups"]
+    assert [group.title for group in groups] == ["API tokens", "Customers"]
+    assert [result.title.partition(" (#")[0] for result in groups[0].results] == ["shop phone"]
+    assert "shop phone" not in [one.title.partition(" (#")[0] for one in groups[1].results[0].under]
+    assert [group.title for group in find(boss, "shop ltd").context["groups"]] == ["Customers"]
+
+
+def test_action_on_a_named_row_is_found(boss: Client) -> None:
+    token = tokens.issue(name="Harbour phone", initial_credits=0, actor="boss").token
+    revoked = tokens.issue(name="Harbour fax", initial_credits=0, actor="boss").token
+    tokens.revoke(token=revoked)
+    assert opened(boss, "top up harbour") == reverse("admin:accounts_apitoken_top_up", args=[token.pk])
+    assert opened(boss, "pause geogr") == reverse("admin:monitoring_source_pause", args=["geography"])
+    for url in (opened(boss, "top up harbour"), opened(boss, "pause geogr")):
+        assert boss.get(url).status_code == 200
+    assert find(logged_in("viewer"), "pause geogr").context["groups"] == []
+
+
+def test_palette_offers_pages_for_a_number(boss: Client) -> None:
+    text = boss.post(FIND, {"q": str(NUMBER), "palette": "1"}).text
+    assert 'data-status="2 results"' in text
+    assert 'name="number" value="+49 30 23125042"' in text
+    for title, url in (
+        ("Requests for this number", "admin:monitoring_requestlogentry_changelist"),
+        ("Test this number", "admin:monitoring_source_test"),
+    ):
+        assert f'formaction="{reverse(url)}">{title}</button>' in text
+    response = boss.post(reverse("admin:monitoring_requestlogentry_changelist"), {"number": str(NUMBER), "since": EVER})
+    assert (response.status_code, str(NUMBER) in response["Location"]) == (302, False)
+    assert "this number" not in logged_in("viewer").post(FIND, {"q": str(NUMBER), "palette": "1"}).text
 
 
 def test_palette_gets_options_and_is_not_redirected(boss: Client, rows: dict[str, Model]) -> None:

@@ -1,6 +1,7 @@
 """The page of revenue: a month's figures by customer, their order, their export, and who sees what."""
 
 import csv
+import html
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -76,7 +77,7 @@ def test_example_of_the_documentation(admin_client: Client, february: dict[str, 
     assert f"/admin/accounts/customer/{february['Shop'].pk}/change/" in text
     shown = figures(text)
     assert (shown["Revenue"], shown["Sales"], shown["Credits spent"]) == ("10.00 EUR", "30.50 EUR", "480")
-    assert (shown["Cost of sources"], shown["Margin"]) == ("4.20 EUR", "5.80 EUR, 58.0% of revenue")
+    assert (shown["Cost of sources"], shown["Margin"]) == ("4.20 EUR", "5.80 EUR 58.0 % of revenue")
     assert table(text, "Revenue by customer") == [
         ["Shop", "20.00", "450", "9.00", "2.40", "6.60", "73.3"],
         ["=Formula()", "4.50", "20", "0.90", "1.60", "-0.70", "-77.8"],
@@ -84,8 +85,30 @@ def test_example_of_the_documentation(admin_client: Client, february: dict[str, 
         ["Café", "5.00", "0", "0.00", "0.00", "0.00", "-"],
         ["Calls without a token", "0.00", "0", "0.00", "0.20", "-0.20", "-"],
     ]
-    total = words(text.partition("<tfoot>")[2].partition("</tfoot>")[0])
+    total = words(text.partition('<tbody class="figures-total">')[2].partition("</tbody>")[0])
     assert total == "Total 30.50 480 10.00 4.20 5.80 58.0"
+    assert "0.20 EUR of the cost is in no customer's margin" in html.unescape(text)
+    heading = "Customer Sales (EUR) Credits spent Revenue (EUR) ↓ Cost of sources (EUR) Margin (EUR) Margin (%)"
+    assert heading in words(text)
+
+
+def test_costs_are_unknown_if_calls_have_no_token(admin_client: Client, february: dict[str, Customer]) -> None:
+    TokenSourceDay.objects.all().delete()
+    text = admin_client.get(URL).text
+    assert "The cost and margin of each customer are unknown" in text
+    shown = table(text, "Revenue by customer")
+    assert shown[0] == ["Shop", "20.00", "450", "9.00", "-", "-", "-"]
+    assert shown[-1][4:] == ["4.20", "-4.20", "-"]
+    assert figures(text)["Cost of sources"] == "4.20 EUR"
+
+
+def test_calls_without_a_token_alone_are_said_to_be_so(admin_client: Client, settings: Any) -> None:
+    settings.SOURCE_A_PRICE = {"*": Decimal("0.008")}
+    configure(settings, "RemoteKnows")
+    calls(None, 25)
+    text = admin_client.get(URL).text
+    assert f"0.20 {settings.CURRENCY} of the cost is in no customer" in words(text)
+    assert "of each customer are unknown" not in text
 
 
 def test_every_column_sorts_with_unknown_figures_last(admin_client: Client, february: dict[str, Customer]) -> None:
@@ -118,6 +141,12 @@ def test_current_month_is_labelled_and_has_no_next(admin_client: Client) -> None
     text = admin_client.get(URL, {"month": f"{NOW:%Y-%m}"}).text
     assert "Earned in March 2026 so far" in text
     assert "?month=2026-04" not in text
+    assert "Current month" not in text
+
+
+def test_months_are_named_and_lead_back_to_the_current_one(admin_client: Client) -> None:
+    text = words(admin_client.get(URL, {"month": "2025-12"}).text)
+    assert "November 2025 December 2025 January 2026 Current month: March 2026" in text
 
 
 def test_cost_is_for_those_who_may_view_sources(staff: Callable[..., Client], february: dict[str, Customer]) -> None:
@@ -158,7 +187,7 @@ def test_unknown_prices_are_said_and_not_guessed(
     text = admin_client.get(URL).text
     assert "3 credits spent have no known price" in text
     assert "525 calls without a price" in text
-    assert figures(text)["Revenue"] == "10.00 EUR, incomplete"
+    assert figures(text)["Revenue"] == "10.00 EUR incomplete"
     assert table(text, "Revenue by customer")[-1] == ["Trial", "0.00", "3", "-", "0.00", "-", "-"]
 
 
@@ -183,7 +212,7 @@ def test_cost_of_a_month_with_deleted_counts_is_unknown(
         text = admin_client.get(URL, {"month": "2026-02", "sort": sort}).text
         shown, row = figures(text), next(row for row in table(text, "Revenue by customer") if row[0] == "Shop")
         assert (shown["Cost of sources"], shown["Margin"]) == (
-            ("4.20 EUR", "5.80 EUR, 58.0% of revenue") if is_known else ("-", "-")
+            ("4.20 EUR", "5.80 EUR 58.0 % of revenue") if is_known else ("-", "-")
         )
         assert row == ["Shop", "20.00", "450", "9.00", *(["2.40", "6.60", "73.3"] if is_known else ["-"] * 3)]
         assert ("margin of this month are unknown: counts of calls are kept for 400 days" in text) is not is_known
@@ -197,7 +226,7 @@ def test_last_months_revenue_is_that_of_the_page(admin_client: Client, february:
     token_of(customers.create(name="Trial"), 0, "0", 3)
     assert words(admin_client.get(LAST_MONTH).text) == "10.00 EUR"  # kept for ten minutes
     revenue.earned_cache.clear()
-    assert words(admin_client.get(LAST_MONTH).text) == "10.00 EUR, incomplete"
+    assert words(admin_client.get(LAST_MONTH).text) == "10.00 EUR incomplete"
     revenue.earned_cache.clear()
     with timing_out("accounts_creditentry"):
         assert words(admin_client.get(LAST_MONTH).text) == "-"

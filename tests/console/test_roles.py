@@ -134,4 +134,9 @@ def test_role_page_shows_the_daily_limit_of_support_users(admin_client: Client, 
     text = admin_client.get(f"/admin/auth/group/{Group.objects.get(name='support').pk}/change/").text
     assert "Can top up a token, up to 2,500 credits a day" in text
     assert "Can refund a search, up to 2,500 credits a day" in text
+    assert "Can give credits without the limit of 2,500 credits a day" in text
+    assert "A user with this role does what viewer and billing do" in text
+    assert "Can view history entry" in text
     assert "SUPPORT_CREDITS_PER_DAY" not in text
+    listed = admin_client.get("/admin/auth/group/").text
+    assert "tops up tokens, up to 2,500 credits a day." in listed

@@ -28,7 +28,7 @@ def log(outcome: str, count: int = 1, *, minutes_ago: int = 0) -> None:
 
 
 def sentence(client: Client) -> str:
-    return words(client.get(URL).text.partition("<strong>")[2].partition("</strong>")[0])
+    return words(client.get(URL).text.partition("</span> <strong>")[2].partition("</strong>")[0])
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def sentence(client: Client) -> str:
     [
         ({}, "No requests in the last 10 minutes"),
         ({"found_one": 65, "failed": 2}, "Working: 7 requests a minute, 97 % answered"),
-        ({"replayed": 9, "rate_limited": 1}, "Working: 1 request a minute, 100 % answered"),
+        ({"replayed": 9, "rate_limited": 1}, "Working: 1 request a minute, 100 % answered, 1 refused"),
         ({"no_credits": 2}, "Working: less than 1 request a minute, all refused"),
         ({"found_one": 10, "failed": 9}, "Working partly: 2 requests a minute, 52.6 % answered"),
         ({"failed": 5}, "Not working: less than 1 request a minute, 0 % answered"),
@@ -57,12 +57,14 @@ def test_failing_source_is_named_with_its_time(admin_client: Client, settings: A
     add_result("auth", seconds_ago=120, connector=name)
     count_calls("auth", 4)
     log("found_one", 19)
-    figures = "Working: 2 requests a minute, 100 % answered"
-    assert sentence(admin_client) == f"{figures}; {name} is failing since 14:18"
+    figures = "2 requests a minute, 100 % answered"
+    assert sentence(admin_client) == f"Working, but {name} is failing since 14:18. {figures}."
     began = {"first_seen_at": NOW - timedelta(hours=1), "last_seen_at": NOW}
     Incident.objects.create(kind="source.failing", subject=name, title="Source failing", **began)
-    assert sentence(admin_client) == f"{figures}; {name} is failing since 13:20"
-    assert "is-impaired" in admin_client.get(URL).text
+    assert sentence(admin_client) == f"Working, but {name} is failing since 13:20. {figures}."
+    text = admin_client.get(URL).text
+    assert "is-impaired" in text
+    assert f'<a href="/admin/monitoring/source/{name}/change/">{name}</a>' in text
 
 
 def test_failed_check_is_named_until_the_source_answers(admin_client: Client) -> None:
@@ -96,7 +98,7 @@ def test_chart_names_minutes_with_failures(admin_client: Client) -> None:
     log("found_one", 12, minutes_ago=3)
     log("failed", 2, minutes_ago=4)
     text = admin_client.get(URL).text
-    assert "12 answered, 0 refused, 2 failed; at most 12 in a minute." in text
+    assert "12 answered, 0 refused, 2 failed; peak: 12 a minute." in text
     assert "failed: 2, last at 14:16 (2)" in words(text)
     assert '<path class="is-answered" d="M560 60v-60h8v60z"/>' in text
 

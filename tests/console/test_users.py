@@ -16,6 +16,7 @@ from console.models import Invitation
 from console.roles import SENTENCES
 from tests.console.console_rows import database, filled
 from tests.console.role_table import PAGES, address, answer, logged_in, requests
+from tests.console_pages import words
 
 pytestmark = [pytest.mark.django_db, pytest.mark.once]
 INVITE = reverse("admin:auth_user_invite")
@@ -90,6 +91,21 @@ def test_user_name_cannot_be_changed(rows: dict[str, Model]) -> None:
     assert client.post(url, filled(client.get(url), username="other", first_name="Sam")).status_code == 302
     user = User.objects.get(pk=rows["auth.user"].pk)
     assert (user.username, user.first_name) == ("somebody", "Sam")
+
+
+def test_list_and_page_of_users_are_in_plain_words() -> None:
+    boss = logged_in("superuser")
+    User.objects.create_user("olga", "olga@example.org", is_staff=True)
+    User.objects.create_user("left", is_staff=True, is_active=False)
+    User.objects.create_user("guest")
+    listed = words(boss.get(reverse("admin:auth_user_changelist")).text)
+    for text in ("olga@example.org - active", "inactive", "may not log in", "Last login (UTC)", "superuser active"):
+        assert text in listed, text
+    page = boss.get(reverse("admin:auth_user_change", args=[User.objects.get(username="olga").pk])).text
+    for text in ("May log in", "May do everything, also without a role.", "E-mail address", "Last login (UTC)"):
+        assert text in page, text
+    for text in ("Designates", "150 characters", "pbkdf2", "Email address", "Save and add another"):
+        assert text not in page, text
 
 
 def test_role_form_offers_only_permissions_with_an_effect() -> None:

@@ -21,7 +21,7 @@ class Command(JSONCommand):
         with change():
             now_revoked = tokens.revoke(token=token, reason=options["reason"])
             if now_revoked:
-                message = f"Revoked. {options['reason']}".strip()
+                message = f"Revoked. Reason: {options['reason'] or 'none given'}"
                 history.record(action=history.Action.CHANGE, target=token, message=message)
         token.refresh_from_db()
         text = f"Token {token.pk} '{token.name}' {'is' if now_revoked else 'was already'} revoked."

@@ -33,7 +33,7 @@ class Command(JSONCommand):
             if is_new:
                 message = (
                     f"Added ledger entry {entry.pk}, top-up of {entry.amount:+d} credits, balance "
-                    f"{entry.balance_after}. {entry.reason}"
+                    f"{entry.balance_after}. Reason: {entry.reason}"
                 )
                 history.record(action=history.Action.CHANGE, target=token, message=message)
         token.refresh_from_db()

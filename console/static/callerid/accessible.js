@@ -1,4 +1,14 @@
 // What unfold's templates lack and have no blocks for.
+
+// The cells of tables of figures need their headings on phones, where rows are cards (console.css).
+const labelFigures = () => {
+  for (const row of document.querySelectorAll(".figures-table tbody tr")) {
+    const headings = row.closest("table").querySelectorAll("thead th");
+    [...row.cells].forEach((cell, n) => (cell.dataset.label = headings[n]?.textContent.trim() ?? ""));
+  }
+};
+document.addEventListener("figures-loaded", labelFigures); // later.js
+
 document.addEventListener("DOMContentLoaded", () => {
   document.getElementById("main")?.setAttribute("role", "main");
   document.getElementById("content")?.setAttribute("tabindex", "-1"); // so that "Skip to content" moves the focus
@@ -11,11 +21,7 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const cell of document.querySelectorAll("#result_list td")) {
     if (/^[-–]$/.test(cell.textContent.trim())) cell.classList.add("console-none");
   }
-  // Tables of figures too, whose cells then need their headings (console.css).
-  for (const row of document.querySelectorAll(".figures-table tbody tr")) {
-    const headings = row.closest("table").querySelectorAll("thead th");
-    [...row.cells].forEach((cell, n) => (cell.dataset.label = headings[n]?.textContent.trim() ?? ""));
-  }
+  labelFigures();
   for (const icon of document.querySelectorAll(".material-symbols-outlined")) {
     icon.setAttribute("aria-hidden", !icon.matches("[role=button]"));
     icon.closest("div[title]")?.setAttribute("role", "img"); // a value of a list: its name is the title

@@ -90,7 +90,7 @@ document.addEventListener("DOMContentLoaded", () => {
       select(all.at((all.indexOf(selected()) + step) % all.length));
     } else if (event.key === "Enter" && selected()) {
       event.preventDefault();
-      if (event.ctrlKey || event.metaKey) window.open(selected().href);
+      if (selected().href && (event.ctrlKey || event.metaKey)) window.open(selected().href);
       else selected().click();
     }
   });

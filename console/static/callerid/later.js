@@ -5,6 +5,7 @@ document.addEventListener("DOMContentLoaded", () => {
       .then(async (response) => {
         if (!response.ok) throw new Error(response.statusText);
         figure.innerHTML = await response.text();
+        document.dispatchEvent(new Event("figures-loaded"));
       })
       .catch(() => {
         figure.textContent = "Could not be loaded. Reload the page.";

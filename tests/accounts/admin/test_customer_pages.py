@@ -1,5 +1,6 @@
 """A customer's page in the console, its form, and its top-up."""
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -41,6 +42,10 @@ def test_page_shows_contacts_and_note_and_has_no_form(admin_client: Client, cust
     text = admin_client.get(edit_page_of(customer)).text
     assert 'name="_save"' in text
     assert "Requests in 30 days" not in text
+    assert "Edit customer" in text
+    assert "Add a contact" in text
+    for url, back in ((edit_page_of(customer), page_of(customer)), (f"{CUSTOMERS}add/", CUSTOMERS)):
+        assert re.search(f'<a href="{back}"[^>]*>\\s*Cancel', admin_client.get(url).text), url
 
 
 def test_saving_leads_back_to_the_page(admin_client: Client, customer: Customer) -> None:

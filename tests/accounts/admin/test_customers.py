@@ -158,6 +158,18 @@ def test_filters_find_customers_by_use(admin_client: Client) -> None:
     assert listed(admin_client, use="unused") == ["unused"]
     assert listed(admin_client, use="no_token") == ["empty"]
     assert listed(admin_client, use="runs_out") == ["running"]
+    assert listed(admin_client, use="empty") == []
+
+
+def test_running_out_lists_the_soonest_first_without_empty(admin_client: Client) -> None:
+    for name, balance in (("sooner", 10), ("later", 30), ("empty", 0), ("partly empty", 10)):
+        token = token_of(customers.create(name=name), name, balance)
+        ApiToken.objects.filter(pk=token.pk).update(created_at=timezone.now() - timedelta(days=40))
+        TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=30)
+    token_of(Customer.objects.get(name="partly empty"), "second", 0)
+    assert listed(admin_client, use="runs_out") == ["sooner", "later"]
+    assert listed(admin_client, use="empty") == ["partly empty", "empty"]
+    assert listed(admin_client, use="runs_out", o="1") == ["later", "sooner"]
 
 
 def test_revenue_is_for_those_who_may_see_the_ledger(admin_client: Client, customer: Customer) -> None:

@@ -210,7 +210,7 @@ def ledger_statements(read: Callable[[], Any]) -> list[str]:
 
 
 def read_page(parameters: dict[str, Any]) -> Page:
-    return LedgerForm(parameters).page(CreditEntry.objects.select_related("token"))
+    return LedgerForm(parameters).page(CreditEntry.objects.select_related("token__customer"))
 
 
 def test_page_reads_entries_only_as_its_selection(admin_client: Client, token: ApiToken) -> None:

@@ -45,7 +45,7 @@ def test_issuing_makes_a_token_with_its_first_ledger_entry(admin_client: Client)
     assert (row.contact, row.low_balance_at, row.rate_limit) == ("desk@example.org", 20, 120)
     entry = CreditEntry.objects.get()
     assert (entry.kind, entry.amount, entry.actor) == ("issue", 100, "admin")
-    assert history() == [("admin", "Issued: 100 credits, 30 days. order")]
+    assert history() == [("admin", "Issued: 100 credits, 30 days. Reason: order")]
 
 
 def assert_shown_once(client: Client, response: Any, token: ApiToken, logged: str) -> None:
@@ -148,7 +148,7 @@ def test_top_up_is_one_ledger_entry_with_operator_and_reason(admin_client: Clien
     assert response["Location"] == page(token, "change")
     entry = token.entries.get(kind="top-up")
     assert (entry.amount, entry.actor, entry.reason, balance(token)) == (25, "admin", "Invoice 17", 55)
-    message = f"Added ledger entry {entry.pk}, top-up of +25 credits, balance 55. Invoice 17"
+    message = f"Added ledger entry {entry.pk}, top-up of +25 credits, balance 55. Reason: Invoice 17"
     assert history() == [("admin", message)]
     assert f"ledger entry {entry.pk}" in admin_client.get(page(token, "change")).text
 
@@ -168,7 +168,7 @@ def test_operators_reference_is_unique_over_all_pages(admin_client: Client, toke
     assert amounts(token, "top-up") == [25]
     entry = token.entries.get(kind="top-up")
     assert entry.reference == "INV-17"
-    message = f"Added ledger entry {entry.pk}, top-up of +25 credits, reference INV-17, balance 55. paid"
+    message = f"Added ledger entry {entry.pk}, top-up of +25 credits, reference INV-17, balance 55. Reason: paid"
     assert history() == [("admin", message)]
     response = submit(admin_client, page(token, "top-up"), amount=26, reason="paid", own_reference="INV-17")
     assert "This reference was used for another entry" in response.text
@@ -240,7 +240,7 @@ def test_rotated_token_works_for_the_selected_time(admin_client: Client) -> None
     until = ApiToken.objects.get(pk=issued.token.pk).previous_until
     assert until is not None
     assert timedelta(days=6, hours=23) < until - timezone.now() <= timedelta(days=7)
-    assert history() == [("admin", "Rotated. The old token keeps working for: 7 days. leaked")]
+    assert history() == [("admin", "Rotated. The old token keeps working for: 7 days. Reason: leaked")]
 
 
 def test_resubmitted_rotation_keeps_the_first_grace_period(admin_client: Client) -> None:
@@ -255,6 +255,27 @@ def test_resubmitted_rotation_keeps_the_first_grace_period(admin_client: Client)
     assert len(history()) == 1
 
 
+def test_ended_grace_period_refuses_the_previous_token_alone(admin_client: Client) -> None:
+    issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
+    url, ending = page(issued.token, "end-grace"), "The grace period of the previous token ends."
+    assert url not in admin_client.get(page(issued.token, "change")).text
+    assert ending not in admin_client.get(page(issued.token, "rotate")).text
+    rotated = tokens.rotate(token=issued.token, grace=timedelta(days=1))
+    assert url in admin_client.get(page(issued.token, "change")).text
+    assert ending in admin_client.get(page(issued.token, "rotate")).text
+    submit(admin_client, url, reason="leaked", confirmed="")
+    assert awaited.verify(issued.api_key).pk == issued.token.pk
+    for _ in range(2):
+        assert submit(admin_client, url, reason="leaked").status_code == 302
+    with pytest.raises(tokens.InvalidToken):
+        awaited.verify(issued.api_key)
+    assert awaited.verify(rotated.api_key).pk == issued.token.pk
+    assert history() == [("admin", "Ended the grace period. Reason: leaked")]
+    text = admin_client.get(page(issued.token, "change")).text
+    assert "has ended already" in text
+    assert url not in text
+
+
 def test_revocation_is_immediate_and_recorded_once(admin_client: Client) -> None:
     issued = tokens.issue(name="pbx", initial_credits=3, actor="test")
     assert submit(admin_client, page(issued.token, "revoke"), reason="lost").status_code == 302
@@ -266,5 +287,5 @@ def test_revocation_is_immediate_and_recorded_once(admin_client: Client) -> None
         "A revoked token cannot be rotated."
         in submit(admin_client, page(issued.token, "rotate"), grace_minutes=0, reason="leaked").text
     )
-    assert history() == [("admin", "Revoked. lost")]
+    assert history() == [("admin", "Revoked. Reason: lost")]
     assert ApiToken.objects.get().revoked_reason == "lost"

@@ -106,6 +106,15 @@ def test_list_and_page_show_when_credits_run_out(admin_client: Client) -> None:
     assert (facts["runs_out"], facts["token"].searches_30d) == (date_in(30 / 7), 10)
 
 
+def test_running_out_lists_the_soonest_first_without_empty(admin_client: Client) -> None:
+    for name, balance in (("later", 60), ("sooner", 10), ("empty", 0)):
+        used(token := issue_token(name, balance), days_ago=1, count=70)
+        ApiToken.objects.filter(pk=token.pk).update(created_at=timezone.now() - timedelta(days=90))
+    assert listed(admin_client, runs_out="soon") == ["sooner", "later"]
+    assert listed(admin_client, runs_out="soon", o="1") == ["later", "sooner"]
+    assert listed(admin_client, runs_out="none") == ["empty"]
+
+
 def test_first_click_sorts_names_and_ends_up_and_figures_down(admin_client: Client) -> None:
     tokens.issue(name="shop", initial_credits=1, actor="test")
 
@@ -174,6 +183,6 @@ def test_page_has_a_constant_number_of_queries(admin_client: Client, token: ApiT
 
 
 def test_list_without_a_filter_offers_no_link_to_all(admin_client: Client, token: ApiToken) -> None:
-    assert "Show all" not in admin_client.get(LIST).text
+    assert "show all" not in admin_client.get(LIST).text
     for query in ({"q": "pbx"}, {"state": "active"}):
-        assert "Show all" in admin_client.get(LIST, query).text
+        assert "show all" in admin_client.get(LIST, query).text

@@ -66,9 +66,10 @@ def test_allowance_is_shared_by_all_pages(support: Client, token: ApiToken) -> N
         ADD: {"name": "fourth", "initial_credits": 6, "days": 30, "reason": "order"},
     }.items():
         refused = submit(support, url, **fields)
-        assert "You may give 100 credits in 24 hours, and 5 of them are left." in refused.text
+        assert "Only 5 of your 100 credits in 24 hours are left: enter a smaller amount" in refused.text
         assert "eyJ" not in refused.text
     assert (balance(token), balance(other), ApiToken.objects.count(), len(history())) == (90, 50, 3, 3)
+    assert "You can give 5 more credits now: your limit is 100 in 24 hours." in support.get(page(token, "top-up")).text
     assert submit(support, page(token, "top-up"), amount=5, reason="x").status_code == 302
 
 
@@ -139,7 +140,7 @@ def test_resubmitted_bulk_page_tops_up_each_token_once(admin_client: Client, tok
     assert not CreditEntry.objects.filter(kind="top-up").exists()
     data, answer = send(admin_client, token, other, revoked)
     assert answer["Location"] == LIST
-    assert "Added 5 credits to each of 2 tokens. thanks" in admin_client.get(LIST).text
+    assert "Added 5 credits to each of 2 tokens. Reason: thanks" in admin_client.get(LIST).text
     admin_client.post(BULK, data)
     assert "Already recorded when this page was submitted before; nothing added." in admin_client.get(LIST).text
     assert [amounts(one, "top-up") for one in (token, other, apart, revoked)] == [[5], [5], [], []]
@@ -213,7 +214,7 @@ def test_pages_name_no_reference_that_was_not_given(admin_client: Client, token:
 def test_bulk_page_does_not_exceed_the_allowance(support: Client, token: ApiToken) -> None:
     other = issue_token("other")
     _, refused = send(support, token, other, amount=60)
-    assert f"{other}: You may give 100 credits in 24 hours, and 40 of them are left." in refused.text
+    assert f"{other}: Only 40 of your 100 credits in 24 hours are left" in refused.text
     assert [balance(one) for one in (token, other)] == [90, 30]
     data, _ = send(support, other, amount=40)
     assert support.post(BULK, data).status_code == 302

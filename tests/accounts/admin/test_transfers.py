@@ -41,7 +41,7 @@ def test_credits_move_with_entries_on_both_tokens(admin_client: Client, tills: T
     assert (response.status_code, response["Location"]) == (302, page(one, "change"))
     taken, given = CreditEntry.objects.filter(kind="transfer").order_by("pk")
     assert (taken.amount, given.amount, given.actor, given.reason) == (-20, 20, "admin", "closed")
-    entries = f"ledger entries {taken.pk} and {given.pk}. closed"
+    entries = f"ledger entries {taken.pk} and {given.pk}. Reason: closed"
     moved, received = (
         f"Moved 20 credits to till 2 (#{other.pk}), {entries}",
         f"Received 20 credits from till 1 (#{one.pk})",
@@ -166,7 +166,7 @@ def test_revocation_moves_what_is_left(admin_client: Client, tills: Tills) -> No
     one.refresh_from_db()
     assert (one.state, balance(one), balance(other), amounts(other, "transfer")) == ("revoked", 0, 35, [30])
     assert [text.partition(",")[0] for _, text in history()] == [
-        "Revoked. closed",
+        "Revoked. Reason: closed",
         f"Moved 30 credits to till 2 (#{other.pk})",
         f"Received 30 credits from till 1 (#{one.pk})",
     ]
@@ -179,7 +179,7 @@ def test_revocation_may_leave_the_credits(admin_client: Client, tills: Tills) ->
     one, other = tills
     assert submit(admin_client, page(one, "revoke"), to_token="", reason="lost").status_code == 302
     assert (ApiToken.objects.get(pk=one.pk).state, balance(one), balance(other)) == ("revoked", 30, 5)
-    assert history() == [("admin", "Revoked. lost")]
+    assert history() == [("admin", "Revoked. Reason: lost")]
 
 
 def test_revocation_offers_only_what_the_user_may_do(staff: Callable[..., Client], tills: Tills) -> None:

@@ -96,13 +96,13 @@ def test_several_alerts_are_acknowledged_at_once(operator: Client) -> None:
     assert Incident.objects.filter(acknowledged_by="support").count() == 3
 
 
-def test_dashboard_lists_acknowledged_alerts_last(admin_client: Client) -> None:
+def test_dashboard_lists_critical_alerts_first(admin_client: Client) -> None:
     report("ftc", kind="data.stale")
     report("trestle", "twilio")
     post(admin_client, Incident.objects.get(subject="twilio"), "acknowledge")
     rows = [row[0] for row in table(admin_client.get("/admin/").text, "Open alerts")]
-    assert [re.findall(r"failing: (\w+)", row)[0] for row in rows] == ["trestle", "ftc", "twilio"]
-    assert ["Acknowledged by admin." in row for row in rows] == [False, False, True]
+    assert [re.findall(r"failing: (\w+)", row)[0] for row in rows] == ["twilio", "trestle", "ftc"]
+    assert ["Acknowledged by admin." in row for row in rows] == [True, False, False]
 
 
 # --- Mute --------------------------------------------------------------------------------------------------------
@@ -113,6 +113,7 @@ def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
     text = post(operator, incident, "mute", hours="8", reason="Maintenance of the vendor.")
     until = f"{timezone.now() + timedelta(hours=8):%Y-%m-%d}"
     assert f"Muted until {until}" in text
+    assert re.search(r"Source failing: twilio, until \S+ \S+ UTC, by support : Maintenance .* End mute", text)
     mute = AlertMute.objects.get()
     assert (mute.kind, mute.subject, mute.created_by) == ("source.failing", "twilio", "support")
     for page in (ALERTS, "/admin/"):
@@ -132,15 +133,32 @@ def test_muted_alert_is_marked_until_its_mute_ends(operator: Client) -> None:
 
 def test_all_alerts_of_a_kind_can_be_muted(operator: Client) -> None:
     incident = opened()
+    assert 'All alerts of the kind "Sources are failing"' in words(operator.get(url(incident, "mute")).text)
     muted = post(operator, incident, "mute", hours="1", all_of_kind="on")
     assert 'All alerts of the kind "Sources are failing" are muted' in muted
     assert "Sources are failing (source.failing)" in muted
+    assert 'All alerts of the kind "Sources are failing", until' in muted
     listed = words(operator.get(ALERTS).text)
     assert 'All alerts of the kind "Sources are failing", until' in listed
     assert "source.failing" not in listed
     assert AlertMute.objects.get().subject == ""
     assert "Select a valid choice" in post(operator, incident, "mute", hours="9999")
     assert AlertMute.objects.count() == 1
+
+
+def test_ended_alert_offers_nothing_but_the_way_back(operator: Client) -> None:
+    incident = opened()
+    assert "/mute/" in operator.get(url(incident)).text
+    mutes.mute(kind="source.failing", subject="", until=timezone.now() + timedelta(hours=1), by="olga")
+    report()
+    text = operator.get(url(incident)).text
+    assert not any(page in text for page in ("/mute/", "/acknowledge/", "/end-mute/"))
+    assert "Back to alerts" in words(text)
+
+
+def test_list_links_the_recipients_for_those_who_may_view_them(staff: Staff, admin_client: Client) -> None:
+    assert 'alertrecipient/">Alert recipients</a>' in admin_client.get(ALERTS).text
+    assert ">Alert recipients</a>" not in staff("view_incident").get(ALERTS).text
 
 
 def test_viewers_see_mutes_and_cannot_end_them(staff: Staff) -> None:

@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from accounts.models import ApiToken
+from monitoring import incidents
 from monitoring.models import Notice
 from tests.accounts.admin.pages import history
 
@@ -67,6 +68,17 @@ def test_page_shows_the_token_and_the_last_failure(admin_client: Client, token: 
         assert shown in text
     assert admin_client.get(f"{NOTICES}999/change/").status_code == 302
     assert admin_client.get(f"{NOTICES}x/change/").status_code == 302
+
+
+def test_email_about_an_alert_is_shown_as_it_was_sent(admin_client: Client, settings: Any) -> None:
+    settings.ALERT_EMAILS, settings.ALERT_WEBHOOK_URLS = ["ops@example.org"], ["https://hooks.example.org/alerts"]
+    incidents.write_test_alert()
+    webhook, email = Notice.objects.order_by("-channel")
+    text = admin_client.get(f"{NOTICES}{email.pk}/change/").text
+    assert "Subject: [Caller ID] Test alert\n\nTest alert.\n\nAlerts of this service arrive here." in text
+    assert "opened_at" in admin_client.get(f"{NOTICES}{webhook.pk}/change/").text
+    Notice.objects.filter(pk=email.pk).update(event="balance.low", payload='{"data": {"token_id": 7}}')
+    assert "API token #7" in admin_client.get(f"{NOTICES}{email.pk}/change/").text
 
 
 @pytest.mark.parametrize("alerts", [False, True])

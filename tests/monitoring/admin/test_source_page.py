@@ -19,7 +19,7 @@ from lookup import source_actions
 from lookup.connectors import registry
 from lookup.models import SourceCheck, SourcePause
 from monitoring import source_statistics
-from monitoring.models import SourceHour, SourceResult
+from monitoring.models import Incident, SourceHour, SourceResult
 from tests import connectors, upstream
 from tests.accounts.admin.pages import query_count
 from tests.console.dashboard_rows import NOW, add_result, count_calls
@@ -74,6 +74,7 @@ def test_page_shows_figures_of_both_slots(frozen: None, admin_client: Client) ->
         ({}, "hour", 24),
         ({"period": "7d"}, "day", 7),
         ({"period": "30d"}, "day", 30),
+        ({"period": "month"}, "day", 9),
         ({"period": "x"}, "hour", 24),
     ],
 )
@@ -107,17 +108,36 @@ def test_days_have_the_sums_of_their_hours(frozen: None, admin_client: Client) -
     assert "failing See the last failures below." in page  # 3 of this hour's 20
 
 
+def test_last_month_is_without_this_month(frozen: None, admin_client: Client) -> None:
+    since_march = 8 * 24 + 14
+    for hours_ago, count in ((since_march, 1), (since_march + 1, 20), (since_march + 28 * 24, 300)):
+        add("found", count, hours_ago=hours_ago, total_us=count, ms_1=count)
+    add("found", 4_000, hours_ago=since_march + 28 * 24 + 1, total_us=1, ms_1=1)
+    add("late", 1, slot="source_b", hours_ago=since_march + 1)
+    page = admin_client.get(url(REMOTE), {"period": "last-month"}).text
+    shown = figures(re.sub(r"\s+", " ", page))
+    assert shown["Calls"] == "321 last month"
+    rows = table(page, "Lookups by day")
+    assert [rows[0][:2], rows[-1][:2], len(rows)] == [["2026-02-01", "300"], ["2026-02-28", "21"], 28]
+    listed = words(admin_client.get("/admin/monitoring/source/", {"period": "last-month"}).text)
+    assert "Sources in February 2026" in listed
+    assert "Total cost of calls that have a price: 3.20 USD." in listed
+    assert (
+        figures(admin_client.get(url(REMOTE), {"period": "month"}).text.replace("\n", " "))["Calls"] == "1 this month"
+    )
+
+
 def test_number_of_statements_is_fixed(frozen: None, admin_client: Client) -> None:
     def statements(period: str) -> int:
         return query_count(admin_client, f"{url(REMOTE)}?period={period}")
 
-    # Session, user, TOTP device; the state (5), slots (2), sums (2), results, and the pause for the actions.
-    assert statements("24h") == 3 + 11
+    # Session, user, TOTP device; the state (5), slots (2), sums (2), results, the pause for the actions, and the alert.
+    assert statements("24h") == 3 + 12
     for hours_ago in range(200):
         add("found", 1, hours_ago=hours_ago)
         failed(f"r-{hours_ago}".translate(str.maketrans("0123456789", "abcdefghij")), seconds_ago=hours_ago)
     SourceCheck.objects.create(connector=REMOTE, started_by="olga", started_at=NOW, finished_at=NOW)
-    assert [statements(period) for period in ("24h", "7d", "30d")] == [14, 14, 14]
+    assert [statements(period) for period in ("24h", "7d", "month")] == [15, 15, 15]
 
 
 def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> None:
@@ -126,13 +146,17 @@ def test_state_is_the_most_urgent_one(frozen: None, admin_client: Client) -> Non
     assert state(admin_client) == "healthy"
     failed("auth", seconds_ago=20, hint="Check the key.")
     assert state(admin_client) == "failing See the last failures below."
+    began = {"first_seen_at": NOW - timedelta(hours=1), "last_seen_at": NOW}
+    incident = Incident.objects.create(kind="source.failing", subject=REMOTE, title="Source failing", **began)
+    assert state(admin_client) == "failing Since 2026-03-09 13:20 UTC. See the last failures below."
+    incident.delete()
     guard = registry.get_source(REMOTE).guard
     assert guard is not None
     for _ in range(5):
         permit = guard.breaker.admit()
         assert permit is not None
         guard.breaker.failed(permit)
-    stopped = "circuit breaker open Calls are stopped after repeated failures."
+    stopped = "circuit breaker open Calls were stopped after repeated failures."
     assert re.fullmatch(rf"{stopped} The next try is at 14:2[01]:[0-9]{{2}} UTC\.", state(admin_client))
     guard.breaker.open_until = 0.0
     assert state(admin_client) == f"{stopped} The next search tries again."
@@ -145,15 +169,15 @@ def test_last_failures_have_reason_advice_and_time(frozen: None, admin_client: C
     failed("late", seconds_ago=90)
     failed("late", seconds_ago=10, connector="other")
     assert table(admin_client.get(url(REMOTE)).text, "Last failures") == [
-        ["2026-03-09 14:20:10", "auth Check the key.", source_statistics.advice("auth")],
-        ["2026-03-09 14:19:00", "late", source_statistics.advice("late")],
+        ["2026-03-09 14:20:10", "auth: the vendor rejected the key Check the key.", source_statistics.advice("auth")],
+        ["2026-03-09 14:19:00", "late: no reply in time", source_statistics.advice("late")],
     ]
 
 
 def test_reason_of_a_failure_links_to_its_requests(frozen: None, admin_client: Client) -> None:
     failed("late", seconds_ago=90)
     address = f"/admin/monitoring/requestlogentry/?failed={REMOTE}&reason=late&since=2026-03-09"
-    assert f'<a href="{address.replace("&", "&amp;")}">late</a>' in admin_client.get(url(REMOTE)).text
+    assert f'<a href="{address.replace("&", "&amp;")}">late: no reply in time</a>' in admin_client.get(url(REMOTE)).text
     assert not admin_client.get(address).context["cl"].form.errors
 
 
@@ -185,7 +209,7 @@ def test_sources_page_links_each_source(frozen: None, admin_client: Client) -> N
 def test_configuration_has_no_secret(vendors: Vendors, admin_client: Client) -> None:
     page = admin_client.get(url("mock_a")).text
     shown = dict(row for row in table(page, "Configuration") if len(row) == 2)
-    assert shown["source_a"] == "1 of 1 in SOURCE_A ; no price set ( SOURCE_A_PRICE )"
+    assert shown["Source A"] == "1 of 1 in SOURCE_A ; no price set ( SOURCE_A_PRICE )"
     assert shown["Fields"] == "location, name"
     assert shown["Concurrency limit"].endswith("calls per process")
     assert {"Kind", "A search waits", "A call ends", "Cached", "Numbers"} <= shown.keys()
@@ -199,11 +223,11 @@ def test_check_calls_the_source_once_and_keeps_the_result(vendors: Vendors, admi
     page = admin_client.get(url("mock_a", "check-now/")).text
     assert "The vendor may bill it." in page
     response = admin_client.post(url("mock_a", "check-now/"), follow=True)
-    assert "Checked by one call: found." in response.text
-    call, *samples = table(response.text, "Last check")
-    assert (call[0].startswith("Call "), call[1], call[3]) == (True, "found location, name", "-")
-    assert len(samples) >= 3
-    assert {row[1] for row in samples} == {"as expected"}
+    shown = words(response.text.partition('id="check"')[2])
+    assert re.search(
+        r"The check succeeded: found, in \d+ ms\. Fields: location, name\. Checked at \S+ \S+ UTC by admin \.", shown
+    )
+    assert re.search(r"\d stored samples: all as expected", shown)
     assert len(vendors.a.heads) == 1
     (entry,) = LogEntry.objects.all()
     assert (entry.object_repr, entry.change_message.startswith("Checked by a call: found in ")) == ("mock_a", True)
@@ -213,10 +237,9 @@ def test_check_calls_the_source_once_and_keeps_the_result(vendors: Vendors, admi
 def test_failed_check_shows_what_to_do(vendors: Vendors, admin_client: Client) -> None:
     vendors.a.behave_as(upstream.raw(b"", 401))
     response = admin_client.post(url("mock_a", "check-now/"), follow=True)
-    assert table(response.text, "Last check")[0][1::2] == [
-        "auth 401: MOCK_A_KEY is rejected",
-        source_statistics.advice("auth"),
-    ]
+    shown = words(response.text)
+    assert shown.count("The check failed: the vendor rejected the key (auth).") == 2
+    assert f"401: MOCK_A_KEY is rejected. {source_statistics.advice('auth')}" in shown
     assert state(admin_client, "mock_a") == "check failed"
     for page in (url("mock_a"), "/admin/monitoring/source/"):
         shown = words(admin_client.get(page).text)
@@ -231,7 +254,7 @@ def test_check_of_an_uncovered_number_says_that_no_call_was_made(
     monkeypatch.setattr(source_actions, "covers", lambda *args: False)
     response = admin_client.post(url("mock_a", "check-now/"), follow=True)
     assert "No call was made: not covered." in response.text
-    assert "Checked by" not in response.text
+    assert "The check succeeded" not in response.text
     assert vendors.a.heads == []
     assert LogEntry.objects.get().change_message == "Checked without a call: not covered."
 
@@ -256,7 +279,7 @@ def test_check_that_a_dead_process_left_is_taken_over(vendors: Vendors, admin_cl
     assert "A check by olga has been running since" in page
     check.started_at = timezone.now() - timedelta(seconds=60)
     check.save()
-    assert "Checked by one call" in admin_client.post(url("mock_a", "check-now/"), follow=True).text
+    assert "The check succeeded" in admin_client.post(url("mock_a", "check-now/"), follow=True).text
 
 
 @pytest.mark.django_db(transaction=True)

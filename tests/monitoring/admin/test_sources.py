@@ -40,11 +40,11 @@ def test_source_has_one_row_per_slot(admin_client: Client) -> None:
     add("found", 1, slot="source_b", total_us=200, ms_1=1)
     first, second = rows(admin_client)
     assert first[:9] == [
-        "twilio source_a, no longer configured",
+        "twilio Source A, no longer configured",
         *("100", "90", "8", "2 late 2", "0", "118", "18", "406"),
     ]
     assert second[:9] == [
-        "twilio source_b, no longer configured",
+        "twilio Source B, no longer configured",
         *("1", "1", "0", "0", "0", "0.2", "0.5", "0.9"),
     ]
 
@@ -90,8 +90,13 @@ def test_last_failures_have_reason_advice_and_time(admin_client: Client) -> None
     failed("quota", seconds_ago=24 * 3600)
     shown = table(admin_client.get(URL).text, "Last failures")
     assert shown == [
-        ["twilio", "2026-03-09 13:50:30", "auth Check <TWILIO_AUTH_TOKEN>.", advice("auth")],
-        ["twilio", "2026-03-09 13:20:30", "late", advice("late")],
+        [
+            "twilio",
+            "2026-03-09 13:50:30",
+            "auth: the vendor rejected the key Check <TWILIO_AUTH_TOKEN>.",
+            advice("auth"),
+        ],
+        ["twilio", "2026-03-09 13:20:30", "late: no reply in time", advice("late")],
     ]
 
 

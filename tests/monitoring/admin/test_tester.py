@@ -55,17 +55,17 @@ def test_json_is_the_data_of_the_api(admin_client: Client) -> None:
 
 def test_phone_shows_name_place_number_and_spam(admin_client: Client) -> None:
     text = words(submit(admin_client).text.partition('aria-label="As a phone shows it"')[2].partition("</dl>")[0])
-    for shown in ("Only A Name", "Remote Place", "+49 30 23125042", "Spam", "source_b Remote Name, spam"):
+    for shown in ("Only A Name", "Remote Place", "+49 30 23125042", "Spam", "Source B Remote Name, spam"):
         assert shown in text
 
 
 def test_each_member_has_outcome_duration_and_what_it_supplied(admin_client: Client) -> None:
     rows = cells(submit(admin_client))
     assert [[row[0], row[1], row[3]] for row in rows] == [
-        ["KnowsName source_a", "found", "name"],
-        ["RemoteKnows source_a", "found", "location"],
-        ["Fails source_b", "failed: down", "-"],
-        ["RemoteKnowsToo source_b", "found", "name, spam"],
+        ["KnowsName Source A", "found", "name"],
+        ["RemoteKnows Source A", "found", "location"],
+        ["Fails Source B", "failed: down", "-"],
+        ["RemoteKnowsToo Source B", "found", "name, spam"],
     ]
     assert all(re.fullmatch(r"[\d.,]+", row[2]) for row in rows)
     loop.run(cache.answers.flush())
@@ -78,12 +78,12 @@ def test_rules_pauses_and_unneeded_members_are_explained(admin_client: Client) -
     SourcePause.objects.create(connector=T + "RemoteKnows", reason="r", paused_by="olga")
     unneeded = "not called not needed: its fields were known before it, or it does not cover the number"
     assert [row[:2] + row[3:] for row in cells(submit(admin_client))] == [
-        ["Operator rule for +49 30 23125042 source_a", "found", "name", "-"],
-        ["KnowsName source_a", unneeded, "-", "-"],
-        ["RemoteKnows source_a", "failed: paused not called: paused by an operator", "-", advice("paused")],
-        ["Operator rule for +49 30 23125042 source_b", "found", "name, spam", "-"],
+        ["Operator rule for +49 30 23125042 Source A", "found", "name", "-"],
+        ["KnowsName Source A", unneeded, "-", "-"],
+        ["RemoteKnows Source A", "failed: paused not called: paused by an operator", "-", advice("paused")],
+        ["Operator rule for +49 30 23125042 Source B", "found", "name, spam", "-"],
         *(
-            [f"{name} source_b", unneeded, "-", "-"]
+            [f"{name} Source B", unneeded, "-", "-"]
             for name in ("Fails", "RemoteKnowsToo")
         ),
     ]  # fmt: skip
@@ -94,13 +94,13 @@ def test_open_breaker_leads_to_the_failures_that_opened_it(admin_client: Client)
     assert guard is not None
     guard.breaker.failed(guard.breaker.admit(), open_now=True)
     [shown] = [row for row in cells(submit(admin_client)) if "breaker" in row[1]]
-    assert (shown[0], shown[4].startswith("Do what the last failures")) == ("RemoteKnows source_a", True)
+    assert (shown[0], shown[4].startswith("Do what the last failures")) == ("RemoteKnows Source A", True)
 
 
 def test_rule_for_a_prefix_is_named_and_can_be_overridden(admin_client: Client) -> None:
     rule = NumberRule.objects.create(number=4930, is_prefix=True, spam=True)
     response = submit(admin_client)
-    assert ["Operator rule for +4930… source_b", "found", "-", "spam", "-"] in cells(response)
+    assert ["Operator rule for +4930… Source B", "found", "-", "spam", "-"] in cells(response)
     assert dict(response.context["links"])["Open the rule"] == f"/admin/phonebook/numberrule/{rule.pk}/change/"
     assert "Save as rule" in dict(response.context["additions"])
 

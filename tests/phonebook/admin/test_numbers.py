@@ -14,6 +14,8 @@ from lookup.answers import Found
 from phonebook import cache_versions
 from phonebook.models import CacheVersion, ComplaintDay, ComplaintSubject, Contact, NumberRule
 from tests.console.dashboard_rows import timing_out
+from tests.console.role_table import logged_in
+from tests.console_pages import words
 from tests.phonebook.admin.pages import COMPLAINTS, CONTACTS, MODELS, NUMBER, RULES, row_page, searched
 from tests.phonebook.rows import cache_version_of, rule_of
 
@@ -55,10 +57,14 @@ def test_prefix_rule_is_added_and_shows_the_rules_that_overlap(admin_client: Cli
     response = admin_client.post(
         f"{RULES}add/", {"number": "+49 30", "is_prefix": "on", "spam": "true", "name": "", "note": ""}, follow=True
     )
-    assert [str(message) for message in response.context["messages"]][:2] == [
-        "This rule overrides 1 shorter rule; its page lists them.",
-        "This rule is overridden by 1 longer rule; its page lists them.",
+    shown = [(message.level_tag, re.sub(r"<[^>]+>", "", str(message))) for message in response.context["messages"]]
+    assert shown == [
+        ("success", "The rule “+4930…” was added successfully."),
+        ("info", "This rule overrides 1 shorter rule; its page lists them."),
+        ("info", "This rule is overridden by 1 longer rule; its page lists them."),
     ]
+    link = f'href="{row_page(RULES, 4930)}change/">its page lists them</a>'
+    assert link in str(list(response.context["messages"])[1])
     assert rule_of("49302312504") == Found(spam=True)
     assert rule_of(str(NUMBER)) == Found(spam=False)
     page = re.sub(r"<[^>]+>", "", admin_client.get(f"{row_page(RULES, 4930)}change/").text)
@@ -117,7 +123,7 @@ def test_formatted_number_is_accepted(admin_client: Client, pasted: str) -> None
 def test_number_of_a_rule_cannot_be_changed(admin_client: Client) -> None:
     add_rule(admin_client, name="Alice")
     url = f"{row_page(RULES, NUMBER)}change/"
-    assert 'name="number"' not in admin_client.get(url).text
+    assert 'id="id_number"' not in admin_client.get(url).text
     admin_client.post(url, {"number": "4930230000", "spam": "false", "name": "Bob", "note": ""})
     assert list(NumberRule.objects.values_list("number", "spam", "name")) == [(NUMBER, False, "Bob")]
 
@@ -210,9 +216,18 @@ def test_pages_of_a_number_show_it_in_groups(admin_client: Client, url: str) -> 
     page = admin_client.get(f"{url}{row.pk}/change/").text
     assert page.count("+49 30 23125042") >= 3  # breadcrumb, title and field
     assert str(NUMBER) not in page
+    for title in ("Requests for this number", "Test this number"):
+        assert page.count(title) == 1
     history.record(action=history.Action.CHANGE, target=row, message="m")
     [listed] = re.findall(r"field-target.*?</td>", admin_client.get("/admin/admin/logentry/").text, re.DOTALL)
     assert ("+49 30 23125042" in listed, str(NUMBER) in listed) == (True, False)
+    fields = {**days, "name": "x", "location": "", "spam": "true", "note": "", "source": "desk"}
+    messages = admin_client.post(f"{url}{row.pk}/change/", fields, follow=True).context["messages"]
+    assert ["+49 30 23125042" in str(message) for message in messages] == [True]
+    page = words(admin_client.get(f"{url}{row.pk}/change/").text)
+    assert ("Address book -" in page and "Updated (UTC)" in page) == (url == CONTACTS)
+    auditor = logged_in("auditor").get(f"{url}{row.pk}/change/").text
+    assert ("Requests for this number" in auditor, "Test this number" in auditor) == (True, False)
 
 
 def test_missing_subject_is_shown_as_a_dash(admin_client: Client) -> None:
@@ -222,7 +237,7 @@ def test_missing_subject_is_shown_as_a_dash(admin_client: Client) -> None:
         for n, pk in enumerate((subject.pk, None, 30_000))
     ]
     page = admin_client.get(COMPLAINTS).text
-    assert re.findall('class="field-subject[^>]*>([^<]*)<', page) == ["Reducing your debt", "-", "-"]
+    assert re.findall('class="field-subject[^>]*>([^<]*)<', page) == ["-", "-", "Reducing your debt"]
     pages = [admin_client.get(f"{COMPLAINTS}{row.pk}/change/").text for row in rows]
     assert ["Reducing your debt" in page for page in pages] == [True, False, False]
     for row in rows:
