@@ -23,7 +23,8 @@ TIMEOUT_S = 10
 @dataclass(slots=True)
 class CustomerFigures:
     """`balance`: of usable tokens. `usable`, `empty`: the tokens that can be used and are charged, and those of them
-    without credits. `runs_out`: when the first of these is out of credits; None if none is expected to be. `searches`:
+    without credits. `runs_out`: when the first of these is out of credits; None if none is expected to be. `next_end`:
+    the same of those that have credits. `searches`:
     the answered ones of the last 30 days, today (UTC) included. `revenue` needs the figures after it: credits of these
     days, and what was sold with a price at any time."""
 
@@ -33,6 +34,7 @@ class CustomerFigures:
     usable: int = 0
     empty: int = 0
     runs_out: datetime | None = None
+    next_end: datetime | None = None
     searches: int = 0
     charged: int = 0
     refunded: int = 0
@@ -114,6 +116,7 @@ def _add_ends(found: Found, customer_ids: Ids | None, now: datetime) -> None:
     found_tokens = (rows.values_list(*columns, named=True) for rows in (first, in_use.exclude(full_days)))
     for token in chain.from_iterable(found_tokens):
         row, end = found[token.customer], request_statistics.runs_out(token, token.charged, now)
+        row.next_end = min(filter(None, (row.next_end, end)), default=None)
         row.runs_out = min(filter(None, (row.runs_out, end)), default=None)
 
 

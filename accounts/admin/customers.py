@@ -102,7 +102,7 @@ class UseFilter(ConditionFilter):
         return {
             "unused": (f"not charged for {UNUSED_DAYS} days", unused),
             "no_token": ("no token", ~Q(Exists(owned))),
-            "runs_out": (f"running out within {token_list.SOON_DAYS} days", ~Q(Exists(empty))),
+            "runs_out": (f"running out within {token_list.SOON_DAYS} days", Q()),
             "empty": ("a token out of credits", Q(Exists(empty))),
         }
 
@@ -236,7 +236,9 @@ def _or_dash(value: Any, spec: str) -> str:
 
 def _runs_out(figures: CustomerFigures, now: datetime) -> str:
     if 0 < figures.empty < figures.usable:
-        return f"{figures.empty:,} of {figures.usable:,} tokens {'is' if figures.empty == 1 else 'are'} out of credits"
+        then = f", the next on {figures.next_end:%Y-%m-%d}" if figures.next_end else ""
+        verb = "is" if figures.empty == 1 else "are"
+        return f"{figures.empty:,} of {figures.usable:,} tokens {verb} out of credits{then}"
     return token_list.end_of_credits(figures.runs_out, now) if figures.usable else "-"
 
 

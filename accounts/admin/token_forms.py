@@ -130,7 +130,7 @@ class IssueForm(ApiTokenForm, OnceForm):
 class TopUpForm(OnceForm):
     amount = _integer(help_text="Credits to add.")
     price = _price(help_text=lazy(_paid, str)())
-    reason = _text(help_text="Why the balance changes, in your own words. Only operators see it, in the ledger.")
+    reason = _text(required=False, help_text="In your own words. Only operators see it. Not needed with a reference.")
     own_reference = _text(
         label="Reference",
         max_length=100,
@@ -143,6 +143,10 @@ class TopUpForm(OnceForm):
         data = super().clean() or self.cleaned_data
         if "once" in data:
             data["reference"] = data.get("own_reference") or data["once"].hex
+        if not data.get("reason"):
+            data["reason"] = f"Reference {data['own_reference']}" if data.get("own_reference") else ""
+            if not data["reason"] and "reason" not in self.errors:
+                self.add_error("reason", "Enter a reason or a reference.")
         return data
 
 

@@ -24,11 +24,13 @@
     const text = (latest = field.value.trim());
     if (text.length > 100 || text.startsWith("eyJ")) return show(field, []); // no name: a token must not be in a URL
     const response = await fetch(`${field.dataset.suggest}&term=${encodeURIComponent(text)}`);
-    if (!response.ok || latest !== text || document.activeElement !== field) return;
+    if (!response.ok || latest !== text) return;
     const found = (await response.json()).results.map((each) => each.text);
     const names = found.flatMap((each) => [each, each.replace(/ \(#\d+\)$/, "")]).map((name) => name.toLowerCase());
     const isNew = text && !names.includes(text.toLowerCase()) && !/^(#?\d+$|Create ")/.test(text);
-    show(field, "create" in field.dataset && isNew ? [...found, `Create "${text}"`] : found);
+    const options = "create" in field.dataset && isNew ? [...found, `Create "${text}"`] : found;
+    if (document.activeElement === field) show(field, options);
+    else if (isNew && options.length === 1) field.value = options[0]; // left with a name that is like no other
   };
   const on = (type, act) =>
     document.addEventListener(type, (event) => event.target.matches?.("[data-suggest]") && act(event.target, event));
@@ -36,7 +38,11 @@
     clearTimeout(timer);
     timer = setTimeout(() => fill(field), 200);
   });
-  on("focusout", (field) => show(field, []));
+  on("focusout", (field) => {
+    clearTimeout(timer);
+    show(field, []);
+    if ("create" in field.dataset && field.value) fill(field);
+  });
   on("click", (field) => listOf(field).hidden && field.value && fill(field));
   on("keydown", (field, event) => {
     const options = [...listOf(field).children];

@@ -167,9 +167,10 @@ def test_running_out_lists_the_soonest_first_without_empty(admin_client: Client)
         ApiToken.objects.filter(pk=token.pk).update(created_at=timezone.now() - timedelta(days=40))
         TokenDay.objects.create(token=token, day=timezone.now().date(), outcome="found_one", count=30)
     token_of(Customer.objects.get(name="partly empty"), "second", 0)
-    assert listed(admin_client, use="runs_out") == ["sooner", "later"]
+    assert listed(admin_client, use="runs_out") == ["partly empty", "sooner", "later"]
+    assert "1 of 2 tokens is out of credits, the next on 20" in admin_client.get(CUSTOMERS, {"use": "runs_out"}).text
     assert listed(admin_client, use="empty") == ["partly empty", "empty"]
-    assert listed(admin_client, use="runs_out", o="1") == ["later", "sooner"]
+    assert listed(admin_client, use="runs_out", o="1") == ["later", "partly empty", "sooner"]
 
 
 def test_revenue_is_for_those_who_may_see_the_ledger(admin_client: Client, customer: Customer) -> None:

@@ -173,6 +173,8 @@ def test_operators_reference_is_unique_over_all_pages(admin_client: Client, toke
     response = submit(admin_client, page(token, "top-up"), amount=26, reason="paid", own_reference="INV-17")
     assert "This reference was used for another entry" in response.text
     assert (balance(token), len(history())) == (55, 1)
+    submit(admin_client, page(token, "top-up"), amount=5, own_reference="INV-18")
+    assert CreditEntry.objects.get(reference="INV-18").reason == "Reference INV-18"
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_operators_reference_is_unique_over_all_pages(admin_client: Client, toke
         ("top-up", {"amount": -5}),
         ("top-up", {"amount": 10**30}),
         ("top-up", {"amount": "1.5"}),
-        ("top-up", {"reason": "  "}),
+        ("top-up", {"reason": "  ", "own_reference": ""}),
         ("top-up", {"reason": "x" * 201}),
         ("top-up", {"own_reference": "x" * 101}),
         ("top-up", {"once": ""}),
