@@ -181,6 +181,7 @@ class NewestRowsList(IndexedChangeList):
     def get_results(self, request: HttpRequest) -> None:
         """Computes the figures of the page's rows alone: the database would for every row scanned."""
         super().get_results(request)
+        self.is_newest_first = self.is_newest_first and not self.sorted_by
         ids = self.page_ids()
         rows = self.with_figures().in_bulk(ids)
         self.result_list = [rows[pk] for pk in ids if pk in rows]

@@ -207,7 +207,8 @@ class CreditEntryAdmin(TokenListAdmin):
                 raise
             refund = earlier
         else:
-            self.log_change(request, obj, f"Refunded by ledger entry {refund.pk}. Reason: {refund.reason}")
+            message = f"Refunded ledger entry {obj.pk} by entry {refund.pk}. Reason: {refund.reason}"
+            self.log_change(request, obj.token, message)
         return f"Refunded; balance {refund.balance_after:,}. Reason: {refund.reason}"
 
     @form_action("Check a number", "view", form=CompareNumberForm, explanation="The number is not stored.")

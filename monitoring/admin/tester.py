@@ -102,7 +102,8 @@ def _rows(slot: str, result: SearchResult) -> list[dict[str, Any]]:
         if call := calls.get(name):
             row |= {"outcome": outcome_text(call.outcome), "failed": is_failure(call.outcome)}
             row |= {"hint": call.hint, "advice": advice(call.outcome)}
-            row["supplied"] = ", ".join(field for field, by in suppliers.items() if by == name)
+            fields = [field for field, by in suppliers.items() if by == name]
+            row["supplied"] = ", ".join("spam verdict" if field == "spam" else field for field in fields)
             if call.elapsed_s is not None:
                 row["elapsed_ms"] = call.elapsed_s * 1000
         else:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
@@ -155,7 +156,9 @@ def test_refund_is_one_entry_with_operator_and_reason(staff: Staff, search: Cred
     refund = CreditEntry.objects.get(kind="refund")
     assert response["Location"] == entry_page(search, "change")
     assert (refund.amount, refund.actor, refund.reason, refund.refunds_id) == (1, "support", "wrong name", search.pk)
-    assert history() == [("support", f"Refunded by ledger entry {refund.pk}. Reason: wrong name")]
+    message = f"Refunded ledger entry {search.pk} by entry {refund.pk}. Reason: wrong name"
+    assert history() == [("support", message)]
+    assert LogEntry.objects.get(change_message=message).object_id == str(search.token_id)
     assert "Refunded; balance 30. Reason: wrong name" in client.get(entry_page(search, "change")).text
     assert (balance(search.token), audit.audit()) == (30, [])
 

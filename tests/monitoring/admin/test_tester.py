@@ -65,7 +65,7 @@ def test_each_member_has_outcome_duration_and_what_it_supplied(admin_client: Cli
         ["KnowsName Source A", "found", "name"],
         ["RemoteKnows Source A", "found", "location"],
         ["Fails Source B", "failed: down", "-"],
-        ["RemoteKnowsToo Source B", "found", "name, spam"],
+        ["RemoteKnowsToo Source B", "found", "name, spam verdict"],
     ]
     assert all(re.fullmatch(r"[\d.,]+", row[2]) for row in rows)
     loop.run(cache.answers.flush())
@@ -81,7 +81,7 @@ def test_rules_pauses_and_unneeded_members_are_explained(admin_client: Client) -
         ["Operator rule for +49 30 23125042 Source A", "found", "name", "-"],
         ["KnowsName Source A", unneeded, "-", "-"],
         ["RemoteKnows Source A", "failed: paused not called: paused by an operator", "-", advice("paused")],
-        ["Operator rule for +49 30 23125042 Source B", "found", "name, spam", "-"],
+        ["Operator rule for +49 30 23125042 Source B", "found", "name, spam verdict", "-"],
         *(
             [f"{name} Source B", unneeded, "-", "-"]
             for name in ("Fails", "RemoteKnowsToo")
@@ -100,7 +100,7 @@ def test_open_breaker_leads_to_the_failures_that_opened_it(admin_client: Client)
 def test_rule_for_a_prefix_is_named_and_can_be_overridden(admin_client: Client) -> None:
     rule = NumberRule.objects.create(number=4930, is_prefix=True, spam=True)
     response = submit(admin_client)
-    assert ["Operator rule for +4930… Source B", "found", "-", "spam", "-"] in cells(response)
+    assert ["Operator rule for +4930… Source B", "found", "-", "spam verdict", "-"] in cells(response)
     assert dict(response.context["links"])["Open the rule"] == f"/admin/phonebook/numberrule/{rule.pk}/change/"
     assert "Save as rule" in dict(response.context["additions"])
 
