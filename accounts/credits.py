@@ -294,7 +294,8 @@ def allowance_left(user: AbstractBaseUser) -> int:
 def charge_rule() -> str:
     """When a search costs a credit, in a sentence."""
     empty = "also one without a match" if settings.CHARGE_EMPTY else "unless there is no match"
-    return f"An answered search costs one credit, {empty}."
+    impossible = settings.CHARGE_EMPTY and not settings.CHARGE_IMPOSSIBLE
+    return f"An answered search costs one credit, {empty}{', unless the number cannot exist' * impossible}."
 
 
 def _clean_reason(text: str) -> str:

@@ -85,7 +85,7 @@ def _alerts(request: HttpRequest) -> dict[str, Any]:
     return {
         "rows": [{"alert": each, "pages": found} for each, found in zip(shown, pages, strict=True)],
         "more": len(alerts) > MAX_ALERTS,
-        "reported": {(each.kind, each.subject) for alert in alerts for each in alert.incidents if is_current},
+        "reported": {(each.kind, each.subject) for alert in shown for each in alert.incidents if is_current},
         **state,
     }
 

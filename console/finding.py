@@ -99,7 +99,7 @@ def view(request: HttpRequest) -> HttpResponse:
     if form.is_bound and form.is_valid():
         search = _Search(request, form.cleaned_data["q"], is_typed=in_palette)
         groups = [group for kind in kinds if (group := kind.group(search))]
-        groups.sort(key=lambda group: not any(_is_called(result, search.text) for result in group.results[:1]))
+        groups.sort(key=lambda group: not any(_has_exact_title(result, search.text) for result in group.results[:1]))
         results = [one for group in groups for result in group.results for one in (result, *result.under)]
         if len(results) == 1 and not in_palette and not any(group.timed_out for group in groups):
             return redirect(results[0].url)
@@ -152,11 +152,11 @@ class _Kind:
         except OperationalError:
             return Group(self.title, [], timed_out=True)
         has_more = len(results) > MAX_SHOWN
-        results = sorted(results[:MAX_SHOWN], key=lambda result: not _is_called(result, search.text))
+        results = sorted(results[:MAX_SHOWN], key=lambda result: not _has_exact_title(result, search.text))
         return Group(self.title, results, has_more) if results else None
 
 
-def _is_called(result: Result, text: str) -> bool:
+def _has_exact_title(result: Result, text: str) -> bool:
     """Whether its title, without the id, is the text."""
     return result.title.partition(" (#")[0].casefold() == text.casefold()
 
@@ -175,8 +175,8 @@ def _rows(model: type[Any], search: _Search) -> list[Any]:
 
 
 def _customers(search: _Search) -> Iterable[Result]:
-    """With their tokens: those with the text in their name first, then the last charged. One that is called so while
-    the customer is not is a result of its own."""
+    """With their tokens: those with the text in their name first, then the last charged. A token with exactly this
+    name is listed by itself, unless its customer has the name too."""
     found = _rows(Customer, search)[: MAX_SHOWN + 1]
     if admin.site.get_model_admin(ApiToken).has_view_permission(search.request):
         has_text = Case(When(name__icontains=search.text, then=0), default=1)
@@ -185,7 +185,7 @@ def _customers(search: _Search) -> Iterable[Result]:
         prefetch_related_objects(found, Prefetch("tokens", tokens_first, "under"))
     for place, customer in enumerate(found):
         result, under = _result(customer), getattr(customer, "under", ())
-        if not _is_called(result, search.text):
+        if not _has_exact_title(result, search.text):
             under = [token for token in under if token.name.casefold() != search.text.casefold()]
         if place < MAX_SHOWN:  # one more says only that there are more
             search.shown.update(token.pk for token in under)
@@ -239,7 +239,8 @@ def _actions(search: _Search) -> Iterable[Result]:
     for title, model, name, rest in pages.row_actions_found_by(search.text, search.request):
         page: Any = admin.site.get_model_admin(apps.get_model(model))
         if page.model is Source:
-            rows = [page.get_object(search.request, key) for key in source_actions.configured() if rest in key]
+            keys = [key for key in source_actions.configured() if rest.casefold() in key][:MAX_UNDER]
+            rows = [page.get_object(search.request, key) for key in keys]
         else:
             rows = _rows(page.model, _Search(search.request, rest, is_typed=search.is_typed))
         for row in rows[:MAX_UNDER]:

@@ -179,7 +179,8 @@ def row_actions_found_by(text: str, request: HttpRequest) -> Iterator[tuple[str,
     words = text.split()
     for page in _permitted(request, [page for page in _OTHERS if page.row_action]):
         for count in range(len(words) - 1, 0, -1):
-            if page.is_called(" ".join(words[:count])):
+            names = f"{page.title} {page.synonyms}".casefold().split()
+            if {word.casefold() for word in words[:count]} <= {*names}:
                 model = page.name.removesuffix("_changelist").replace("_", ".")
                 yield page.title, model, page.row_action, " ".join(words[count:])
                 break

@@ -12,6 +12,7 @@ import logging
 import re
 from base64 import b64encode
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 
 from django.db import transaction
@@ -48,12 +49,14 @@ async def serve(path: Path) -> asyncio.Server:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    reply = _result(SUCCESS)
+    reply = _result(INVALID_CREDENTIALS)  # unless it is known to be a search, it may be a login
     try:
         async with asyncio.timeout(DEADLINE_S):
             request = (await reader.readuntil(b"\n\n")).decode("utf-8", "replace")
+            if request.startswith("SEARCH\n"):
+                reply = _result(SUCCESS)  # whatever happens, the telephone rings
             reply = await respond(request)
-    except Exception as error:  # whatever happens, the telephone rings
+    except Exception as error:
         log.warning("directory: no entry, %s", describe(error))
     writer.write(reply)
     writer.close()
@@ -70,7 +73,8 @@ async def respond(request: str) -> bytes:
         return b"".join(map(_ldif, entries)) + _result(SUCCESS)
     if operation == "BIND":
         password, given = directory.setting("LDAP_PASSWORD"), fields.get("cred", "")
-        matches = hmac.compare_digest(given.encode(), password.encode()) and fields["dn"].casefold() == USER
+        same = hmac.compare_digest(*(text.encode("utf-8", "surrogateescape") for text in (given, password)))
+        matches = same and fields["dn"].casefold() == USER
         if password and matches:
             return _result(SUCCESS)
         log.warning("directory: a login was refused")
@@ -90,7 +94,7 @@ async def _search(filter_: str, limit: int) -> list[directory.Entry]:
             if db.VENDOR == "postgresql":  # which would continue after the deadline
                 db.run("SELECT set_config('statement_timeout', %s, true)", [f"{DEADLINE_S * 1000:.0f}"])
             if numbers:
-                return [entry for number in numbers if (entry := directory.of_number(number))][:limit]
+                return [entry for number in islice(numbers, limit) if (entry := directory.of_number(number))]
             return directory.with_names(names, limit) if names else []
 
     entries = await loop.run_with_connection(find) if numbers or names else []

@@ -19,10 +19,10 @@ _CREATE = 'Create "'
 
 
 def _or_create(message: str, name: str) -> SafeString:
-    """With a button that submits the form again: of two values of a field, the last one counts."""
+    """With a box that creates the customer: of two values of a field, the last one counts."""
     value = f'{_CREATE}{name}"'
-    button = '{} <button type="submit" name="customer" value="{}" class="font-semibold underline">{}</button>'
-    return format_html(button, message, value, value)
+    box = widgets.UnfoldBooleanWidget(attrs={"value": value, "id": "create_customer"}).render("customer", False)
+    return format_html('{} <label class="create-customer">{} {}</label>', message, box, value)
 
 
 class CustomerWidget(widgets.UnfoldAdminTextInputWidget):

@@ -216,9 +216,13 @@ class MoveCreditsForm(OnceForm):
             field.help_text = "This customer has no other token that is not revoked."
 
 
-class RotateForm(forms.Form):
-    """`expires_at` identifies the token that the page shows, so that a double click does not end the grace period."""
+class UnrotatedForm(forms.Form):
+    """`expires_at` identifies the token that the page shows: it must not have been rotated since."""
 
+    expires_at = forms.CharField(widget=forms.HiddenInput)
+
+
+class RotateForm(UnrotatedForm):
     grace_minutes = forms.TypedChoiceField(
         label="Old token keeps working for",
         choices=list(GRACES.items()),
@@ -228,10 +232,9 @@ class RotateForm(forms.Form):
         help_text="For the customer to switch to the new one. None: it stops working immediately.",
     )
     reason = _text(help_text="Shown in the history.")
-    expires_at = forms.CharField(widget=forms.HiddenInput)
 
 
-class EndGraceForm(forms.Form):
+class EndGraceForm(UnrotatedForm):
     reason = _text(help_text="Shown in the history.")
     confirmed = ConfirmationField(label="I understand that the previous token stops working immediately.")
 

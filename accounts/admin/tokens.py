@@ -221,8 +221,10 @@ class ApiTokenAdmin(TopUpAdmin):
                 context["initial"] = {"expires_at": obj.expires_at.isoformat()}
                 if obj.state == "in grace":
                     context["explanation"] = "The grace period of the previous token ends."
-            case "end-grace" if obj.state == "in grace":
-                context["explanation"] = f"The previous one would work until {obj.previous_until:%Y-%m-%d %H:%M} UTC."
+            case "end-grace":
+                context["initial"] = {"expires_at": obj.expires_at.isoformat()}
+                if obj.state == "in grace":
+                    context["explanation"] = f"The previous one would work until {obj.previous_until:%Y-%m-%d %H:%M} UTC."
             case "move-credits":
                 # Of a usable token an operator moves some credits; of a revoked one nobody can spend the rest.
                 initial = {"amount": obj.credits} if obj.revoked_at else {}
@@ -284,15 +286,19 @@ class ApiTokenAdmin(TopUpAdmin):
         explanation="Issues a new token with a new lifetime. Balance, ledger and limits stay.",
     )
     def rotate(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> HttpResponse:
-        token = ApiToken.objects.select_for_update().get(pk=obj.pk)
-        if data["expires_at"] != token.expires_at.isoformat():
-            raise ValidationError(
-                "This token was rotated after you opened this page. Reload the page to rotate it again."
-            )
+        token = self._unrotated(obj, data)
         issued = tokens.rotate(token=token, grace=timedelta(minutes=data["grace_minutes"]))
         grace = f"The old token keeps working for: {GRACES[data['grace_minutes']]}."
         self.log_change(request, token, f"Rotated. {grace} Reason: {data['reason']}")
         return self._shown_once(request, issued, title="API token rotated")
+
+    @staticmethod
+    def _unrotated(obj: ApiToken, data: dict[str, Any]) -> ApiToken:
+        """The token, locked, as the page shows it. A double click must not end the grace period of a rotation."""
+        token = ApiToken.objects.select_for_update().get(pk=obj.pk)
+        if data["expires_at"] != token.expires_at.isoformat():
+            raise ValidationError("This token was rotated after you opened this page. Reload the page.")
+        return token
 
     @form_action(
         "End grace period",
@@ -302,7 +308,7 @@ class ApiTokenAdmin(TopUpAdmin):
         explanation="The previous token stops working immediately. The current one keeps working.",
     )
     def end_grace(self, request: HttpRequest, obj: ApiToken, data: dict[str, Any]) -> str:
-        if not tokens.end_grace(token=obj):
+        if not tokens.end_grace(token=self._unrotated(obj, data)):
             return Unchanged("The grace period of this token has ended already.")
         self.log_change(request, obj, f"Ended the grace period. Reason: {data['reason']}")
         return "The previous token no longer works."

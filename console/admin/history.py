@@ -59,7 +59,7 @@ class AboutFilter(ConditionFilter):
         """Of the object in the URL."""
         app_label, model, pk = [*(self.value() or "").split(".", 2), "", ""][:3]
         found = Q(content_type__app_label=app_label, content_type__model=model, object_id=pk)
-        return found if pk else None
+        return found if pk and str(self.value()).isprintable() else None
 
     @cached_property
     def conditions(self) -> dict[str, tuple[str, Q]]:

@@ -30,6 +30,9 @@ class OAuth2(Strict, frozen=True):
     in_form: bool = False
 
     def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ValueError("the url of oauth2 has no user, query or fragment")
         require_safe_scheme(self.url)
 
 

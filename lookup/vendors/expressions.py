@@ -112,6 +112,10 @@ class JsonTemplate:
         self._document = _map_leaves(document, self._parse)
 
     @property
+    def is_table(self) -> bool:
+        return isinstance(self._document, dict)
+
+    @property
     def names(self) -> frozenset[str]:
         """Those of the members of the table."""
         return frozenset(self._document)

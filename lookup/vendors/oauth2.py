@@ -72,7 +72,7 @@ class Tokens:
         document = document if isinstance(document, dict) else {}
         if reply.status in (400, 401, 403):
             error = document.get("error")
-            raise Refused(f"{urlsplit(self._url).netloc}: {reply.status}{f' {error}' if error in _ERRORS else ''}")
+            raise Refused(f"{urlsplit(self._url).netloc}: {reply.status}{f' {error}' if str(error) in _ERRORS else ''}")
         if reply.status == 429 or reply.status >= 500:
             raise RequestFailed(f"its token server answers {reply.status}")
         token, is_bearer = str(document.get("access_token", "")), str(document.get("token_type")).lower() == "bearer"

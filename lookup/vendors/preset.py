@@ -269,7 +269,8 @@ class Preset(Strict, frozen=True):
             raise ValueError("{key} in request.url requires auth.path, and the reverse")
         if self.auth.form and (self.request.method != "POST" or self.request.json is not None):
             raise ValueError('auth.form requires method = "POST" under [request], and no json')
-        if self.auth.json and (self.request.json is None or self.auth.json.keys() & self.request.json.names):
+        body = self.request.json
+        if self.auth.json and (body is None or not body.is_table or self.auth.json.keys() & body.names):
             raise ValueError("auth.json requires a table json under [request], without these names")
 
     @property

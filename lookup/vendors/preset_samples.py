@@ -1,7 +1,7 @@
 """Checks a preset against its own samples, offline: for `check_preset`, the console and the tests."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
@@ -53,10 +53,13 @@ def missing_samples(preset: Preset, results: list[SampleResult]) -> list[str]:
     return missing
 
 
-def shown_request(preset: Preset, number: str) -> str:
-    """The request about `number`, with the names of the environment variables in place of the secrets."""
+def shown_request(preset: Preset, number: str, environment: Mapping[str, str]) -> str:
+    """The request about `number` in this environment, with the names of its variables in place of the secrets."""
     names, auth = preset.auth.names, preset.auth
-    sent = _connector(preset, dict(zip(names, names, strict=True))).request(number, "TOKEN" if auth.oauth2 else "")
+    urls = {name: environment.get(name, "") for name in (preset.base_url_name, preset.token_url_name)}
+    sent = _connector(preset, {**urls, **dict(zip(names, names, strict=True))}).request(
+        number, "TOKEN" if auth.oauth2 else ""
+    )
     headers = {name: value for name, value in sent.headers.items() if name not in HEADERS}
     if auth.basic:
         headers["Authorization"] = f"Basic {':'.join(auth.basic)} (in base64)"

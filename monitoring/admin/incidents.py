@@ -264,7 +264,7 @@ class IncidentAdmin(ReadOnlyAdmin, LargeTableAdmin):
         HANDLE,
         form=MuteForm,
         explanation=(
-            "While it is muted, nothing is sent about it, except that an alert that was reported before has ended. "
+            "While it is muted, no notices are sent, except when an alert that was already reported is resolved. "
             "Alerts that open meanwhile, and are still open when the mute ends, are reported then."
         ),
     )

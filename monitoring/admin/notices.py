@@ -1,6 +1,7 @@
 """The notices: which were sent, which are pending, and sending failed ones again."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
@@ -70,11 +71,11 @@ class NoticeAdmin(TokenRowsAdmin):
 
     @admin.display(description="message")
     def content(self, notice: Notice) -> str:
+        text = json.dumps(json.loads(notice.payload), indent=2, ensure_ascii=False)
         if notice.channel == Notice.Channel.EMAIL and notice.event != Notice.Event.BALANCE_LOW:
-            email = alert_emails.message(notice)
-            text = f"Subject: {email.subject}\n\n{email.body}"
-        else:
-            text = json.dumps(json.loads(notice.payload), indent=2, ensure_ascii=False)
+            with suppress(KeyError):  # an earlier release may have written less
+                email = alert_emails.message(notice)
+                text = f"Subject: {email.subject}\n\n{email.body}"
         return format_html('<pre class="notice-message">{}</pre>', text)
 
     state = column(notice_state, "state")

@@ -124,8 +124,8 @@ class ContactAdmin(DatedNumberAdmin, ImportedAdmin):
     searches_names = True
     list_display = ("phone", "name", "location", "address_book", "updated")
     warning = (
-        f"{ImportedAdmin.warning} Address books no longer change a contact that you save here, but add one again that "
-        "you delete."
+        f"{ImportedAdmin.warning} Once you save a contact here, its address book no longer updates it. If you delete "
+        "it, the next synchronization adds it again."
     )
     address_book = column(lambda contact: contact.book or "-", "address book")
 

@@ -80,9 +80,10 @@ def blocking_import(batch: ImportBatch) -> ImportBatch | None:
         return None
     own_rows = ImportChange.objects.filter(batch=OuterRef("pk"), previous__import_batch=batch.pk)
     not_stored = Q(can_undo=False) & (Q(counts__changed__gt=0) | Q(counts__removed__gt=0))
-    met = Exists(own_rows) | not_stored | Q(counts__unchanged__gt=0)
+    met = Q(counts__unchanged__gt=0) | not_stored
     if batch.counts.get("removed"):
         met |= Q(counts__added__gt=0)  # perhaps the same rows
+    met |= Q(Exists(own_rows))
     since = Q(finished_at=None) | Q(finished_at__gt=batch.finished_at)
     written = ImportBatch.objects.filter(kind=batch.kind, last_id__isnull=False)
     later = written.filter(since, met).exclude(state=ImportBatch.State.UNDONE)

@@ -93,7 +93,9 @@ def test_customer_is_created_while_a_token_is_issued(admin_page: Page) -> None:
     page.keyboard.press("Enter")  # submits the form, before the field is left
     expect(page.get_by_text("There is no customer with this name.")).to_be_visible()
     assert_accessible(page)
+    expect(page.get_by_role("checkbox", name='Create "Created Ltd"')).not_to_be_checked()
     field.fill("Another Ltd")
+    expect(page.get_by_role("checkbox", name='Create "Created Ltd"')).to_have_count(0)
     page.get_by_label("Reason").fill("order")
     expect(field).to_have_value('Create "Another Ltd"')
     page.get_by_role("button", name="Issue").click()

@@ -87,7 +87,7 @@ def test_example_of_the_documentation(admin_client: Client, february: dict[str, 
     ]
     total = words(text.partition('<tbody class="figures-total">')[2].partition("</tbody>")[0])
     assert total == "Total 30.50 480 10.00 4.20 5.80 58.0"
-    assert "0.20 EUR of the cost is in no customer's margin" in html.unescape(text)
+    assert "0.20 EUR of the cost belongs to no customer" in html.unescape(text)
     heading = "Customer Sales (EUR) Credits spent Revenue (EUR) ↓ Cost of sources (EUR) Margin (EUR) Margin (%)"
     assert heading in words(text)
 
@@ -107,7 +107,7 @@ def test_calls_without_a_token_alone_are_said_to_be_so(admin_client: Client, set
     configure(settings, "RemoteKnows")
     calls(None, 25)
     text = admin_client.get(URL).text
-    assert f"0.20 {settings.CURRENCY} of the cost is in no customer" in words(text)
+    assert f"0.20 {settings.CURRENCY} of the cost belongs to no customer" in words(text)
     assert "of each customer are unknown" not in text
 
 

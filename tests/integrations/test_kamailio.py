@@ -392,7 +392,7 @@ def test_without_api_key_calls_pass(network: Network, proxy: StartProxy, vendor:
 
 def test_documented_settings_are_those_of_the_configuration() -> None:
     page = (plugin.ROOT / "docs" / "telephone-systems.md").read_text(encoding="utf-8")
-    (settings,) = re.findall(r"^ *```ini\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
+    settings, *_ = re.findall(r"^ *```ini\n(.*?)^ *```$", page, re.DOTALL | re.MULTILINE)
     names = re.findall(r"^ *(\w+)=", settings, re.MULTILINE)
     configuration = CONFIGURATION.read_text(encoding="utf-8")
     read = re.findall(r"^#!trydefenvs (\w+)$|\$env\((\w+)\)", configuration, re.MULTILINE)

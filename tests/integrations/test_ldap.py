@@ -11,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import OperationalError
@@ -259,6 +260,20 @@ def test_failures_find_nothing(
     with caplog.at_level(logging.INFO):
         assert search(f"(telephoneNumber=+{NUMBER})") == []
     assert caplog.messages == ["directory: no entry, OperationalError"]
+
+
+@pytest.mark.parametrize(
+    "request_", [b"BIND\n" + b"x" * 70_000 + b"\n\n", b"BIND\ncred: x\n\n", b"BIND\ndn: cn", b"", b"SEARCHED\n\n"]
+)
+def test_login_that_cannot_be_read_is_refused(request_: bytes) -> None:
+    async def reply() -> bytes:
+        reader, writer = asyncio.StreamReader(limit=slapd_socket.MAX_REQUEST_BYTES), Mock()
+        reader.feed_data(request_)
+        reader.feed_eof()
+        await slapd_socket._answer(reader, writer)
+        return bytes(writer.write.call_args[0][0])
+
+    assert loop.run(reply()) in (b"RESULT\ncode: 49\n\n", b"RESULT\ncode: 53\n\n")
 
 
 def test_search_that_hangs_finds_nothing_in_time(

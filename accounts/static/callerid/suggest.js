@@ -30,11 +30,12 @@
     const isNew = text && !names.includes(text.toLowerCase()) && !/^(#?\d+$|Create ")/.test(text);
     const options = "create" in field.dataset && isNew ? [...found, `Create "${text}"`] : found;
     if (document.activeElement === field) show(field, options);
-    else if (isNew && options.length === 1) field.value = options[0]; // left with a name that is like no other
+    else if ("create" in field.dataset && isNew && !found.length) field.value = options[0]; // left with a name that is like no other
   };
   const on = (type, act) =>
     document.addEventListener(type, (event) => event.target.matches?.("[data-suggest]") && act(event.target, event));
   on("input", (field) => {
+    document.getElementById(`${field.id}_error`)?.remove();
     clearTimeout(timer);
     timer = setTimeout(() => fill(field), 200);
   });

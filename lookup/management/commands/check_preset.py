@@ -56,7 +56,7 @@ class Command(JSONCommand):
             loaded = preset.load(file)
             number = numbers.parse_typed(options["number"] or NUMBER)
             if not options["json"]:
-                self.stdout.write(f"{preset_samples.shown_request(loaded, number)}\n\n")
+                self.stdout.write(f"{preset_samples.shown_request(loaded, number, os.environ)}\n\n")
             if options["number"]:
                 rows = [_called(loaded, number)]
             elif options["reply"]:

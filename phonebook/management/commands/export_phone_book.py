@@ -26,8 +26,8 @@ class Command(JSONCommand):
             raise CommandError(f"{options['file']}: {error.strerror or error}. Nothing was changed.") from error
         if chosen.limit and count > chosen.limit:
             self.stderr.write(
-                f"Telephones may not read all of it: {options['format']} documents at most {chosen.limit:,} entries of "
-                "a telephone's own directory, and of a downloaded one nothing else.",
+                f"{options['format'].title()} documents a limit of {chosen.limit:,} entries for the telephone's own "
+                "directory, and none for downloaded ones: telephones may not read them all.",
                 self.style.NOTICE,
             )
         self.write_result(options, {"entries": count}, f"Wrote {count:,} entries.")

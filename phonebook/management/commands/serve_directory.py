@@ -20,6 +20,8 @@ class Command(BaseCommand):
         group.add_argument("--check", metavar="NUMBER", help="Show what a telephone finds for this caller, and end.")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if not directory.setting("LDAP_PASSWORD"):
+            self.stderr.write("CALLERID_LDAP_PASSWORD is not set: telephones cannot log in.", self.style.NOTICE)
         if options["socket"]:
             asyncio.run(self._serve(options["socket"]))
             return
@@ -28,8 +30,6 @@ class Command(BaseCommand):
             raise CommandError("not a number with a country code")
         entry = directory.of_number(number)
         self.stdout.write(f"+{number}: {entry.name if entry else 'no entry'}")
-        if not directory.setting("LDAP_PASSWORD"):
-            self.stderr.write("CALLERID_LDAP_PASSWORD is not set: telephones cannot log in.", self.style.NOTICE)
 
     async def _serve(self, path: Path) -> None:
         try:

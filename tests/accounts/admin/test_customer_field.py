@@ -1,5 +1,6 @@
 """The field for the customer of a token: a new customer is created in the same submission."""
 
+import re
 from typing import Any
 
 import pytest
@@ -51,7 +52,10 @@ def test_form_with_an_error_creates_no_customer(admin_client: Client, token: Api
 def test_unknown_name_alone_creates_nothing_and_offers_it(admin_client: Client) -> None:
     text = issue(admin_client, customer="Harbour Ltd <b>").text
     assert UNKNOWN in text
-    assert 'name="customer" value="Create &quot;Harbour Ltd &lt;b&gt;&quot;"' in text
+    box = re.search(r'<input type="checkbox" name="customer"[^>]*>', text)
+    assert box
+    assert 'value="Create &quot;Harbour Ltd &lt;b&gt;&quot;"' in box[0]
+    assert " checked>" not in box[0]
     assert "A customer needs a name of 1 to 100" in issue(admin_client, customer=f'Create "{"x" * 101}"').text
     assert not Customer.objects.exists()
 
@@ -80,7 +84,7 @@ def test_filter_of_the_ledger_creates_nothing(admin_client: Client) -> None:
     text = admin_client.get(LEDGER, {"customer": NEW}).text
     assert UNKNOWN in text
     assert "data-create" not in text
-    assert '<button type="submit" name="customer"' not in text
+    assert 'type="checkbox" name="customer"' not in text
     assert not Customer.objects.exists()
 
 

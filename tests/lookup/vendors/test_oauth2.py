@@ -119,6 +119,7 @@ def test_token_is_renewed_before_it_expires(make: Make, vendors: Vendors, tokens
     ("behave", "reason", "hint"),
     [
         (says({"error": "invalid_client"}, 401), "auth", "401 invalid_client: MOCK_A_ID or MOCK_A_SECRET is rejected"),
+        (says({"error": {"code": 7}}, 400), "auth", "400: MOCK_A_ID or MOCK_A_SECRET is rejected"),
         (says({"error": "s:1 is wrong"}, 400), "auth", "400: MOCK_A_ID or MOCK_A_SECRET is rejected"),
         (raw(b"<html>", 503), "unavailable", "its token server answers 503"),
         (raw(b"<html>"), "bad_response", "its token server answers 200 without a bearer token"),

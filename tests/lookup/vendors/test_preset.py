@@ -60,6 +60,7 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         (AUTH, 'bearer = "MOCK_A_T"\nbasic = ["MOCK_A_S", "MOCK_A_T"]', "auth", "one of basic, bearer"),
         (AUTH, 'bearer = "MOCK_A_T"\nheaders = { authorization = "MOCK_A_S" }', "auth", "one of basic, bearer"),
         (AUTH, 'oauth2 = { url = "http://x.example", id = "MOCK_A_I", secret = "MOCK_A_S" }', "auth", "https://"),
+        (AUTH, 'oauth2 = { url = "https://a:b@x.example", id = "MOCK_A_I", secret = "MOCK_A_S" }', "auth", "no user"),
         (AUTH, 'oauth2 = { url = "https://x.example", id = "MOCK_A_I", secret = "p w" }', "auth", "not the name of"),
         (AUTH, 'oauth2 = { url = "https://x.example", id = "MOCK_A_I" }', "auth.oauth2", "missing required field"),
         (AUTH, 'json = { k = "MOCK_A_KEY" }', "", "auth.json requires a table json"),

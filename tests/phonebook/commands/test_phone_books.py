@@ -70,7 +70,7 @@ def test_more_entries_than_documented_are_reported(tmp_path: Path, monkeypatch: 
     Contact.objects.bulk_create(Contact(number=NUMBER + n, name=f"Name {n}") for n in range(251))
     ran = Ran("export_phone_book", "--format", "snom", str(tmp_path / "book"))
     assert (ran.error, ran.out) == (None, "Wrote 251 entries.\n")
-    assert ran.err.startswith("Telephones may not read all of it: snom documents at most 250 entries")
+    assert ran.err.startswith("Snom documents a limit of 250 entries for the telephone's own directory")
     assert Ran("export_phone_book", "--format", "grandstream", str(tmp_path / "book")).err == ""
 
 
