@@ -224,7 +224,8 @@ class ApiTokenAdmin(TopUpAdmin):
             case "end-grace":
                 context["initial"] = {"expires_at": obj.expires_at.isoformat()}
                 if obj.state == "in grace":
-                    context["explanation"] = f"The previous one would work until {obj.previous_until:%Y-%m-%d %H:%M} UTC."
+                    until = f"{obj.previous_until:%Y-%m-%d %H:%M} UTC"
+                    context["explanation"] = f"The previous one would work until {until}."
             case "move-credits":
                 # Of a usable token an operator moves some credits; of a revoked one nobody can spend the rest.
                 initial = {"amount": obj.credits} if obj.revoked_at else {}
