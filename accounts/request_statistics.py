@@ -186,7 +186,8 @@ def running_out(now: datetime, *, within_days: int) -> list[RunningOut]:
     in_time = Q(created_at__date__gte=since, credits__lte=F("charged") * within_days) | Q(
         created_at__date__lt=since, credits__lte=F("charged") * within_days / (RATE_DAYS - 1)
     )
-    usable = ApiToken.objects.only("name", "credits", "created_at").filter(revoked_at=None, expires_at__gt=now)
+    loaded = ApiToken.objects.only("name", "credits", "created_at", "customer")
+    usable = loaded.filter(revoked_at=None, expires_at__gt=now)
     last = now + timedelta(days=within_days)
     found = [
         RunningOut(token, rate_a_day(token, token.charged, now), at)

@@ -12,13 +12,14 @@ from typing import Any
 
 from django.conf import settings
 from django.db import OperationalError
+from django.db.models import prefetch_related_objects
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from accounts import request_statistics, sales, unknown_charges
 from accounts.admin.charts import requests_chart
-from accounts.models import ApiToken, CreditEntry, UnknownCharge
+from accounts.models import CreditEntry, UnknownCharge
 from accounts.request_statistics import CHARGED, DEGRADED, FOUND, NEW_ANSWERS, REFUSED, SEARCHES
 from accounts.sales import Sales
 from console import status_page
@@ -161,9 +162,7 @@ def running_out(request: HttpRequest) -> HttpResponse:
         found = request_statistics.running_out(timezone.now(), within_days=RUNNING_OUT_DAYS)
         soon = [each for each in found if each.token.credits]
         shown = soon[:MAX_RUNNING_OUT]
-        owned = ApiToken.objects.select_related("customer").in_bulk([each.token.pk for each in shown])
-        for each in shown:
-            each.token.customer = owned[each.token.pk].customer if each.token.pk in owned else None
+        prefetch_related_objects([each.token for each in shown], "customer")
         context = {"running_out": shown, "more": len(soon) - len(shown), "empty": len(found) - len(soon)}
     return TemplateResponse(request, "admin/running_out.html", context)
 

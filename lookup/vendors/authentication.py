@@ -12,6 +12,8 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9]
 ENVIRONMENT_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 Text = Annotated[str, Meta(min_length=1)]
 HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+#: Each is a function of lookup.vendors.signatures.
+SignatureScheme = Literal["telesign"]
 
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +41,7 @@ class OAuth2(Strict, frozen=True):
 class Signature(Strict, frozen=True):
     """A signature of each request (lookup.vendors.signatures). `id` and `key` are names of environment variables."""
 
-    scheme: Literal["telesign"]
+    scheme: SignatureScheme
     id: str
     key: str
 

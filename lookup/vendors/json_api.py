@@ -134,15 +134,16 @@ class JsonApi(Connector):
     async def exchange(self, number: str) -> transport.Reply:
         """Send the request, with an access token where one is needed, and once more with a new one if the vendor
         rejects it. Raises oauth2.Refused and core.http.RequestFailed."""
-        max_body_bytes = self.preset.budget.max_body_bytes
         if self._tokens is None:
-            return await self.client.send(self.request(number), max_body_bytes=max_body_bytes)
+            return await self._send(number)
         token = await self._tokens.get()
-        reply = await self.client.send(self.request(number, token), max_body_bytes=max_body_bytes)
+        reply = await self._send(number, token)
         if reply.status == HTTPStatus.UNAUTHORIZED:
-            token = await self._tokens.get(rejected=token)
-            reply = await self.client.send(self.request(number, token), max_body_bytes=max_body_bytes)
+            reply = await self._send(number, await self._tokens.get(rejected=token))
         return reply
+
+    async def _send(self, number: str, token: str = "") -> transport.Reply:
+        return await self.client.send(self.request(number, token), max_body_bytes=self.preset.budget.max_body_bytes)
 
     async def close(self) -> None:
         await self.client.close()

@@ -18,7 +18,7 @@ from msgspec import Meta
 from core import numbers
 from lookup.answers import FIELDS
 from lookup.vendors import proxy_bodies
-from lookup.vendors.authentication import Auth, HeaderName, Strict, Text, require_safe_scheme
+from lookup.vendors.authentication import Auth, HeaderName, SignatureScheme, Strict, Text, require_safe_scheme
 from lookup.vendors.expressions import Expression, JsonTemplate, Template, Templates
 
 SHIPPED = Path(__file__).with_name("presets")
@@ -39,7 +39,7 @@ _CHOICES = {
     **dict.fromkeys(("evidence", "grade"), get_args(Grade)),
     "method": ("GET", "POST"),
     "body": ("json", "text", "xml"),
-    "scheme": ("telesign",),
+    "scheme": get_args(SignatureScheme),
 }
 
 

@@ -55,11 +55,10 @@ def missing_samples(preset: Preset, results: list[SampleResult]) -> list[str]:
 
 def shown_request(preset: Preset, number: str, environment: Mapping[str, str]) -> str:
     """The request about `number` in this environment, with the names of its variables in place of the secrets."""
-    names, auth = preset.auth.names, preset.auth
+    auth = preset.auth
     urls = {name: environment.get(name, "") for name in (preset.base_url_name, preset.token_url_name)}
-    sent = _connector(preset, {**urls, **dict(zip(names, names, strict=True))}).request(
-        number, "TOKEN" if auth.oauth2 else ""
-    )
+    vendor = _connector(preset, {**urls, **{name: name for name in auth.names}})
+    sent = vendor.request(number, "TOKEN" if auth.oauth2 else "")
     headers = {name: value for name, value in sent.headers.items() if name not in HEADERS}
     if auth.basic:
         headers["Authorization"] = f"Basic {':'.join(auth.basic)} (in base64)"

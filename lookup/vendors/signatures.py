@@ -8,6 +8,7 @@ from email.utils import formatdate
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+from lookup.vendors.authentication import SignatureScheme
 from lookup.vendors.transport import Request
 
 #: The request, the account's id and its key → headers. A scheme raises ValueError for a key that it cannot use.
@@ -27,4 +28,4 @@ def telesign(request: Request, account: str, key: str, *, date: str = "", nonce:
     return {"Authorization": f"TSA {account}:{base64.b64encode(digest).decode()}", "Date": date, **signed}
 
 
-SCHEMES: dict[str, Scheme] = {"telesign": telesign}
+SCHEMES: dict[SignatureScheme, Scheme] = {"telesign": telesign}

@@ -1,6 +1,5 @@
 """The dashboard: exact figures, shown to those who may view them, in a fixed number of statements."""
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -14,8 +13,6 @@ from django.test.utils import CaptureQueriesContext
 
 from accounts import tokens
 from accounts.models import ApiToken, CreditEntry, Customer, UnknownCharge
-from monitoring import mutes, task_runs
-from monitoring.models import Incident
 from tests.console.dashboard_rows import (
     NOW,
     URL,
@@ -361,56 +358,3 @@ def test_empty_installation_shows_empty_figures(admin_client: Client) -> None:
     shown = figures(text)
     assert shown["Found"] == "-"
     assert set(shown.values()) == {"0", "-", "0.00 USD"}
-
-
-SEEN = {"first_seen_at": NOW, "last_seen_at": NOW}
-
-
-def test_open_alerts_are_listed_with_what_to_do(admin_client: Client, settings: Any) -> None:
-    settings.ALERT_EMAILS = ["ops@example.org"]
-    task_runs.record(task_runs.ALERTS, succeeded=True)
-    assert 'aria-label="Open alerts"' not in admin_client.get(URL).text
-    values = {"kind": "source.failing", "hint": "Check the key.", **SEEN}
-    for n in range(12):
-        Incident.objects.create(subject=f"s{n}", title=f"Source failing: s{n}", opened_at=NOW, **values)
-    Incident.objects.create(subject="pending", title="Source failing: pending", **values)
-    Incident.objects.create(subject="past", title="Source failing: past", opened_at=NOW, closed_at=NOW, **values)
-    text = admin_client.get(URL).text
-    assert set(re.findall(r"Source failing: (\w+)", text)) == {f"s{n}" for n in range(2, 12)}
-    assert "Check the key." in text
-    assert "/admin/monitoring/source/s11/change/" in text
-    assert "All open alerts" in text
-
-
-def test_many_alerts_about_tokens_do_not_hide_a_failing_source(admin_client: Client) -> None:
-    def opened(kind: str, subject: str, title: str, minutes_ago: int) -> None:
-        at = NOW - timedelta(minutes=minutes_ago)
-        Incident.objects.create(kind=kind, subject=subject, title=title, opened_at=at, **SEEN)
-
-    opened("source.failing", "twilio", "Source failing: twilio", 30)
-    opened("data.stale", "ftc", "Complaint data is stale: ftc", 20)
-    for number in range(12):
-        opened("token.running_out", str(number), f"pbx {number} runs out on 12 March", 10)
-    for subject in ("1", "2", "others"):
-        opened("token.expiring", subject, f"pbx {subject} expires on 12 March", 5)
-    opened("token.out_of_credits", "7", "pbx 7 is out of credits", 1)
-    mutes.mute(kind="token.expiring", subject="", until=NOW + timedelta(hours=1), by="olga")
-    text = admin_client.get(URL).text
-    rows = [row[0] for row in table(text, "Open alerts")]
-    assert [" ".join(row.split()[:7]) for row in rows] == [
-        "Critical: Source failing: twilio Source twilio",
-        "Warning: Complaint data is stale: ftc Sources",
-        "Warning: pbx 7 is out of credits",
-        "Warning: 12 tokens will run out of",
-        "Warning: More than 2 tokens expire soon",
-    ]
-    assert "pbx 11 runs out on 12 March" in rows[3]
-    assert ["(muted)" in row for row in rows] == [False, False, False, False, True]
-
-
-def test_dashboard_says_when_alerts_are_off_or_unchecked(admin_client: Client, settings: Any) -> None:
-    assert "Alerts are off." in admin_client.get(URL).text
-    Incident.objects.create(kind="source.failing", subject="twilio", title="Failing", opened_at=NOW, **SEEN)
-    assert "Alerts are off, so these are out of date." in admin_client.get(URL).text
-    settings.ALERT_EMAILS = ["ops@example.org"]
-    assert "Alerts are not checked: run send_notices every minute." in admin_client.get(URL).text

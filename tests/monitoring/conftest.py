@@ -5,7 +5,21 @@ from typing import Any
 
 import pytest
 
+from monitoring import task_runs
+from monitoring.models import TaskRun
+from tests.account_fixtures import Clock
+from tests.console.dashboard_rows import NOW, configure
 from tests.upstream import Upstream, raw
+
+
+@pytest.fixture
+def service_at_rest(clock: Clock, settings: Any) -> None:
+    """At NOW. Only the local source Knows is configured."""
+    clock.now = NOW
+    configure(settings, "Knows")
+    settings.ALERT_EMAILS, settings.REDIS_URL = ["ops@example.org"], ""
+    for task in task_runs.OVERDUE:
+        TaskRun.objects.create(name=task, succeeded_at=NOW)
 
 
 @pytest.fixture
