@@ -5,7 +5,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +85,13 @@ def table_locked(service: Service) -> Iterator[None]:
 def process_of(service: Service) -> int:
     """The id of the process that imports an upload of this service."""
     data = f"CALLERID_DATA_DIR={service.env['CALLERID_DATA_DIR']}\0".encode()
-    (found,) = (
-        int(each.name)
-        for each in Path("/proc").glob("[0-9]*")
-        if b"\0process_import\0" in each.joinpath("cmdline").read_bytes()
-        and data in each.joinpath("environ").read_bytes()
-    )
-    return found
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # another process, which has ended meanwhile
+            if b"\0process_import\0" in (each / "cmdline").read_bytes() and data in (each / "environ").read_bytes():
+                found.append(int(each.name))
+    (process_id,) = found
+    return process_id
 
 
 def test_killed_import_has_failed_and_can_be_repeated(admin_page: Page, service: Service, tmp_path: Path) -> None:
