@@ -31,14 +31,15 @@ def message(notice: Notice) -> EmailMultiAlternatives:
     is_one = len(alerts) == 1
     prefix, what_of_one, what_of_all = _EVENTS.get(notice.event, ("", "", ""))
     title = alerts[0]["title"] if is_one else group_title(data["kind"], [each["subject"] for each in alerts])
+    has_ended = notice.event == Notice.Event.INCIDENT_RESOLVED
     context = {
-        "severity": "" if notice.event == Notice.Event.TEST else data.get("severity", ""),
+        "severity": "" if has_ended or notice.event == Notice.Event.TEST else data.get("severity", ""),
         "what": what_of_one if is_one else what_of_all,
         "title": title,
         "is_one": is_one,
         "alerts": alerts[:MAX_LISTED],
         "more": max(0, len(alerts) - MAX_LISTED),
-        "hints": list(dict.fromkeys(each["hint"] for each in alerts if each["hint"])),
+        "hints": [] if has_ended else list(dict.fromkeys(each["hint"] for each in alerts if each["hint"])),
         "times": _times(alerts),
         "url": alerts[0]["url"] if is_one else _list_url(data["kind"]),
     }

@@ -186,7 +186,8 @@ def test_emails_say_what_began_and_what_ended(mailbox: Mailbox, by_email: None) 
     assert body(opened).startswith(text)
     assert body(opened).endswith(" UTC\n")
     assert resolved["Subject"] == "[Caller ID] Resolved: Source failing: twilio"
-    assert body(resolved).startswith(f"This alert has ended.\n\n{text}")
+    text = "This alert has ended.\n\nSource failing: twilio.\n\n3 of 9 lookups failed.\n\nSince "
+    assert body(resolved).startswith(text)
     assert "\nUntil 20" in body(resolved)
 
 
