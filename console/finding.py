@@ -33,7 +33,6 @@ from accounts.models import JWT_PREFIX, ApiToken, CreditEntry, Customer
 from console import pages
 from core import numbers
 from core.admin import MAX_SEARCH, page_url, submitted
-from core.long_lists import EVER
 from lookup import source_actions
 from monitoring.admin.requests import RequestLogForm
 from monitoring.models import RequestLogEntry, Source
@@ -252,7 +251,7 @@ def _entries(search: _Search) -> Iterable[Result]:
     """By reference first: callers choose their request ids."""
     rows = CreditEntry.objects.select_related("token")
     for name in ("reference", "request_id"):
-        for entry in LedgerForm({name: search.text, "since": EVER}).page(rows, size=MAX_SHOWN + 1).rows:
+        for entry in LedgerForm({name: search.text}).page(rows, size=MAX_SHOWN + 1).rows:
             yield _result(
                 entry,
                 f"{entry.amount:+,} credits",
@@ -265,10 +264,10 @@ def _entries(search: _Search) -> Iterable[Result]:
 def _requests(search: _Search) -> Iterable[Result]:
     """By request id; by number the filtered list."""
     rows = RequestLogEntry.objects.select_related("token")
-    for row in RequestLogForm({"request_id": search.text, "since": EVER}).page(rows, size=MAX_SHOWN + 1).rows:
+    for row in RequestLogForm({"request_id": search.text}).page(rows, size=MAX_SHOWN + 1).rows:
         yield _result(row, str(row.token), f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC", f"status {row.status}")
     if search.number is not None and not search.is_typed:
-        by_number = RequestLogForm({"number": str(search.number), "since": EVER})
+        by_number = RequestLogForm({"number": str(search.number)})
         if by_number.page(rows, size=1).rows:
             url = f"{page_url(RequestLogEntry, 'changelist')}?{urlencode(by_number.url_parameters())}"
             yield Result(f"Requests for {numbers.formatted(str(search.number))}", url)

@@ -303,7 +303,8 @@ class CappedPaginator(Paginator):
 
 
 class Selected(NamedTuple):
-    """What a filter selects, the URL of the list without it, and the URL and name of each choice it leaves."""
+    """What a filter selects, the URL of the list without it (empty: it cannot be cleared), and the URL and name of each
+    choice it leaves."""
 
     note: str
     clear_url: str

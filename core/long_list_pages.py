@@ -91,7 +91,8 @@ class LongChangeList(ChangeList):
 
     @property
     def ever_url(self) -> str:
-        return self._url(since=EVER, until=None)
+        """Empty if the whole time is the default period."""
+        return "" if self.form.is_specific and self.form.has_default_period else self._url(since=EVER, until=None)
 
     @property
     def searched_to(self) -> str:
@@ -116,7 +117,7 @@ class LongChangeList(ChangeList):
 
     def _selected_period(self) -> Selected:
         if self.form.has_default_period:
-            return Selected("The last 24 hours", self.ever_url)
+            return Selected("The whole time" if self.form.is_specific else "The last 24 hours", self.ever_url)
         data, zone = self.form.cleaned_data, self.form.tzinfo
         since, until = (f"{data[name].astimezone(zone):%Y-%m-%d %H:%M}" if data[name] else "" for name in _PERIOD)
         text = "The whole time" if since.startswith(EVER) else f"From {since}"
@@ -133,10 +134,9 @@ class LongChangeList(ChangeList):
             if period.is_over:
                 bounds["until"] = self._minute(period.until(now) - timedelta(minutes=1))
             shown = {name: value for name in _PERIOD if (value := self.form.data[name])}
-            if is_default := period is periods.DAY:
+            if period is periods.DAY and not self.form.is_specific:  # the default
                 bounds = {}
-            is_current = self.form.has_default_period if is_default else shown == bounds
-            links.append((period.title, self._url(**{"since": None, "until": None, **bounds}), is_current))
+            links.append((period.title, self._url(**{"since": None, "until": None, **bounds}), shown == bounds))
         return links
 
     def _minute(self, at: datetime) -> str:

@@ -12,20 +12,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 from django.utils.functional import cached_property
 
 from core.list_fields import MomentField, ZoneField, zone_named
-from core.ranges import FIRST, LAST, in_range
+from core.ranges import LAST, in_range
 
 #: How many rows of an index are looked through for one page when there are further filters.
 SCANNED = 20_000
-#: The period that is listed unless the form has another one.
+#: The period that is listed unless the form has another one, or one of ListForm.specific.
 PERIOD = timedelta(hours=24)
-#: As the start of the period in a link: everything.
+#: The start of the period that is everything.
 EVER = "2000-01-01"
 PAGE_ROWS = 25
 _ORDER = "-created_at", "-pk"
@@ -97,9 +96,9 @@ class Page:
 
 
 class ListForm(forms.Form):
-    """The filters of a list, and the period that is listed, by default the last 24 hours: `page` reads what they
-    select. Submitted by POST, and then part of the URL, where a day may stand for a moment. The period is in `zone`,
-    in which the list also shows its times."""
+    """The filters of a list, and the period that is listed, by default the last 24 hours, or the whole time if one of
+    the fields `specific` is set: `page` reads what they select. Submitted by POST, and then part of the URL, where a
+    day may stand for a moment. The period is in `zone`, in which the list also shows its times."""
 
     zone = ZoneField()
     since = MomentField("From")
@@ -108,6 +107,8 @@ class ListForm(forms.Form):
     #: The first fields; the others are folded on phones, under `more`.
     main: tuple[str, ...]
     more: str
+    #: Fields that select few rows, by an index of their own.
+    specific: tuple[str, ...] = ()
     #: What the rows are, and a sentence for an empty list.
     noun: str
     empty_help = ""
@@ -118,6 +119,7 @@ class ListForm(forms.Form):
             if len(values[name]) == len("2000-01-01"):
                 values[name] += moment
         self.has_default_period = not (values["since"] or values["until"])
+        self.is_specific = any(values[name] for name in self.specific)
         self.tzinfo, self.zone_name = zone_named(values["zone"]) or UTC, values["zone"] or "UTC"
         super().__init__(values)
         for each in (self.fields["since"], self.fields["until"]):
@@ -125,20 +127,7 @@ class ListForm(forms.Form):
             each.label = f"{each.label} ({self.zone_name})"
         if values["zone"]:
             cast(Any, self.fields["zone"].widget).choices += [(values["zone"], values["zone"])]
-        if not values["since"]:
-            values["since"] = self._default_since(values["until"])
         self.order_fields([*self.main, *(name for name in self.fields if name not in ListForm.base_fields)])
-
-    def _default_since(self, until: str) -> str:
-        try:
-            end = self.fields["until"].clean(until) or timezone.now()
-        except ValidationError:
-            end = timezone.now()
-        since = end - min(PERIOD, end - FIRST)
-        try:
-            return since.astimezone(self.tzinfo).replace(tzinfo=None).isoformat(timespec="minutes")
-        except OverflowError:
-            return EVER + "T00:00"
 
     @classmethod
     def from_url(cls, query: Any) -> "ListForm":
@@ -171,7 +160,13 @@ class ListForm(forms.Form):
         data = super().clean() or self.cleaned_data
         if data.get("since") and data.get("until") and data["since"] > data["until"]:
             self.add_error("until", "The end is before the start. Enter a later end, or an earlier start.")
+        if not self.data["since"]:
+            data["since"] = self._default_since(data.get("until") or timezone.now())
         return data
+
+    def _default_since(self, until: datetime) -> datetime:
+        ever = cast(datetime, self.fields["since"].clean(EVER))
+        return ever if self.is_specific else (max(ever, until) - PERIOD).replace(second=0, microsecond=0)
 
     # --- What the filters select ----------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ class LedgerForm(TokenListForm):
 
     main = ("token", "customer", "request_id", "reference")
     more = "Kind and time"
+    specific = ("request_id", "reference")
     noun = "ledger entries"
 
     def selected(self, data: dict[str, Any]) -> Iterator[Filter]:

@@ -61,6 +61,7 @@ class RequestLogForm(TokenListForm):
 
     main = ("token", "customer", "request_id", "number")
     more = "Outcome, source and time"
+    specific = ("request_id", "number", "number_hash")
     noun = "requests"
     empty_help = "New requests appear after about 2 seconds."
 
@@ -89,9 +90,8 @@ class RequestLogForm(TokenListForm):
         URL."""
         if not self.is_valid() or self.cleaned_data["since"] > timezone.now() - timedelta(days=self.kept_days):
             return ""
-        return urlencode(
-            {name: value for name, value in self.url_parameters().items() if name in LedgerForm.base_fields}
-        )
+        parameters = {"since": EVER if self.is_specific else "", **self.url_parameters()}
+        return urlencode({name: value for name, value in parameters.items() if name in LedgerForm.base_fields})
 
     def selected(self, data: dict[str, Any]) -> Iterator[Filter]:
         if data["request_id"]:
@@ -154,7 +154,7 @@ def _requests_for_number(row: RequestLogEntry) -> str:
     """A link to the requests for the number of `row`; empty without one."""
     if row.number_hash is None:
         return ""
-    return html_link(_list_url(number_hash=bytes(row.number_hash).hex(), since=EVER), "Requests for this number")
+    return html_link(_list_url(number_hash=bytes(row.number_hash).hex()), "Requests for this number")
 
 
 def _details_of(entries: Sequence[CreditEntry]) -> dict[int, str]:

@@ -16,12 +16,11 @@ from django.utils.safestring import SafeString
 from core import numbers
 from core.admin import IndexedChangeList, LargeTableAdmin, column
 from core.forms import PhoneNumberField
-from core.long_lists import EVER
 from core.text import clean_text
 
 SEARCH_TERM, NEW_NUMBER = "search_term", "new_number"
 #: By title, the pages of apps above that take a number: the permission to view one, and the name of its URL, to which
-#: `number` is sent by POST, with `since`, of which lists show rows.
+#: `number` is sent by POST.
 NUMBER_PAGES: dict[str, tuple[str, str]] = {}
 #: The number of an object in Django's messages: in quotation marks, perhaps as a link.
 _NAMED = re.compile("(?<=[>“])[1-9]([0-9]{6,14}(?=[ <”])|[0-9]*…)")
@@ -31,9 +30,9 @@ _PREFIX = re.compile(r"\+?([1-9][0-9]{0,14})\*?")
 
 
 def number_pages(request: HttpRequest) -> dict[str, Any]:
-    """Context of buttons for NUMBER_PAGES: title and URL name of those that the user may open, and `since`."""
+    """Context of buttons for NUMBER_PAGES: title and URL name of those that the user may open."""
     pages = [(title, name) for title, (permission, name) in NUMBER_PAGES.items() if request.user.has_perm(permission)]
-    return {"number_pages": pages, "since": EVER}
+    return {"number_pages": pages}
 
 
 def number_prefix(text: str) -> str | None:

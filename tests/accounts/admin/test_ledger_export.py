@@ -122,7 +122,7 @@ def test_export_has_the_entries_of_the_list_and_a_matching_name(admin_client: Cl
         ({"token": "oth", "kind": "search", "since": day}, 1, f"ledger-token-{other.pk}-search-from-{day}T0000"),
         ({"kind": "booked", "since": day}, 2, f"ledger-booked-from-{day}T0000"),
         ({"until": "2026-01-01"}, 0, "ledger-from-2025-12-31T2359-to-2026-01-01T2359"),
-        ({"request_id": "req", "since": EVER}, 3, f"ledger-from-{EVER}T0000"),
+        ({"request_id": "req"}, 3, f"ledger-from-{EVER}T0000"),
     ):
         listed = [row.pk for row in admin_client.get(LEDGER, parameters).context["cl"].result_list]
         assert [int(row["row"]) for row in exported(admin_client, **parameters)] == listed
@@ -134,7 +134,7 @@ def test_export_has_the_entries_of_the_list_and_a_matching_name(admin_client: Cl
 def test_export_button_keeps_the_filters(admin_client: Client, token: ApiToken) -> None:
     text = admin_client.get(LEDGER, {"kind": "issue", "token": f"#{token.pk}", "since": "2026-01-01", "p": "1"}).text
     assert f'action="{EXPORT}?token=%23{token.pk}&amp;kind=issue&amp;since=2026-01-01T00%3A00"' in text
-    assert re.search(rf'action="{EXPORT}\?since=[0-9T%A-]+"', admin_client.get(LEDGER).text)
+    assert f'action="{EXPORT}?"' in admin_client.get(LEDGER).text
 
 
 @pytest.mark.django_db

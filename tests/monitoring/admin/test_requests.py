@@ -60,11 +60,6 @@ def listed(client: Client, **filters: str) -> list[str]:
     return ids(client.get(URL, filters))
 
 
-def without_period(url: str) -> str:
-    """`url` without the period, which every URL of a submitted form has."""
-    return re.sub(r"since=[0-9T%A-]+&?", "", url)
-
-
 def searched(client: Client, **filters: str) -> Any:
     return client.post(URL, filters, follow=True)
 
@@ -173,7 +168,7 @@ def test_number_is_found_by_hash_and_in_no_url(admin_client: Client) -> None:
     assert ids(response) == ["other"]
     number_hash = keyed_hash("number", OTHER).hex()
     [(address, _)] = response.redirect_chain
-    assert without_period(address) == f"{URL}?outcome=found_both&number_hash={number_hash}"
+    assert address == f"{URL}?outcome=found_both&number_hash={number_hash}"
     assert f"Only requests for {numbers.mask(OTHER)}." in response.text
     assert "2312-5043" not in response.text
     again = searched(admin_client, outcome="found_both", number_hash=number_hash)
@@ -217,6 +212,31 @@ def test_default_period_is_shown_and_others_are_linked(admin_client: Client, mon
     assert shown(URL + urls["24 hours"])[1] == ["24 hours"]
     berlin = admin_client.get(f"{URL}?zone=Europe/Berlin").context["cl"].periods
     assert berlin[1][1] == "?zone=Europe%2FBerlin&since=2026-03-03T01%3A00"
+
+
+def test_number_and_request_id_search_the_whole_log_unless_a_period_is_given(
+    admin_client: Client, token: ApiToken
+) -> None:
+    for minutes in (10, 26 * 60, 6 * 24 * 60):
+        row(token, minutes=minutes, request_id="mine" if minutes > 60 else "new")
+    response = searched(admin_client, number=NUMBER, zone="Pacific/Honolulu")
+    assert ids(response) == ["new", "mine", "mine"]
+    assert (
+        "Clear The whole time </ul>"
+        in f"{words(response.text.partition('Active filters')[2].partition('</ul>')[0])} </ul>"
+    )
+    assert "aria-current" not in response.text.partition('aria-label="Period"')[2].partition("</nav>")[0]
+    assert listed(admin_client, request_id="mine", outcome="found_both") == ["mine", "mine"]
+    assert "Search the whole time" not in admin_client.get(URL, {"request_id": "none"}).text
+    assert listed(admin_client, token="pbx") == ["new"]
+    digest = keyed_hash("number", NUMBER).hex()
+    day = next(url for title, url, _ in response.context["cl"].periods if title == "24 hours")
+    limited = admin_client.get(URL + day)
+    assert ids(limited) == ["new"]
+    assert 'aria-current="page">24 hours<' in limited.text
+    two_days_ago, yesterday = (f"{timezone.now() - timedelta(hours=hours):%Y-%m-%dT%H:%M}" for hours in (40, 25))
+    assert listed(admin_client, number_hash=digest, since=two_days_ago) == ["new", "mine"]
+    assert listed(admin_client, number_hash=digest, until=yesterday) == ["mine", "mine"]
 
 
 FILTERS = {
@@ -285,7 +305,8 @@ def test_period_before_the_log_leads_to_its_ledger(staff: Any, token: ApiToken, 
     links = re.findall(rf'href="({LEDGER}[^"]+since[^"]+)"', text)
     assert len(links) == may_view_ledger
     assert all(list(client.get(html.unescape(link)).context["cl"].result_list) == [entry] for link in links)
-    assert "Requests are kept" not in client.get(URL, {"request_id": "unknown"}).text
+    assert "Requests are kept" not in client.get(URL, {"status": "403"}).text
+    assert "Requests are kept for 7 days" in client.get(URL, {"request_id": "unknown"}).text
 
 
 # --- A request's page, and the ledger's links --------------------------------------------------------------------
