@@ -69,6 +69,8 @@ class Failed:
 
 
 Answer = Found | NotFound | Failed
+#: Reasons of Failed with which the vendor refused the call, so that it does not bill it.
+REFUSALS = frozenset({"auth", "quota", "rate_limited"})
 
 
 # A connector of the operator's own may fail with any text as its reason, which may be confidential or too long.

@@ -15,7 +15,7 @@ from django.conf import settings
 from core.hashing import keyed_hash
 from core.text import clean_text
 from lookup import source_actions
-from lookup.answers import Answer, Failed, Found, NotFound, SourceCall
+from lookup.answers import REFUSALS, Answer, Failed, Found, NotFound, SourceCall
 from lookup.connectors.base import covers
 from lookup.connectors.registry import BoundSource
 from lookup.search import SLOTS, Slot, bound_sources
@@ -56,6 +56,10 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.spam is None and self.name is None and not self.location:
             return Failed(self.outcome)
         return Found(self.name, "known" if self.location else None, self.spam, frozenset(self.unreadable))
+
+    def cost(self, price: Decimal | None) -> Decimal | None:
+        """Of the call, which has this `price` unless the vendor refused it."""
+        return Decimal(0) if self.outcome in REFUSALS else price
 
 
 def _key(source: BoundSource, number: str) -> str:
@@ -197,20 +201,21 @@ class Evaluation:
         if (reply := self._replies.get((name, number))) is None:
             return Result(truth)
         answer, _ = _waited(self.sources[name], reply, settings.SEARCH_DEADLINE_S)
-        return Result(truth, answer, reply.ms, self.price(name))
+        return Result(truth, answer, reply.ms, reply.cost(self.price(name)))
 
     def _slot_result(self, name: str, number: str, truth: Truth) -> Result:
         slot = Slot(bound_sources(name), SLOTS[name][1], number, None)
-        prices: list[Decimal | None] = []
+        costs: list[Decimal | None] = []
         for index, source in chain(slot.due(remote=False), slot.due(remote=True)):
             if (left_s := settings.SEARCH_DEADLINE_S - slot.elapsed_s) <= 0:
                 break
-            answer, elapsed_s = _waited(source, self._replies[source.name, number], left_s)
+            reply = self._replies[source.name, number]
+            answer, elapsed_s = _waited(source, reply, left_s)
             slot.record(index, answer, elapsed_s)
             slot.elapsed_s += elapsed_s
-            prices.append(_price(name, source))
-        ms = slot.elapsed_s * 1000 if prices else None
-        return Result(truth, slot.answer(), ms, _total(prices))
+            costs.append(reply.cost(_price(name, source)))
+        ms = slot.elapsed_s * 1000 if costs else None
+        return Result(truth, slot.answer(), ms, _total(costs))
 
 
 def _reply(source: BoundSource, number: str, answer: Answer, elapsed_s: float) -> Reply:

@@ -76,7 +76,7 @@ class SourceRow:
 
     @property
     def cost(self) -> Decimal | None:
-        return None if self.price is None else self.price * self.usage.calls
+        return None if self.price is None else self.price * self.usage.billable
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Report:
 
     @property
     def calls_without_price(self) -> int:
-        return sum(source.usage.calls for source in self.sources if source.price is None)
+        return sum(source.usage.billable for source in self.sources if source.price is None)
 
 
 def report(since: datetime, until: datetime | None = None, states: Mapping[str, "State"] | None = None) -> Report:
@@ -122,7 +122,7 @@ def cost_by_customer(since: datetime, until: datetime) -> dict[int | None, Decim
     configured = {(slot, bound.name): bound for slot in SLOTS for bound in bound_sources(slot)}
     costs: dict[int | None, Decimal] = {}
     for customer_id, slot, name, calls in called:
-        source = SourceRow(slot, name, SourceUsage(calls=calls), configured.get((slot, name)))
+        source = SourceRow(slot, name, SourceUsage(billable=calls), configured.get((slot, name)))
         costs[customer_id] = costs.get(customer_id, Decimal(0)) + (source.cost or 0)
     return costs
 

@@ -20,7 +20,7 @@ from core.metrics import log_exceptions
 from core.periods import hour_of
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
-from lookup.answers import SourceCall
+from lookup.answers import REFUSALS, SourceCall
 from lookup.connectors.registry import BUILT_IN
 from monitoring.models import SourceHour, SourceResult, TokenSourceDay
 
@@ -95,15 +95,20 @@ def count(slot: str, calls: Iterable[SourceCall], token_id: int | None = None) -
             if outcome not in _CACHED and reason not in _NOT_CALLED:
                 failure = ("", "") if reason in _ANSWERED else (reason, call.hint)
                 rows.append((RESULTS, (connector, *failure), [(0, int(now_s * 1000))]))
-            if token_id is not None and connector not in BUILT_IN and is_call(outcome):
+            if token_id is not None and connector not in BUILT_IN and is_billable(outcome):
                 rows.append((TOKEN_DAYS, (token_id, hour.date().isoformat(), slot, connector), [(0, 1)]))
         rows.append((HOURS, (hour, slot, connector, outcome), amounts))
     write_buffer.process_buffer.add(*rows)
 
 
 def is_call(outcome: str) -> bool:
-    """Whether the search called the source itself, which the vendor may bill."""
+    """Whether the search called the source itself."""
     return outcome not in _NO_CALL and not outcome.startswith(_SHARED)
+
+
+def is_billable(outcome: str) -> bool:
+    """Whether the search made a call that the vendor may bill: it did not refuse it."""
+    return is_call(outcome) and outcome not in REFUSALS
 
 
 def is_failure(outcome: str) -> bool:
@@ -151,10 +156,11 @@ def _ms(at: datetime) -> int:
 
 @dataclass(slots=True)
 class SourceUsage:
-    """Figures of a source. `calls`: its own calls, which took `total_us` together. `failures`: how many by reason,
-    including those without a call of its own."""
+    """Figures of a source. `calls`: its own calls, which took `total_us` together. `billable`: those that have a price.
+    `failures`: how many by reason, including those without a call of its own."""
 
     calls: int = 0
+    billable: int = 0
     found: int = 0
     not_found: int = 0
     cached: int = 0
@@ -175,6 +181,8 @@ class SourceUsage:
             self.not_found += count
         else:
             self.failures[reason] = self.failures.get(reason, 0) + count
+        if is_billable(outcome):
+            self.billable += count
         if is_call(outcome):
             self.calls += count
             self.total_us += total_us

@@ -107,7 +107,7 @@ def test_operator_rules_have_a_row_and_cost_nothing(admin_client: Client, settin
 # --- Sources -----------------------------------------------------------------------------------------------------
 
 
-def test_cost_is_exact_and_counts_only_calls(admin_client: Client, settings: Any) -> None:
+def test_cost_is_exact_and_counts_only_billable_calls(admin_client: Client, settings: Any) -> None:
     configure(settings, "Knows,RemoteKnows", "RemoteKnows")
     settings.SOURCE_A_PRICE = {"*": Decimal("0.008")}
     settings.SOURCE_B_PRICE = {"*": Decimal(1), "tests.connectors.RemoteKnows": Decimal("0.1")}
@@ -115,7 +115,17 @@ def test_cost_is_exact_and_counts_only_calls(admin_client: Client, settings: Any
     count_calls("found", 1000)
     count_calls("not_found", 100)
     count_calls("late", 23)
-    for free in ("cached_found", "cached_not_found", "breaker", "busy", "no_time", "shared_late"):
+    for free in (
+        "cached_found",
+        "cached_not_found",
+        "breaker",
+        "busy",
+        "no_time",
+        "shared_late",
+        "auth",
+        "quota",
+        "rate_limited",
+    ):
         count_calls(free, 10_000)
     count_calls("found", 3, slot="source_b")
     count_calls("found", 10**6, connector="tests.connectors.Knows")

@@ -11,7 +11,7 @@ from django.utils import timezone
 from core import write_buffer
 from core.retention import KEPT_DAYS
 from core.write_buffer import WriteBuffer
-from lookup.answers import Failed, Found, NotFound, SourceCall
+from lookup.answers import REFUSALS, Failed, Found, NotFound, SourceCall
 from lookup.search import RULES_SOURCE
 from monitoring import source_statistics
 from monitoring.models import SourceHour, SourceResult, TokenSourceDay
@@ -146,14 +146,15 @@ WITHOUT_A_CALL: list[dict[str, Any]] = [
 def test_calls_to_vendors_are_counted_for_their_token(
     process_buffer: WriteBuffer, at: Callable[[datetime], None]
 ) -> None:
-    """As often as the report of sources says that they were called."""
+    """Those that the vendor may bill: as many as the report of sources has."""
     at(NOON)
     called = SourceCall("twilio", LATE, 0.1)
     free = [SourceCall("twilio", **{"elapsed_s": 0.0, **call}) for call in WITHOUT_A_CALL]
     joined = SourceCall("twilio", LATE, 0.1, joined=True)
+    refused = [SourceCall("twilio", Failed(reason), 0.1) for reason in REFUSALS]
     others = [SourceCall("directory", FOUND, 0.1), SourceCall(RULES_SOURCE, FOUND, None)]
     for token_id in (7, 7, 8, None):
-        source_statistics.count("source_a", [called, joined, *free, *others], token_id)
+        source_statistics.count("source_a", [called, joined, *free, *refused, *others], token_id)
     source_statistics.count("source_b", [called], 8)
     process_buffer.flush()
     columns = ("token_id", "day", "slot", "connector", "calls")
@@ -163,7 +164,9 @@ def test_calls_to_vendors_are_counted_for_their_token(
         (8, NOON.date(), "source_b", "twilio", 1),
     ]
     usages = source_statistics.usages(NOON, "slot", "connector")
-    assert (usages["source_a", "twilio"].calls, usages["source_b", "twilio"].calls) == (4, 1)
+    source_a, source_b = usages["source_a", "twilio"], usages["source_b", "twilio"]
+    assert (source_a.billable, source_b.billable) == (4, 1)
+    assert source_a.calls == 4 * (1 + len(refused))
 
 
 def test_search_counts_its_calls_for_its_token(integrator: Integrator, settings: Any) -> None:

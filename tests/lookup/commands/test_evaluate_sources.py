@@ -36,13 +36,13 @@ SAYS = dict.fromkeys((*SPAM[:8], HAM[0]), 7) | dict.fromkeys((SPAM[8], *HAM[1:7]
 PHONE = re.compile(rb"120255501[0-9]{2}")
 
 
-def scores(scores: Mapping[str, int], failing: frozenset[str] = frozenset()) -> upstream.Behaviour:
+def scores(scores: Mapping[str, int], failing: frozenset[str] = frozenset(), status: int = 503) -> upstream.Behaviour:
     """A vendor for slot B that knows these numbers."""
 
     def behave(conversation: upstream.Conversation) -> bool:
         number = PHONE.findall(conversation.body)[0].decode()
         known = {"name": f"Caller {number[-2:]}", "score": scores[number]} if number in scores else {"known": False}
-        behaviour = upstream.raw(b"", 503) if number in failing else upstream.says(known)
+        behaviour = upstream.raw(b"", status) if number in failing else upstream.says(known)
         return behaviour(conversation)
 
     return behave
@@ -132,6 +132,15 @@ def test_slot_is_combined_as_in_a_search(
     # For a number that `complaints` knows, the vendor is called for the name.
     assert (slot["failures"], slot["cost"]) == (1, "0.010000")
     assert failed == "Unusable lines: 0. Failed calls: 2."
+
+
+def test_refused_call_costs_nothing(
+    vendor_b: upstream.Upstream, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vendor_b.behave_as(scores(SAYS, failing=frozenset(SPAM), status=401))
+    shown = json.loads(run(capsys, file, "--json")[0])
+    for figures_of in (shown["sources"]["mock_b"], shown["slots"]["source_b"]):
+        assert (figures_of["called"], figures_of["failures"], figures_of["cost"]) == (20, 10, "0.005000")
 
 
 def test_agreement_of_names(
