@@ -2,7 +2,6 @@
 
 import re
 from contextlib import suppress
-from datetime import timedelta
 
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
@@ -15,7 +14,7 @@ from django.utils.functional import cached_property
 from accounts.admin import base
 from accounts.admin.base import NewestRowsList, TokenRefusingAdmin
 from accounts.models import ApiToken, CreditEntry, Customer
-from core import numbers
+from core import numbers, periods
 from core.admin import ConditionFilter, ReadOnlyAdmin, column, html_link
 from core.history import Action
 from lookup.models import SourcePause
@@ -81,8 +80,8 @@ class TimeFilter(ConditionFilter):
     def conditions(self) -> dict[str, tuple[str, Q]]:
         now = timezone.now()
         return {
-            str(days): (title, Q(action_time__gte=now - timedelta(days=days)))
-            for days, title in ((1, "last 24 hours"), (7, "last 7 days"), (30, "last 30 days"), (365, "last 365 days"))
+            period.key: (period.title, Q(action_time__gte=period.since(now), action_time__lt=period.until(now)))
+            for period in periods.LISTED
         }
 
 

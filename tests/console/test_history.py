@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from accounts.models import ApiToken
 from core import history
+from core.periods import CalendarMonth
 from phonebook.models import NumberRule
 from tests.accounts.admin.pages import query_count
 from tests.console_pages import words
@@ -43,8 +44,8 @@ def listed(client: Client, **parameters: str) -> list[str]:
         ({"object": "apitoken"}, ["new", "old"]),
         ({"object": "numberrule"}, ["rule"]),
         ({"action": "changed"}, ["rule", "old"]),
-        ({"time": "7"}, ["rule", "new"]),
-        ({"time": "30", "object": "apitoken", "action": "changed"}, ["old"]),
+        ({"time": "7d"}, ["rule", "new"]),
+        ({"time": "30d", "object": "apitoken", "action": "changed"}, ["old"]),
         ({"q": "olg", "action": "added"}, ["new"]),
         ({"q": "nobody"}, []),
     ],
@@ -53,6 +54,19 @@ def test_filters_select_by_object_action_and_time(
     admin_client: Client, entries: User, parameters: dict[str, str], expected: list[str]
 ) -> None:
     assert listed(admin_client, **parameters) == expected
+
+
+def test_entries_of_the_last_month_are_selected(admin_client: Client, entries: User) -> None:
+    this_month = CalendarMonth.of(timezone.now())
+    for name, at in (
+        ("old", this_month.previous.since - timedelta(seconds=1)),
+        ("new", this_month.previous.since),
+        ("rule", this_month.since - timedelta(seconds=1)),
+    ):
+        LogEntry.objects.filter(object_repr=name).update(action_time=at)
+    history.record(action=history.Action.CHANGE, model=ApiToken, name="current", message="m", user=entries)
+    assert listed(admin_client, time="last-month") == ["rule", "new"]
+    assert "Time: last month" in words(admin_client.get(URL, {"time": "last-month"}).text)
 
 
 def test_history_of_an_object_covers_all_its_entries(admin_client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
