@@ -32,6 +32,7 @@ from unfold.dataclasses import UnfoldAction
 from unfold.decorators import action
 from unfold.enums import ActionVariant
 
+from core import history
 from core.bidi import isolated
 from core.sorting import DescendingFirstChangeList
 
@@ -173,6 +174,8 @@ class ConsoleAdmin(ModelAdmin):
     counted = ""
     #: The text of links to the page that adds an object, if not "Add" and its name.
     add_label = ""
+    #: Fields whose old and new values the History has: neither secrets nor personal data of callers and contacts.
+    history_fields: tuple[str, ...] = ()
     checks_class = ModelAdminChecks  # unfold's reads the actions' permissions from a database that may not be migrated
 
     def history_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
@@ -180,6 +183,17 @@ class ConsoleAdmin(ModelAdmin):
         require(can_view_history(request))
         about = f"{self.opts.label_lower}.{unquote(object_id)}"
         return redirect(f"{page_url(LogEntry, 'changelist')}?{urlencode({'about': about})}")
+
+    def construct_change_message(self, request: HttpRequest, form: Any, formsets: Any, add: bool = False) -> Any:
+        """Django's, with the old and new values of `history_fields`."""
+        message: Any = super().construct_change_message(request, form, formsets, add)
+        if form.changed_data and not add:
+            labels = message[0]["changed"]["fields"]
+            message[0]["changed"]["fields"] = [
+                history.with_values(form, name, label) if name in self.history_fields else label
+                for name, label in zip(form.changed_data, labels, strict=True)
+            ]
+        return message
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         """Context of the page of `obj` in addition to Django's; not of a page for `editing` alone."""

@@ -2,6 +2,8 @@
 
 import os
 import pwd
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django.contrib.admin.models import ADDITION, CHANGE, DELETION, LogEntry
 from django.contrib.auth import get_user_model
@@ -9,6 +11,7 @@ from django.contrib.auth.base_user import AbstractBaseUser
 from django.contrib.auth.hashers import make_password
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import IntegerChoices, Model
+from django.forms import ModelForm
 
 MAX_ACTOR = 150
 _MAX_SUDO_USER = 64
@@ -67,6 +70,26 @@ def record(
         action_flag=action,
         change_message=message,
     )
+
+
+def with_values(form: ModelForm, name: str, label: str) -> str:
+    """A changed field of a saved form with its old and new value: `Rate limit from "30" to "100"`."""
+    field: Any = form.instance._meta.get_field(name)
+    old, new = form.initial.get(name), getattr(form.instance, name)
+    if field.many_to_many:
+        new = new.all()
+    elif field.is_relation and old is not None:
+        old = field.related_model._default_manager.filter(pk=old).first()
+    choices = dict(field.flatchoices)
+    return f"{label} from {_shown(old, choices)} to {_shown(new, choices)}"
+
+
+def _shown(value: Any, choices: Mapping[Any, Any]) -> str:
+    if isinstance(value, bool):
+        value = "yes" if value else "no"
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        value = ", ".join(sorted(map(str, value)))
+    return "nothing" if value in (None, "") else f'"{choices.get(value, value)}"'
 
 
 def _command_user() -> AbstractBaseUser:

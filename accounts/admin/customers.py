@@ -142,6 +142,7 @@ class CustomerList(base.NewestRowsList):
 class CustomerAdmin(CustomerActionsAdmin):
     form = CustomerForm
     inlines = (ContactInline,)
+    history_fields = ("name",)
     changelist_class = CustomerList
     list_display = ("name", "contact", "token_count", "balance", "searches", "revenue", "last_use", "runs_out")
     sortable_by = ("name", "token_count", "balance", "searches", "revenue", "last_use", "runs_out")

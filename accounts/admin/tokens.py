@@ -78,6 +78,7 @@ class ApiTokenAdmin(TopUpAdmin):
     search_help_text = "Name, note, contact, #id or last 4 characters"
     ordering = ("-pk",)
     add_label = "Issue an API token"
+    history_fields = ("name", "customer", "rate_limit", "low_balance_at")
     actions_detail = ("top_up", "edit", "adjust", "move_credits", "rotate", "end_grace", "revoke")
 
     # --- The list ------------------------------------------------------------------------------------------------

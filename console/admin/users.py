@@ -164,6 +164,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
     actions_detail = ("invite_again", "withdraw_invitation", "reset_second_factor")
     readonly_fields = ("has_second_factor", "invitation_state", "last_login_time", "joined")
     filter_horizontal = ()
+    history_fields = ("is_active", "is_staff", "is_superuser", "groups")
     fieldsets = (
         (None, {"fields": ("username", "password", "has_second_factor", "invitation_state")}),
         ("Personal info", {"fields": ("first_name", "last_name", "email")}),
@@ -323,6 +324,7 @@ class UserAdmin(DjangoUserAdmin, SuperuserOnlyAdmin):
 @admin.register(Group)
 class RoleAdmin(DjangoGroupAdmin, SuperuserOnlyAdmin):
     filter_horizontal = ()
+    history_fields = ("name",)
     list_display = ("name", "explanation")
     explanation = column(lambda role: _with_limit(SENTENCES.get(role.name, "-")), "what its users may do")
 

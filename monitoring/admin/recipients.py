@@ -18,6 +18,7 @@ class AlertRecipientAdmin(LargeTableAdmin):
     ordering = ("email",)
     sortable_by = ()
     fields = ("email", "severities", "is_active", "note")
+    history_fields = ("severities", "is_active")
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         context = {

@@ -177,6 +177,7 @@ class RuleAdmin(DatedNumberAdmin):
     lookups_allowed = ("spam__exact", "spam__isnull", "is_prefix__exact")
     search_fields = ("name",)
     search_help_text = "Number prefix, e.g. 4930, or part of a name"
+    history_fields = ("is_prefix", "spam")  # not the name, which is a caller's
     # As text: Django's icon for True is a green tick.
     spam_label = column(lambda rule: _SPAM[rule.spam] or "-", "spam", "spam")
     phone = column(rules.shown, "number or prefix", BY_DIGITS)

@@ -142,6 +142,49 @@ def test_history_shows_user_action_object_and_message(rows: dict[str, Model]) ->
     assert "renamed" not in page
 
 
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "accounts.apitoken": (
+        {"name": "shop", "rate_limit": "90", "customer": "Example Ltd", "note": "hush"},
+        'Changed Name from "pbx" to "shop", customer from nothing to "Example Ltd (#',
+    ),
+    "accounts.customer": (
+        {"name": "Example Inc", "contacts-0-email": "hush@example.org"},
+        'Changed Name from "Example Ltd" to "Example Inc". Changed E-mail address for customer contact “Contact ',
+    ),
+    "phonebook.numberrule": ({"name": "hush", "spam": "true"}, 'Changed Spam from nothing to "yes" and Name.'),
+    "phonebook.contact": ({"name": "hush"}, "Changed Name."),
+    "monitoring.alertrecipient": (
+        {"email": "hush@example.org", "severities": "critical"},
+        'Changed E-mail address and Gets from "all alerts" to "critical alerts only".',
+    ),
+    "auth.user": (
+        {"email": "hush@example.org", "is_active": ""},
+        'Changed E-mail address and Active from "yes" to "no".',
+    ),
+    "auth.group": ({"name": "day shift"}, 'Changed Name from "night shift" to "day shift".'),
+}
+
+
+@pytest.mark.parametrize("model", CHANGES)
+def test_history_has_old_and_new_values_but_nothing_personal(rows: dict[str, Model], model: str) -> None:
+    client, (fields, expected) = logged_in("superuser"), CHANGES[model]
+    page = address(model, "edit" if model.startswith("accounts") else "change", str(rows[model].pk))
+    assert client.post(page, filled(client.get(page), **fields)).status_code == 302
+    entry = LogEntry.objects.get(user__username="the superuser")
+    assert entry.get_change_message().startswith(expected)
+    assert "hush" not in entry.get_change_message()
+
+
+def test_history_has_the_roles_before_and_after(rows: dict[str, Model]) -> None:
+    client, user = logged_in("superuser"), User.objects.get(pk=rows["auth.user"].pk)
+    user.groups.add(*Group.objects.filter(name__in=["viewer", "auditor"]))
+    page = address("auth.user", "change", str(user.pk))
+    billing = Group.objects.get(name="billing")
+    client.post(page, filled(client.get(page), groups=[billing.pk]))
+    message = LogEntry.objects.get(user__username="the superuser").get_change_message()
+    assert message == 'Changed Roles from "auditor, viewer" to "billing".'
+
+
 def test_history_is_searched_by_user(rows: dict[str, Model]) -> None:
     client = logged_in("auditor")
     for term, found in (("BODY", 1), ("", 1), ("auditor", 0), ("nobody", 0)):

@@ -86,7 +86,7 @@ def test_edited_rate_limit_is_shown_and_in_the_history(admin_client: Client, tok
     assert admin_client.post(page(token, "edit"), {"name": "pbx", "rate_limit": 5_000}).status_code == 302
     assert shown() == [("5,000", "requests in 60 seconds")]
     assert [(user, json.loads(text)) for user, text in history()] == [
-        ("admin", [{"changed": {"fields": ["Rate limit"]}}])
+        ("admin", [{"changed": {"fields": ['Rate limit from nothing to "5000"']}}])
     ]
 
 
