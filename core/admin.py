@@ -202,7 +202,16 @@ class ConsoleAdmin(ModelAdmin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         if (obj := kwargs.get("obj")) is not None and not context.get("editing"):
             context |= self.page_context(request, obj)
+        context["show_save_and_continue"] = False  # Save leads to the page of the object
         return super().render_change_form(request, context, *args, **kwargs)
+
+    def response_post_save_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        """The page of `obj`. Django's, a list, would lack a search that was sent by POST."""
+        if self.has_view_or_change_permission(request, obj):
+            return redirect(self.url_of(obj))
+        return super().response_post_save_change(request, obj)
+
+    response_post_save_add = response_post_save_change
 
     # --- Actions (form_action) -----------------------------------------------------------------------------------
 

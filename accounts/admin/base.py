@@ -115,12 +115,8 @@ class ShownAdmin(LargeTableAdmin):
 
     @action(description="Edit", permissions=["change"], url_path="edit")  # type: ignore[untyped-decorator]
     def edit(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        buttons = {"show_save_and_continue": False, "show_save_and_add_another": False}
-        title = f"Edit {self.opts.verbose_name}"
-        return self.changeform_view(request, object_id, extra_context={"editing": True, "title": title, **buttons})
-
-    def response_post_save_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
-        return redirect(self.url_of(obj))
+        context = {"editing": True, "title": f"Edit {self.opts.verbose_name}", "show_save_and_add_another": False}
+        return self.changeform_view(request, object_id, extra_context=context)
 
 
 class NewestRowsList(IndexedChangeList):
