@@ -1,6 +1,6 @@
 """The Imports page: which there were, what each did, and undoing one. `uploads` imports a file."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin
 from django.db import OperationalError
@@ -34,14 +34,15 @@ def _command(batch: ImportBatch) -> str:
     return f"Run this command instead: ./run manage undo_import {batch.pk}"
 
 
-def _problem(batch: ImportBatch) -> str:
-    """Why the import cannot be undone, with a link to the later import that it names, and its file."""
-    why = undo.problem(batch)
-    later = undo.blocking_import(batch) if why and batch.can_undo else None
-    if later is None:
-        return why
-    text = f"{later.file_name} (import {later.pk})" if later.file_name else str(later)
-    return format_html("{}{}", change_link("phonebook_importbatch", later.pk, text), why.removeprefix(str(later)))
+def _problem(batch: Any) -> str:
+    """Why the import cannot be undone, with a link to the later import that it names, and its file. Computed once."""
+    if not hasattr(batch, "problem"):
+        batch.problem, later = undo.problem(batch)
+        if later is not None:
+            text = f"{later.file_name} (import {later.pk})" if later.file_name else str(later)
+            link = change_link("phonebook_importbatch", later.pk, text)
+            batch.problem = format_html("{}{}", link, batch.problem.removeprefix(str(later)))
+    return cast(str, batch.problem)
 
 
 def _time(value: Any) -> str:
@@ -121,13 +122,19 @@ class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
                 fields.append("left")
         return tuple(fields)
 
+    def get_object(self, request: Any, object_id: str, from_field: str | None = None) -> Any:
+        """Once for a page, whose buttons and text need its `_problem`."""
+        if not hasattr(request, "import_batch"):
+            request.import_batch = super().get_object(request, object_id, from_field)
+        return request.import_batch
+
     def page_context(self, request: HttpRequest, obj: ImportBatch) -> dict[str, Any]:
         return {"title": str(obj), "subtitle": None, **self.progress_context(request, obj)}
 
     # --- Undo -----------------------------------------------------------------------------------------------------
 
     def offers(self, request: HttpRequest, url_path: str, obj: ImportBatch) -> bool:
-        return can_import(request, obj.kind) and not undo.problem(obj)
+        return can_import(request, obj.kind) and not _problem(obj)
 
     def action_context(self, request: HttpRequest, url_path: str, obj: ImportBatch) -> dict[str, Any]:
         require(can_import(request, obj.kind))

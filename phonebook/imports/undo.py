@@ -9,6 +9,7 @@ were left; an interrupted undo continues with those that remain.
 
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import connection, transaction
@@ -51,22 +52,29 @@ class UndoResult:
         )
 
 
-def problem(batch: ImportBatch) -> str:
-    """Why the import cannot be undone; empty if it can."""
+class Problem(NamedTuple):
+    """Why an import cannot be undone; empty if it can. `later`: the import with which the reason begins, if any."""
+
+    reason: str = ""
+    later: ImportBatch | None = None
+
+
+def problem(batch: ImportBatch) -> Problem:
     if batch.state == ImportBatch.State.UNDONE:
-        return "It was undone."
+        return Problem("It was undone.")
     if batch.can_undo:
         later = blocking_import(batch)
         if later is None:
-            return ""
-        return f"Import {later.pk} came later{': undo it first.' if later.can_undo else ', and cannot be undone.'}"
+            return Problem()
+        then = ": undo it first." if later.can_undo else ", and cannot be undone."
+        return Problem(f"Import {later.pk} came later{then}", later)
     if batch.finished_at is None:
-        return "It has not finished."
+        return Problem("It has not finished.")
     if not met_rows(batch):
-        return "It changed nothing."
+        return Problem("It changed nothing.")
     if batch.counts.get("changed", 0) + batch.counts.get("removed", 0) > MAX_CHANGES:
-        return f"It changed or removed more than {MAX_CHANGES:,} rows."
-    return f"Imports can be undone for {UNDO_DAYS} days."
+        return Problem(f"It changed or removed more than {MAX_CHANGES:,} rows.")
+    return Problem(f"Imports can be undone for {UNDO_DAYS} days.")
 
 
 def blocking_import(batch: ImportBatch) -> ImportBatch | None:
@@ -163,8 +171,8 @@ def record(batch: ImportBatch, result: UndoResult, *, user: AbstractBaseUser | N
 def _undoable(batch_id: int) -> ImportBatch:
     """Raises CannotUndo and ImportBatch.DoesNotExist."""
     batch = ImportBatch.objects.get(pk=batch_id)
-    if why := problem(batch):
-        raise CannotUndo(why)
+    if reason := problem(batch).reason:
+        raise CannotUndo(reason)
     return batch
 
 

@@ -7,7 +7,9 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from core.admin import page_url
 from core.history import command_actor
@@ -87,7 +89,9 @@ def test_import_under_a_later_one_names_it(admin_client: Client, batch: ImportBa
     first = ImportBatch.objects.earliest("pk")
     refused = f"Import {batch.pk} came later: undo it first."
     ImportBatch.objects.filter(pk=batch.pk).update(file_name="staff.csv")
-    page = admin_client.get(f"{IMPORTS}{first.pk}/change/").text
+    with CaptureQueriesContext(connection) as ran:
+        page = admin_client.get(f"{IMPORTS}{first.pk}/change/").text
+    assert sum('last_id" IS NOT NULL' in query["sql"] for query in ran) == 1
     assert f'href="{IMPORTS}{batch.pk}/change/">staff.csv (import {batch.pk})</a> came later: undo it first.' in page
     assert "Undo this import" not in page
     assert f">{batch}</a>" in admin_client.get(IMPORTS).text

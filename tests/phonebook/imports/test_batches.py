@@ -39,7 +39,7 @@ def test_imports_are_recorded_and_dry_runs_are_not(write: Write, monkeypatch: py
     failed = ImportBatch.objects.latest("pk")
     assert (failed.state, failed.can_undo, len(failed.faults)) == (State.FAILED, False, 1)
     assert failed.error.endswith("no valid row.")
-    assert undo.problem(failed) == "It changed nothing."
+    assert undo.problem(failed).reason == "It changed nothing."
 
 
 @pytest.mark.django_db
@@ -67,7 +67,7 @@ def test_prune_deletes_what_an_undo_needs_and_later_the_rest(write: Write) -> No
     call_command("prune", stdout=StringIO())
     assert not ImportChange.objects.exists()
     assert (batch.get().can_undo, batch.get().faults) == (False, [])
-    assert undo.problem(batch.get()) == "Imports can be undone for 30 days."
+    assert undo.problem(batch.get()).reason == "Imports can be undone for 30 days."
     batch.update(created_at=now - timedelta(days=401))
     call_command("prune", stdout=StringIO())
     assert not batch.exists()

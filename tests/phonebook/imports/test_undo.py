@@ -171,6 +171,6 @@ def test_interrupted_import_can_be_undone(
         assert (batch.can_undo, batch.error) == (True, "Interrupted. 4 rows were written.")
         assert (batch.counts["added"], batch.counts["changed"], batch.counts["planned"]) == (5, 3, True)
         first = ImportBatch.objects.earliest("pk")
-        assert undo.problem(first) == f"Import {batch.pk} came later: undo it first."
+        assert undo.problem(first).reason == f"Import {batch.pk} came later: undo it first."
         undo.undo(batch_id=batch.pk, by="ann")
     assert stored() == before

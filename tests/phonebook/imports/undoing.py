@@ -66,7 +66,7 @@ def edit(n: int, name: str) -> None:
 
 def undone(batch_id: int) -> UndoResult:
     """Undo the import, if it met any row."""
-    if undo.problem(ImportBatch.objects.get(pk=batch_id)) == "It changed nothing.":
+    if undo.problem(ImportBatch.objects.get(pk=batch_id)).reason == "It changed nothing.":
         return UndoResult()
     expected = undo.preview(batch_id=batch_id)
     assert undo.undo(batch_id=batch_id, by="ann") == expected
