@@ -57,11 +57,13 @@ def _is_search(entry: CreditEntry) -> bool:
     return entry.kind == CreditEntry.Kind.SEARCH
 
 
-def _refund(entry: CreditEntry) -> str:
-    """A link that refunds a search."""
-    if not _is_search(entry) or entry.refunded_by.all():
-        return "-"
-    return html_link(page_url(CreditEntry, "refund", entry.pk), "Refund")
+def _is_refundable(entry: CreditEntry) -> bool:
+    return _is_search(entry) and not entry.refunded_by.all()
+
+
+def refund_link(entry_id: int | None) -> str:
+    """A link that refunds this entry; `-` without one."""
+    return html_link(page_url(CreditEntry, "refund", entry_id), "Refund") if entry_id else "-"
 
 
 def described(request: HttpRequest, entries: Iterable[CreditEntry]) -> list[Any]:
@@ -109,7 +111,7 @@ class CreditEntryAdmin(TokenListAdmin):
     request_link = column(_request_link, "request id")
     kind_text = column(lambda entry: f"{entry.kind_text}{', refunded' * bool(entry.refunded_by.all())}", "kind")
     details = column(lambda entry: entry.details, "details")
-    refund_action = column(_refund, "refund")
+    refund_action = column(lambda entry: refund_link(entry.pk if _is_refundable(entry) else None), "refund")
     token_link = column(_token_link, "token")
     outcome = column(
         lambda entry: RELATED_PAGES[CreditEntry].details([entry]).get(entry.pk, "No longer in the request log."),
@@ -184,7 +186,7 @@ class CreditEntryAdmin(TokenListAdmin):
 
     def offers(self, request: HttpRequest, url_path: str, obj: CreditEntry) -> bool:
         if url_path == "refund":
-            return obj.kind == CreditEntry.Kind.SEARCH and not obj.refunded_by.all()
+            return _is_refundable(obj)
         return obj.number_hash is not None
 
     def action_context(self, request: HttpRequest, url_path: str, obj: CreditEntry) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
 
-from accounts.admin.ledger import REFUND
+from accounts.admin.ledger import REFUND, refund_link
 from accounts.admin.ledger_queries import LedgerForm
 from accounts.admin.token_rows import TokenListAdmin, TokenListForm, customer_filter, token_filter
 from accounts.models import ApiToken, CreditEntry
@@ -187,13 +187,6 @@ def _charged(row: Any) -> str:
     return format_html("1 credit{} {}", ", refunded" if row.is_refunded else "", repeated)
 
 
-def _refund(row: Any) -> str:
-    """A link that refunds the charge."""
-    if row.entry_id is None or row.is_refunded:
-        return "-"
-    return html_link(page_url(CreditEntry, "refund", row.entry_id), "Refund")
-
-
 def _can_refund(request: HttpRequest) -> bool:
     return request.user.has_perms(["accounts.view_creditentry", REFUND])
 
@@ -248,7 +241,7 @@ class RequestLogAdmin(TokenListAdmin):
     short_request_id = column(
         lambda row: short_id(row.request_id, page_url(RequestLogEntry, "change", row.pk)), "request id"
     )
-    refund_action = column(_refund, "refund")
+    refund_action = column(lambda row: refund_link(None if row.is_refunded else row.entry_id), "refund")
     number = column(lambda row: row.number_mask or "-", "number")
     status_text = column(lambda row: f"{row.status}, {OUTCOMES.get(row.outcome, row.outcome)}", "outcome")
     charged_text = column(_charged, "charged")
