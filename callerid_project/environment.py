@@ -45,6 +45,17 @@ class Environment(environ.Env):
             raise ImproperlyConfigured(f"{name} must be true or false.")
         return value in ("true", "1", "yes", "on")
 
+    def text(self, name: str, default: str = "") -> str:
+        """As it is: django-environ's `str` takes a leading `$` for a reference to another variable."""
+        return str(self.ENVIRON.get(name, default))
+
+    def digits(self, name: str, default: str = "", *, most: int) -> str:
+        """At most so many digits; the default if it is unset."""
+        value = self.text(name, default).strip()
+        if value and not (value.isascii() and value.isdigit() and len(value) <= most):
+            raise ImproperlyConfigured(f"{name} must be at most {most} digits, without a plus.")
+        return value
+
     def rate(self, name: str, default: str) -> tuple[int, int]:
         """'30/m' → (30, 60): how many within how many seconds."""
         count, _, period = self.str(name, default).strip().partition("/")

@@ -136,6 +136,15 @@ if CA_BUNDLE:
     except OSError as error:
         raise ImproperlyConfigured("CA_BUNDLE must be a file of PEM certificates, or unset.") from error
 
+# --- The directory for telephones (phonebook.directory) -----------------------------------------------------------
+
+LDAP_PASSWORD = env.text("CALLERID_LDAP_PASSWORD")
+SPAM_MARK = env.text("CALLERID_SPAM_MARK", "Spam: ")
+COUNTRY_CODE = env.digits("CALLERID_COUNTRY_CODE", most=3)
+TRUNK_PREFIX = env.digits("CALLERID_TRUNK_PREFIX", most=5)
+NATIONAL_DIGITS = env.number("CALLERID_NATIONAL_DIGITS", 0, least=0, most=14)
+INTERNATIONAL_PREFIX = env.digits("CALLERID_INTERNATIONAL_PREFIX", "00", most=6)
+
 # --- The console -------------------------------------------------------------------------------------------------
 
 UNFOLD = theme.UNFOLD

@@ -1,10 +1,9 @@
 """What telephones may search: the operator's contacts and rules. No vendor is called, and nothing is charged."""
 
-import os
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.db.models.functions import Lower
 
@@ -22,25 +21,23 @@ class Entry(NamedTuple):
     location: str = ""
 
 
-def setting(name: str, default: str = "") -> str:
-    """As in integrations/: docs/telephone-systems.md describes these environment variables."""
-    return os.environ.get(f"CALLERID_{name}", default)
-
-
 def full_number(caller: str) -> str:
-    """The number with its country code, digits only; empty if it is none. As in integrations/."""
-    digits = re.sub(r"[-.() ]", "", caller)
-    country, trunk = setting("COUNTRY_CODE"), setting("TRUNK_PREFIX")
-    international = setting("INTERNATIONAL_PREFIX", "00")
-    if digits.startswith("+"):
-        digits = digits[1:]
-    elif international and digits.startswith(international):
-        digits = digits[len(international) :]
-    elif country and trunk and digits.startswith(trunk):
-        digits = country + digits[len(trunk) :]
-    elif country and str(len(digits)) == setting("NATIONAL_DIGITS"):
-        digits = country + digits
-    return digits if re.fullmatch(numbers.PATTERN, digits) else ""
+    """The number with its country code, digits only, of a number as the telephone system sends it; empty if it is
+    none. The settings are those of integrations/ (docs/telephone-systems.md)."""
+    country, trunk = settings.COUNTRY_CODE, settings.TRUNK_PREFIX
+    try:
+        digits = numbers.without_separators(caller)
+        if digits.startswith("+"):
+            digits = digits.removeprefix("+")
+        elif digits.startswith(settings.INTERNATIONAL_PREFIX):
+            digits = digits.removeprefix(settings.INTERNATIONAL_PREFIX)
+        elif country and trunk and digits.startswith(trunk):
+            digits = country + digits.removeprefix(trunk)
+        elif country and len(digits) == settings.NATIONAL_DIGITS:
+            digits = country + digits
+        return numbers.parse(digits)
+    except numbers.InvalidNumber:
+        return ""
 
 
 def of_number(number: str) -> Entry | None:
@@ -49,7 +46,7 @@ def of_number(number: str) -> Entry | None:
     rule, contact = rules.applying(number).first(), Contact.objects.filter(number=number).first()
     name = clean_text((rule and rule.name) or (contact and contact.name) or "")
     if rule and rule.spam:
-        name = setting("SPAM_MARK", "Spam: ") + (name or f"+{number}")
+        name = settings.SPAM_MARK + (name or f"+{number}")
     return Entry(number, name, clean_text(contact.location) if contact else "") if name else None
 
 

@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
+from django.conf import settings
 from django.db import transaction
 
 from core import db, loop
@@ -72,7 +73,7 @@ async def respond(request: str) -> bytes:
         entries = await _search(fields["filter"], min(limit, MAX_ENTRIES) if limit > 0 else MAX_ENTRIES)
         return b"".join(map(_ldif, entries)) + _result(SUCCESS)
     if operation == "BIND":
-        password, given = directory.setting("LDAP_PASSWORD"), fields.get("cred", "")
+        password, given = settings.LDAP_PASSWORD, fields.get("cred", "")
         same = hmac.compare_digest(*(text.encode("utf-8", "surrogateescape") for text in (given, password)))
         matches = same and fields["dn"].casefold() == USER
         if password and matches:

@@ -132,6 +132,8 @@ def manage(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.Co
         ({"ALERT_WEBHOOK_URLS": "https://hunter2.test/"}, "requires ALERT_WEBHOOK_SECRET. Create one with"),
         ({"ALERT_EMAILS": "ops"}, "ALERT_EMAILS must be e-mail addresses"),
         ({"ALERT_EMAILS": "ops@example.org"}, "ALERT_EMAILS is set, which requires a mail server"),
+        ({"CALLERID_COUNTRY_CODE": "+49"}, "CALLERID_COUNTRY_CODE must be at most 3 digits, without a plus"),
+        ({"CALLERID_NATIONAL_DIGITS": "ten"}, "CALLERID_NATIONAL_DIGITS must be a whole number"),
         ({"ALERT_SLOW_MS": "0"}, "ALERT_SLOW_MS must be a whole number"),
         ({"ALERT_DEGRADED_PERCENT": "101"}, "ALERT_DEGRADED_PERCENT must be a number from 0.1 to 100"),
     ],

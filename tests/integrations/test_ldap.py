@@ -59,10 +59,10 @@ def slapd() -> Iterator[SlapdForTelephones]:
 
 
 @pytest.fixture(autouse=True)
-def _settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CALLERID_LDAP_PASSWORD", PASSWORD)
+def _settings(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    settings.LDAP_PASSWORD = PASSWORD
     for name, value in GERMANY.items():
-        monkeypatch.setenv(f"CALLERID_{name}", value)
+        setattr(settings, name, value)
     monkeypatch.setattr(slapd_socket, "DEADLINE_S", 20)
 
 
@@ -94,11 +94,19 @@ def search(slapd: SlapdForTelephones, answered: Callable[..., list[str]]) -> Cal
 
 
 @pytest.mark.parametrize(("given", "caller", "number"), NUMBERS)
-def test_number_is_completed(given: dict[str, str], caller: str, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_is_completed(given: dict[str, str], caller: str, number: str, settings: Any) -> None:
     for name in GERMANY:
-        monkeypatch.delenv(f"CALLERID_{name}")
+        setattr(settings, name, "")
     for name, value in given.items():
-        monkeypatch.setenv(f"CALLERID_{name}", value)
+        setattr(settings, name, int(value) if name == "NATIONAL_DIGITS" else value)
+    assert directory.full_number(caller) == number
+
+
+@pytest.mark.parametrize(
+    ("caller", "number"),
+    [("+49 30\u20112312\u00a05555", "493023125555"), ("+49 (0)30 23125555", ""), ("1" * 300, "")],
+)
+def test_number_is_read_like_those_of_the_console(caller: str, number: str) -> None:
     assert directory.full_number(caller) == number
 
 
@@ -226,8 +234,8 @@ def test_anonymous_search_if_configured(answered: Callable[..., list[str]]) -> N
 
 
 @pytest.mark.django_db
-def test_no_login_without_a_password(search: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CALLERID_LDAP_PASSWORD")
+def test_no_login_without_a_password(search: Callable[..., list[str]], settings: Any) -> None:
+    settings.LDAP_PASSWORD = ""
     for password in ("", PASSWORD, "x"):
         with pytest.raises(subprocess.CalledProcessError):
             search("(cn=muster)", login=(USER, password))
@@ -300,7 +308,7 @@ def test_log_has_neither_number_nor_name(search: Callable[..., list[str]], caplo
 @pytest.mark.slow
 def test_command_survives_its_database(serve: Callable[..., Service], postgres_server: PostgresServer) -> None:
     """Telephones get no entry while the database is stopped or frozen, and entries again afterwards."""
-    service = serve(DATABASE_URL=postgres_server.url)
+    service = serve(DATABASE_URL=postgres_server.url, CALLERID_LDAP_PASSWORD=PASSWORD)
     service.manage("set_rule", str(NUMBER), "--name", NAME)
     with required():
         slapd = SlapdForTelephones({}).start()

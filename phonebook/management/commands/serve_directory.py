@@ -2,6 +2,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from phonebook import directory, slapd_socket
@@ -10,7 +11,7 @@ from phonebook import directory, slapd_socket
 class Command(BaseCommand):
     help = (
         "Answer OpenLDAP's slapd, of which telephones search contacts and rules, until it is stopped. Vendors are not "
-        "called, and nothing is charged. Settings are the environment variables in docs/telephone-systems.md."
+        "called, and nothing is charged. Its settings are in docs/settings.md."
     )
     requires_system_checks = []
 
@@ -20,7 +21,7 @@ class Command(BaseCommand):
         group.add_argument("--check", metavar="NUMBER", help="Show what a telephone finds for this caller, and end.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if not directory.setting("LDAP_PASSWORD"):
+        if not settings.LDAP_PASSWORD:
             self.stderr.write("CALLERID_LDAP_PASSWORD is not set: telephones cannot log in.", self.style.NOTICE)
         if options["socket"]:
             asyncio.run(self._serve(options["socket"]))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -90,11 +91,9 @@ def test_failed_export_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert str(ran.error) == f"{missing}: No such file or directory. Nothing was changed."
 
 
-def test_check_shows_what_a_telephone_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CALLERID_COUNTRY_CODE", "49")
-    monkeypatch.setenv("CALLERID_TRUNK_PREFIX", "0")
-    monkeypatch.setenv("CALLERID_LDAP_PASSWORD", "x")
-    monkeypatch.setenv("CALLERID_SPAM_MARK", "! ")
+def test_check_shows_what_a_telephone_finds(settings: Any) -> None:
+    settings.COUNTRY_CODE, settings.TRUNK_PREFIX = "49", "0"
+    settings.LDAP_PASSWORD, settings.SPAM_MARK = "x", "! "
     Contact.objects.create(number=NUMBER, name="Musterhaus")
     ran = Ran("serve_directory", "--check", "03023125555")
     assert (ran.error, ran.out, ran.err) == (None, "+493023125555: Musterhaus\n", "")
@@ -102,7 +101,7 @@ def test_check_shows_what_a_telephone_finds(monkeypatch: pytest.MonkeyPatch) -> 
     assert str(Ran("serve_directory", "--check", "101").error) == "not a number with a country code"
     rules.set_rule("1212", is_prefix=True, spam=True)
     assert Ran("serve_directory", "--check", "+12125550123").out == "+12125550123: ! +12125550123\n"
-    monkeypatch.delenv("CALLERID_LDAP_PASSWORD")
+    settings.LDAP_PASSWORD = ""
     assert "CALLERID_LDAP_PASSWORD is not set" in Ran("serve_directory", "--check", "03023125555").err
 
 
