@@ -69,8 +69,10 @@ class Failed:
 
 
 Answer = Found | NotFound | Failed
+#: Reasons of Failed which last until an operator corrects the key or the account with the vendor.
+ACCOUNT_REASONS = frozenset({"auth", "quota"})
 #: Reasons of Failed with which the vendor refused the call, so that it does not bill it.
-REFUSALS = frozenset({"auth", "quota", "rate_limited"})
+REFUSALS = ACCOUNT_REASONS | {"rate_limited"}
 
 
 # A connector of the operator's own may fail with any text as its reason, which may be confidential or too long.

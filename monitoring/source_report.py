@@ -12,6 +12,7 @@ from django.db.models import Sum
 
 from core import periods
 from core.periods import Period
+from lookup.answers import ACCOUNT_REASONS
 from lookup.connectors.registry import BUILT_IN, BoundSource
 from lookup.models import SourceCheck, SourcePause
 from lookup.search import PSEUDO_SOURCES, RULES_SOURCE, SLOTS, bound_sources
@@ -130,8 +131,9 @@ def cost_by_customer(since: datetime, until: datetime) -> dict[int | None, Decim
 @dataclass(frozen=True, slots=True)
 class State:
     """A configured source now. `usage`: in the current hour or, while that has fewer than ALERT_MIN_COUNT lookups, also
-    in the hour before; in all slots and processes. `last_failure`: None if it has not failed within LOOK_BACK. `check`:
-    the last one from the console. `pause`: None unless an operator has paused it."""
+    in the hour before; in all slots and processes. `last_failure`: the last one within LOOK_BACK, or of ACCOUNT_REASONS
+    at any time; None without one. `answered_at`: to a search or to a check. `check`: the last one from the console.
+    `pause`: None unless an operator has paused it."""
 
     bound: BoundSource
     usage: SourceUsage
@@ -178,12 +180,14 @@ class State:
 
     @property
     def is_failing(self) -> bool:
-        """It failed within RECENT, and has not answered since or failed FAILING_PERCENT of its lookups; or, if it is
-        called rarely, it failed all of at least MIN_FAILURES. A paused source is not failing."""
-        if self.pause:
+        """The vendor refused its key or its account, and it has not answered since; or it failed within RECENT, and
+        has not answered since or failed FAILING_PERCENT of its lookups; or, if it is called rarely, it failed all of at
+        least MIN_FAILURES. A paused source is not failing."""
+        if self.pause or self.last_failure is None:
             return False
         if self.is_unanswered:
-            return self.has_just_failed or self.usage.failed_unpaused == self.usage.unpaused >= MIN_FAILURES
+            all_failed = self.usage.failed_unpaused == self.usage.unpaused >= MIN_FAILURES
+            return self.last_failure.reason in ACCOUNT_REASONS or self.has_just_failed or all_failed
         return self.has_just_failed and self.failed_percent >= FAILING_PERCENT
 
 
@@ -192,8 +196,12 @@ def states(now: datetime) -> dict[str, State]:
     statements."""
     hour = periods.hour(now)
     this_hour, both_hours = (source_statistics.usages(since, "connector") for since in (hour, hour - HOUR))
-    answered, failures = source_statistics.last_results(now - LOOK_BACK)
-    last_failures = {failure.connector: failure for failure in reversed(failures)}
+    answered, failures = source_statistics.last_results()
+    last_failures = {
+        failure.connector: failure
+        for failure in reversed(failures)
+        if failure.at > now - LOOK_BACK or failure.reason in ACCOUNT_REASONS
+    }
     paused, checks = SourcePause.objects.in_bulk(), SourceCheck.objects.in_bulk()
     found = {}
     for name, bound in configured().items():
@@ -203,12 +211,17 @@ def states(now: datetime) -> dict[str, State]:
             bound=bound,
             usage=usage if is_enough else both_hours.get((name,), SourceUsage()),
             last_failure=last_failures.get(name),
-            answered_at=answered.get(name),
+            answered_at=max(filter(None, (answered.get(name), _succeeded_at(checks.get(name)))), default=None),
             check=checks.get(name),
             pause=paused.get(name),
             now=now,
         )
     return found
+
+
+def _succeeded_at(check: SourceCheck | None) -> datetime | None:
+    """When the source answered this check, if it did."""
+    return check.finished_at if check and check.result.get("ok") and check.result["ms"] is not None else None
 
 
 def _state_name(state: State | None, pause: SourcePause | None, usage: SourceUsage) -> str:

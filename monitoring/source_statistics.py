@@ -18,6 +18,7 @@ from django.db.models.functions import TruncDay
 from core import metrics, write_buffer
 from core.metrics import log_exceptions
 from core.periods import hour_of
+from core.ranges import FIRST
 from core.retention import PRUNE_ROWS, delete_in_batches, oldest_kept
 from core.write_buffer import BufferedTable, Row
 from lookup.answers import REFUSALS, SourceCall
@@ -247,7 +248,7 @@ def usages(
     return found
 
 
-def last_results(since: datetime) -> tuple[dict[str, datetime], list[SourceResult]]:
+def last_results(since: datetime = FIRST) -> tuple[dict[str, datetime], list[SourceResult]]:
     """The time of each connector's last answer, and its last failure for each reason since `since`, newest first. One
     statement."""
     shown = SourceResult.objects.filter(Q(reason="") | Q(last_ms__gte=_ms(since)))

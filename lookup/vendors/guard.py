@@ -24,7 +24,7 @@ import time
 from django.conf import settings
 
 from core import metrics, tracing
-from lookup.answers import Answer, Failed, Found, NotFound
+from lookup.answers import ACCOUNT_REASONS, Answer, Failed, Found, NotFound
 from lookup.connectors.base import Connector, call_connector
 from lookup.vendors import cache
 from lookup.vendors.circuit_breaker import CircuitBreaker, Event
@@ -146,7 +146,7 @@ class Guard:
             if answer.number_specific:
                 self.breaker.responded(permit)
             else:
-                open_now = answer.reason in ("auth", "quota")
+                open_now = answer.reason in ACCOUNT_REASONS
                 self.breaker.failed(permit, open_now=open_now, retry_after_s=answer.retry_after_s)
         return answer
 

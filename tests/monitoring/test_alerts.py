@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from accounts import audit
 from accounts.models import ApiToken, SearchHour
 from core.redis import RedisUnavailable
-from lookup.models import SourcePause
+from lookup.models import SourceCheck, SourcePause
 from monitoring import clocks, source_report, task_runs
 from monitoring.group_titles import kind_title
 from monitoring.health import checks, operations
@@ -73,6 +73,19 @@ def test_incident_of_a_source_ends_only_with_an_answer(clock: Clock) -> None:
     checks.for_alerts()
     assert list(open_incidents()) == []
     assert Incident.objects.get().closed_at == clock.now
+
+
+def test_rejected_key_is_reported_until_a_check_succeeds(clock: Clock) -> None:
+    fail(clock)
+    clock.now += timedelta(hours=25)
+    assert ("source.failing", KNOWS) in found()
+    without_call = {"ok": True, "ms": None, "outcome": "not covered"}
+    check = SourceCheck(connector=KNOWS, started_by="boss", started_at=clock.now, finished_at=clock.now)
+    for check.result in (without_call, {**without_call, "ms": 120.0}):
+        check.save()
+        assert ("source.failing", KNOWS) in found()
+    clock.now += 10 * MINUTE
+    assert ("source.failing", KNOWS) not in found()
 
 
 @pytest.mark.parametrize(
