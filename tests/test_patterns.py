@@ -81,7 +81,6 @@ WORST = {
     "lookup.management.commands.check_preset._BLANK_LINE": "\r\n",
     "lookup.management.commands.check_preset: HTTP/\\S+ ([1-5][0-9]{2})\\b.*": "HTTP/",
     "callerid_project.settings: [a-z]{2}(_[A-Z][a-z]{3})?": "a",
-    "phonebook.directory: [-.() ]": "-.",
     "phonebook.slapd_socket._ASSERTION": "(a=",
     "phonebook.slapd_socket._ESCAPED": "\\a",
     "lookup.vendors.preset._INDEX": "[1",
