@@ -29,7 +29,7 @@ def full_number(caller: str) -> str:
         digits = numbers.without_separators(caller)
         if digits.startswith("+"):
             digits = digits.removeprefix("+")
-        elif settings.INTERNATIONAL_PREFIX and digits.startswith(settings.INTERNATIONAL_PREFIX):
+        elif digits.startswith(settings.INTERNATIONAL_PREFIX):
             digits = digits.removeprefix(settings.INTERNATIONAL_PREFIX)
         elif country and trunk and digits.startswith(trunk):
             digits = country + digits.removeprefix(trunk)
