@@ -219,7 +219,8 @@ def test_number_of_queries_does_not_grow(boss: Client) -> None:
             assert find(boss, "shop").status_code == 200
         counts.add(len(queries))
     assert len(counts) == 1
-    assert max(counts) <= 23  # with the two of a savepoint, which are those of a transaction outside of tests
+    # With the savepoint of a list with a longer statement timeout: two, and on PostgreSQL the timeout itself.
+    assert max(counts) <= 24
     assert CreditEntry.objects.filter(request_id="shop").count() == 27
 
 
