@@ -177,20 +177,6 @@ class ImportPart(models.Model):
         constraints = [models.UniqueConstraint(fields=["upload", "offset"], name="importpart_upload_offset")]
 
 
-class ImportChange(models.Model):
-    """A row that an import changed or removed, as it was before. Rows that the import added are those with its
-    `import_batch` that have no ImportChange."""
-
-    # Without a constraint, which would cost an import more than the row itself.
-    batch = models.ForeignKey(ImportBatch, on_delete=models.CASCADE, related_name="changes", db_constraint=False)
-    number = NumberField()
-    is_removed = models.BooleanField(default=False, help_text="The import removed the row.")
-    previous = models.JSONField(help_text="The columns of the row before the import.")
-
-    class Meta:
-        default_permissions = ()
-
-
 class ComplaintSubject(models.Model):
     """The subject of complaints as their source calls it. There are few, so a reference has 16 bits."""
 
@@ -231,6 +217,32 @@ class ComplaintDay(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number} {self.day}"
+
+
+class ImportChange(models.Model):
+    """A Contact or ComplaintDay that an import changed or removed, with the values before. Rows that the import added
+    are those with its `import_batch` that have no ImportChange."""
+
+    # Without a constraint, which would cost an import more than the row itself.
+    batch = models.ForeignKey(ImportBatch, on_delete=models.CASCADE, related_name="changes", db_constraint=False)
+    is_removed = models.BooleanField(default=False, help_text="The import removed the row.")
+    # The columns of the row. As one value, such as JSON, they would cost an import twice as much.
+    number = NumberField()
+    name = models.CharField(max_length=200, null=True)
+    location = models.CharField(max_length=200, null=True)
+    updated_at = models.DateTimeField(null=True)
+    book = models.CharField(max_length=32, null=True)
+    source = models.CharField(max_length=32, null=True)
+    day = models.DateField(null=True)
+    total = models.IntegerField(null=True)
+    robocalls = models.IntegerField(null=True)
+    subject = models.ForeignKey(
+        ComplaintSubject, on_delete=models.DO_NOTHING, null=True, related_name="+", db_constraint=False, db_index=False
+    )
+    import_batch = models.IntegerField(null=True)
+
+    class Meta:
+        default_permissions = ()
 
 
 class NumberRule(models.Model):

@@ -164,7 +164,7 @@ class NumberAdmin(LargeTableAdmin):
         return self._explain_timeout(request, super().delete_view, *args, **kwargs)
 
     def _explain_timeout(self, request: HttpRequest, view: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """The response of `view`, or a message if its statement timed out, as when an import has locked the row."""
+        """The response of `view`, or a message if its statement timed out, as when an import has locked the table."""
         try:
             return view(request, *args, **kwargs)
         except OperationalError:

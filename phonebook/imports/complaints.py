@@ -202,10 +202,12 @@ GROUP BY r.source, r.day, r.total, r.files ORDER BY r.source, r.day
 def drop_unused_subjects() -> int:
     """Delete the subjects without complaints, some of which contain what people wrote, unless the undo of an import
     needs them. Returns how many."""
-    changes = ImportChange.objects.filter(batch__kind=ImportBatch.Kind.COMPLAINTS)
     with Tables.lock(COMPLAINTS):
-        used = set(ComplaintDay.objects.exclude(subject=None).values_list("subject_id", flat=True).distinct())
-        used |= set(changes.values_list("previous__subject_id", flat=True).distinct()) - {None}
+        used = {
+            pk
+            for model in (ComplaintDay, ImportChange)
+            for pk in model._default_manager.exclude(subject=None).values_list("subject_id", flat=True).distinct()
+        }
         return ComplaintSubject.objects.exclude(pk__in=used).delete()[0]
 
 

@@ -79,20 +79,12 @@ class StagingTables(ABC):
     differs: str
     #: Of columns of text.
     collation = ""
-    #: SQL: the function that makes a JSON object.
-    json_object: str
-    #: SQL: so that nobody else changes the rows `t` before the end of the transaction.
-    lock_rows = ""
 
     @staticmethod
     @abstractmethod
     def lock(table: TargetTable, *, wait: bool = True) -> AbstractContextManager[None]:
         """Imports into one table take turns: they never deadlock, and each counts what it did. On PostgreSQL what
         happens inside is one transaction. Raises LockNotAvailable if it would have to wait, unless `wait`."""
-
-    @abstractmethod
-    def typed(self, value: str, kind: str) -> str:
-        """SQL: a value from JSON, as one of this type."""
 
     @abstractmethod
     def optimize(self, name: str, index: str = "") -> None:
@@ -103,9 +95,8 @@ class StagingTables(ABC):
         """Insert rows with `width` columns. Other connections need not wait for it."""
 
     @abstractmethod
-    def _store_and_change(self, table: TargetTable, batch: ImportBatch, part: str, differs: str, change: str) -> None:
-        """Store the rows that differ from the `part` of `merged`, and `change` these rows: none that another process
-        has changed in between."""
+    def _lock_writes(self, table: TargetTable) -> None:
+        """Until the end of the transaction nobody else writes to `table`: rows are changed as they were stored."""
 
     @abstractmethod
     def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
@@ -182,19 +173,18 @@ class StagingTables(ABC):
             for where, done in self.parts(table, total):
                 part = f"(SELECT * FROM merged WHERE {where}) m"
                 with transaction.atomic():
+                    self._lock_writes(table)
                     if counts.removed:
-                        removed = f"{table.model._meta.pk.column} IN (SELECT deleted FROM {part})"
+                        removed = f"t.{table.model._meta.pk.column} IN (SELECT deleted FROM {part})"
                         if batch.can_undo:
-                            rows = f"{table.name} t WHERE t.{removed} {self.lock_rows}"
-                            run(self._store(table, batch, rows, is_removed=True))
-                        run(f"DELETE FROM {table.name} WHERE {removed}")
+                            self._store(table, batch, f"{table.name} t WHERE {removed}", is_removed=True)
+                        run(f"DELETE FROM {table.name} AS t WHERE {removed}")
                     if counts.changed:
-                        change = f"UPDATE {table.name} AS t SET {assignments} FROM {part}"
                         if batch.can_undo:
-                            self._store_and_change(table, batch, part, differs, change)
-                        else:
-                            run(f"{change} WHERE {differs}")
+                            self._store(table, batch, f"{part}, {table.name} t WHERE {differs}", is_removed=False)
+                        run(f"UPDATE {table.name} AS t SET {assignments} FROM {part} WHERE {differs}")
                     if counts.added:
+                        # On an empty table PostgreSQL would scan, for each row, all rows that were inserted before it.
                         is_new = f"AND NOT {is_stored}" if stored or self.merges_in_parts else ""
                         _add(f"{insert} FROM {part} WHERE m.deleted IS NULL {is_new}")
                 if self.merges_in_parts:
@@ -203,12 +193,12 @@ class StagingTables(ABC):
                 yield_to_writers()
         self.optimize(table.name)
 
-    def _store(self, table: TargetTable, batch: ImportBatch, rows: str, *, is_removed: bool) -> str:
-        """SQL: store rows of `table`, which is `t` in the SQL `rows`, as they are before the import."""
-        previous = ", ".join(f"'{column}', t.{column}" for column in table.restored)
-        return (
-            f"INSERT INTO {ImportChange._meta.db_table} (batch_id, number, is_removed, previous) "
-            f"SELECT {batch.pk}, t.number, {is_removed}, {self.json_object}({previous}) FROM {rows}"
+    def _store(self, table: TargetTable, batch: ImportBatch, rows: str, *, is_removed: bool) -> None:
+        """Store rows of `table`, which is `t` in the SQL `rows`, as they are before the import."""
+        previous = ", ".join(f"t.{column}" for column in table.restored)
+        run(
+            f"INSERT INTO {ImportChange._meta.db_table} (batch_id, is_removed, {', '.join(table.restored)}) "
+            f"SELECT {batch.pk}, {is_removed}, {previous} FROM {rows}"
         )
 
     def differ(self, table: TargetTable, one: str, other: str) -> str:
@@ -245,8 +235,6 @@ class PostgreSQLTables(StagingTables):
     differs = "IS DISTINCT FROM"
     # Sorting by bytes takes a fraction of the time of sorting by a language's rules.
     collation = ' COLLATE "C"'
-    json_object = "jsonb_build_object"
-    lock_rows = "FOR UPDATE OF t"
 
     def __enter__(self) -> Self:
         self._transaction = transaction.atomic()
@@ -270,20 +258,13 @@ class PostgreSQLTables(StagingTables):
                 raise LockNotAvailable
             yield
 
-    def typed(self, value: str, kind: str) -> str:
-        return f"CAST({value} AS {kind})"
-
     def optimize(self, name: str, index: str = "") -> None:
         """By statistics: PostgreSQL hashes and sorts, and needs no index."""
         run(f"ANALYZE {name}")
 
-    def _store_and_change(self, table: TargetTable, batch: ImportBatch, part: str, differs: str, change: str) -> None:
-        pk = table.model._meta.pk.column
-        run(
-            f"WITH old AS MATERIALIZED (SELECT t.* FROM {part}, {table.name} t WHERE {differs} {self.lock_rows}), "
-            f"stored AS ({self._store(table, batch, 'old t', is_removed=False)}) "
-            f"{change}, old WHERE m.deleted IS NULL AND {table.same_key('old', 'm')} AND t.{pk} = old.{pk}"
-        )
+    def _lock_writes(self, table: TargetTable) -> None:
+        # No weaker one: who has locked a row to delete it, such as `prune`, would wait for this, and this for the row.
+        run(f"LOCK TABLE {table.name} IN EXCLUSIVE MODE")
 
     def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
         yield "1 = 1", rows
@@ -303,7 +284,6 @@ class SQLiteTables(StagingTables):
 
     merges_in_parts = True
     differs = "IS NOT"
-    json_object = "json_object"
 
     @staticmethod
     @contextmanager
@@ -318,16 +298,12 @@ class SQLiteTables(StagingTables):
                 raise LockNotAvailable from None
             yield
 
-    def typed(self, value: str, kind: str) -> str:
-        return value
-
     def optimize(self, name: str, index: str = "") -> None:
         if index:
             run(f"CREATE INDEX {name}_index ON {name} ({index})")
 
-    def _store_and_change(self, table: TargetTable, batch: ImportBatch, part: str, differs: str, change: str) -> None:
-        run(self._store(table, batch, f"{part}, {table.name} t WHERE {differs}", is_removed=False))
-        run(f"{change} WHERE {differs}")
+    def _lock_writes(self, table: TargetTable) -> None:
+        """Nothing to do: transactions are IMMEDIATE."""
 
     def parts(self, table: TargetTable, rows: int) -> Iterator[tuple[str, int]]:
         """Each part begins with the first row of a number, at every CHUNK_ROWS rows or a little before."""

@@ -86,7 +86,7 @@ def blocking_import(batch: ImportBatch) -> ImportBatch | None:
     """
     if batch.finished_at is None:  # killed while it wrote: the next import's begin_merge would have set it
         return None
-    own_rows = ImportChange.objects.filter(batch=OuterRef("pk"), previous__import_batch=batch.pk)
+    own_rows = ImportChange.objects.filter(batch=OuterRef("pk"), import_batch=batch.pk)
     not_stored = Q(can_undo=False) & (Q(counts__changed__gt=0) | Q(counts__removed__gt=0))
     met = Q(counts__unchanged__gt=0) | not_stored
     if batch.counts.get("removed"):
@@ -151,7 +151,7 @@ def left(batch: ImportBatch) -> list[tuple[int, str]]:
     """Of the rows that the import changed or removed, the first that its undo left: the number, and why."""
     table, found = TABLES[batch.kind], []
     for change in batch.changes.order_by("number", "pk")[:MAX_LISTED]:
-        key = {column: change.previous[column] for column in table.key}
+        key = {column: getattr(change, column) for column in table.key}
         row = table.model._default_manager.filter(**key).values("import_batch").first()
         if row is None:
             why = "deleted since"
@@ -179,18 +179,16 @@ def _undoable(batch_id: int) -> ImportBatch:
 def _compare(tables: StagingTables, table: TargetTable, batch: ImportBatch) -> UndoResult:
     """Derive `merged`: the rows to restore or to put back, with their `change`, and the primary keys of those to
     delete. Returns what they do."""
-    kinds = {field.column: field.db_type(connection) or "" for field in table.model._meta.fields}
-    previous = [tables.typed(f"previous ->> '{column}'", kinds[column]) + f" AS {column}" for column in table.restored]
+    columns = ", ".join(table.restored)
     tables.derive(
         "changes",
-        f"SELECT id AS change, is_removed, {', '.join(previous)} FROM {_CHANGES} WHERE batch_id = %s",
+        f"SELECT id AS change, is_removed, {columns} FROM {_CHANGES} WHERE batch_id = %s",
         [batch.pk],
         index=", ".join(table.key),
     )
-    values = ", ".join(f"CAST(NULL AS {kinds[column]}) AS {column}" for column in table.restored[1:])
-    columns = ", ".join(table.restored)
+    nulls = ", ".join("NULL" for _ in table.restored[1:])
     added = f"""
-        SELECT NULL, NULL, t.number, {values}, t.id FROM {table.name} t
+        SELECT NULL, NULL, t.number, {nulls}, t.id FROM {table.name} t
         LEFT JOIN changes c ON {table.same_key("c", "t")}
         WHERE t.id > %s AND t.import_batch = %s AND c.change IS NULL
     """

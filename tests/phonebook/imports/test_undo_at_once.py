@@ -3,7 +3,7 @@
 import random
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,6 +13,7 @@ from callerid_project import erasure
 from phonebook.imports import staging, undo
 from phonebook.imports.contacts import ContactImport
 from phonebook.imports.files import TextFile, open_text
+from phonebook.imports.staging import Tables
 from phonebook.imports.undo import CannotUndo, UndoResult
 from phonebook.models import Contact, ImportBatch
 from tests.phonebook.imports.undoing import FIRST, Write, contacts, edit, in_thread, names
@@ -72,6 +73,26 @@ def test_number_erased_during_an_undo_is_not_restored(write: Write, monkeypatch:
         undo.undo(batch_id=two, by="ann")
         erased[0].result()
     assert names() == dict.fromkeys(range(1, 5), "Ann")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_edit_between_storing_and_changing_a_row_is_later(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    contacts(write, {0: "Ann"})
+    store = Tables._store
+    with ThreadPoolExecutor(1) as pool:
+        edited: list[Future[Any]] = []
+
+        def store_and_edit(*arguments: Any, **options: Any) -> None:
+            store(*arguments, **options)
+            edited.append(pool.submit(in_thread, lambda: edit(0, "Eve")))
+            wait(edited, timeout=0.5)  # as long as it may take; it should wait for the import
+
+        monkeypatch.setattr(Tables, "_store", store_and_edit)
+        two = contacts(write, {0: "Bob"})
+        edited[0].result()
+    assert names() == {0: "Eve"}
+    assert undo.undo(batch_id=two, by="ann") == UndoResult(left=1)
+    assert names() == {0: "Eve"}
 
 
 @pytest.mark.slow
