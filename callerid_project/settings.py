@@ -139,6 +139,8 @@ if CA_BUNDLE:
 # --- The directory for telephones (phonebook.directory) -----------------------------------------------------------
 
 LDAP_PASSWORD = env.text("CALLERID_LDAP_PASSWORD")
+LDAP_TOKEN = env.text("CALLERID_LDAP_TOKEN")
+LDAP_URL = env.origin("CALLERID_LDAP_URL") or "http://127.0.0.1:8000"
 SPAM_MARK = env.text("CALLERID_SPAM_MARK", "Spam: ")
 COUNTRY_CODE = env.digits("CALLERID_COUNTRY_CODE", most=3)
 TRUNK_PREFIX = env.digits("CALLERID_TRUNK_PREFIX", most=5)

@@ -1,4 +1,4 @@
-"""What telephones may search: the operator's contacts and rules. No vendor is called, and nothing is charged."""
+"""What telephones may search: the operator's contacts and rules. Nothing is charged here (`paid_search`)."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -3,7 +3,8 @@ text to a Unix socket (slapd-sock(5)), on a connection of its own, and reads ent
 
 Whatever fails, the result is "no entry", within DEADLINE_S: the telephone then shows the number. slapd itself has no
 time limit for an answer. A filter is not evaluated: a number in it finds that number's entry, and without one a name
-finds the contacts that have it as a part. slapd sends all entries on.
+finds the contacts that have it as a part. slapd sends all entries on. With LDAP_TOKEN, the API is searched for a number
+without an entry, which costs a credit.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from django.db import transaction
 
 from core import db, loop
 from core.database_errors import describe
-from phonebook import directory
+from phonebook import directory, paid_search
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +86,10 @@ async def respond(request: str) -> bytes:
 
 async def _search(filter_: str, limit: int) -> list[directory.Entry]:
     """At most `limit` entries; none for an incomplete number, such as one that is being typed."""
-    assertions = [(attribute.lower(), _unescaped(value)) for attribute, value in _ASSERTION.findall(filter_)]
+    found = _ASSERTION.findall(filter_)
+    assertions = [(attribute.lower(), _unescaped(value)) for attribute, value in found]
     numbers = dict.fromkeys(filter(None, (directory.full_number(text) for _, text in assertions)))
+    has_substrings = any("*" in value.strip() for _, value in found if directory.full_number(_unescaped(value)))
     names = [text for attribute, text in assertions if attribute in _NAMES and any(map(str.isalpha, text))]
     names = [text for text in dict.fromkeys(names) if len(text) >= MIN_NAME]
 
@@ -99,6 +102,9 @@ async def _search(filter_: str, limit: int) -> list[directory.Entry]:
             return directory.with_names(names, limit) if names else []
 
     entries = await loop.run_with_connection(find) if numbers or names else []
+    if settings.LDAP_TOKEN and len(numbers) == 1 and not entries and not has_substrings:
+        entry = await asyncio.to_thread(paid_search.search, *numbers, timeout_s=DEADLINE_S)
+        entries = [entry] if entry else []
     log.info("directory: search by %s, %d found", "number" if numbers else "name", len(entries))
     return entries
 

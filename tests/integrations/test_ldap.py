@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from tests.integrations.slapd import PASSWORD, SlapdForTelephones
 from tests.integrations.vectors import GERMANY, NAMES, NUMBERS
 from tests.servers import PostgresServer, required
 from tests.service import Service
+from tests.upstream import Upstream, hangs, raw, says
 
 NUMBER = 493023125555
 NAME = "Musterhaus Advisors"
@@ -255,6 +257,50 @@ def test_writes_are_refused(slapd: SlapdForTelephones, answered: Callable[..., A
             answered(slapd.run, "ldapmodify", ldif=change)
         assert raised.value.returncode == 53
     assert Contact.objects.get().name == NAME
+
+
+@pytest.mark.django_db
+def test_token_pays_once_for_a_number_without_an_entry(
+    search: Callable[..., list[str]], serve: Callable[..., Service], settings: Any
+) -> None:
+    """The service has a rule that the directory's own database lacks, in place of a vendor."""
+    service = serve()
+    service.manage("set_rule", str(NUMBER), "--spam", "yes", "--name", NAME)
+    settings.LDAP_URL = service.url
+    settings.LDAP_TOKEN = service.manage("create_token", "telephones", "--credits", "5", "--quiet").strip()
+    assert search(f"(telephoneNumber=+{NUMBER}*)") == []
+    for filter_ in BY_NUMBER:
+        assert f"cn: Spam: {NAME}" in search(filter_.replace("%", "03023125555"))
+    Contact.objects.create(number=NUMBER + 1, name="own contact")
+    assert "cn: own contact" in search(f"(telephoneNumber=+{NUMBER + 1})")
+    assert search(f"(&(telephoneNumber=+{NUMBER + 2})(mobile=+{NUMBER + 3}))") == []
+    [token] = json.loads(service.manage("list_tokens", "--json"))
+    assert token["credits"] == 4
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("behave", "message"),
+    [
+        (says({"detail": "No credits remaining"}, 403), "directory: no name, status 403"),
+        (says({"success": True}), "directory: no entry, KeyError"),
+        (raw(b"[]"), "directory: no entry, TypeError"),
+        (hangs, "directory: no entry, TimeoutError"),
+    ],
+)
+def test_refused_and_failed_paid_searches_find_nothing(
+    search: Callable[..., list[str]],
+    vendor: Callable[..., Upstream],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    behave: Any,
+    message: str,
+) -> None:
+    settings.LDAP_TOKEN, settings.LDAP_URL = "a.b.c", vendor(behave).url
+    monkeypatch.setattr(slapd_socket, "DEADLINE_S", 2)
+    assert search(f"(telephoneNumber=+{NUMBER})") == []
+    assert message in caplog.messages
 
 
 @pytest.mark.django_db

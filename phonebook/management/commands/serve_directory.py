@@ -5,13 +5,15 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from phonebook import directory, slapd_socket
+from core.http import RequestFailed
+from phonebook import directory, paid_search, slapd_socket
 
 
 class Command(BaseCommand):
     help = (
-        "Answer OpenLDAP's slapd, of which telephones search contacts and rules, until it is stopped. Vendors are not "
-        "called, and nothing is charged. Its settings are in docs/settings.md."
+        "Answer OpenLDAP's slapd, of which telephones search contacts and rules, until it is stopped. Nothing is "
+        "charged, unless CALLERID_LDAP_TOKEN is set, which then pays for searches of other numbers. docs/settings.md "
+        "has its settings."
     )
     requires_system_checks = []
 
@@ -30,6 +32,11 @@ class Command(BaseCommand):
         if not number:
             raise CommandError("not a number with a country code")
         entry = directory.of_number(number)
+        if entry is None and settings.LDAP_TOKEN:
+            try:
+                entry = paid_search.search(number, timeout_s=slapd_socket.DEADLINE_S)
+            except (RequestFailed, ValueError, KeyError, TypeError) as error:
+                raise CommandError(f"not an answer of the service: {error}") from error
         self.stdout.write(f"+{number}: {entry.name if entry else 'no entry'}")
 
     async def _serve(self, path: Path) -> None:
