@@ -134,7 +134,8 @@ def last_month(request: HttpRequest) -> HttpResponse:
 def _rows(month: CalendarMonth, *, has_cost: bool) -> tuple[list[Row], int, Decimal]:
     """A row for each customer, how many calls have no price, and the cost of calls without a token, which the last row
     has. The costs are those of the sources' report."""
-    months, costs, report = monthly.by_customer(month), defaultdict[int | None, Decimal](Decimal), None
+    months, report = monthly.by_customer(month), None
+    costs: dict[int | None, Decimal] = defaultdict(source_report.no_cost)
     if has_cost:
         report = source_report.report(month.since, month.until)
         costs |= source_report.cost_by_customer(month.since, month.until)
@@ -147,18 +148,18 @@ def _rows(month: CalendarMonth, *, has_cost: bool) -> tuple[list[Row], int, Deci
     for key in keys:
         figures = months.get(key, CustomerMonth())
         name = "Tokens without a customer" if key is None else names.get(key, f"Customer #{key}")
-        cost = _exact(costs[key]) if is_known else None
+        cost = costs[key] if is_known else None
         rows.append(Row(name, key, _exact(figures.sales), figures.spent, figures.revenue, cost))
     if rest:
-        rows.append(Row("Calls without a token", None, Decimal("0.00"), 0, Decimal("0.00"), _exact(rest)))
-    return rows, report.calls_without_price if report else 0, _exact(rest)
+        rows.append(Row("Calls without a token", None, Decimal("0.00"), 0, Decimal("0.00"), rest))
+    return rows, report.calls_without_price if report else 0, rest
 
 
 def _total(rows: Collection[Row], *, has_cost: bool) -> Row:
     """The sums of what is known."""
     spent = sum(row.spent for row in rows)
     sums = [[getattr(row, name) or Decimal(0) for row in rows] for name in ("sales", "revenue", "cost")]
-    sales, revenue, cost = (_exact(sum(amounts, Decimal(0))) for amounts in sums)
+    sales, revenue, cost = (sum(amounts, Decimal(0)) for amounts in sums)
     return Row("Total", None, sales, spent, revenue, cost if has_cost else None)
 
 

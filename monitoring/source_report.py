@@ -33,6 +33,12 @@ MIN_FAILURES = 3
 MAX_FAILURES = 20
 
 
+def no_cost() -> Decimal:
+    """0 with as many decimals as the price with the most, so that all costs have equally many."""
+    prices = (*settings.SOURCE_A_PRICE.values(), *settings.SOURCE_B_PRICE.values())
+    return sum((0 * price for price in prices), Decimal("0.00"))
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRow:
     """A connector in one slot, or the operator rules. `bound`: None if the slot is not configured with it. `pause`:
@@ -77,7 +83,7 @@ class SourceRow:
 
     @property
     def cost(self) -> Decimal | None:
-        return None if self.price is None else self.price * self.usage.billable
+        return None if self.price is None else self.price * self.usage.billable + no_cost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ class Report:
     @property
     def cost(self) -> Decimal:
         """Cost of all calls that have a price."""
-        return sum((source.cost for source in self.sources if source.cost is not None), Decimal(0))
+        return sum((source.cost for source in self.sources if source.cost is not None), no_cost())
 
     @property
     def calls_without_price(self) -> int:
@@ -124,7 +130,7 @@ def cost_by_customer(since: datetime, until: datetime) -> dict[int | None, Decim
     costs: dict[int | None, Decimal] = {}
     for customer_id, slot, name, calls in called:
         source = SourceRow(slot, name, SourceUsage(billable=calls), configured.get((slot, name)))
-        costs[customer_id] = costs.get(customer_id, Decimal(0)) + (source.cost or 0)
+        costs[customer_id] = costs.get(customer_id, no_cost()) + (source.cost or 0)
     return costs
 
 
@@ -260,7 +266,7 @@ def details(name: str, period: Period, now: datetime) -> dict[str, Any] | None:
         "pause": pause,
         "next_try_at": _next_try_at(bound, now),
         "slots": slots,
-        "cost": None if None in costs else sum(filter(None, costs), Decimal(0)),
+        "cost": None if None in costs else sum(filter(None, costs), no_cost()),
         "total": total,
         "steps": sorted(steps.items()),
         "last_failures": own[:MAX_FAILURES],

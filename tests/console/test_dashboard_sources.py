@@ -133,9 +133,9 @@ def test_cost_is_exact_and_counts_only_billable_calls(admin_client: Client, sett
     text = admin_client.get(URL).text
     rows = {(row[0], row[-1]) for row in table(text, "Sources")}
     assert rows == {
-        ("tests.connectors.Knows Source A", "0.00 free"),
+        ("tests.connectors.Knows Source A", "0.000 free"),
         ("tests.connectors.RemoteKnows Source A", "8.984 0.008 per call"),
-        ("tests.connectors.RemoteKnows Source B", "0.30 0.10 per call"),
+        ("tests.connectors.RemoteKnows Source B", "0.300 0.10 per call"),
     }
     assert figures(text)["Cost of sources"] == "9.284 EUR"
 

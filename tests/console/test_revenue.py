@@ -77,17 +77,17 @@ def test_example_of_the_documentation(admin_client: Client, february: dict[str, 
     assert f"/admin/accounts/customer/{february['Shop'].pk}/change/" in text
     shown = figures(text)
     assert (shown["Revenue"], shown["Sales"], shown["Credits spent"]) == ("10.00 EUR", "30.50 EUR", "480")
-    assert (shown["Cost of sources"], shown["Margin"]) == ("4.20 EUR", "5.80 EUR 58.0 % of revenue")
+    assert (shown["Cost of sources"], shown["Margin"]) == ("4.200 EUR", "5.800 EUR 58.0 % of revenue")
     assert table(text, "Revenue by customer") == [
-        ["Shop", "20.00", "450", "9.00", "2.40", "6.60", "73.3"],
-        ["=Formula()", "4.50", "20", "0.90", "1.60", "-0.70", "-77.8"],
-        ["Tokens without a customer", "1.00", "10", "0.10", "0.00", "0.10", "100.0"],
-        ["Café", "5.00", "0", "0.00", "0.00", "0.00", "-"],
-        ["Calls without a token", "0.00", "0", "0.00", "0.20", "-0.20", "-"],
+        ["Shop", "20.00", "450", "9.00", "2.400", "6.600", "73.3"],
+        ["=Formula()", "4.50", "20", "0.90", "1.600", "-0.700", "-77.8"],
+        ["Tokens without a customer", "1.00", "10", "0.10", "0.000", "0.100", "100.0"],
+        ["Café", "5.00", "0", "0.00", "0.000", "0.000", "-"],
+        ["Calls without a token", "0.00", "0", "0.00", "0.200", "-0.200", "-"],
     ]
     total = words(text.partition('<tbody class="figures-total">')[2].partition("</tbody>")[0])
-    assert total == "Total 30.50 480 10.00 4.20 5.80 58.0"
-    assert "0.20 EUR of the cost belongs to no customer" in html.unescape(text)
+    assert total == "Total 30.50 480 10.00 4.200 5.800 58.0"
+    assert "0.200 EUR of the cost belongs to no customer" in html.unescape(text)
     heading = "Customer Sales (EUR) Credits spent Revenue (EUR) ↓ Cost of sources (EUR) Margin (EUR) Margin (%)"
     assert heading in words(text)
 
@@ -98,8 +98,8 @@ def test_costs_are_unknown_if_calls_have_no_token(admin_client: Client, february
     assert "The cost and margin of each customer are unknown" in text
     shown = table(text, "Revenue by customer")
     assert shown[0] == ["Shop", "20.00", "450", "9.00", "-", "-", "-"]
-    assert shown[-1][4:] == ["4.20", "-4.20", "-"]
-    assert figures(text)["Cost of sources"] == "4.20 EUR"
+    assert shown[-1][4:] == ["4.200", "-4.200", "-"]
+    assert figures(text)["Cost of sources"] == "4.200 EUR"
 
 
 def test_calls_without_a_token_alone_are_said_to_be_so(admin_client: Client, settings: Any) -> None:
@@ -107,7 +107,7 @@ def test_calls_without_a_token_alone_are_said_to_be_so(admin_client: Client, set
     configure(settings, "RemoteKnows")
     calls(None, 25)
     text = admin_client.get(URL).text
-    assert f"0.20 {settings.CURRENCY} of the cost belongs to no customer" in words(text)
+    assert f"0.200 {settings.CURRENCY} of the cost belongs to no customer" in words(text)
     assert "of each customer are unknown" not in text
 
 
@@ -174,7 +174,7 @@ def test_export_has_the_rows_without_formulas(admin_client: Client, february: di
     titles, first, *others = csv.reader(response.text.splitlines())
     assert titles[:5] == ["month", "currency", "customer_id", "name", "sales"]
     assert first[:4] == ["2026-02", "EUR", str(february["=Formula()"].pk), "'=Formula()"]
-    assert first[4:] == ["4.50", "20", "0.90", "1.60", "-0.70", "-77.8"]
+    assert first[4:] == ["4.50", "20", "0.90", "1.600", "-0.700", "-77.8"]
     assert len(others) == 4
     assert LogEntry.objects.get().change_message == "Exported revenue-2026-02.csv."
 
@@ -212,12 +212,12 @@ def test_cost_of_a_month_with_deleted_counts_is_unknown(
         text = admin_client.get(URL, {"month": "2026-02", "sort": sort}).text
         shown, row = figures(text), next(row for row in table(text, "Revenue by customer") if row[0] == "Shop")
         assert (shown["Cost of sources"], shown["Margin"]) == (
-            ("4.20 EUR", "5.80 EUR 58.0 % of revenue") if is_known else ("-", "-")
+            ("4.200 EUR", "5.800 EUR 58.0 % of revenue") if is_known else ("-", "-")
         )
-        assert row == ["Shop", "20.00", "450", "9.00", *(["2.40", "6.60", "73.3"] if is_known else ["-"] * 3)]
+        assert row == ["Shop", "20.00", "450", "9.00", *(["2.400", "6.600", "73.3"] if is_known else ["-"] * 3)]
         assert ("margin of this month are unknown: counts of calls are kept for 400 days" in text) is not is_known
     exported = admin_client.post(f"{URL}?month=2026-02").text.splitlines()[1]
-    assert exported.endswith("9.00,2.40,6.60,73.3" if is_known else "9.00,,,")
+    assert exported.endswith("9.00,2.400,6.600,73.3" if is_known else "9.00,,,")
 
 
 def test_last_months_revenue_is_that_of_the_page(admin_client: Client, february: dict[str, Customer]) -> None:
