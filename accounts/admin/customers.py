@@ -207,7 +207,8 @@ class CustomerAdmin(CustomerActionsAdmin):
             "usable": sum(token.is_usable_at(now) for token in owned),
             "token_count": figures.token_count,
             "searches_30d": request_statistics.total(days, request_statistics.SEARCHES),
-            "runs_out": _runs_out(figures, now),
+            "runs_out": (runs_out := _runs_out(figures, now)),
+            "runs_out_note": token_list.runs_out_note(runs_out),
             "rows": [
                 {"token": token, "state": token_list.state_label(token), "runs_out": token_list.runs_out(token, now)}
                 for token in shown
@@ -223,7 +224,9 @@ class CustomerAdmin(CustomerActionsAdmin):
         ids = [customer.pk for customer in objs]
         if request.method == "POST":  # the page that asks whether to delete is no transaction
             list(Customer.objects.select_for_update().filter(pk__in=ids).order_by("pk"))
-        return super().get_deleted_objects(objs, request)
+        deleted, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
+        # Nobody may delete tokens, which Django would name as the reason.
+        return deleted, counts, set() if protected else perms_needed, protected
 
     def response_action(self, request: HttpRequest, queryset: QuerySet, *args: Any) -> HttpResponse | None:
         """In one transaction, as for get_deleted_objects."""

@@ -49,6 +49,11 @@ def runs_out(token: Any, now: datetime) -> str:
     return end_of_credits(request_statistics.runs_out(token, token.charged, now), now)
 
 
+def runs_out_note(runs_out: str) -> str:
+    """What the date is based on; empty without one."""
+    return "" if runs_out in ("-", OUT_OF_CREDITS) else "at the rate of the last 7 days"
+
+
 def end_of_credits(at: datetime | None, now: datetime) -> str:
     if at is None:
         return "Never at this rate"

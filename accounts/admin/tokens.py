@@ -154,7 +154,8 @@ class ApiTokenAdmin(TopUpAdmin):
         return {
             "token": token,
             "state": token_list.state_label(token),
-            "runs_out": self.runs_out(token),
+            "runs_out": (runs_out := self.runs_out(token)),
+            "runs_out_note": token_list.runs_out_note(runs_out),
             "rate_limit": tokens.rate_limit(token),
             "chart": requests_chart(days, label="%b %d", by="day", is_test=token.is_test),
             "requests_url": requests.url(token) if request.user.has_perm(requests.permission) else "",
@@ -226,7 +227,7 @@ class ApiTokenAdmin(TopUpAdmin):
                 context["initial"] = {"expires_at": obj.expires_at.isoformat()}
                 if obj.state == "in grace":
                     until = f"{obj.previous_until:%Y-%m-%d %H:%M} UTC"
-                    context["explanation"] = f"The previous one would work until {until}."
+                    context["explanation"] = f"Otherwise the previous one works until {until}."
             case "move-credits":
                 # Of a usable token an operator moves some credits; of a revoked one nobody can spend the rest.
                 initial = {"amount": obj.credits} if obj.revoked_at else {}
