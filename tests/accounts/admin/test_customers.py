@@ -219,6 +219,23 @@ def test_page_sums_up_the_usable_tokens(admin_client: Client, customer: Customer
     assert {entry.token.name for entry in context["entries"]} == {"spent", "other", "gone"}
 
 
+def test_customer_with_tokens_says_why_it_cannot_be_deleted(admin_client: Client, customer: Customer) -> None:
+    token = token_of(customer, "till", 5)
+    text = admin_client.get(f"{CUSTOMERS}{customer.pk}/delete/").text
+    assert "A customer that owns tokens cannot be deleted." in text
+    assert f"till (#{token.pk})" in text
+    assert "permission" not in text.partition("<main")[2]
+
+
+def test_end_of_credits_names_its_rate_only_with_a_date(admin_client: Client, customer: Customer) -> None:
+    token = token_of(customer, "till", 0)
+    for path in (page(token, "change"), page_of(customer)):
+        assert "out of credits<small></small>" in admin_client.get(path).text
+    credits.top_up(token=token, amount=10, reason="x", actor="test")
+    for path in (page(token, "change"), page_of(customer)):
+        assert "at the rate of the last 7 days" in admin_client.get(path).text
+
+
 def test_contacts_are_added_and_deleted_without_a_trace(admin_client: Client, customer: Customer) -> None:
     kept = customer.contacts.get()
     added = customer_form(
