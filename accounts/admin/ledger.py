@@ -130,6 +130,7 @@ class CreditEntryAdmin(TokenListAdmin):
         lambda entry: next((_entry_link(refund.pk) for refund in entry.refunded_by.all()), "no"),
         "refunded",
     )
+    own_reference = column(lambda entry: entry.own_reference, "reference")
     search_link = column(lambda entry: _entry_link(entry.refunds_id), "refund of")
     other_token_link = column(
         lambda entry: change_link("accounts_apitoken", entry.other_token_id, entry.other_token), "other token"
@@ -141,14 +142,15 @@ class CreditEntryAdmin(TokenListAdmin):
 
     def get_fields(self, request: HttpRequest, obj: CreditEntry | None = None) -> tuple[str, ...]:
         fields = ("when", "token_link", "kind", "signed_amount", "balance")
+        reference = ("own_reference",) if obj is not None and obj.own_reference else ()
         if obj is not None and obj.kind == CreditEntry.Kind.SEARCH:
             logged = ("outcome",) if request.user.has_perm(RELATED_PAGES[CreditEntry].permission) else ()
             return (*fields, "request_link", *logged, "number", "refund_link")
         if obj is not None and obj.kind == CreditEntry.Kind.TRANSFER:
-            return (*fields, "other_token_link", "counterpart_link", "actor", "reason", "reference")
+            return (*fields, "other_token_link", "counterpart_link", "actor", "reason", *reference)
         refund = obj is not None and obj.kind == CreditEntry.Kind.REFUND
         priced = () if obj is None or obj.price is None else ("paid",)
-        return (*fields, *priced, "actor", "reason", "search_link" if refund else "reference")
+        return (*fields, *priced, "actor", "reason", *(("search_link",) if refund else reference))
 
     # --- Pages ----------------------------------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ def test_entry_links_the_other_token_and_its_entry(admin_client: Client, tills: 
         text = admin_client.get(entry_page(entry, "change")).text
         assert f'href="{page(counterpart.token, "change")}"><bdi>{counterpart.token.name}</bdi> (#' in text
         assert f'href="{entry_page(counterpart, "change")}">Ledger entry {counterpart.pk}</a>' in text
+        assert entry.reference not in text  # the page's, not an operator's
     assert listed_entries(admin_client, kind="transfer") == ["till 2 transfer 20", "till 1 transfer -20"]
 
 
