@@ -67,6 +67,13 @@ def searched(client: Client, **filters: str) -> Any:
 # --- The list ----------------------------------------------------------------------------------------------------
 
 
+def test_request_with_a_test_token_called_no_source(admin_client: Client, token: ApiToken) -> None:
+    entry = row(token, outcome="test", charged=False)
+    text = words(admin_client.get(f"{URL}{entry.pk}/change/").text)
+    assert text.count("Requests with test tokens call no source.") == 2
+    assert "refused or replayed" not in text
+
+
 def test_list_shows_what_happened(admin_client: Client, integrator: Integrator, settings: Any) -> None:
     settings.SOURCE_A, settings.SOURCE_B = T + "Fails", T + "KnowsName"
     response = integrator.search(Idempotency_Key="k")
