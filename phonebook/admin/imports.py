@@ -65,7 +65,7 @@ def _lines(texts: list[str]) -> str:
 def _undone(batch: ImportBatch) -> str:
     if batch.undo is None or batch.undone_at is None:
         return _problem(batch) or "Not undone."
-    return f"{_time(batch.undone_at)} UTC, by {batch.undone_by}: rows {undo.UndoResult(**batch.undo)}."
+    return f"{_time(batch.undone_at)} UTC, by {batch.undone_by}. Rows: {undo.UndoResult(**batch.undo)}."
 
 
 class KindFilter(ConditionFilter):
@@ -97,11 +97,14 @@ class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
     rows = column(_counts, "rows")
     rejected = column(
         lambda batch: _lines(
-            [f"{count:,} {reason}" for reason, count in sorted((batch.counts.get("rejected") or {}).items())]
+            [
+                f"{count:,} row{'s' * (count != 1)}: {reason}"
+                for reason, count in sorted((batch.counts.get("rejected") or {}).items())
+            ]
         ),
         "rejected",
     )
-    first_faults = column(lambda batch: _lines([fault_text(row) for row in batch.faults]), "first rejected rows")
+    first_faults = column(lambda batch: _lines([fault_text(row) for row in batch.faults]), "first rows not imported")
     failure = column(lambda batch: batch.error or "-", "error")
     undo_text = column(_undone, "undo")
     left = column(
@@ -144,7 +147,7 @@ class ImportBatchAdmin(UploadAdmin, ReadOnlyAdmin, LargeTableAdmin):
             return {"explanation": f"It has more than {MAX_ROWS:,} rows. {_command(obj)}"}
         try:
             what = f"{obj.get_kind_display()} of {_time(obj.created_at)} UTC{obj.file_name and f', {obj.file_name}'}"
-            return {"explanation": f"{what}: rows {undo.preview(batch_id=obj.pk)}."}
+            return {"explanation": f"{what}. Rows: {undo.preview(batch_id=obj.pk)}."}
         except undo.CannotUndo as error:
             return {"explanation": str(error)}
         except OperationalError:
