@@ -1,10 +1,21 @@
 // What unfold's templates lack and have no blocks for.
 
+// Cards on phones leave out values that are not there.
+const markMissing = (cells) => {
+  for (const cell of cells) {
+    if (/^[-–]$/.test(cell.textContent.trim())) cell.classList.add("console-none");
+  }
+};
 // The cells of tables of figures need their headings on phones, where rows are cards (console.css).
 const labelFigures = () => {
-  for (const row of document.querySelectorAll(".figures-table tbody tr")) {
-    const headings = row.closest("table").querySelectorAll("thead th");
-    [...row.cells].forEach((cell, n) => (cell.dataset.label = headings[n]?.textContent.trim() ?? ""));
+  for (const table of document.querySelectorAll(".figures-table")) {
+    const headings = [...table.querySelectorAll("thead th")];
+    if (headings.length < 4 && !table.matches("[data-cards]")) continue;
+    table.classList.add("is-cards");
+    for (const row of table.querySelectorAll("tbody tr")) {
+      [...row.cells].forEach((cell, n) => (cell.dataset.label = headings[n]?.textContent.trim() ?? ""));
+    }
+    markMissing(table.querySelectorAll("td"));
   }
 };
 document.addEventListener("figures-loaded", labelFigures); // later.js
@@ -17,10 +28,7 @@ document.addEventListener("DOMContentLoaded", () => {
   // On phones the list comes first: 639 pixels as in console.css.
   const filters = document.querySelector(".list-more:not([data-used])");
   if (filters && matchMedia("(max-width: 639px)").matches) filters.open = false;
-  // Cards on phones leave out values that are not there.
-  for (const cell of document.querySelectorAll("#result_list td")) {
-    if (/^[-–]$/.test(cell.textContent.trim())) cell.classList.add("console-none");
-  }
+  markMissing(document.querySelectorAll("#result_list td"));
   labelFigures();
   for (const icon of document.querySelectorAll(".material-symbols-outlined")) {
     icon.setAttribute("aria-hidden", !icon.matches("[role=button]"));
