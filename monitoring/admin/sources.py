@@ -129,8 +129,9 @@ class SourcesAdmin(ReadOnlyAdmin):
 
     def action_context(self, request: HttpRequest, url_path: str, obj: SourcePage) -> dict[str, Any]:
         if url_path == "resume":
-            state = f"paused {source_actions.described(obj.pause)}" if obj.pause else "not paused"
-            return {"explanation": f"It is {state}."}
+            return {
+                "explanation": f"Paused {source_actions.described(obj.pause)}" if obj.pause else "It is not paused."
+            }
         if url_path == "pause":
             without = " and ".join(source_actions.slots_without_others(obj.pk))
             fails = f"No other source is left in {without}: it fails for each number without a rule or a cached answer."
