@@ -136,7 +136,7 @@ def form_action(
                 atomic=atomic,
                 title=description if obj is None else f"{description}: {obj}",
                 button=description,
-                explanation=f"{explanation} {context.pop('explanation', '')}",
+                explanation=f"{explanation} {context.pop('explanation', '')}".strip(),
                 variant="danger" if variant is ActionVariant.DANGER else "primary",
                 original=obj,
                 **context,

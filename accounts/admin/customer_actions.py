@@ -167,7 +167,6 @@ class CustomerActionsAdmin(ShownAdmin, TokenRefusingAdmin):
         "Revoke links",
         *EDIT,
         form=RevokeLinksForm,
-        explanation="All links to this customer's page that were made so far stop working immediately.",
     )
     def revoke_links(self, request: HttpRequest, obj: Customer, data: dict[str, Any]) -> str:
         customer_links.revoke(customer=obj)

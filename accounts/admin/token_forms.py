@@ -121,7 +121,9 @@ class IssueForm(ApiTokenForm, OnceForm):
     initial_credits = _integer(initial=0)
     price = _price(help_text=lazy(_paid, str)())
     days = _integer(
-        label="Valid for (days)", initial=lambda: settings.TOKEN_DAYS, help_text="Rotating the token restarts it."
+        label="Valid for (days)",
+        initial=lambda: settings.TOKEN_DAYS,
+        help_text="Rotating the token restarts the period.",
     )
     reason = _text(help_text="Shown in the ledger, such as an order number.")
     field_order = ("name", "customer", "is_test", "initial_credits", "price", "days", "reason")

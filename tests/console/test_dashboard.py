@@ -354,7 +354,7 @@ def test_empty_installation_shows_empty_figures(admin_client: Client) -> None:
     text = admin_client.get(URL).text
     assert "No requests recorded in this period. Figures are up to 2 seconds behind." in text
     assert "<canvas" not in text
-    assert "No tokens, estimated from the last 7 days." in admin_client.get(RUNNING_OUT_URL).text
+    assert "No token runs out within 7 days." in admin_client.get(RUNNING_OUT_URL).text
     shown = figures(text)
     assert shown["Found"] == "-"
     assert set(shown.values()) == {"0", "-", "0.00 USD"}
