@@ -86,10 +86,9 @@ async def respond(request: str) -> bytes:
 
 async def _search(filter_: str, limit: int) -> list[directory.Entry]:
     """At most `limit` entries; none for an incomplete number, such as one that is being typed."""
-    found = _ASSERTION.findall(filter_)
-    assertions = [(attribute.lower(), _unescaped(value)) for attribute, value in found]
+    given = _ASSERTION.findall(filter_)
+    assertions = [(attribute.lower(), _unescaped(value)) for attribute, value in given]
     numbers = dict.fromkeys(filter(None, (directory.full_number(text) for _, text in assertions)))
-    has_substrings = any("*" in value.strip() for _, value in found if directory.full_number(_unescaped(value)))
     names = [text for attribute, text in assertions if attribute in _NAMES and any(map(str.isalpha, text))]
     names = [text for text in dict.fromkeys(names) if len(text) >= MIN_NAME]
 
@@ -102,9 +101,11 @@ async def _search(filter_: str, limit: int) -> list[directory.Entry]:
             return directory.with_names(names, limit) if names else []
 
     entries = await loop.run_with_connection(find) if numbers or names else []
-    if settings.LDAP_TOKEN and len(numbers) == 1 and not entries and not has_substrings:
-        entry = await asyncio.to_thread(paid_search.search, *numbers, timeout_s=DEADLINE_S)
-        entries = [entry] if entry else []
+    if settings.LDAP_TOKEN and len(numbers) == 1 and not entries:
+        [number] = numbers
+        if any("*" not in value and directory.full_number(_unescaped(value)) == number for _, value in given):
+            entry = await asyncio.to_thread(paid_search.search, number, timeout_s=DEADLINE_S)
+            entries = [entry] if entry else []
     log.info("directory: search by %s, %d found", "number" if numbers else "name", len(entries))
     return entries
 

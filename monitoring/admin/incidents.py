@@ -145,6 +145,7 @@ class CriticalFirst(IndexedChangeList):
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
         critical = list(self.queryset.filter(OPEN_CRITICAL))
+        self.is_newest_first = self.is_newest_first and not critical
         start = (self.page_num - 1) * self.list_per_page
         end = min(start + self.list_per_page, self.result_count)
         first, last = (max(0, at - len(critical)) for at in (start, end))
