@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from string import Formatter
 from typing import Any
 
 import jmespath
 from jmespath.functions import Functions
+from jmespath.lexer import Lexer
 from jmespath.visitor import TreeInterpreter
 
 from core import numbers
@@ -15,6 +17,8 @@ from core import numbers
 #: The placeholder of a secret in a path.
 KEY = "key"
 _DROPPED = {"", *map(str, range(1, 10))}
+_CONSTANTS = ("true", "false", "null")
+_COMPARATORS = ("eq", "ne", "lt", "lte", "gt", "gte")
 # It has no state but a cache of its methods. `search` of a compiled expression creates one for each call.
 _interpreter = TreeInterpreter()
 
@@ -28,14 +32,19 @@ class NotBoolean(UnexpectedShape):
 
 
 class Expression:
-    """A JMESPath expression. Unknown functions are reported here, not when the vendor first answers."""
+    """A JMESPath expression. Unknown functions and likely mistakes are reported here, not when the vendor first
+    answers."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         try:
             self._parsed = jmespath.compile(text).parsed
         except jmespath.exceptions.JMESPathError as error:
-            raise ValueError(f"not JMESPath: {' '.join(str(error).split())[:200]}") from error
+            raise ValueError(
+                f"not JMESPath: {' '.join(str(error).split())[:200].rstrip(' ^')}; write numbers in backticks (`4`), "
+                "text in single quotes ('a'), and a name with characters such as - in double quotes (\"a-b\")"
+            ) from error
+        _refuse_mistakes(text)
         for name in _functions(self._parsed):
             if name not in Functions.FUNCTION_TABLE:
                 raise ValueError(f"JMESPath has no function {name}()")
@@ -75,7 +84,7 @@ class Template:
                 continue
             form, _, dropped = name.partition("-")
             if form not in numbers.FORMATS or spec or conversion or dropped not in _DROPPED:
-                raise ValueError(f"{{{name}}} is none of {', '.join(numbers.FORMATS)}, {KEY}")
+                raise ValueError(f"{{{name}}} is none of {', '.join(numbers.FORMATS)}")
             self.formats[name] = _shortened(form, int(dropped or 0))
 
     @property
@@ -140,6 +149,26 @@ def _map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
 
 def _shortened(name: str, dropped: int) -> Callable[[str], str | None]:
     return lambda number: numbers.FORMATS[name](number[: max(0, len(number) - dropped)])
+
+
+def _refuse_mistakes(text: str) -> None:
+    """Raises ValueError for a valid expression that is hardly the one that was meant."""
+    tokens = [(token["type"], token["value"]) for token in Lexer().tokenize(text)]
+    before = ""
+    for (kind, value), (after, _) in pairwise(tokens):  # the last token is the end of the text
+        if kind == "unquoted_identifier" and value in _CONSTANTS and before != "dot":
+            raise ValueError(f"{value} is the field of this name: write `{value}`, in backticks")
+        if kind == "quoted_identifier":
+            plain = value.isascii() and value.isidentifier() and value not in _CONSTANTS
+            if before in _COMPARATORS or (plain and before == "comma"):
+                field = value if plain else f'@."{value}"'
+                raise ValueError(f"\"{value}\" is a field: write '{value}' for text, {field} for the field")
+        if kind in _COMPARATORS and before == after == "literal":
+            raise ValueError(
+                "compares two constants: write a field without quotes, or in double quotes if its name has characters "
+                "such as -"
+            )
+        before = kind
 
 
 def _functions(node: Any) -> Iterator[str]:

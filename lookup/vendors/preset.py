@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from django.core.exceptions import ImproperlyConfigured
-from msgspec import Meta
+from msgspec import Meta, inspect
 
 from core import numbers
 from lookup.answers import FIELDS
@@ -23,6 +23,8 @@ from lookup.vendors.expressions import Expression, JsonTemplate, Template, Templ
 
 SHIPPED = Path(__file__).with_name("presets")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+#: What `load` sets in a preset.
+_SET_HERE = {"name", "fingerprint"}
 _INDEX = re.compile(r"\[(\d+)\]")
 
 Outcome = Literal[
@@ -307,7 +309,7 @@ def load(file: Path) -> Preset:
         raise InvalidPreset(file, "", f"cannot be read: {type(error).__name__}") from error
     except tomllib.TOMLDecodeError as error:
         raise InvalidPreset(file, "", f"not TOML: {error}") from error
-    if own := document.keys() & {"name", "fingerprint"}:
+    if own := document.keys() & _SET_HERE:
         raise InvalidPreset(file, min(own), "set by the service, not by a preset")
     document |= {"name": name, "fingerprint": hashlib.sha256(content).hexdigest()}
     try:
@@ -318,12 +320,39 @@ def load(file: Path) -> Preset:
         key = _INDEX.sub(lambda index: f"[{int(index[1]) + 1}]", key)
         if allowed := _CHOICES.get(key.rpartition(".")[2]) if problem.startswith("Invalid enum value") else None:
             problem += f", which is none of {', '.join(allowed)}"
+        if problem.startswith("Object contains unknown field"):
+            problem += f"; allowed: {', '.join(_keys(key))}"
+        if key.startswith(("request.", "auth.")) and key.endswith("[...]"):
+            key = f"{key[:-5]}.{_invalid_member(document, key[:-5])}"
         raise InvalidPreset(file, key, problem) from error
 
 
 def folder(directory: Path) -> dict[str, Path]:
     """The presets in a folder: name → file."""
     return {file.name.removesuffix(".toml"): file for file in sorted(directory.glob("*.toml"))}
+
+
+def _keys(path: str) -> list[str]:
+    """What the table at `path`, such as `outcome[1]`, may contain."""
+    table: Any = inspect.type_info(Preset)
+    for name in filter(None, _INDEX.sub("", path).split(".")):
+        table = next(field.type for field in table.fields if field.encode_name == name)
+        while not isinstance(table, inspect.StructType):
+            table = table.item_type if isinstance(table, inspect.ListType) else table.types[0]
+    return [field.encode_name for field in table.fields if field.encode_name not in _SET_HERE]
+
+
+def _invalid_member(document: dict[str, Any], path: str) -> str:
+    """The name of the first member of the table at `path` that is no valid template: msgspec does not tell it."""
+    table: Any = document
+    for name in path.split("."):
+        table = table[name]
+    for name, value in table.items():
+        try:
+            _decode(Templates, value)
+        except ValueError:
+            return str(name)
+    return "…"
 
 
 def _decode(wanted: type, value: Any) -> Any:

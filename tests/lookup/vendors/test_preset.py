@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lookup.vendors import preset
-from lookup.vendors.expressions import Template
+from lookup.vendors.expressions import Expression, Template
 from tests.mock_vendors import PRESETS
 
 MOCK_A = (PRESETS / "mock_a.toml").read_text(encoding="utf-8")
@@ -28,13 +28,33 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
 @pytest.mark.parametrize(
     ("old", "new", "key", "problem"),
     [
-        ("title =", "titel =", "", "unknown field `titel`"),
+        (
+            "title =",
+            "titel =",
+            "",
+            "unknown field `titel`; allowed: title, documentation, evidence, source, request, outcome,",
+        ),
+        ("status = [404]", "stat = [404]", "outcome[3]", "unknown field `stat`; allowed: is, status, when, text, fix,"),
+        (
+            "[fields]",
+            "[fields.spam]\nno = ['a']\n[fields]",
+            "fields.spam",
+            "unknown field `no`; allowed: yes, known, never",
+        ),
+        (
+            AUTH,
+            "oauth2 = { uri = 'x' }",
+            "auth.oauth2",
+            "unknown field `uri`; allowed: url, id, secret, params, in_form",
+        ),
         ("title =", "= =", "", "not TOML"),
         ("[auth]", "[oauth]", "", "unknown field `oauth`"),
         ('evidence = "V"', 'evidence = "X"', "evidence", "'X', which is none of V, T, M, K"),
         ('evidence = "V"', 'evidence = "V"\nname = "x"', "name", "set by the service"),
         ('evidence = "V"', 'evidence = "V"\nfingerprint = "x"', "fingerprint", "set by the service"),
         ("{e164}", "{e165}", "request.url", "{e165} is none of e164, "),
+        ("[request]", '[request]\nheaders = { X-A = "a", X-B = "{e}" }', "request.headers.X-B", "sha1_e164"),
+        (AUTH, 'headers = { X-A = "MOCK_A_KEY", X-B = 5 }', "auth.headers.X-B", "Expected `str`, got `int`"),
         ("{e164}", "{e164", "request.url", "expected '}'"),
         ("{e164}", "{key}", "", "{key} in request.url requires auth.path"),
         (URL, URL.replace("https", "http"), "request", "https:// is required"),
@@ -48,7 +68,7 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("[request]", '[request]\nmethod = "POST"\njson = {}\nform = { a = "b" }', "request", "mutually exclusive"),
         ("[request]", '[request]\nheaders = { X = "line\\nbreak" }', "request", "not printable ASCII"),
         ("[request]", '[request]\nheaders = { X = "{key}" }', "", "{key} is only allowed in the path"),
-        ('["name", "place"]', "[1]", "request.query", "Expected `str`, got `int`"),
+        ('["name", "place"]', "[1]", "request.query.fields", "Expected `str`, got `int`"),
         ("MOCK_A_KEY", "OTHER_KEY", "", "must begin with MOCK_A_"),
         ("MOCK_A_KEY", "mock a key", "auth", "not the name of an environment variable"),
         (AUTH, 'path = "MOCK_A_KEY"\noptional = true', "auth", "cannot be optional"),
@@ -67,6 +87,18 @@ def load(tmp_path: Path) -> Callable[..., preset.Preset]:
         ("known == `false`", "known == ", "outcome[1].when", "not JMESPath"),
         ("known == `false`", "knows(@)", "outcome[1].when", "no function knows()"),
         ("known == `false`", "join(', ', [nope(@)])", "outcome[1].when", "no function nope()"),
+        ("known == `false`", "known-name == 'x'", "outcome[1].when", 'such as - in double quotes ("a-b")'),
+        ("known == `false`", "known == 4", "outcome[1].when", "write numbers in backticks (`4`)"),
+        ("known == `false`", "known == false", "outcome[1].when", "false is the field of this name: write `false`"),
+        ("known == `false`", "null != known", "outcome[1].when", "write `null`, in backticks"),
+        ("known == `false`", "'a-b' == `43`", "outcome[1].when", "compares two constants"),
+        (
+            '["name"]\nlocation',
+            "['contains(a, \"name\")']\nlocation",
+            "fields.name[1]",
+            "write 'name' for text, name for the field",
+        ),
+        ('["name"]\nlocation', "['a == \"b c\"']\nlocation", "fields.name[1]", "write 'b c' for text, @.\"b c\" for"),
         ('is = "found"', 'is = "fond"', "outcome[2].is", "'fond', which is none of found, not_found"),
         ('status_alone = "these tests"\n', "", "outcome[3]", "not_found needs more than a status"),
         ("when = \"contains(keys(@), 'name')\"\n", "", "outcome[2]", "found needs more than a status"),
@@ -226,6 +258,22 @@ def test_a_slice_is_an_expression(load: Callable[..., preset.Preset]) -> None:
     assert load(MOCK_A.replace('name = ["name"]', 'name = ["names[0:2]", "names[::-1] | [0]"]')).fields.name
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "votes.true == `1`",
+        '"true" == `1`',
+        '"a" == `1`',
+        '"a-b" == @."c-d"',
+        "'x' == a",
+        'feed."tel:name"',
+        "`[1]`[0] == a",
+    ],
+)
+def test_fields_with_unusual_names_are_expressions(text: str) -> None:
+    assert Expression(text).text == text
+
+
 def test_unreadable_or_missing_file(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes('title = "Zoë"'.encode("latin-1"))
     for name in ("latin.toml", "absent.toml"):
@@ -281,6 +329,11 @@ def test_number_that_no_format_can_express_is_not_covered(
 )
 def test_number_formats(template: str, number: str, written: str) -> None:
     assert Template(template).fill(number) == written
+
+
+def test_unknown_format_lists_those_that_can_be_used() -> None:
+    with pytest.raises(ValueError, match=r"\{number\} is none of e164, .*, region, sha1_e164$"):
+        Template("{number}")
 
 
 def test_sha1_of_the_number_and_of_a_shortened_number() -> None:
