@@ -172,7 +172,7 @@ class JsonApi(Connector):
 
     def classify(self, reply: transport.Reply) -> Classification:
         """Classify by the preset's rules in their order, else by the status; extract the fields of a found answer."""
-        document, parsed = self._document(reply.body)
+        document, parsed = self.document(reply.body)
         rule, applied, fix, not_boolean = _status_rule(reply.status), None, "", False
         try:
             if applied := self._matching_rule(reply, document, parsed):
@@ -197,7 +197,7 @@ class JsonApi(Connector):
         answer = Failed(outcome, f"{reply.status}: {hint}", retry_after_s, number_specific=rule.number_specific)
         return Classification(answer, applied, not_boolean)
 
-    def _document(self, body: bytes) -> tuple[Any, bool]:
+    def document(self, body: bytes) -> tuple[Any, bool]:
         """The body as expressions see it, and whether it could be parsed."""
         try:
             if self.preset.body == "text":

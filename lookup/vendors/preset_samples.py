@@ -1,14 +1,16 @@
 """Checks a preset against its own samples, offline: for `check_preset`, the console and the tests."""
 
 import base64
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from lookup.answers import FIELDS, Failed, Found
 from lookup.vendors import transport
+from lookup.vendors.expressions import Expression, UnexpectedShape
 from lookup.vendors.json_api import HEADERS, Classification, JsonApi
-from lookup.vendors.preset import ANSWERS, Outcome, Preset, Sample
+from lookup.vendors.preset import ANSWERS, ExpectedAnswer, Fields, Outcome, Preset, Sample
 
 FAILURES = {*get_args(Outcome)} - {*ANSWERS}
 #: The value of every secret; a sample's `request` leaves it out.
@@ -37,8 +39,9 @@ def run(preset: Preset) -> list[SampleResult]:
     """Raises MissingEnvironment."""
     vendor, results = connector(preset), []
     for sample in preset.sample:
-        classified = vendor.classify(transport.Reply(sample.status, sample.headers, sample.body.encode()))
-        results.append(SampleResult(sample, tuple(_problems(vendor, sample, classified)), classified))
+        reply = transport.Reply(sample.status, sample.headers, sample.body.encode())
+        classified = vendor.classify(reply)
+        results.append(SampleResult(sample, tuple(_problems(vendor, sample, reply, classified)), classified))
     return results
 
 
@@ -66,7 +69,61 @@ def shown_request(preset: Preset, number: str, environment: Mapping[str, str]) -
     return "\n".join([*lines, *(["", sent.body.decode()] if sent.body else [])])
 
 
-def _problems(vendor: JsonApi, sample: Sample, classified: Classification) -> Iterator[str]:
+def explained(
+    vendor: JsonApi, reply: transport.Reply, classified: Classification, expect: ExpectedAnswer | None = None
+) -> Iterator[str]:
+    """Why a reply is read as it is, or otherwise than expected: `outcome[5].when gives null`. The values are the
+    reply's, so this is for whoever writes the preset, never for logs."""
+    preset, answer = vendor.preset, classified.answer
+    document, parsed = vendor.document(reply.body)
+    if not parsed:
+        return
+    rule = preset.rules[classified.rule - 1] if classified.rule else None
+    if rule is None or (expect and expect.outcome not in (rule.outcome, classified.outcome)):
+        for number, each in enumerate(preset.rules, start=1):
+            if each.when is None or (each.status and reply.status not in each.status):
+                continue
+            given, fits = _given(each.when, document, bool)
+            if not fits or expect is None or each.outcome == expect.outcome:
+                yield f"outcome[{number}].when gives {given}"
+    if rule is None or rule.outcome != "found":
+        return
+    known = answer.known() if isinstance(answer, Found) else {}
+    unreadable = answer.unreadable if isinstance(answer, Found) else FIELDS if isinstance(answer, Failed) else ()
+    for field in FIELDS:
+        differs = expect is not None and getattr(expect, field) != known.get(field)
+        for key, expression in _expressions(preset.fields, field) if differs or field in unreadable else ():
+            given, fits = _given(expression, document, bool if field == "spam" else str)
+            if differs or not fits:
+                yield f"fields.{key} gives {given}"
+
+
+def _expressions(fields: Fields, field: str) -> Iterator[tuple[str, Expression]]:
+    """Those of one field, with their keys under [fields]."""
+    listed = {field: getattr(fields, field)} if field != "spam" else {}
+    if field == "spam" and fields.spam:
+        if fields.spam.never:
+            yield "spam.never", fields.spam.never
+        listed = {"spam.yes": fields.spam.yes, "spam.known": fields.spam.known}
+    for key, expressions in listed.items():
+        yield from ((f"{key}[{number}]", each) for number, each in enumerate(expressions, start=1))
+
+
+def _given(expression: Expression, document: Any, wanted: type) -> tuple[str, bool]:
+    """What the expression gives, and whether it may be that: null, `wanted`, or for text a list of both."""
+    try:
+        value = expression(document)
+    except UnexpectedShape as error:
+        return f"an error ({' '.join(str(error.__cause__).split())[:200]})", False
+    items = value if wanted is str and isinstance(value, list) else [value]
+    shown = json.dumps(value, ensure_ascii=False)
+    shown = shown if len(shown) <= 80 else f"{shown[:79]}…"
+    if all(item is None or isinstance(item, wanted) for item in items):
+        return shown, True
+    return f"{shown}, {'not text' if wanted is str else 'neither true, false nor null'}", False
+
+
+def _problems(vendor: JsonApi, sample: Sample, reply: transport.Reply, classified: Classification) -> Iterator[str]:
     expect, answer = sample.expect, classified.answer
     if not vendor.covers(sample.number):
         yield f"{sample.number} is outside the preset's coverage"
@@ -75,11 +132,15 @@ def _problems(vendor: JsonApi, sample: Sample, classified: Classification) -> It
         line = f"{sent.method} {sent.url.replace(SECRET, '')}"
         if line != sample.request:
             yield f"sends {line} instead of {sample.request}"
+            if SECRET in sent.url:
+                yield "write `request` without the values of secrets, as in ?key=&number=1"
     if classified.outcome != expect.outcome:
         yield f"is {classified.outcome} instead of {expect.outcome}"
     known = answer.known() if isinstance(answer, Found) else {}
     expected = {field: value for field in FIELDS if (value := getattr(expect, field)) is not None}
     if known != expected:
         yield f"gives {known} instead of {expected}"
+    if classified.outcome != expect.outcome or known != expected:
+        yield from explained(vendor, reply, classified, expect)
     if classified.not_boolean and isinstance(answer, Failed):
         yield f"fails: {answer.hint}"

@@ -1,9 +1,12 @@
 import os
 import re
+from collections.abc import Callable
+from difflib import get_close_matches
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import CommandError, CommandParser
 
@@ -25,10 +28,11 @@ _HEADER = ["REPLY", "STATUS", "RULE", "OUTCOME", "FIELDS, OR WHAT IS WRONG"]
 
 class Command(JSONCommand):
     help = (
-        "Check presets. Without FILE: each one, shipped and yours, is validated and must read its own samples, which "
-        "must reach each of its rules. With FILE: also shows its request, with the names of the environment variables "
-        "in place of the secrets, and for each sample the rule that applies and the fields. Nothing is sent, but with "
-        "--number. Fails if anything is wrong."
+        "Check presets: each one, shipped and yours, or FILE. A preset is validated and must read its own samples, "
+        "which must reach each of its rules. With FILE: also shows its request, with the names of the environment "
+        "variables in place of the secrets, and for each sample the rule that applies and the fields. Nothing is sent, "
+        "but with --number. Fails if anything is wrong; with --reply for a bad_response, with --number without an "
+        "answer."
     )
     json_help = "Print one JSON object per preset or reply."
 
@@ -40,6 +44,7 @@ class Command(JSONCommand):
         what.add_argument("--number", help="Send one real request about this number. The vendor may bill it.")
 
     def handle(self, *args: Any, file: str | None, **options: Any) -> None:
+        faults: list[str] = []
         if file is None:
             if options["reply"] or options["number"]:
                 raise CommandError("--reply and --number need FILE.")
@@ -47,11 +52,14 @@ class Command(JSONCommand):
             cells = [[row["preset"], str(row["samples"]), row["problem"] or f"ok{row['note']}"] for row in rows]
             self.write_rows(options, rows, ["PRESET", "SAMPLES", "RESULT"], cells)
         else:
-            rows = self._replies(registry.presets().get(file) or Path(file), options)
-        if failed := sum(not row["ok"] for row in rows):
-            raise CommandError(f"{failed} of {len(rows)} failed.")
+            rows, faults = self._replies(_found(file), options)
+        failed = sum(not row["ok"] for row in rows)
+        if wrong := [f"{failed} of {len(rows)} failed"] * bool(failed) + faults:
+            raise CommandError(f"{'; '.join(wrong)}.")
 
-    def _replies(self, file: Path, options: dict[str, Any]) -> list[dict[str, Any]]:
+    def _replies(self, file: Path, options: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+        """A row for each reply, and what else is wrong with the preset."""
+        faults: list[str] = []
         try:
             loaded = preset.load(file)
             number = numbers.parse_typed(options["number"] or NUMBER)
@@ -60,31 +68,42 @@ class Command(JSONCommand):
             if options["number"]:
                 rows = [_called(loaded, number)]
             elif options["reply"]:
-                reply = _recorded(Path(options["reply"]))
-                rows = [_row(options["reply"], reply.status, preset_samples.connector(loaded).classify(reply))]
+                reply = _recorded(Path(options["reply"]), self.stderr.write)
+                row = _read(options["reply"], preset_samples.connector(loaded), reply)
+                rows = [row | {"ok": row["outcome"] != "bad_response"}]
             else:
-                rows = _samples(loaded)
+                results = preset_samples.run(loaded)
+                rows = [_row(r.sample.title, r.sample.status, r.classified, "; ".join(r.problems)) for r in results]
+                faults = _faults(loaded, results)
         except numbers.InvalidNumber as error:
             raise CommandError(f"--number: invalid phone number ({error}).") from error
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from error
         columns = ("reply", "status", "rule", "outcome", "text")
         self.write_rows(options, rows, _HEADER, [[str(row[name] or "-") for name in columns] for row in rows])
-        for sentence in loaded.unreachable_rules:
-            self.stderr.write(sentence, self.style.WARNING)
-        return rows
+        return rows, faults
+
+
+def _found(name: str) -> Path:
+    """The file of the preset with this name, or at this path."""
+    known, path = registry.presets(), Path(name)
+    if file := known.get(name) or (path if path.is_file() else None):
+        return file
+    nearest = "".join(f" The nearest name is {each}." for each in get_close_matches(path.stem, known, n=1))
+    raise CommandError(
+        f"{name}: no such file, and no preset of this name is shipped or in PRESET_DIR "
+        f"({settings.PRESET_DIR or 'not set'}).{nearest}"
+    )
 
 
 def _checked(name: str, file: Path) -> dict[str, Any]:
     """What `check_preset` prints of a preset."""
     results, wrong, note = [], [], ""
-    if name in registry.BUILT_IN:
-        wrong.append(f"{name} is a built-in source: give {file} another name")
     try:
         loaded = preset.load(file)
         results = preset_samples.run(loaded)
-        wrong += [f"'{r.sample.title}' {problem}" for r in results for problem in r.problems]
-        wrong += loaded.unreachable_rules or preset_samples.missing_samples(loaded, results)
+        wrong += [f"'{r.sample.title}' {'; '.join(r.problems)}" for r in results if r.problems]
+        wrong += _faults(loaded, results)
         alone = [str(number) for number, rule in enumerate(loaded.rules, start=1) if rule.status_alone]
         note = f" (whatever the body: outcome {', '.join(alone)})" if alone else ""
     except ImproperlyConfigured as error:
@@ -92,11 +111,11 @@ def _checked(name: str, file: Path) -> dict[str, Any]:
     return {"preset": name, "samples": len(results), "ok": not wrong, "problem": "; ".join(wrong), "note": note}
 
 
-def _samples(loaded: Preset) -> list[dict[str, Any]]:
-    return [
-        _row(result.sample.title, result.sample.status, result.classified, "; ".join(result.problems))
-        for result in preset_samples.run(loaded)
-    ]
+def _faults(loaded: Preset, results: list[preset_samples.SampleResult]) -> list[str]:
+    """What is wrong with a preset beside what its samples show."""
+    built_in = [f"{loaded.name} is a built-in source: give the file another name"]
+    missing = loaded.unreachable_rules or preset_samples.missing_samples(loaded, results)
+    return built_in * (loaded.name in registry.BUILT_IN) + missing
 
 
 def _called(loaded: Preset, number: str) -> dict[str, Any]:
@@ -116,17 +135,19 @@ def _called(loaded: Preset, number: str) -> dict[str, Any]:
     except (http.RequestFailed, Refused) as error:
         nothing: dict[str, Any] = {"reply": number, "status": None, "rule": None, "fields": {}, "ok": False}
         return nothing | {"outcome": "failed", "text": str(error)}
-    row = _row(number, reply.status, connector.classify(reply))
+    row = _read(number, connector, reply)
     return row | {"ok": row["outcome"] in preset.ANSWERS}
 
 
-def _recorded(file: Path) -> Reply:
+def _recorded(file: Path, tell: Callable[[str], Any]) -> Reply:
     """Of several replies, such as one before a redirect, the last counts."""
     try:
         content = file.read_bytes()
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}.") from error
     status, headers = HTTPStatus.OK.value, dict[str, str]()
+    if not content.startswith(b"HTTP/"):
+        tell(f"{file} has no status line: status {status} is assumed.")
     while content.startswith(b"HTTP/"):
         head, _, content = _BLANK_LINE.sub(b"\n\n", content, count=1).partition(b"\n\n")
         first, *lines = head.decode("latin-1").split("\n")
@@ -135,6 +156,15 @@ def _recorded(file: Path) -> Reply:
         status = int(found[1])
         headers = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
     return Reply(status, headers, content)
+
+
+def _read(title: str, connector: JsonApi, reply: Reply) -> dict[str, Any]:
+    """Of a reply whose meaning is not known, with the values of the expressions that could not be read."""
+    classified = connector.classify(reply)
+    row = _row(title, reply.status, classified)
+    if classified.outcome == "bad_response" or (isinstance(classified.answer, Found) and classified.answer.unreadable):
+        row["text"] = "; ".join([row["text"], *preset_samples.explained(connector, reply, classified)])
+    return row
 
 
 def _row(title: str, status: int, classified: Classification, problem: str = "") -> dict[str, Any]:

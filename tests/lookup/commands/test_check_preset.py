@@ -47,12 +47,18 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_preset_with_a_fault_is_reported(mine: Any, capsys: pytest.CaptureFixture[str], fault: str) -> None:
+def test_preset_with_a_fault_is_reported_with_and_without_its_name(
+    mine: Any, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
     old, new, told = FAULTS[fault]
-    mine((old, new))
+    file = mine((old, new))
     out, _, failed = run(capsys, "check_preset")
     assert told in out.splitlines()[1]
     assert failed == "1 of 1 failed."
+    for name in ("mine", str(file)):
+        out, _, failed = run(capsys, "check_preset", name)
+        assert failed
+        assert told in out + failed
     call_command("check")  # no slot uses it, so no other command is stopped
 
 
@@ -68,6 +74,7 @@ def test_preset_with_a_name_in_use_is_reported(
 ) -> None:
     mine(name=name)
     assert told in run(capsys, "check_preset")[0]
+    assert told in run(capsys, "check_preset", name)[2]
 
 
 def test_rule_by_status_alone_is_shown(mine: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,7 +164,8 @@ def test_real_call_is_made_once_and_masks_the_key(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["nothing.toml"], "nothing.toml: cannot be read: FileNotFoundError"),
+        (["nothing.toml"], "nothing.toml: no such file, and no preset of this name is shipped or in PRESET_DIR ("),
+        (["mien"], ". The nearest name is mine."),
         (["mine", "--reply", "nothing.txt"], "nothing.txt: No such file or directory."),
         (["mine", "--reply", "{bad}"], "the first line has no status."),
         (["mine", "--number", "12"], "--number: invalid phone number"),
@@ -179,17 +187,92 @@ def test_rule_that_never_applies_is_named(mine: Any, capsys: pytest.CaptureFixtu
     mine(("[fields]", rule))
     told = "outcome 4 never applies: outcome 3 applies to the same replies"
     assert told in run(capsys, "check_preset")[0]
-    assert told in run(capsys, "check_preset", "mine")[1]
+    assert told in run(capsys, "check_preset", "mine")[2]
     settings.SOURCE_A = "mine"
     assert [warning.msg for warning in run_checks() if warning.id == "lookup.W001"] == [f"mine: {told}."]
 
 
-def test_preset_without_samples_can_be_tried(mine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preset_without_samples_can_be_tried(mine: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = mine()
     file.write_text(file.read_text(encoding="utf-8").partition("[[sample]]")[0], encoding="utf-8")
+    (tmp_path / "reply.json").write_bytes(GOOD)
+    assert run(capsys, "check_preset", "mine", "--reply", str(tmp_path / "reply.json"))[2] == ""
     out, _, failed = run(capsys, "check_preset", "mine")
     assert out.startswith("GET https://vendor.example.com/")
-    assert failed == ""
-    out, _, failed = run(capsys, "check_preset")
-    assert "no sample of found; no sample of not found; no sample of an error; no sample reaches outcome 1, 2, 3" in out
-    assert failed == "1 of 1 failed."
+    missing = "no sample of found; no sample of not found; no sample of an error; no sample reaches outcome 1, 2, 3"
+    assert missing in failed
+    assert missing in run(capsys, "check_preset")[0]
+
+
+def test_unset_preset_dir_is_named(capsys: pytest.CaptureFixture[str], settings: Any) -> None:
+    settings.PRESET_DIR = ""
+    told = run(capsys, "check_preset", "twilo")[2]
+    assert told.endswith("is shipped or in PRESET_DIR (not set). The nearest name is twilio.")
+
+
+# --- What a wrong expression gives -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("known == `false`", "known == 'false'", "is bad_response instead of not_found; outcome[1].when gives false"),
+        (
+            "contains(keys(@), 'name')",
+            "contains(keys(a), 'name')",
+            "; outcome[2].when gives an error (In function keys",
+        ),
+        ("contains(keys(@), 'name')", "contains(name, 'x') && name", 'outcome[2].when gives "Example Bakery", neither'),
+        ('["[city, state]"]', '["city == state"]', "; fields.location[1] gives false, not text"),
+        ('["[city, state]"]', '["[city, `5`]"]', 'fields.location[1] gives ["Springfield", 5], not text'),
+        ('["[city, state]"]', '["town", "[town, land]"]', "gives null; fields.location[2] gives [null, null]"),
+    ],
+)
+def test_sample_that_is_read_wrongly_shows_what_expressions_give(
+    mine: Any, capsys: pytest.CaptureFixture[str], old: str, new: str, told: str
+) -> None:
+    mine((old, new))
+    assert told in run(capsys, "check_preset")[0]
+    assert told in run(capsys, "check_preset", "mine")[0]
+
+
+def test_spam_rule_that_is_not_boolean_is_shown(mine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    spam = "[fields.spam]\nnever = \"a\"\nyes = ['city']\nknown = ['a']"
+    mine(('location = ["[city, state]"]', spam), (', location = "Springfield, IL" }', ", spam = true }"))
+    told = 'fields.spam.never gives null; fields.spam.yes[1] gives "Springfield", neither true, false nor null; '
+    assert told in run(capsys, "check_preset", "mine")[0]
+
+
+def test_request_with_the_value_of_a_secret_says_what_to_write(mine: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    change = ('headers = { X-Key = "MINE_KEY" }', 'query = { key = "MINE_KEY" }')
+    mine(change, ("fields=name&fields=place", "fields=name&fields=place&key=MY-KEY"))
+    out = run(capsys, "check_preset", "mine")[0]
+    assert "&fields=place&key= instead of GET " in out
+    assert "write `request` without the values of secrets, as in ?key=" in out
+
+
+# --- A recorded reply that is not read -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "told", "fails"),
+    [
+        (
+            b'{"known":"false"}',
+            "no rule of the preset applies to its answer; outcome[1].when gives false; outcome[2].when gives false",
+            True,
+        ),
+        (b'{"name":"Bakery","city":5}', "name=Bakery; fields.location[1] gives [5, null], not text", False),
+        (b'{"name":7}', "fields.name[1] gives 7, not text", True),
+        (b'HTTP/1.1 401 \r\n\r\n{"a":1}', "401: MINE_KEY is rejected\n", False),
+    ],
+)
+def test_reply_that_is_not_read_shows_what_expressions_give(
+    mine: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, content: bytes, told: str, fails: bool
+) -> None:
+    mine()
+    (tmp_path / "reply").write_bytes(content)
+    out, err, failed = run(capsys, "check_preset", "mine", "--reply", str(tmp_path / "reply"))
+    assert told in out
+    assert ("has no status line: status 200 is assumed." in err) == (not content.startswith(b"HTTP/"))
+    assert failed == ("1 of 1 failed." if fails else "")
