@@ -86,6 +86,7 @@ def _row(each: Preset) -> dict[str, Any]:
         "keys": {name: bool(os.environ.get(name)) for name in each.auth.names},
         "keys_optional": each.auth.optional,
         "evidence": each.evidence,
+        "caveats": each.caveats,
         "documentation": each.documentation,
     }
 

@@ -187,6 +187,7 @@ def test_presets_are_listed_with_missing_keys(
     assert failed == ""
     rows = {row["preset"]: row for row in map(json.loads, run(capsys, "list_presets", "--json")[0].splitlines())}
     assert rows["twilio"]["keys"] == {"TWILIO_ACCOUNT_SID": True, "TWILIO_AUTH_TOKEN": False}
+    assert "Billed per request" in " ".join(rows["twilio"]["caveats"])
 
 
 def test_vendors_page_is_current(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
