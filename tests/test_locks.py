@@ -18,6 +18,8 @@ TELEMETRY = ROOT / "requirements/telemetry.lock"
 LINTERS = ROOT / "requirements/linters.lock"
 DOCS = ROOT / "requirements/docs.lock"
 DOTNET = ROOT / "requirements/dotnet.lock"
+CLIENTS = ROOT / "requirements/clients.lock"
+LOCKS = [RUNTIME, DEV, ORACLES, BENCH, TELEMETRY, DOCS, LINTERS, DOTNET, CLIENTS]
 ENTRY = re.compile(
     r"^([a-z0-9._-]+)(?:\[[a-z,]+\])?==(\S+)( ; [^\\]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
 )
@@ -69,13 +71,21 @@ def test_documentation_and_tests_can_share_a_venv() -> None:
     assert {pin for pin in pins(DOCS) if pin[0] in names} <= tested
 
 
-@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH, TELEMETRY, DOCS, LINTERS, DOTNET])
+def test_python_client_is_installed_with_what_it_was_tested_with() -> None:
+    client = tomllib.loads((ROOT / "clients/python/pyproject.toml").read_text())
+    wanted = [Requirement(line) for line in client["project"]["dependencies"] + client["build-system"]["requires"]]
+    assert all(allowed(requirement, pins(CLIENTS)) for requirement in wanted)
+    names = {name for name, _ in pins(DEV)}
+    assert {pin for pin in pins(CLIENTS) if pin[0] in names} <= pins(DEV)
+
+
+@pytest.mark.parametrize("lock", LOCKS)
 def test_lock_has_only_hashed_pins_and_comments(lock: Path) -> None:
     rest = ENTRY.sub("", lock.read_text())
     assert [line for line in rest.splitlines() if line and not line.lstrip().startswith("#")] == []
 
 
-@pytest.mark.parametrize("lock", [RUNTIME, DEV, ORACLES, BENCH, TELEMETRY, DOCS, LINTERS, DOTNET])
+@pytest.mark.parametrize("lock", LOCKS)
 def test_lock_names_no_index(lock: Path) -> None:
     assert "://" not in lock.read_text()
     assert "phonenumberslite" not in dict(pins(lock)), "it overwrites the files of phonenumbers"

@@ -20,7 +20,7 @@ from tests.upstream import Upstream, says
 pytestmark = pytest.mark.once
 
 DOCUMENT = ROOT / "docs" / "openapi.yaml"
-PACKAGE = "callerid_client"
+PACKAGE = "generated_client"
 NUMBER = "493023125555"
 RESPONSES = yaml.safe_load(DOCUMENT.read_text(encoding="utf-8"))["paths"]["/callerid/search"]["post"]["responses"]
 #: Status and body of each example.

@@ -1,0 +1,258 @@
+"""The two clients. `_Core` has everything but how a caller waits: requests, classification, time limits and retries."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import math
+import os
+import re
+import ssl
+import threading
+import time
+import uuid
+import weakref
+from typing import Self
+
+import httpx2
+
+from . import _errors as errors
+from ._types import SearchResponse, SearchResult, read_fields
+from ._version import __version__
+
+#: Before a retry without `Retry-After`.
+RETRY_WAIT_S = 0.2
+#: Of a response's body. The service's own have less than 2 KiB.
+MAX_BODY_BYTES = 65_536
+#: Any other status has the class of its hundred.
+ERRORS = {401: errors.InvalidToken, 403: errors.NoCredits, 429: errors.RateLimited, 503: errors.Overloaded}
+REQUEST_ID = "[A-Za-z0-9._-]{1,64}"
+
+
+class _Core:
+    def __init__(
+        self,
+        base_url: str,
+        token: str,
+        *,
+        attempts: int = 3,
+        attempt_timeout_s: float = 2.0,
+        total_timeout_s: float = 4.0,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        """Connects at the first search. Raises ValueError for an argument that cannot be right.
+
+        `base_url`: the service's, such as `https://callerid.example.org`. `token`: a JWT from its operator.
+        `attempts`: at most so many, each of at most `attempt_timeout_s` seconds, and of at most `total_timeout_s`
+        together with the waits between them. `ssl_context`: to verify the service by, instead of the system's
+        certificates.
+        """
+        self._url = _endpoint(base_url)
+        if not token:
+            raise ValueError("token must not be empty")
+        if attempts < 1 or not all(0 < limit < math.inf for limit in (attempt_timeout_s, total_timeout_s)):
+            raise ValueError("attempts must be at least 1, and time limits finite numbers of seconds above 0")
+        self._token = token
+        self._attempts = attempts
+        self._attempt_timeout_s = attempt_timeout_s
+        self._total_timeout_s = total_timeout_s
+        self._ssl_context = ssl_context
+        self._connections = self._connect()
+
+    def _connect(self) -> httpx2.AsyncClient:
+        # Its own time limits are for each wait for data, so `_attempt` has one for everything. It follows no redirect.
+        return httpx2.AsyncClient(timeout=None, verify=self._ssl_context or True)
+
+    async def _search(self, number: str, idempotency_key: str | None, request_id: str | None) -> SearchResult:
+        deadline = time.monotonic() + self._total_timeout_s
+        # One key for all attempts: no attempt is charged twice.
+        request = self._request(number, str(uuid.uuid4()) if idempotency_key is None else idempotency_key, request_id)
+        attempt = 1
+        while True:
+            try:
+                response, body = await self._attempt(request, min(self._attempt_timeout_s, deadline - time.monotonic()))
+                return self._classify(number, response, body)
+            except errors.CallerIdError as error:
+                wait_s = _wait_s(error)
+                if wait_s is None or attempt == self._attempts or time.monotonic() + wait_s >= deadline:
+                    raise
+            attempt += 1
+            await asyncio.sleep(wait_s)
+
+    def _request(self, number: str, idempotency_key: str, request_id: str | None) -> httpx2.Request:
+        if not re.fullmatch("[!-~]{1,255}", idempotency_key):
+            raise ValueError("idempotency_key must be 1 to 255 visible ASCII characters")
+        headers = {
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+            "Idempotency-Key": idempotency_key,
+            "User-Agent": f"callerid-client-python/{__version__}",
+        }
+        if request_id is not None:
+            if not re.fullmatch(REQUEST_ID, request_id):
+                raise ValueError("request_id must be 1 to 64 characters of A-Z a-z 0-9 . _ -")
+            headers["X-Request-ID"] = request_id
+        content = json.dumps({"api_key": self._token, "query": number})
+        return httpx2.Request("POST", self._url, headers=headers, content=content)
+
+    async def _attempt(self, request: httpx2.Request, timeout_s: float) -> tuple[httpx2.Response, bytes]:
+        """The response and its body, which is empty if it is too large. Raises Unreachable."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                response = await self._connections.send(request, stream=True)
+                async with contextlib.aclosing(response):
+                    body = b""
+                    async for chunk in response.aiter_raw():
+                        body += chunk
+                        if len(body) > MAX_BODY_BYTES:
+                            return response, b""
+                    return response, body
+        except TimeoutError:
+            raise errors.Unreachable("No response in time") from None
+        except (httpx2.RequestError, OSError) as error:
+            raise errors.Unreachable(f"No response: {type(error).__name__}") from error
+
+    def _classify(self, number: str, response: httpx2.Response, body: bytes) -> SearchResult:
+        """The result. Raises the error that the response stands for."""
+        status, headers = response.status_code, response.headers
+        # The service echoes neither, but another server might.
+        secrets = [text for text in (self._token, str(number)) if len(text) >= 7]
+        text = headers.get("X-Request-ID", "")
+        is_id = re.fullmatch(REQUEST_ID, text) and not any(secret in text for secret in secrets)
+        request_id = text if is_id else None
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            document = None
+        if status == 200:
+            try:
+                known = read_fields(SearchResponse, document)
+            except ValueError as error:
+                raise errors.InvalidAnswer(f"Not a search response: {error}", status, request_id) from None
+            remaining = re.search(";r=([0-9]{1,9})", headers.get("RateLimit", ""))
+            return SearchResult(
+                **known,
+                request_id=request_id,
+                rate_limit_remaining=int(remaining[1]) if remaining else None,
+                replayed=headers.get("Idempotent-Replayed") == "true",
+                outcomes=dict(re.findall('(source_[ab]);desc="([a-z-]+)"', headers.get("Server-Timing", ""))),
+            )
+        detail = document.get("detail") if isinstance(document, dict) else None
+        if not isinstance(detail, str) or any(secret in detail for secret in secrets):
+            detail = http.client.responses.get(status, "Unknown status")
+        retry_after = None
+        if status in (429, 503):
+            text = headers.get("Retry-After", "")
+            retry_after = int(text) if re.fullmatch("[0-9]{1,9}", text) else 1
+        of_hundred = {4: errors.InvalidRequest, 5: errors.ServiceFailed}.get(status // 100, errors.InvalidAnswer)
+        raise ERRORS.get(status, of_hundred)(detail, status, request_id, retry_after)
+
+
+def _endpoint(base_url: str) -> httpx2.URL:
+    with contextlib.suppress(httpx2.InvalidURL):
+        url = httpx2.URL(base_url.rstrip("/") + "/callerid/search")
+        is_complete = url.scheme in ("http", "https") and url.host and (url.port or 0) < 65536
+        if is_complete and not re.search(r"[?#@\s\\]", base_url):
+            return url
+    raise ValueError("base_url must be like https://callerid.example.org, without user, query and fragment")
+
+
+def _wait_s(error: errors.CallerIdError) -> float | None:
+    """Seconds before the next attempt; None: there is none, for its response would be the same."""
+    if error.retry_after is not None:
+        return error.retry_after
+    is_temporary = isinstance(error, errors.ServiceFailed | errors.Unreachable) or error.status == 200
+    return RETRY_WAIT_S if is_temporary else None
+
+
+class AsyncClient(_Core):
+    """Searches on an asyncio event loop, and keeps connections open between searches. Use each client on one loop.
+
+    It is an asynchronous context manager; otherwise call `aclose`.
+    """
+
+    async def search(
+        self, number: str, *, idempotency_key: str | None = None, request_id: str | None = None
+    ) -> SearchResult:
+        """Who `number` is: country code and number, digits only.
+
+        `idempotency_key`: 1 to 255 visible ASCII characters, such as the call's id. A search with the key and number of
+        one within 24 hours gets the same answer, and is not charged again. By default each search has a new one.
+        `request_id`: 1 to 64 characters of `A-Z a-z 0-9 . _ -` by which to find the request in the operator's log.
+
+        Raises a subclass of CallerIdError after the last attempt, and ValueError for an invalid key or id.
+        """
+        return await self._search(number, idempotency_key, request_id)
+
+    async def aclose(self) -> None:
+        """Close the connections. Searches raise RuntimeError afterwards."""
+        await self._connections.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+
+class Client(_Core):
+    """Searches, and keeps connections open between searches. Threads may share a client.
+
+    A thread of its own sends the requests, so that a time limit holds for a whole attempt: for name resolution, and for
+    a server that sends one byte at a time. It is a context manager; otherwise call `close`.
+    """
+
+    _lock = threading.Lock()
+    _loop: asyncio.AbstractEventLoop | None = None
+    _pid = 0
+    _is_closed = False
+
+    def search(self, number: str, *, idempotency_key: str | None = None, request_id: str | None = None) -> SearchResult:
+        """As `AsyncClient.search`."""
+        loop = self._running_loop()
+        future = asyncio.run_coroutine_threadsafe(self._search(number, idempotency_key, request_id), loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise RuntimeError("The client has been closed") from None
+        finally:
+            future.cancel()  # when Ctrl-C has ended the wait
+
+    def close(self) -> None:
+        """Close the connections. Searches raise RuntimeError afterwards, those in progress too."""
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+        if self._loop is not None and self._pid == os.getpid() and not was_closed:
+            asyncio.run_coroutine_threadsafe(self._finish(), self._loop).result()
+            self._stop()
+
+    async def _finish(self) -> None:
+        searches = asyncio.all_tasks() - {asyncio.current_task()}
+        for search in searches:
+            search.cancel()
+        await asyncio.gather(*searches, return_exceptions=True)
+        await self._connections.aclose()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("The client has been closed")
+            if self._loop is None or self._pid != os.getpid():
+                if self._loop is not None:  # a fork shares the connections, and has not the thread
+                    self._connections = self._connect()
+                self._pid, self._loop = os.getpid(), asyncio.new_event_loop()
+                threading.Thread(target=_run, args=(self._loop,), name="callerid-client", daemon=True).start()
+                self._stop = weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+            return self._loop
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    with contextlib.closing(loop):
+        loop.run_forever()

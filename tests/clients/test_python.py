@@ -1,0 +1,177 @@
+"""What only the Python client has: threads, forks, its own errors."""
+
+import asyncio
+import gc
+import inspect
+import logging
+import multiprocessing
+import os
+import pickle
+import ssl
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import trustme
+
+import callerid_client
+from callerid_client import AsyncClient, CallerIdError, Client
+from tests import upstream
+from tests.examples.cases import NUMBER, OK
+from tests.upstream import Conversation, Upstream
+
+pytestmark = pytest.mark.once
+
+TOKEN = "a.b.c"
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        *("", "callerid.example.org", "ftp://example.org", "https://", "https://a:b@example.org"),
+        *("https://example.org?a=b", "https://example.org#a", "https://example.org:99999", "https://exa mple.org"),
+    ],
+)
+def test_invalid_base_url_is_refused(base_url: str) -> None:
+    for client in (Client, AsyncClient):
+        with pytest.raises(ValueError, match="base_url must be like"):
+            client(base_url, TOKEN)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"token": ""}, {"attempts": 0}, {"attempt_timeout_s": 0}, {"total_timeout_s": float("inf")}],
+)
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        Client(**{"base_url": "https://example.org", "token": TOKEN, **options})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"idempotency_key": key} for key in ("", "a b", "a\r\nb", "é", "x" * 256)]
+    + [{"request_id": name} for name in ("", "a b", "a\n", "x" * 65)],
+)
+def test_invalid_headers_are_refused(options: dict[str, str]) -> None:
+    with Client("http://127.0.0.1:1", TOKEN) as client, pytest.raises(ValueError, match="must be 1 to"):
+        client.search(NUMBER, **options)
+
+
+def test_threads_share_connections(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(OK)
+    with Client(server.url, TOKEN) as client:
+        for _ in range(3):
+            client.search(NUMBER)
+        assert server.connections == 1
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(client.search, [NUMBER] * 20))
+        assert len(results) == 20
+        assert server.connections <= 4
+
+
+def test_async_searches_share_connections(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(OK)
+
+    async def search() -> None:
+        async with AsyncClient(server.url, TOKEN) as client:
+            for _ in range(3):
+                await client.search(NUMBER)
+        with pytest.raises(RuntimeError, match="closed"):
+            await client.search(NUMBER)
+
+    asyncio.run(search())
+    assert server.connections == 1
+
+
+def test_cancelled_async_search_ends_at_once(vendor: Callable[..., Upstream]) -> None:
+    arrived = threading.Event()
+
+    def hangs(conversation: Conversation) -> bool:
+        arrived.set()
+        return upstream.hangs(conversation)
+
+    async def search(url: str) -> None:
+        async with AsyncClient(url, TOKEN, attempt_timeout_s=60, total_timeout_s=60) as client:
+            task = asyncio.create_task(client.search(NUMBER))
+            await asyncio.to_thread(arrived.wait)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(search(vendor(hangs).url))
+
+
+def test_close_ends_a_search_in_progress(vendor: Callable[..., Upstream]) -> None:
+    arrived = threading.Event()
+
+    def hangs(conversation: Conversation) -> bool:
+        arrived.set()
+        return upstream.hangs(conversation)
+
+    client = Client(vendor(hangs).url, TOKEN, attempt_timeout_s=60, total_timeout_s=60)
+    with ThreadPoolExecutor(1) as pool:
+        search = pool.submit(client.search, NUMBER)
+        arrived.wait()
+        client.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            search.result()
+    client.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        client.search(NUMBER)
+
+
+def test_client_that_is_not_closed_ends_its_thread(vendor: Callable[..., Upstream]) -> None:
+    client = Client(vendor(upstream.raw(b"", 400, "Connection: close\r\n")).url, TOKEN)
+    with pytest.raises(CallerIdError):
+        client.search(NUMBER)
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "callerid-client"]
+    del client
+    gc.collect()  # the error's traceback
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_client_searches_after_a_fork(vendor: Callable[..., Upstream]) -> None:
+    server = vendor(OK)
+    context = multiprocessing.get_context("fork")
+    with Client(server.url, TOKEN) as client:
+        client.search(NUMBER)
+        process = context.Process(target=lambda: os._exit(client.search(NUMBER).credits_remaining))
+        process.start()
+        process.join(60)
+        assert process.exitcode == 9
+        client.search(NUMBER)
+    assert server.connections == 2
+
+
+def test_own_certificate_authority(vendor: Callable[..., Upstream]) -> None:
+    authority = trustme.CA()
+    tls, trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.configure_trust(trusting)
+    url = vendor(OK, tls).url
+    with Client(url, TOKEN, ssl_context=trusting) as client:
+        assert client.search(NUMBER).credits_remaining == 9
+    with Client(url, TOKEN, attempts=1) as client, pytest.raises(callerid_client.Unreachable):
+        client.search(NUMBER)
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [cls for cls in vars(callerid_client).values() if inspect.isclass(cls) and issubclass(cls, CallerIdError)],
+)
+def test_errors_can_be_pickled(cls: type[CallerIdError]) -> None:
+    error = pickle.loads(pickle.dumps(cls("No credits remaining", 403, "request-1", 1)))
+    assert (type(error), vars(error)) == (cls, vars(cls("No credits remaining", 403, "request-1", 1)))
+    assert str(error) == "403 No credits remaining (request request-1)"
+
+
+def test_log_has_neither_token_nor_number(vendor: Callable[..., Upstream], caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG), Client(vendor(OK).url, "eyJhbGciOiJIUzI1NiJ9.e30.c2ln") as client:
+        client.search(NUMBER)
+    assert "/callerid/search" in caplog.text
+    assert NUMBER not in caplog.text
+    assert "eyJhbGci" not in caplog.text
