@@ -55,7 +55,7 @@ def pip_install(directory: Path, *requirements: str | Path) -> Path:
     """The interpreter of a new environment with these, from the downloaded wheels."""
     run(sys.executable, "-m", "venv", "--without-pip", directory, cwd=ROOT)
     python = directory / "bin" / "python"
-    options = ["--no-index", "--find-links", packages() / "wheels", "--disable-pip-version-check"]
+    options: list[str | Path] = ["--no-index", "--find-links", packages() / "wheels", "--disable-pip-version-check"]
     run(sys.executable, "-m", "pip", "--python", python, "install", "-q", *options, *requirements, cwd=ROOT)
     return python
 
@@ -104,7 +104,7 @@ def test_installed_python_client_searches(
     (tmp_path / "program.py").write_text(source, encoding="utf-8")
     printed = run(python, "-I", "program.py", cwd=tmp_path, CALLERID_TOKEN=token)
     assert printed == "Musterhaus Advisors\nTrue\n2\n"
-    options = ["--strict", "--config-file", "/dev/null", "--python-executable", python]
+    options: list[str | Path] = ["--strict", "--config-file", "/dev/null", "--python-executable", python]
     run(sys.executable, "-m", "mypy", *options, "program.py", cwd=tmp_path)
 
 
