@@ -209,7 +209,7 @@ class Client(_Core):
     _is_closed = False
 
     def search(self, number: str, *, idempotency_key: str | None = None, request_id: str | None = None) -> SearchResult:
-        """As `AsyncClient.search`."""
+        """Who `number` is: country code and number, digits only. Arguments and errors as of `AsyncClient.search`."""
         loop = self._running_loop()
         future = asyncio.run_coroutine_threadsafe(self._search(number, idempotency_key, request_id), loop)
         try:
