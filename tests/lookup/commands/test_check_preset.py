@@ -47,7 +47,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_preset_with_a_fault_is_reported_with_and_without_its_name(
+def test_preset_fault_is_reported_with_and_without_its_name(
     mine: Any, capsys: pytest.CaptureFixture[str], fault: str
 ) -> None:
     old, new, told = FAULTS[fault]
